@@ -1,0 +1,203 @@
+//! Operations on single elements, and reductions over axes: activations, differences, norms.
+
+use super::{BuildError, Dim, GraphBuilder, Value, finite, geometry};
+use crate::proto::AttributeProto;
+
+impl GraphBuilder {
+    /// `Relu`: `max(x, 0)`.
+    ///
+    /// # Errors
+    /// [`BuildError::DuplicateName`], [`BuildError::EmptyName`], [`BuildError::ForeignValue`].
+    pub fn relu(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.unary(name, "Relu", x, Vec::new())
+    }
+
+    /// `LeakyRelu`: `x` where positive, `slope · x` elsewhere.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu), and [`BuildError::NotFinite`].
+    pub fn leaky_relu(&mut self, name: &str, x: Value, slope: f32) -> Result<Value, BuildError> {
+        finite(name, "slope", &[slope])?;
+        self.unary(
+            name,
+            "LeakyRelu",
+            x,
+            vec![AttributeProto::float("alpha", slope)],
+        )
+    }
+
+    /// `Sigmoid`: `1 / (1 + exp(-x))`.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu).
+    pub fn sigmoid(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.unary(name, "Sigmoid", x, Vec::new())
+    }
+
+    /// `Tanh`.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu).
+    pub fn tanh(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.unary(name, "Tanh", x, Vec::new())
+    }
+
+    /// `Abs`.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu).
+    pub fn abs(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.unary(name, "Abs", x, Vec::new())
+    }
+
+    /// `Sub`: `a - b`, of equal shapes.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`].
+    pub fn sub(&mut self, name: &str, a: Value, b: Value) -> Result<Value, BuildError> {
+        self.binary(name, "Sub", a, b)
+    }
+
+    /// `Mul`: `a · b` element by element, of equal shapes.
+    ///
+    /// # Errors
+    /// As for [`sub`](Self::sub).
+    pub fn mul(&mut self, name: &str, a: Value, b: Value) -> Result<Value, BuildError> {
+        self.binary(name, "Mul", a, b)
+    }
+
+    /// `ReduceMean` over every axis but the first: `[N, …]` to `[N]`.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where there is nothing to reduce.
+    pub fn mean_per_sample(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        let axes = self.sample_axes(name, "ReduceMean", x)?;
+        let attributes = vec![
+            AttributeProto::ints("axes", axes),
+            AttributeProto::int("keepdims", 0),
+        ];
+        self.add(name, "ReduceMean", &[x], vec![Dim::Batch], attributes)
+    }
+
+    /// The mean over each sample of `(a - b)²`: `[N, …]` and the same to `[N]`. Three nodes.
+    ///
+    /// # Errors
+    /// As for [`mean_per_sample`](Self::mean_per_sample) and [`sub`](Self::sub).
+    pub fn mean_squared_difference(
+        &mut self,
+        name: &str,
+        a: Value,
+        b: Value,
+    ) -> Result<Value, BuildError> {
+        let difference = self.sub(&format!("{name}.difference"), a, b)?;
+        let square = self.mul(&format!("{name}.square"), difference, difference)?;
+        self.mean_per_sample(name, square)
+    }
+
+    /// The mean over each sample of `|a - b|`: `[N, …]` and the same to `[N]`. Three nodes.
+    ///
+    /// # Errors
+    /// As for [`mean_per_sample`](Self::mean_per_sample) and [`sub`](Self::sub).
+    pub fn mean_absolute_difference(
+        &mut self,
+        name: &str,
+        a: Value,
+        b: Value,
+    ) -> Result<Value, BuildError> {
+        let difference = self.sub(&format!("{name}.difference"), a, b)?;
+        let absolute = self.abs(&format!("{name}.absolute"), difference)?;
+        self.mean_per_sample(name, absolute)
+    }
+
+    /// Divides each sample of `[N, …]` by its Euclidean norm. Two nodes, `ReduceL2` and `Div`, as
+    /// every runtime we know reads these; `LpNormalization` knows a single axis only.
+    ///
+    /// A sample of zeros has no direction and becomes NaN; nothing is added to the norm.
+    ///
+    /// # Errors
+    /// As for [`mean_per_sample`](Self::mean_per_sample).
+    pub fn l2_normalize(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        let all = self.sample_axes(name, "ReduceL2", x)?;
+        let shape = self.shape_of(name, x)?.to_vec();
+        // Axes of extent 1 contribute nothing, and a single axis is read by more runtimes.
+        let mut axes: Vec<i64> = all
+            .into_iter()
+            .filter(|&a| shape[a as usize] != Dim::Fixed(1))
+            .collect();
+        if axes.is_empty() {
+            axes.push(1);
+        }
+        let norm_shape = shape
+            .iter()
+            .enumerate()
+            .map(|(axis, &d)| {
+                if axes.contains(&(axis as i64)) {
+                    Dim::Fixed(1)
+                } else {
+                    d
+                }
+            })
+            .collect();
+        let attributes = vec![
+            AttributeProto::ints("axes", axes),
+            AttributeProto::int("keepdims", 1),
+        ];
+        let norm = self.add(
+            &format!("{name}.norm"),
+            "ReduceL2",
+            &[x],
+            norm_shape,
+            attributes,
+        )?;
+        self.add(name, "Div", &[x, norm], shape, Vec::new())
+    }
+
+    /// The axes after the batch.
+    fn sample_axes(
+        &self,
+        name: &str,
+        operator: &'static str,
+        x: Value,
+    ) -> Result<Vec<i64>, BuildError> {
+        match self.shape_of(name, x)? {
+            [Dim::Batch, rest @ ..] if !rest.is_empty() => Ok((1..=rest.len() as i64).collect()),
+            other => Err(BuildError::Shape {
+                node: name.into(),
+                operator,
+                expected: "[N, …] with at least two axes".into(),
+                found: other.to_vec(),
+            }),
+        }
+    }
+
+    fn unary(
+        &mut self,
+        name: &str,
+        operator: &'static str,
+        x: Value,
+        attributes: Vec<AttributeProto>,
+    ) -> Result<Value, BuildError> {
+        let shape = self.shape_of(name, x)?.to_vec();
+        self.add(name, operator, &[x], shape, attributes)
+    }
+
+    fn binary(
+        &mut self,
+        name: &str,
+        operator: &'static str,
+        a: Value,
+        b: Value,
+    ) -> Result<Value, BuildError> {
+        let shape = self.shape_of(name, a)?.to_vec();
+        let other = self.shape_of(name, b)?;
+        if shape != other {
+            let reason = format!(
+                "operands {} and {}",
+                super::display_shape(&shape),
+                super::display_shape(other)
+            );
+            return Err(geometry(name, operator, reason));
+        }
+        self.add(name, operator, &[a, b], shape, Vec::new())
+    }
+}
