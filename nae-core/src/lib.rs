@@ -1,2 +1,44 @@
 #![no_std]
-//! core
+#![deny(unsafe_code)]
+//! The part of a normalized autoencoder that runs everywhere: energies, calibration, verdicts,
+//! the `.nae` model format and the engine that runs it.
+//!
+//! No `std`, no heap, no `unsafe`, no panic on any input. What is not here: training, ONNX, image
+//! files (see `nae-train`, `nae-onnx`, `nae-infer`).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`energy`] | reconstruction errors that serve as energies; per-pixel error map |
+//! | [`calibration`] | thresholds and conformal p-values from held-out normal data |
+//! | [`verdict`] | score, verdict, k-of-n alarm filter |
+//! | [`drift`] | fixed-memory watch on the energies over time |
+//! | [`density`] | Gibbs relations between energy and log-density |
+//! | [`model`] | the `.nae` file: parsed in place by a `const fn`; its writer (feature `std`) |
+//!
+//! # Numbers
+//! All arithmetic is `f32` in a fixed, documented order; roots and exponentials go through
+//! `libm`. So a result is the same, bit for bit, on every target whose `f32` is IEEE 754 with
+//! round-to-nearest and subnormals (hosts, Cortex-M4F with its FPU in the reset state, Cortex-M3
+//! by software).
+//!
+//! # Layout
+//! Images and activations are stored height, width, channels, with channels last (HWC). Trainers and ONNX store
+//! channels first (CHW); for one channel the two are the same.
+//!
+//! # Features
+//! - `std`: the writer of the model format, for hosts. Nothing else changes.
+//! - `defmt`: `defmt::Format` on the public types.
+//! - `serde`: `Serialize` and `Deserialize` on the small public types.
+
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod calibration;
+pub mod density;
+pub mod drift;
+pub mod energy;
+pub mod model;
+mod shape;
+pub mod verdict;
+
+pub use shape::Shape;

@@ -1,0 +1,175 @@
+//! Fixed-memory watch on the stream of energies: the camera moved, the lens is dirty, the season
+//! changed. It looks at slow shifts of the mean; single anomalies are for [`crate::verdict`].
+
+use core::fmt;
+use heapless::HistoryBuf;
+
+/// Which way the mean of the energies has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Drift {
+    /// No shift seen.
+    Steady,
+    /// The energies have become higher.
+    Rising,
+    /// The energies have become lower.
+    Falling,
+}
+
+/// Why the watch was refused, or an energy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum DriftError {
+    /// The tolerance must be finite and not below zero.
+    Tolerance,
+    /// The limit must be finite and above zero.
+    Limit,
+    /// The energy is NaN or infinite, or the sums no longer are finite: reset the watch.
+    NonFinite,
+}
+
+impl fmt::Display for DriftError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tolerance => "the tolerance must be finite and not below zero",
+            Self::Limit => "the limit must be finite and above zero",
+            Self::NonFinite => "the energy is NaN or infinite",
+        })
+    }
+}
+
+impl core::error::Error for DriftError {}
+
+/// Two-sided Page-Hinkley test (Page, "Continuous inspection schemes", Biometrika 41, 1954;
+/// Hinkley, 1971) on the mean of the energies, against their running mean.
+///
+/// Each side adds up how far the energies are beyond the mean by more than the tolerance, and
+/// reports once this sum is more than the limit from its extreme. Some 20 bytes, constant time.
+///
+/// ```
+/// use nae_core::drift::{Drift, PageHinkley};
+/// let mut watch = PageHinkley::new(0.005, 0.5)?;
+/// for _ in 0..100 {
+///     assert_eq!(watch.observe(0.02)?, Drift::Steady);
+/// }
+/// let after = (0..).find(|_| watch.observe(0.08) == Ok(Drift::Rising));
+/// assert!(after.is_some_and(|n| n < 20));
+/// # Ok::<(), nae_core::drift::DriftError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageHinkley {
+    tolerance: f32,
+    limit: f32,
+    count: u32,
+    mean: f32,
+    above: f32,
+    below: f32,
+}
+
+impl PageHinkley {
+    /// A watch that ignores shifts of the mean within `tolerance` and reports once the sum of the
+    /// excess passes `limit`, both in units of energy.
+    ///
+    /// # Errors
+    /// [`DriftError::Tolerance`] or [`DriftError::Limit`].
+    pub fn new(tolerance: f32, limit: f32) -> Result<Self, DriftError> {
+        if !(tolerance.is_finite() && tolerance >= 0.0) {
+            return Err(DriftError::Tolerance);
+        }
+        if !(limit.is_finite() && limit > 0.0) {
+            return Err(DriftError::Limit);
+        }
+        Ok(Self { tolerance, limit, count: 0, mean: 0.0, above: 0.0, below: 0.0 })
+    }
+
+    /// Takes the next energy. Once it reports a shift it goes on doing so while the sum is beyond
+    /// the limit; [`PageHinkley::reset`] accepts the new level.
+    ///
+    /// # Errors
+    /// [`DriftError::NonFinite`].
+    pub fn observe(&mut self, energy: f32) -> Result<Drift, DriftError> {
+        if !energy.is_finite() {
+            return Err(DriftError::NonFinite);
+        }
+        self.count = self.count.saturating_add(1);
+        self.mean += (energy - self.mean) / self.count as f32;
+        let excess = energy - self.mean;
+        // max(0, sum) is the sum minus its minimum so far: Page's recursive form.
+        self.above = (self.above + excess - self.tolerance).max(0.0);
+        self.below = (self.below - excess - self.tolerance).max(0.0);
+        if !(self.mean.is_finite() && self.above.is_finite() && self.below.is_finite()) {
+            return Err(DriftError::NonFinite);
+        }
+        Ok(if self.above > self.limit {
+            Drift::Rising
+        } else if self.below > self.limit {
+            Drift::Falling
+        } else {
+            Drift::Steady
+        })
+    }
+
+    /// Running mean of the energies since the start or the last reset.
+    pub const fn mean(&self) -> f32 {
+        self.mean
+    }
+
+    /// Forgets everything seen.
+    pub fn reset(&mut self) {
+        self.count = 0;
+        self.mean = 0.0;
+        self.above = 0.0;
+        self.below = 0.0;
+    }
+}
+
+/// The last `N` energies, for a log line or a status page.
+///
+/// ```
+/// use nae_core::drift::RecentEnergies;
+/// let mut recent = RecentEnergies::<2>::new();
+/// for energy in [9.0, 1.0, 2.0] {
+///     recent.push(energy);
+/// }
+/// assert_eq!(recent.mean(), Some(1.5));
+/// assert_eq!(recent.oldest_first().collect::<Vec<_>>(), [1.0, 2.0]);
+/// ```
+#[derive(Debug)]
+pub struct RecentEnergies<const N: usize> {
+    energies: HistoryBuf<f32, N>,
+}
+
+impl<const N: usize> RecentEnergies<N> {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self { energies: HistoryBuf::new() }
+    }
+
+    /// Takes one energy, dropping the oldest when `N` are there.
+    pub fn push(&mut self, energy: f32) {
+        self.energies.write(energy);
+    }
+
+    /// The energies held, the oldest first.
+    pub fn oldest_first(&self) -> impl Iterator<Item = f32> + '_ {
+        self.energies.oldest_ordered().copied()
+    }
+
+    /// Their mean; `None` when there are none.
+    pub fn mean(&self) -> Option<f32> {
+        match self.energies.len() {
+            0 => None,
+            len => Some(self.energies.as_slice().iter().sum::<f32>() / len as f32),
+        }
+    }
+}
+
+impl<const N: usize> Default for RecentEnergies<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

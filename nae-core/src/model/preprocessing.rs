@@ -1,0 +1,133 @@
+//! What the host or the camera driver must do to an image before the engine sees it.
+//! Resizing itself is the host's; bytes to floats is in the engine.
+
+use core::fmt;
+
+/// The values a model expects and the filter its images were resized with. The size and channels
+/// are the input [`Shape`](crate::Shape)'s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Preprocessing {
+    pub(crate) low: f32,
+    pub(crate) high: f32,
+    pub(crate) filter: ResizeFilter,
+}
+
+/// A range must be finite and ascend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct PreprocessingError;
+
+impl fmt::Display for PreprocessingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the range of values must be finite and ascend")
+    }
+}
+
+impl core::error::Error for PreprocessingError {}
+
+impl Preprocessing {
+    /// A byte of 0 becomes `low`, one of 255 `high`; images of another size are resized by
+    /// `filter`.
+    ///
+    /// # Errors
+    /// [`PreprocessingError`] unless both are finite and `low` < `high`, and their difference finite.
+    pub const fn new(low: f32, high: f32, filter: ResizeFilter) -> Result<Self, PreprocessingError> {
+        if (high - low).is_finite() && low < high { Ok(Self { low, high, filter }) } else { Err(PreprocessingError) }
+    }
+
+    /// Values in `[0, 1]`.
+    pub const fn unit(filter: ResizeFilter) -> Self {
+        Self { low: 0.0, high: 1.0, filter }
+    }
+
+    /// The value of a black byte.
+    pub const fn low(self) -> f32 {
+        self.low
+    }
+
+    /// The value of a white byte.
+    pub const fn high(self) -> f32 {
+        self.high
+    }
+
+    /// The filter that images of another size are resized with.
+    pub const fn filter(self) -> ResizeFilter {
+        self.filter
+    }
+
+    /// The value of a byte: `low` + byte/255·(`high` − `low`).
+    pub fn value(self, byte: u8) -> f32 {
+        self.low + f32::from(byte) / 255.0 * (self.high - self.low)
+    }
+}
+
+impl Default for Preprocessing {
+    fn default() -> Self {
+        Self::unit(ResizeFilter::Bilinear)
+    }
+}
+
+/// Filter for resizing images of another size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum ResizeFilter {
+    /// Nearest neighbour.
+    Nearest,
+    /// Mean over the source area (box).
+    Box,
+    /// Bilinear (triangle), widened when shrinking, as in Pillow and `fast_image_resize`.
+    Bilinear,
+    /// Bilinear between four neighbours with aligned corners, as in PyTorch's
+    /// `interpolate(align_corners=True)`; never widened.
+    BilinearAlignCorners,
+    /// Catmull-Rom bicubic, widened when shrinking.
+    CatmullRom,
+    /// Lanczos with three lobes, widened when shrinking.
+    Lanczos3,
+}
+
+impl ResizeFilter {
+    const ALL: [Self; 6] =
+        [Self::Nearest, Self::Box, Self::Bilinear, Self::BilinearAlignCorners, Self::CatmullRom, Self::Lanczos3];
+
+    /// The name used in metadata: `nearest`, `box`, `bilinear`, `bilinear-align-corners`,
+    /// `catmull-rom`, `lanczos3`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nearest => "nearest",
+            Self::Box => "box",
+            Self::Bilinear => "bilinear",
+            Self::BilinearAlignCorners => "bilinear-align-corners",
+            Self::CatmullRom => "catmull-rom",
+            Self::Lanczos3 => "lanczos3",
+        }
+    }
+
+    /// The filter with this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|filter| filter.name() == name)
+    }
+
+    /// Number of this filter in the `.nae` header.
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::Nearest => 0,
+            Self::Box => 1,
+            Self::Bilinear => 2,
+            Self::BilinearAlignCorners => 3,
+            Self::CatmullRom => 4,
+            Self::Lanczos3 => 5,
+        }
+    }
+
+    /// The filter with this [number](Self::id).
+    pub const fn from_id(id: u8) -> Option<Self> {
+        if (id as usize) < Self::ALL.len() { Some(Self::ALL[id as usize]) } else { None }
+    }
+}

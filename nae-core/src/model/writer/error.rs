@@ -1,0 +1,134 @@
+//! Why a network could not be written.
+
+use crate::Shape;
+use crate::calibration::CalibrationError;
+use core::fmt;
+
+/// Why a network could not be written. Layers are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The input shape holds no value.
+    EmptyInput,
+    /// There is no layer.
+    NoLayers,
+    /// A layer reads a tensor that is not there yet.
+    UnknownTensor {
+        /// The layer.
+        layer: usize,
+        /// What it reads.
+        tensor: usize,
+    },
+    /// A layer's input has another shape (or number of values) than the layer takes.
+    InputShape {
+        /// The layer.
+        layer: usize,
+        /// What it takes; zeros stand for any size.
+        expected: Shape,
+        /// What it gets.
+        found: Shape,
+    },
+    /// The kernel does not fit the padded input, or the output would be empty.
+    EmptyOutput {
+        /// The layer.
+        layer: usize,
+        /// Its input.
+        input: Shape,
+    },
+    /// A kernel size or stride is zero, a padding as large as the kernel, or an output padding as
+    /// large as the stride.
+    Geometry {
+        /// The layer.
+        layer: usize,
+    },
+    /// The weights are not as many as the layer's shape says.
+    WeightsLength {
+        /// What the shape says.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// The biases are not as many as the outputs.
+    BiasLength {
+        /// Number of outputs.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A weight, bias or parameter of a layer is NaN or infinite.
+    NonFinite {
+        /// The layer.
+        layer: usize,
+    },
+    /// The last layer's output has another shape than the input.
+    Reconstruction {
+        /// The input's shape.
+        expected: Shape,
+        /// The last output's.
+        found: Shape,
+    },
+    /// The latent tensor is the image, or not there.
+    Latent {
+        /// Its number.
+        tensor: usize,
+    },
+    /// SSIM needs values in `[0, 1]`.
+    SsimRange,
+    /// log Ω is NaN or infinite.
+    LogNormalizer,
+    /// The calibration cannot give a threshold for the target rate.
+    Threshold(CalibrationError),
+    /// A target rate without a calibration.
+    NoCalibration,
+    /// A size does not fit the format, or the file or arena would pass 2 GiB.
+    TooLarge,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyInput => f.write_str("the input shape holds no value"),
+            Self::NoLayers => f.write_str("the network has no layers"),
+            Self::UnknownTensor { layer, tensor } => {
+                write!(f, "layer {layer} reads tensor {tensor}, which no earlier layer writes")
+            }
+            Self::InputShape { layer, expected, found } => {
+                write!(f, "layer {layer} takes {expected} (CxHxW) but gets {found}")
+            }
+            Self::EmptyOutput { layer, input } => {
+                write!(f, "layer {layer} gives nothing for an input of {input} (CxHxW)")
+            }
+            Self::Geometry { layer } => write!(
+                f,
+                "layer {layer}: kernel and stride must not be zero, padding less than the kernel, output padding less than the stride"
+            ),
+            Self::WeightsLength { expected, found } => {
+                write!(f, "the layer takes {expected} weights but gets {found}")
+            }
+            Self::BiasLength { expected, found } => {
+                write!(f, "the layer takes {expected} biases but gets {found}")
+            }
+            Self::NonFinite { layer } => {
+                write!(f, "layer {layer} has a weight or parameter that is NaN or infinite")
+            }
+            Self::Reconstruction { expected, found } => {
+                write!(f, "the reconstruction is {found} (CxHxW) but the image is {expected}")
+            }
+            Self::Latent { tensor } => write!(f, "tensor {tensor} cannot be the latent code"),
+            Self::SsimRange => f.write_str("the SSIM energy needs values in [0, 1]"),
+            Self::LogNormalizer => f.write_str("log Omega is NaN or infinite"),
+            Self::Threshold(error) => write!(f, "no threshold: {error}"),
+            Self::NoCalibration => f.write_str("a target false-positive rate needs a calibration"),
+            Self::TooLarge => f.write_str("the model does not fit the format's 32-bit sizes"),
+        }
+    }
+}
+
+impl core::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Threshold(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! Layers as the writer takes them: weights in one plain layout each, with constructors from the
+//! layouts of ONNX and PyTorch, so that transposing happens here and nowhere else.
+
+use super::{TensorId, WriteError};
+use crate::Shape;
+use crate::model::layer::{Activation, Padding, ResizeMode};
+use std::vec;
+use std::vec::Vec;
+
+/// One step of a network.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Layer {
+    /// Convolution.
+    Conv2d(Conv2d),
+    /// Transposed convolution.
+    ConvTranspose2d(ConvTranspose2d),
+    /// Fully connected layer.
+    Dense(Dense),
+    /// Maximum over windows.
+    MaxPool2d(MaxPool2d),
+    /// Mean over windows.
+    AveragePool2d(AveragePool2d),
+    /// Another height and width.
+    Resize {
+        /// New height.
+        height: usize,
+        /// New width.
+        width: usize,
+        /// How.
+        mode: ResizeMode,
+    },
+    /// A function of every value.
+    Activation(Activation),
+    /// x/max(‖x‖₂, `epsilon`) over all values of the sample: the unit sphere of the latent space.
+    L2Normalize {
+        /// Least norm divided by; finite, above zero. PyTorch's `normalize` has 1e-12.
+        epsilon: f32,
+    },
+    /// The same values, in HWC order, under another shape. A reshape of CHW data (ONNX, PyTorch)
+    /// is this only where both shapes have one channel or one pixel.
+    Reshape(Shape),
+    /// The sum of the input and another tensor of the same shape.
+    Add {
+        /// The other tensor.
+        other: TensorId,
+    },
+}
+
+/// Convolution (cross-correlation, as everywhere) with zero padding, dilation 1, one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conv2d {
+    /// Channels of the input.
+    pub in_channels: usize,
+    /// Channels of the output.
+    pub out_channels: usize,
+    /// Kernel height and width.
+    pub kernel: [usize; 2],
+    /// Step down and across.
+    pub stride: [usize; 2],
+    /// Zeros around the input.
+    pub padding: Padding,
+    /// Weights, OHWI: output channel, kernel row, kernel column, input channel.
+    pub weights: Vec<f32>,
+    /// One a output channel.
+    pub bias: Vec<f32>,
+    /// Applied to the result.
+    pub activation: Activation,
+}
+
+/// Transposed convolution, dilation 1, one group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvTranspose2d {
+    /// Channels of the input.
+    pub in_channels: usize,
+    /// Channels of the output.
+    pub out_channels: usize,
+    /// Kernel height and width.
+    pub kernel: [usize; 2],
+    /// Step down and across in the output for each pixel of the input.
+    pub stride: [usize; 2],
+    /// Rows and columns cut off the output.
+    pub padding: Padding,
+    /// Rows and columns added at the bottom and right of the output; less than the stride.
+    pub output_padding: [usize; 2],
+    /// Weights, OHWI: output channel, kernel row, kernel column, input channel.
+    pub weights: Vec<f32>,
+    /// One a output channel.
+    pub bias: Vec<f32>,
+    /// Applied to the result.
+    pub activation: Activation,
+}
+
+/// Fully connected layer: y = Wx + b.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dense {
+    /// Number of input values.
+    pub inputs: usize,
+    /// Shape of the output.
+    pub output: Shape,
+    /// Weights, `[output, input]`, both in HWC order.
+    pub weights: Vec<f32>,
+    /// One a output.
+    pub bias: Vec<f32>,
+    /// Applied to the result.
+    pub activation: Activation,
+}
+
+/// Maximum over windows; padding never wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxPool2d {
+    /// Window height and width.
+    pub kernel: [usize; 2],
+    /// Step down and across.
+    pub stride: [usize; 2],
+    /// Around the input; less than the kernel.
+    pub padding: Padding,
+}
+
+/// Mean over windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AveragePool2d {
+    /// Window height and width.
+    pub kernel: [usize; 2],
+    /// Step down and across.
+    pub stride: [usize; 2],
+    /// Around the input; less than the kernel.
+    pub padding: Padding,
+    /// Whether the padding counts in the divisor (PyTorch's default; not ONNX's).
+    pub count_include_padding: bool,
+}
+
+impl Conv2d {
+    /// From the layout of ONNX and PyTorch: `shape` = [out, in, height, width]. Stride 1, no
+    /// padding, no activation; no `bias` means zeros.
+    ///
+    /// # Errors
+    /// [`WriteError`] when a length does not fit `shape`.
+    pub fn from_oihw(weights: &[f32], shape: [usize; 4], bias: Option<&[f32]>) -> Result<Self, WriteError> {
+        let [out_channels, in_channels, height, width] = shape;
+        Ok(Self {
+            in_channels,
+            out_channels,
+            kernel: [height, width],
+            stride: [1, 1],
+            padding: Padding::NONE,
+            weights: permute(weights, shape, [0, 2, 3, 1])?,
+            bias: bias_or_zeros(bias, out_channels)?,
+            activation: Activation::Identity,
+        })
+    }
+
+    /// With this stride, down and across.
+    pub fn with_stride(mut self, stride: [usize; 2]) -> Self {
+        self.stride = stride;
+        self
+    }
+
+    /// With this padding.
+    pub fn with_padding(mut self, padding: Padding) -> Self {
+        self.padding = padding;
+        self
+    }
+
+    /// With this activation.
+    pub fn with_activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+}
+
+impl ConvTranspose2d {
+    /// From the layout of ONNX and PyTorch: `shape` = [in, out, height, width]. Stride 1, no
+    /// padding, no activation; no `bias` means zeros.
+    ///
+    /// # Errors
+    /// [`WriteError`] when a length does not fit `shape`.
+    pub fn from_iohw(weights: &[f32], shape: [usize; 4], bias: Option<&[f32]>) -> Result<Self, WriteError> {
+        let [in_channels, out_channels, height, width] = shape;
+        Ok(Self {
+            in_channels,
+            out_channels,
+            kernel: [height, width],
+            stride: [1, 1],
+            padding: Padding::NONE,
+            output_padding: [0, 0],
+            weights: permute(weights, shape, [1, 2, 3, 0])?,
+            bias: bias_or_zeros(bias, out_channels)?,
+            activation: Activation::Identity,
+        })
+    }
+
+    /// With this stride, down and across.
+    pub fn with_stride(mut self, stride: [usize; 2]) -> Self {
+        self.stride = stride;
+        self
+    }
+
+    /// With this padding.
+    pub fn with_padding(mut self, padding: Padding) -> Self {
+        self.padding = padding;
+        self
+    }
+
+    /// With this output padding, down and across.
+    pub fn with_output_padding(mut self, output_padding: [usize; 2]) -> Self {
+        self.output_padding = output_padding;
+        self
+    }
+
+    /// With this activation.
+    pub fn with_activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+}
+
+impl Dense {
+    /// From PyTorch's layout (ONNX's `Gemm` with `transB` = 1): `shape` = [outputs, inputs].
+    ///
+    /// # Errors
+    /// [`WriteError`] when a length does not fit `shape`.
+    pub fn from_out_in(weights: &[f32], shape: [usize; 2], bias: Option<&[f32]>) -> Result<Self, WriteError> {
+        let [outputs, inputs] = shape;
+        Ok(Self {
+            inputs,
+            output: Shape::vector(outputs),
+            weights: permute(weights, [outputs, inputs, 1, 1], [0, 1, 2, 3])?,
+            bias: bias_or_zeros(bias, outputs)?,
+            activation: Activation::Identity,
+        })
+    }
+
+    /// From ONNX's `MatMul`, or `Gemm` with `transB` = 0: `shape` = [inputs, outputs].
+    ///
+    /// # Errors
+    /// [`WriteError`] when a length does not fit `shape`.
+    pub fn from_in_out(weights: &[f32], shape: [usize; 2], bias: Option<&[f32]>) -> Result<Self, WriteError> {
+        let [inputs, outputs] = shape;
+        let transposed = permute(weights, [inputs, outputs, 1, 1], [1, 0, 2, 3])?;
+        Self::from_out_in(&transposed, [outputs, inputs], bias)
+    }
+
+    /// For a layer that follows a flattening of CHW data of shape `input`: reorders the columns
+    /// for HWC data.
+    ///
+    /// # Errors
+    /// [`WriteError::WeightsLength`] when `input` has another number of values.
+    pub fn after_flatten_chw(mut self, input: Shape) -> Result<Self, WriteError> {
+        let (c, h, w) = (input.channels, input.height, input.width);
+        expect_len(self.inputs, input.len())?;
+        self.weights = permute(&self.weights, [self.output.len(), c, h, w], [0, 2, 3, 1])?;
+        Ok(self)
+    }
+
+    /// For a layer whose output is then reshaped to CHW data of shape `output`: reorders the rows
+    /// for HWC data and gives the output that shape.
+    ///
+    /// # Errors
+    /// [`WriteError::WeightsLength`] when `output` has another number of values.
+    pub fn before_reshape_chw(mut self, output: Shape) -> Result<Self, WriteError> {
+        let (c, h, w) = (output.channels, output.height, output.width);
+        expect_len(self.output.len(), output.len())?;
+        self.weights = permute(&self.weights, [c, h, w, self.inputs], [1, 2, 0, 3])?;
+        self.bias = permute(&self.bias, [c, h, w, 1], [1, 2, 0, 3])?;
+        self.output = output;
+        Ok(self)
+    }
+
+    /// With this activation.
+    pub fn with_activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+}
+
+impl From<Conv2d> for Layer {
+    fn from(layer: Conv2d) -> Self {
+        Self::Conv2d(layer)
+    }
+}
+
+impl From<ConvTranspose2d> for Layer {
+    fn from(layer: ConvTranspose2d) -> Self {
+        Self::ConvTranspose2d(layer)
+    }
+}
+
+impl From<Dense> for Layer {
+    fn from(layer: Dense) -> Self {
+        Self::Dense(layer)
+    }
+}
+
+impl From<MaxPool2d> for Layer {
+    fn from(layer: MaxPool2d) -> Self {
+        Self::MaxPool2d(layer)
+    }
+}
+
+impl From<AveragePool2d> for Layer {
+    fn from(layer: AveragePool2d) -> Self {
+        Self::AveragePool2d(layer)
+    }
+}
+
+impl From<Activation> for Layer {
+    fn from(layer: Activation) -> Self {
+        Self::Activation(layer)
+    }
+}
+
+impl Layer {
+    /// Shape of the output for an input of shape `input`; `index` names the layer in errors.
+    pub(super) fn output_shape(&self, index: usize, input: Shape) -> Result<Shape, WriteError> {
+        let layer = index;
+        let takes = |expected: Shape| {
+            let error = WriteError::InputShape { layer, expected, found: input };
+            Err(error)
+        };
+        let windows = |kernel, stride, padding: Padding| {
+            let [kh, kw]: [usize; 2] = kernel;
+            let [sh, sw]: [usize; 2] = stride;
+            let height = window_count(input.height, kh, sh, padding.top, padding.bottom);
+            let width = window_count(input.width, kw, sw, padding.left, padding.right);
+            match (height, width) {
+                (Some(height), Some(width)) => Ok([height, width]),
+                _ => Err(WriteError::EmptyOutput { layer, input }),
+            }
+        };
+        let shape = match self {
+            Self::Conv2d(conv) => {
+                check_windows(layer, conv.kernel, conv.stride, conv.padding)?;
+                if conv.in_channels != input.channels {
+                    return takes(Shape::new(conv.in_channels, 0, 0));
+                }
+                check_weights(&[conv.out_channels, conv.kernel[0], conv.kernel[1], conv.in_channels], &conv.weights)?;
+                expect_bias(&conv.bias, conv.out_channels)?;
+                let [height, width] = windows(conv.kernel, conv.stride, conv.padding)?;
+                Shape::new(conv.out_channels, height, width)
+            }
+            Self::ConvTranspose2d(conv) => {
+                check_windows(layer, conv.kernel, conv.stride, conv.padding)?;
+                if conv.in_channels != input.channels {
+                    return takes(Shape::new(conv.in_channels, 0, 0));
+                }
+                if conv.output_padding[0] >= conv.stride[0] || conv.output_padding[1] >= conv.stride[1] {
+                    return Err(WriteError::Geometry { layer });
+                }
+                check_weights(&[conv.out_channels, conv.kernel[0], conv.kernel[1], conv.in_channels], &conv.weights)?;
+                expect_bias(&conv.bias, conv.out_channels)?;
+                let side = |size: usize, axis: usize, cut: usize| {
+                    size.checked_sub(1)?
+                        .checked_mul(conv.stride[axis])?
+                        .checked_add(conv.kernel[axis] + conv.output_padding[axis])?
+                        .checked_sub(cut)
+                };
+                let padding = conv.padding;
+                let height = side(input.height, 0, padding.top + padding.bottom);
+                let width = side(input.width, 1, padding.left + padding.right);
+                match (height, width) {
+                    (Some(height), Some(width)) => Shape::new(conv.out_channels, height, width),
+                    _ => return Err(WriteError::EmptyOutput { layer, input }),
+                }
+            }
+            Self::Dense(dense) => {
+                if dense.inputs != input.len() {
+                    return takes(Shape::vector(dense.inputs));
+                }
+                check_weights(&[dense.output.len(), dense.inputs], &dense.weights)?;
+                expect_bias(&dense.bias, dense.output.len())?;
+                dense.output
+            }
+            Self::MaxPool2d(pool) => {
+                check_windows(layer, pool.kernel, pool.stride, pool.padding)?;
+                let [height, width] = windows(pool.kernel, pool.stride, pool.padding)?;
+                Shape::new(input.channels, height, width)
+            }
+            Self::AveragePool2d(pool) => {
+                check_windows(layer, pool.kernel, pool.stride, pool.padding)?;
+                let [height, width] = windows(pool.kernel, pool.stride, pool.padding)?;
+                Shape::new(input.channels, height, width)
+            }
+            Self::Resize { height, width, .. } => Shape::new(input.channels, *height, *width),
+            Self::Reshape(shape) if shape.len() != input.len() => return takes(*shape),
+            Self::Reshape(shape) => *shape,
+            Self::Activation(_) | Self::L2Normalize { .. } | Self::Add { .. } => input,
+        };
+        if shape.is_empty() {
+            return Err(WriteError::EmptyOutput { layer, input });
+        }
+        if !self.is_finite() {
+            return Err(WriteError::NonFinite { layer });
+        }
+        Ok(shape)
+    }
+
+    fn is_finite(&self) -> bool {
+        let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
+        match self {
+            Self::Conv2d(layer) => all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation),
+            Self::ConvTranspose2d(layer) => {
+                all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation)
+            }
+            Self::Dense(layer) => all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation),
+            Self::Activation(activation) => activation_is_finite(*activation),
+            Self::L2Normalize { epsilon } => epsilon.is_finite() && *epsilon > 0.0,
+            _ => true,
+        }
+    }
+}
+
+fn activation_is_finite(activation: Activation) -> bool {
+    match activation {
+        Activation::LeakyRelu { slope } => slope.is_finite(),
+        _ => true,
+    }
+}
+
+fn check_windows(layer: usize, kernel: [usize; 2], stride: [usize; 2], padding: Padding) -> Result<(), WriteError> {
+    let [height, width] = kernel;
+    let rows = padding.top.max(padding.bottom);
+    let columns = padding.left.max(padding.right);
+    if stride.contains(&0) || rows >= height || columns >= width {
+        return Err(WriteError::Geometry { layer });
+    }
+    Ok(())
+}
+
+fn window_count(size: usize, kernel: usize, stride: usize, before: usize, after: usize) -> Option<usize> {
+    let room = size.checked_add(before)?.checked_add(after)?.checked_sub(kernel)?;
+    Some(room / stride + 1)
+}
+
+fn check_weights(shape: &[usize], weights: &[f32]) -> Result<(), WriteError> {
+    let expected = shape.iter().fold(1usize, |n, d| n.saturating_mul(*d));
+    expect_len(expected, weights.len())
+}
+
+fn expect_len(expected: usize, found: usize) -> Result<(), WriteError> {
+    if expected == found { Ok(()) } else { Err(WriteError::WeightsLength { expected, found }) }
+}
+
+fn expect_bias(bias: &[f32], expected: usize) -> Result<(), WriteError> {
+    if bias.len() == expected {
+        Ok(())
+    } else {
+        let found = bias.len();
+        Err(WriteError::BiasLength { expected, found })
+    }
+}
+
+fn bias_or_zeros(bias: Option<&[f32]>, outputs: usize) -> Result<Vec<f32>, WriteError> {
+    match bias {
+        None => Ok(vec![0.0; outputs]),
+        Some(bias) => {
+            expect_bias(bias, outputs)?;
+            Ok(bias.to_vec())
+        }
+    }
+}
+
+/// Axis i of the result is axis `order[i]` of `values`.
+fn permute(values: &[f32], shape: [usize; 4], order: [usize; 4]) -> Result<Vec<f32>, WriteError> {
+    check_weights(&shape, values)?;
+    let mut steps = [1; 4];
+    for axis in (0..3).rev() {
+        steps[axis] = steps[axis + 1] * shape[axis + 1];
+    }
+    let [a, b, c, d] = order;
+    let mut permuted = Vec::with_capacity(values.len());
+    for i in 0..shape[a] {
+        for j in 0..shape[b] {
+            for k in 0..shape[c] {
+                for l in 0..shape[d] {
+                    let at = i * steps[a] + j * steps[b] + k * steps[c] + l * steps[d];
+                    permuted.push(values[at]);
+                }
+            }
+        }
+    }
+    Ok(permuted)
+}
