@@ -4,6 +4,10 @@
 //! |---|---|
 //! | [`proto`] | the ONNX messages |
 //! | [`builder`] | graphs from layers, with shapes checked; knows nothing of autoencoders |
+//! | [`autoencoder`] | names of input and outputs, the energy node |
+//! | [`metadata`] | the `nae.*` entries: preprocessing, calibration, provenance |
 
+pub mod autoencoder;
 pub mod builder;
+pub mod metadata;
 pub mod proto;

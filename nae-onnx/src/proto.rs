@@ -154,22 +154,12 @@ pub struct AttributeProto {
 impl AttributeProto {
     /// An integer attribute.
     pub fn int(name: &str, value: i64) -> Self {
-        Self {
-            name: Some(name.into()),
-            i: Some(value),
-            r#type: Some(AttributeType::Int as i32),
-            ..Self::default()
-        }
+        Self { name: Some(name.into()), i: Some(value), r#type: Some(AttributeType::Int as i32), ..Self::default() }
     }
 
     /// A float attribute.
     pub fn float(name: &str, value: f32) -> Self {
-        Self {
-            name: Some(name.into()),
-            f: Some(value),
-            r#type: Some(AttributeType::Float as i32),
-            ..Self::default()
-        }
+        Self { name: Some(name.into()), f: Some(value), r#type: Some(AttributeType::Float as i32), ..Self::default() }
     }
 
     /// A string attribute.
@@ -261,22 +251,12 @@ pub struct TensorProto {
 impl TensorProto {
     /// A float tensor. The caller sees to it that `dims` and `values` agree.
     pub fn floats(name: &str, dims: &[usize], values: &[f32]) -> Self {
-        Self::raw(
-            name,
-            dims,
-            DataType::Float,
-            values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        )
+        Self::raw(name, dims, DataType::Float, values.iter().flat_map(|v| v.to_le_bytes()).collect())
     }
 
     /// A one-dimensional tensor of 64-bit integers.
     pub fn int64s(name: &str, values: &[i64]) -> Self {
-        Self::raw(
-            name,
-            &[values.len()],
-            DataType::Int64,
-            values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-        )
+        Self::raw(name, &[values.len()], DataType::Int64, values.iter().flat_map(|v| v.to_le_bytes()).collect())
     }
 
     fn raw(name: &str, dims: &[usize], data_type: DataType, raw_data: Vec<u8>) -> Self {

@@ -26,22 +26,8 @@ pub struct Conv2d<'a> {
 
 impl<'a> Conv2d<'a> {
     /// Stride 1, no padding, no dilation, one group.
-    pub fn new(
-        channels: usize,
-        kernel: [usize; 2],
-        weight: &'a [f32],
-        bias: Option<&'a [f32]>,
-    ) -> Self {
-        Self {
-            channels,
-            kernel,
-            weight,
-            bias,
-            stride: [1; 2],
-            padding: [0; 4],
-            dilation: [1; 2],
-            groups: 1,
-        }
+    pub fn new(channels: usize, kernel: [usize; 2], weight: &'a [f32], bias: Option<&'a [f32]>) -> Self {
+        Self { channels, kernel, weight, bias, stride: [1; 2], padding: [0; 4], dilation: [1; 2], groups: 1 }
     }
 }
 
@@ -70,12 +56,7 @@ pub struct ConvTranspose2d<'a> {
 
 impl<'a> ConvTranspose2d<'a> {
     /// Stride 1, no padding, no dilation, one group.
-    pub fn new(
-        channels: usize,
-        kernel: [usize; 2],
-        weight: &'a [f32],
-        bias: Option<&'a [f32]>,
-    ) -> Self {
+    pub fn new(channels: usize, kernel: [usize; 2], weight: &'a [f32], bias: Option<&'a [f32]>) -> Self {
         Self {
             channels,
             kernel,
@@ -112,23 +93,13 @@ impl GraphBuilder {
     pub fn conv2d(&mut self, name: &str, x: Value, conv: &Conv2d<'_>) -> Result<Value, BuildError> {
         const OP: &str = "Conv";
         let [c, h, w] = self.maps_of(name, OP, x)?;
-        let Conv2d {
-            channels,
-            kernel,
-            stride,
-            padding,
-            dilation,
-            groups,
-            ..
-        } = *conv;
+        let Conv2d { channels, kernel, stride, padding, dilation, groups, .. } = *conv;
         positive(name, OP, channels, kernel, stride, dilation, groups)?;
         divides(name, OP, groups, c, channels)?;
         let mut out = [0; 2];
         for (axis, size) in [h, w].into_iter().enumerate() {
             let span = extent(dilation[axis], kernel[axis]);
-            let padded = size
-                .saturating_add(padding[axis])
-                .saturating_add(padding[axis + 2]);
+            let padded = size.saturating_add(padding[axis]).saturating_add(padding[axis + 2]);
             if span > padded {
                 return Err(geometry(
                     name,
@@ -141,12 +112,7 @@ impl GraphBuilder {
         let dims = [channels, c / groups, kernel[0], kernel[1]];
         let inputs = self.layer_inputs(name, OP, x, &dims, conv.weight, channels, conv.bias)?;
         let attributes = window(kernel, stride, padding, dilation, groups);
-        let shape = vec![
-            Dim::Batch,
-            Dim::Fixed(channels),
-            Dim::Fixed(out[0]),
-            Dim::Fixed(out[1]),
-        ];
+        let shape = vec![Dim::Batch, Dim::Fixed(channels), Dim::Fixed(out[0]), Dim::Fixed(out[1])];
         self.add(name, OP, &inputs, shape, attributes)
     }
 
@@ -155,33 +121,16 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// As for [`conv2d`](Self::conv2d).
-    pub fn conv_transpose2d(
-        &mut self,
-        name: &str,
-        x: Value,
-        conv: &ConvTranspose2d<'_>,
-    ) -> Result<Value, BuildError> {
+    pub fn conv_transpose2d(&mut self, name: &str, x: Value, conv: &ConvTranspose2d<'_>) -> Result<Value, BuildError> {
         const OP: &str = "ConvTranspose";
         let [c, h, w] = self.maps_of(name, OP, x)?;
-        let ConvTranspose2d {
-            channels,
-            kernel,
-            stride,
-            padding,
-            output_padding,
-            dilation,
-            groups,
-            ..
-        } = *conv;
+        let ConvTranspose2d { channels, kernel, stride, padding, output_padding, dilation, groups, .. } = *conv;
         positive(name, OP, channels, kernel, stride, dilation, groups)?;
         divides(name, OP, groups, c, channels)?;
         let mut out = [0; 2];
         for (axis, size) in [h, w].into_iter().enumerate() {
             if output_padding[axis] >= stride[axis] {
-                let reason = format!(
-                    "an output padding of {} with a stride of {}",
-                    output_padding[axis], stride[axis]
-                );
+                let reason = format!("an output padding of {} with a stride of {}", output_padding[axis], stride[axis]);
                 return Err(geometry(name, OP, reason));
             }
             let full = (size - 1)
@@ -190,11 +139,7 @@ impl GraphBuilder {
                 .saturating_add(output_padding[axis]);
             let cut = padding[axis].saturating_add(padding[axis + 2]);
             if cut >= full {
-                return Err(geometry(
-                    name,
-                    OP,
-                    format!("a padding of {cut} leaves nothing of {full}"),
-                ));
+                return Err(geometry(name, OP, format!("a padding of {cut} leaves nothing of {full}")));
             }
             out[axis] = full - cut;
         }
@@ -202,17 +147,9 @@ impl GraphBuilder {
         let inputs = self.layer_inputs(name, OP, x, &dims, conv.weight, channels, conv.bias)?;
         let mut attributes = window(kernel, stride, padding, dilation, groups);
         if output_padding != [0; 2] {
-            attributes.push(AttributeProto::ints(
-                "output_padding",
-                integers(&output_padding),
-            ));
+            attributes.push(AttributeProto::ints("output_padding", integers(&output_padding)));
         }
-        let shape = vec![
-            Dim::Batch,
-            Dim::Fixed(channels),
-            Dim::Fixed(out[0]),
-            Dim::Fixed(out[1]),
-        ];
+        let shape = vec![Dim::Batch, Dim::Fixed(channels), Dim::Fixed(out[0]), Dim::Fixed(out[1])];
         self.add(name, OP, &inputs, shape, attributes)
     }
 
@@ -227,36 +164,17 @@ impl GraphBuilder {
             [Dim::Batch, Dim::Fixed(n)] => n,
             ref other => {
                 let expected = "[N, features]; flatten images first".into();
-                return Err(BuildError::Shape {
-                    node: name.into(),
-                    operator: OP,
-                    expected,
-                    found: other.to_vec(),
-                });
+                return Err(BuildError::Shape { node: name.into(), operator: OP, expected, found: other.to_vec() });
             }
         };
         let features = gemm.features;
         if features == 0 {
             return Err(geometry(name, OP, "zero features out"));
         }
-        let dims = if gemm.transposed {
-            [features, features_in]
-        } else {
-            [features_in, features]
-        };
+        let dims = if gemm.transposed { [features, features_in] } else { [features_in, features] };
         let inputs = self.layer_inputs(name, OP, x, &dims, gemm.weight, features, gemm.bias)?;
-        let attributes = if gemm.transposed {
-            vec![AttributeProto::int("transB", 1)]
-        } else {
-            Vec::new()
-        };
-        self.add(
-            name,
-            OP,
-            &inputs,
-            vec![Dim::Batch, Dim::Fixed(features)],
-            attributes,
-        )
+        let attributes = if gemm.transposed { vec![AttributeProto::int("transB", 1)] } else { Vec::new() };
+        self.add(name, OP, &inputs, vec![Dim::Batch, Dim::Fixed(features)], attributes)
     }
 
     #[allow(clippy::too_many_arguments)] // what three operators share, and nothing else calls
@@ -305,21 +223,11 @@ fn positive(
     Ok(())
 }
 
-fn divides(
-    name: &str,
-    operator: &'static str,
-    groups: usize,
-    c: usize,
-    channels: usize,
-) -> Result<(), BuildError> {
+fn divides(name: &str, operator: &'static str, groups: usize, c: usize, channels: usize) -> Result<(), BuildError> {
     if c.is_multiple_of(groups) && channels.is_multiple_of(groups) {
         return Ok(());
     }
-    Err(geometry(
-        name,
-        operator,
-        format!("{groups} groups do not divide {c} channels in and {channels} out"),
-    ))
+    Err(geometry(name, operator, format!("{groups} groups do not divide {c} channels in and {channels} out")))
 }
 
 /// Attributes of convolutions; those at their default are left out, but for the kernel.

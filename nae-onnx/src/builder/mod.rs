@@ -3,7 +3,7 @@
 //! [`GraphBuilder`] knows nothing of autoencoders, energies or this project's metadata; those are
 //! put together by its callers. Operations are in `layers` (those with weights), `pointwise` and
 //! `spatial`; this file holds the values, their names, and the finished model. Nothing is read
-//! here: see [`check`](crate::check) for models of unknown origin.
+//! here.
 //!
 //! Models have IR version 8 and operator set 17, which ONNX Runtime from 1.12, tract and burn-onnx
 //! read. The batch is the symbol `N`; no operation fixes it.
@@ -34,9 +34,8 @@ pub use layers::{Conv2d, ConvTranspose2d, Gemm};
 pub use spatial::Pool2d;
 
 use crate::proto::{
-    AttributeProto, DataType, DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto,
-    OperatorSetIdProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,
-    TypeProto, ValueInfoProto,
+    AttributeProto, DataType, DimensionProto, DimensionValue, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
 /// Version of the intermediate representation in the models written.
@@ -118,10 +117,7 @@ impl GraphBuilder {
             outputs: Vec::new(),
             names: HashSet::new(),
             metadata: Vec::new(),
-            producer: (
-                env!("CARGO_PKG_NAME").into(),
-                env!("CARGO_PKG_VERSION").into(),
-            ),
+            producer: (env!("CARGO_PKG_NAME").into(), env!("CARGO_PKG_VERSION").into()),
             description: None,
         }
     }
@@ -166,10 +162,7 @@ impl GraphBuilder {
     /// # Errors
     /// As for [`input`](Self::input).
     pub fn image_input(&mut self, name: &str, [c, h, w]: [usize; 3]) -> Result<Value, BuildError> {
-        self.input(
-            name,
-            &[Dim::Batch, Dim::Fixed(c), Dim::Fixed(h), Dim::Fixed(w)],
-        )
+        self.input(name, &[Dim::Batch, Dim::Fixed(c), Dim::Fixed(h), Dim::Fixed(w)])
     }
 
     /// Makes a value an output of the graph, called `name`. Outputs keep the order of these calls.
@@ -188,14 +181,7 @@ impl GraphBuilder {
             self.values[value.0].renamable = false;
             value
         } else {
-            self.add(
-                name,
-                "Identity",
-                &[value],
-                self.values[value.0].shape.clone(),
-                Vec::new(),
-            )
-            .inspect(|v| {
+            self.add(name, "Identity", &[value], self.values[value.0].shape.clone(), Vec::new()).inspect(|v| {
                 self.values[v.0].renamable = false;
             })?
         };
@@ -227,11 +213,7 @@ impl GraphBuilder {
                 .nodes
                 .iter()
                 .map(|n| NodeProto {
-                    input: n
-                        .inputs
-                        .iter()
-                        .map(|i| i.map(name_of).unwrap_or_default())
-                        .collect(),
+                    input: n.inputs.iter().map(|i| i.map(name_of).unwrap_or_default()).collect(),
                     output: vec![name_of(n.output)],
                     name: Some(n.name.clone()),
                     op_type: Some(n.operator.into()),
@@ -240,21 +222,14 @@ impl GraphBuilder {
                 })
                 .collect(),
             name: Some(self.name.clone()),
-            initializer: self
-                .initializers
-                .iter()
-                .map(|(_, tensor)| tensor.clone())
-                .collect(),
+            initializer: self.initializers.iter().map(|(_, tensor)| tensor.clone()).collect(),
             input: self.inputs.iter().map(info_of).collect(),
             output: self.outputs.iter().map(info_of).collect(),
             ..GraphProto::default()
         };
         Ok(ModelProto {
             ir_version: Some(IR_VERSION),
-            opset_import: vec![OperatorSetIdProto {
-                domain: Some(String::new()),
-                version: Some(OPSET_VERSION),
-            }],
+            opset_import: vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(OPSET_VERSION) }],
             producer_name: Some(self.producer.0),
             producer_version: Some(self.producer.1),
             doc_string: self.description,
@@ -262,10 +237,7 @@ impl GraphBuilder {
             metadata_props: self
                 .metadata
                 .into_iter()
-                .map(|(key, value)| StringStringEntryProto {
-                    key: Some(key),
-                    value: Some(value),
-                })
+                .map(|(key, value)| StringStringEntryProto { key: Some(key), value: Some(value) })
                 .collect(),
             ..ModelProto::default()
         })
@@ -291,26 +263,16 @@ impl GraphBuilder {
 
     fn value(&mut self, name: &str, shape: Vec<Dim>, renamable: bool) -> Result<Value, BuildError> {
         self.claim(name, "a value")?;
-        self.values.push(ValueEntry {
-            name: name.into(),
-            shape,
-            renamable,
-        });
+        self.values.push(ValueEntry { name: name.into(), shape, renamable });
         Ok(Value(self.values.len() - 1))
     }
 
     fn shape_of(&self, node: &str, value: Value) -> Result<&[Dim], BuildError> {
-        self.shape(value)
-            .ok_or_else(|| BuildError::ForeignValue { node: node.into() })
+        self.shape(value).ok_or_else(|| BuildError::ForeignValue { node: node.into() })
     }
 
     /// The extents of a batch of feature maps `[N, C, H, W]`.
-    fn maps_of(
-        &self,
-        node: &str,
-        operator: &'static str,
-        value: Value,
-    ) -> Result<[usize; 3], BuildError> {
+    fn maps_of(&self, node: &str, operator: &'static str, value: Value) -> Result<[usize; 3], BuildError> {
         match *self.shape_of(node, value)? {
             [Dim::Batch, Dim::Fixed(c), Dim::Fixed(h), Dim::Fixed(w)] => Ok([c, h, w]),
             ref other => Err(BuildError::Shape {
@@ -331,13 +293,7 @@ impl GraphBuilder {
         shape: Vec<Dim>,
         attributes: Vec<AttributeProto>,
     ) -> Result<Value, BuildError> {
-        self.add_optional(
-            name,
-            operator,
-            inputs.iter().map(|&v| Some(v)).collect(),
-            shape,
-            attributes,
-        )
+        self.add_optional(name, operator, inputs.iter().map(|&v| Some(v)).collect(), shape, attributes)
     }
 
     /// Adds a node some of whose inputs are left out.
@@ -350,13 +306,7 @@ impl GraphBuilder {
         attributes: Vec<AttributeProto>,
     ) -> Result<Value, BuildError> {
         let output = self.value(name, shape, true)?;
-        self.nodes.push(Node {
-            name: name.into(),
-            operator,
-            inputs,
-            output,
-            attributes,
-        });
+        self.nodes.push(Node { name: name.into(), operator, inputs, output, attributes });
         Ok(output)
     }
 
@@ -383,16 +333,14 @@ impl GraphBuilder {
         finite(node, tensor, data)?;
         let name = format!("{node}.{tensor}");
         let value = self.value(&name, dims.iter().map(|&d| Dim::Fixed(d)).collect(), false)?;
-        self.initializers
-            .push((value, TensorProto::floats(&name, dims, data)));
+        self.initializers.push((value, TensorProto::floats(&name, dims, data)));
         Ok(value)
     }
 
     /// Adds a constant vector of integers.
     fn integers(&mut self, name: &str, data: &[i64]) -> Result<Value, BuildError> {
         let value = self.value(name, vec![Dim::Fixed(data.len())], false)?;
-        self.initializers
-            .push((value, TensorProto::int64s(name, data)));
+        self.initializers.push((value, TensorProto::int64s(name, data)));
         Ok(value)
     }
 }
@@ -422,20 +370,11 @@ fn value_info(entry: &ValueEntry) -> ValueInfoProto {
 
 fn finite(node: &str, tensor: &'static str, data: &[f32]) -> Result<(), BuildError> {
     match data.iter().position(|v| !v.is_finite()) {
-        Some(index) => Err(BuildError::NotFinite {
-            node: node.into(),
-            tensor,
-            index,
-            value: data[index].to_string(),
-        }),
+        Some(index) => Err(BuildError::NotFinite { node: node.into(), tensor, index, value: data[index].to_string() }),
         None => Ok(()),
     }
 }
 
 fn geometry(node: &str, operator: &'static str, reason: impl Into<String>) -> BuildError {
-    BuildError::Geometry {
-        node: node.into(),
-        operator,
-        reason: reason.into(),
-    }
+    BuildError::Geometry { node: node.into(), operator, reason: reason.into() }
 }

@@ -18,12 +18,7 @@ impl GraphBuilder {
     /// As for [`relu`](Self::relu), and [`BuildError::NotFinite`].
     pub fn leaky_relu(&mut self, name: &str, x: Value, slope: f32) -> Result<Value, BuildError> {
         finite(name, "slope", &[slope])?;
-        self.unary(
-            name,
-            "LeakyRelu",
-            x,
-            vec![AttributeProto::float("alpha", slope)],
-        )
+        self.unary(name, "LeakyRelu", x, vec![AttributeProto::float("alpha", slope)])
     }
 
     /// `Sigmoid`: `1 / (1 + exp(-x))`.
@@ -72,10 +67,7 @@ impl GraphBuilder {
     /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where there is nothing to reduce.
     pub fn mean_per_sample(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let axes = self.sample_axes(name, "ReduceMean", x)?;
-        let attributes = vec![
-            AttributeProto::ints("axes", axes),
-            AttributeProto::int("keepdims", 0),
-        ];
+        let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 0)];
         self.add(name, "ReduceMean", &[x], vec![Dim::Batch], attributes)
     }
 
@@ -83,12 +75,7 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// As for [`mean_per_sample`](Self::mean_per_sample) and [`sub`](Self::sub).
-    pub fn mean_squared_difference(
-        &mut self,
-        name: &str,
-        a: Value,
-        b: Value,
-    ) -> Result<Value, BuildError> {
+    pub fn mean_squared_difference(&mut self, name: &str, a: Value, b: Value) -> Result<Value, BuildError> {
         let difference = self.sub(&format!("{name}.difference"), a, b)?;
         let square = self.mul(&format!("{name}.square"), difference, difference)?;
         self.mean_per_sample(name, square)
@@ -98,12 +85,7 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// As for [`mean_per_sample`](Self::mean_per_sample) and [`sub`](Self::sub).
-    pub fn mean_absolute_difference(
-        &mut self,
-        name: &str,
-        a: Value,
-        b: Value,
-    ) -> Result<Value, BuildError> {
+    pub fn mean_absolute_difference(&mut self, name: &str, a: Value, b: Value) -> Result<Value, BuildError> {
         let difference = self.sub(&format!("{name}.difference"), a, b)?;
         let absolute = self.abs(&format!("{name}.absolute"), difference)?;
         self.mean_per_sample(name, absolute)
@@ -120,45 +102,22 @@ impl GraphBuilder {
         let all = self.sample_axes(name, "ReduceL2", x)?;
         let shape = self.shape_of(name, x)?.to_vec();
         // Axes of extent 1 contribute nothing, and a single axis is read by more runtimes.
-        let mut axes: Vec<i64> = all
-            .into_iter()
-            .filter(|&a| shape[a as usize] != Dim::Fixed(1))
-            .collect();
+        let mut axes: Vec<i64> = all.into_iter().filter(|&a| shape[a as usize] != Dim::Fixed(1)).collect();
         if axes.is_empty() {
             axes.push(1);
         }
         let norm_shape = shape
             .iter()
             .enumerate()
-            .map(|(axis, &d)| {
-                if axes.contains(&(axis as i64)) {
-                    Dim::Fixed(1)
-                } else {
-                    d
-                }
-            })
+            .map(|(axis, &d)| if axes.contains(&(axis as i64)) { Dim::Fixed(1) } else { d })
             .collect();
-        let attributes = vec![
-            AttributeProto::ints("axes", axes),
-            AttributeProto::int("keepdims", 1),
-        ];
-        let norm = self.add(
-            &format!("{name}.norm"),
-            "ReduceL2",
-            &[x],
-            norm_shape,
-            attributes,
-        )?;
+        let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 1)];
+        let norm = self.add(&format!("{name}.norm"), "ReduceL2", &[x], norm_shape, attributes)?;
         self.add(name, "Div", &[x, norm], shape, Vec::new())
     }
 
     /// The axes after the batch.
-    fn sample_axes(
-        &self,
-        name: &str,
-        operator: &'static str,
-        x: Value,
-    ) -> Result<Vec<i64>, BuildError> {
+    fn sample_axes(&self, name: &str, operator: &'static str, x: Value) -> Result<Vec<i64>, BuildError> {
         match self.shape_of(name, x)? {
             [Dim::Batch, rest @ ..] if !rest.is_empty() => Ok((1..=rest.len() as i64).collect()),
             other => Err(BuildError::Shape {
@@ -181,21 +140,11 @@ impl GraphBuilder {
         self.add(name, operator, &[x], shape, attributes)
     }
 
-    fn binary(
-        &mut self,
-        name: &str,
-        operator: &'static str,
-        a: Value,
-        b: Value,
-    ) -> Result<Value, BuildError> {
+    fn binary(&mut self, name: &str, operator: &'static str, a: Value, b: Value) -> Result<Value, BuildError> {
         let shape = self.shape_of(name, a)?.to_vec();
         let other = self.shape_of(name, b)?;
         if shape != other {
-            let reason = format!(
-                "operands {} and {}",
-                super::display_shape(&shape),
-                super::display_shape(other)
-            );
+            let reason = format!("operands {} and {}", super::display_shape(&shape), super::display_shape(other));
             return Err(geometry(name, operator, reason));
         }
         self.add(name, operator, &[a, b], shape, Vec::new())

@@ -18,11 +18,7 @@ pub struct Pool2d {
 impl Pool2d {
     /// A square window moved by its own size, without padding.
     pub fn square(size: usize) -> Self {
-        Self {
-            kernel: [size; 2],
-            stride: [size; 2],
-            padding: [0; 4],
-        }
+        Self { kernel: [size; 2], stride: [size; 2], padding: [0; 4] }
     }
 }
 
@@ -40,59 +36,30 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// As for [`max_pool2d`](Self::max_pool2d).
-    pub fn average_pool2d(
-        &mut self,
-        name: &str,
-        x: Value,
-        pool: &Pool2d,
-    ) -> Result<Value, BuildError> {
+    pub fn average_pool2d(&mut self, name: &str, x: Value, pool: &Pool2d) -> Result<Value, BuildError> {
         self.pool(name, "AveragePool", x, pool)
     }
 
-    fn pool(
-        &mut self,
-        name: &str,
-        op: &'static str,
-        x: Value,
-        pool: &Pool2d,
-    ) -> Result<Value, BuildError> {
+    fn pool(&mut self, name: &str, op: &'static str, x: Value, pool: &Pool2d) -> Result<Value, BuildError> {
         let [c, h, w] = self.maps_of(name, op, x)?;
-        let Pool2d {
-            kernel,
-            stride,
-            padding,
-        } = *pool;
+        let Pool2d { kernel, stride, padding } = *pool;
         let mut out = [0; 2];
         for (axis, size) in [h, w].into_iter().enumerate() {
-            let (k, s, before, after) =
-                (kernel[axis], stride[axis], padding[axis], padding[axis + 2]);
+            let (k, s, before, after) = (kernel[axis], stride[axis], padding[axis], padding[axis + 2]);
             if k == 0 || s == 0 {
                 return Err(geometry(name, op, "a window or stride of zero"));
             }
             if before >= k || after >= k {
-                return Err(geometry(
-                    name,
-                    op,
-                    format!("a padding of {} on a window of {k}", before.max(after)),
-                ));
+                return Err(geometry(name, op, format!("a padding of {} on a window of {k}", before.max(after))));
             }
             let padded = size.saturating_add(before).saturating_add(after);
             if k > padded {
-                return Err(geometry(
-                    name,
-                    op,
-                    format!("a window of {k} on an input of {padded} with padding"),
-                ));
+                return Err(geometry(name, op, format!("a window of {k} on an input of {padded} with padding")));
             }
             out[axis] = (padded - k) / s + 1;
         }
         let attributes = layers::window(kernel, stride, padding, [1; 2], 1);
-        let shape = vec![
-            Dim::Batch,
-            Dim::Fixed(c),
-            Dim::Fixed(out[0]),
-            Dim::Fixed(out[1]),
-        ];
+        let shape = vec![Dim::Batch, Dim::Fixed(c), Dim::Fixed(out[0]), Dim::Fixed(out[1])];
         self.add(name, op, &[x], shape, attributes)
     }
 
@@ -122,12 +89,7 @@ impl GraphBuilder {
     /// As for [`resize_bilinear_align_corners`](Self::resize_bilinear_align_corners), and
     /// [`BuildError::Geometry`] where a side is not a multiple of the input's: the model stores
     /// the ratio as a 32-bit float, and runtimes would disagree on an inexact one.
-    pub fn resize_bilinear_half_pixel(
-        &mut self,
-        name: &str,
-        x: Value,
-        size: [usize; 2],
-    ) -> Result<Value, BuildError> {
+    pub fn resize_bilinear_half_pixel(&mut self, name: &str, x: Value, size: [usize; 2]) -> Result<Value, BuildError> {
         self.exact_ratio(name, x, size)?;
         let attributes = vec![
             AttributeProto::string("mode", "linear"),
@@ -140,12 +102,7 @@ impl GraphBuilder {
     ///
     /// # Errors
     /// As for [`resize_bilinear_half_pixel`](Self::resize_bilinear_half_pixel).
-    pub fn resize_nearest(
-        &mut self,
-        name: &str,
-        x: Value,
-        size: [usize; 2],
-    ) -> Result<Value, BuildError> {
+    pub fn resize_nearest(&mut self, name: &str, x: Value, size: [usize; 2]) -> Result<Value, BuildError> {
         self.exact_ratio(name, x, size)?;
         let attributes = vec![
             AttributeProto::string("mode", "nearest"),
@@ -157,15 +114,10 @@ impl GraphBuilder {
 
     fn exact_ratio(&self, name: &str, x: Value, size: [usize; 2]) -> Result<(), BuildError> {
         let [_, h, w] = self.maps_of(name, "Resize", x)?;
-        match [(h, size[0]), (w, size[1])]
-            .into_iter()
-            .find(|(from, to)| to % from != 0)
-        {
-            Some((from, to)) => Err(geometry(
-                name,
-                "Resize",
-                format!("{to} is not a multiple of {from}; align_corners takes any size"),
-            )),
+        match [(h, size[0]), (w, size[1])].into_iter().find(|(from, to)| to % from != 0) {
+            Some((from, to)) => {
+                Err(geometry(name, "Resize", format!("{to} is not a multiple of {from}; align_corners takes any size")))
+            }
             None => Ok(()),
         }
     }
@@ -184,23 +136,9 @@ impl GraphBuilder {
         let scales = [1.0, 1.0, scale(name, h, size[0])?, scale(name, w, size[1])?];
         let scales_name = format!("{name}.scales");
         let scales_value = self.value(&scales_name, vec![Dim::Fixed(4)], false)?;
-        self.initializers.push((
-            scales_value,
-            TensorProto::floats(&scales_name, &[4], &scales),
-        ));
-        let shape = vec![
-            Dim::Batch,
-            Dim::Fixed(c),
-            Dim::Fixed(size[0]),
-            Dim::Fixed(size[1]),
-        ];
-        self.add_optional(
-            name,
-            OP,
-            vec![Some(x), None, Some(scales_value)],
-            shape,
-            attributes,
-        )
+        self.initializers.push((scales_value, TensorProto::floats(&scales_name, &[4], &scales)));
+        let shape = vec![Dim::Batch, Dim::Fixed(c), Dim::Fixed(size[0]), Dim::Fixed(size[1])];
+        self.add_optional(name, OP, vec![Some(x), None, Some(scales_value)], shape, attributes)
     }
 
     /// `Flatten`: `[N, a, b, …]` to `[N, a·b·…]`, row-major.
@@ -210,13 +148,7 @@ impl GraphBuilder {
     pub fn flatten(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let features = self.sample_elements(name, "Flatten", x)?;
         let shape = vec![Dim::Batch, Dim::Fixed(features)];
-        self.add(
-            name,
-            "Flatten",
-            &[x],
-            shape,
-            vec![AttributeProto::int("axis", 1)],
-        )
+        self.add(name, "Flatten", &[x], shape, vec![AttributeProto::int("axis", 1)])
     }
 
     /// `Reshape`: each sample to `dims`, row-major; `[N, …]` to `[N, dims…]`.
@@ -229,29 +161,16 @@ impl GraphBuilder {
         let elements = self.sample_elements(name, OP, x)?;
         let wanted = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
         if dims.is_empty() || wanted != Some(elements) {
-            return Err(geometry(
-                name,
-                OP,
-                format!("{elements} elements a sample do not make {dims:?}"),
-            ));
+            return Err(geometry(name, OP, format!("{elements} elements a sample do not make {dims:?}")));
         }
         // -1, not 0, for the batch: tract and burn-onnx infer it, whatever rank came before.
-        let target: Vec<i64> = std::iter::once(-1)
-            .chain(dims.iter().map(|&d| d as i64))
-            .collect();
+        let target: Vec<i64> = std::iter::once(-1).chain(dims.iter().map(|&d| d as i64)).collect();
         let target = self.integers(&format!("{name}.shape"), &target)?;
-        let shape = std::iter::once(Dim::Batch)
-            .chain(dims.iter().map(|&d| Dim::Fixed(d)))
-            .collect();
+        let shape = std::iter::once(Dim::Batch).chain(dims.iter().map(|&d| Dim::Fixed(d))).collect();
         self.add(name, OP, &[x, target], shape, Vec::new())
     }
 
-    fn sample_elements(
-        &self,
-        name: &str,
-        operator: &'static str,
-        x: Value,
-    ) -> Result<usize, BuildError> {
+    fn sample_elements(&self, name: &str, operator: &'static str, x: Value) -> Result<usize, BuildError> {
         let shape = self.shape_of(name, x)?;
         let elements = match shape {
             [Dim::Batch, rest @ ..] => rest.iter().try_fold(1usize, |n, d| match d {
@@ -283,11 +202,7 @@ fn scale(name: &str, from: usize, to: usize) -> Result<f32, BuildError> {
             scale = scale.next_up();
         }
     }
-    Err(geometry(
-        name,
-        "Resize",
-        format!("no scale takes {from} to {to}"),
-    ))
+    Err(geometry(name, "Resize", format!("no scale takes {from} to {to}")))
 }
 
 #[cfg(test)]
@@ -300,10 +215,7 @@ mod tests {
             for to in 1..=600 {
                 let s = scale("r", from, to).unwrap();
                 let exact = to as f64 / from as f64;
-                assert!(
-                    (f64::from(s) / exact - 1.0).abs() < 3e-7,
-                    "{from} to {to}: {s}"
-                );
+                assert!((f64::from(s) / exact - 1.0).abs() < 3e-7, "{from} to {to}: {s}");
             }
         }
         assert!(scale("r", 3, 0).is_err());

@@ -1,0 +1,315 @@
+//! What a model file says about itself beside its graph: typed, versioned, as text in ONNX
+//! `metadata_props`. Together with the graph it is all that running the model takes.
+//!
+//! | key | value |
+//! |---|---|
+//! | `nae.format_version` | `1` |
+//! | `nae.energy` | `squared-l2`, `l1` or `ssim`: how image and reconstruction make an energy |
+//! | `nae.temperature` | T of p(x) ∝ exp(−E(x)/T), positive |
+//! | `nae.latent.geometry` | `sphere` (unit length) or `euclidean` |
+//! | `nae.latent.dimension` | elements of the latent vector |
+//! | `nae.preprocessing.width`, `.height`, `.channels` | size of the image the network takes |
+//! | `nae.preprocessing.low`, `.high` | what black (0) and white (255 or 1.0) become; linear between |
+//! | `nae.preprocessing.resize` | filter for images of another size, a name of [`ResizeFilter`] |
+//! | `nae.calibration.count` | number n of held-out normal energies |
+//! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
+//! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
+//! | `nae.calibration.threshold` | the threshold that follows; an energy above it is an anomaly |
+//! | `nae.architecture` | name of the network |
+//! | `nae.method` | how it was trained |
+//! | `nae.data.description`, `nae.data.sha256` | what it was trained on |
+//! | `nae.seed` | seed of the run |
+//! | `nae.crate_version` | version of the program that wrote the file |
+//!
+//! The calibration's four keys come together or not at all; every other key is required. Numbers
+//! are decimal, with as many digits as it takes to read back the same 32-bit float. Keys under
+//! `nae.` that are not in the table are skipped.
+//!
+//! Files and graphs do not live here; see [`file`](crate::file) and [`check`](crate::check).
+
+mod text;
+
+use nae_core::Shape;
+use nae_core::calibration::Calibration;
+use nae_core::density::Temperature;
+use nae_core::energy::Energy;
+
+use crate::builder::GraphBuilder;
+use crate::proto::{ModelProto, StringStringEntryProto};
+
+/// Version of the keys and their meaning.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// All that a model file says about itself. See the [module](self) for its form in the file.
+///
+/// ```
+/// use nae_onnx::metadata::ModelMetadata;
+/// # use nae_core::{Shape, calibration::Calibration, density::Temperature, energy::Energy};
+/// # use nae_onnx::metadata::*;
+/// # let calibration = Calibration::from_sorted(&[0.1; 200])?;
+/// # let metadata = ModelMetadata {
+/// #     energy: Energy::SquaredL2, temperature: Temperature::ONE,
+/// #     latent: Latent { geometry: Geometry::Sphere, dimension: 32 },
+/// #     preprocessing: Preprocessing { shape: Shape::new(1, 16, 16), low: 0.0, high: 1.0, resize: ResizeFilter::Bilinear },
+/// #     calibration: Some(ModelCalibration::new(calibration, 0.01)?),
+/// #     provenance: Provenance { architecture: "digits".into(), ..Provenance::default() },
+/// # };
+/// let entries = metadata.to_entries();
+/// let read = ModelMetadata::from_entries(entries.iter().map(|(k, v)| (k.as_str(), v.as_str())))?;
+/// assert_eq!(read, Some(metadata));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelMetadata {
+    /// How image and reconstruction make an energy.
+    pub energy: Energy,
+    /// T of p(x) ∝ exp(−E(x)/T).
+    pub temperature: Temperature,
+    /// Where the latent vectors live.
+    pub latent: Latent,
+    /// How an image file becomes the network's input.
+    pub preprocessing: Preprocessing,
+    /// What normal energies look like; `None` for a model that was not calibrated: it gives
+    /// energies, but neither p-values nor verdicts.
+    pub calibration: Option<ModelCalibration>,
+    /// Where the model comes from. Nothing depends on it.
+    pub provenance: Provenance,
+}
+
+/// Where the latent vectors live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Latent {
+    /// Sphere or plane.
+    pub geometry: Geometry,
+    /// Elements of a latent vector.
+    pub dimension: usize,
+}
+
+/// Geometry of the latent space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Geometry {
+    /// Vectors of unit length.
+    Sphere,
+    /// All vectors.
+    Euclidean,
+}
+
+impl Geometry {
+    /// `sphere` or `euclidean`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sphere => "sphere",
+            Self::Euclidean => "euclidean",
+        }
+    }
+
+    /// The geometry with this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Sphere, Self::Euclidean].into_iter().find(|g| g.name() == name)
+    }
+}
+
+/// How an image file becomes the network's input.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Preprocessing {
+    /// Channels (1 grey, 3 RGB), height and width the network takes.
+    pub shape: Shape,
+    /// What black becomes.
+    pub low: f32,
+    /// What white becomes.
+    pub high: f32,
+    /// Filter for images of another size.
+    pub resize: ResizeFilter,
+}
+
+/// How images of another size are brought to the network's.
+///
+/// All but [`BilinearAlignCorners`](Self::BilinearAlignCorners) are those of the
+/// `fast_image_resize` crate, which widens the filter when it shrinks an image. An image of the
+/// right size is never filtered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ResizeFilter {
+    /// Linear between pixels; first and last pixels of both images coincide. PyTorch's
+    /// `interpolate(…, mode="bilinear", align_corners=True)`. Not for shrinking by much: it looks
+    /// at four pixels only.
+    BilinearAlignCorners,
+    /// The nearest pixel.
+    Nearest,
+    /// Mean of the pixels covered.
+    Box,
+    /// Triangle of one pixel's radius.
+    Bilinear,
+    /// Hamming window of one pixel's radius.
+    Hamming,
+    /// Catmull-Rom cubic.
+    CatmullRom,
+    /// Mitchell-Netravali cubic.
+    Mitchell,
+    /// Gaussian.
+    Gaussian,
+    /// Lanczos window of three pixels' radius.
+    Lanczos3,
+}
+
+impl ResizeFilter {
+    /// Every filter.
+    pub const ALL: [Self; 9] = [
+        Self::BilinearAlignCorners,
+        Self::Nearest,
+        Self::Box,
+        Self::Bilinear,
+        Self::Hamming,
+        Self::CatmullRom,
+        Self::Mitchell,
+        Self::Gaussian,
+        Self::Lanczos3,
+    ];
+
+    /// The name in metadata and configuration: `bilinear-align-corners`, `nearest`, `box`,
+    /// `bilinear`, `hamming`, `catmull-rom`, `mitchell`, `gaussian` or `lanczos3`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BilinearAlignCorners => "bilinear-align-corners",
+            Self::Nearest => "nearest",
+            Self::Box => "box",
+            Self::Bilinear => "bilinear",
+            Self::Hamming => "hamming",
+            Self::CatmullRom => "catmull-rom",
+            Self::Mitchell => "mitchell",
+            Self::Gaussian => "gaussian",
+            Self::Lanczos3 => "lanczos3",
+        }
+    }
+
+    /// The filter with this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|f| f.name() == name)
+    }
+}
+
+/// Energies of held-out normal data, and the threshold chosen from them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelCalibration {
+    calibration: Calibration,
+    false_positive_rate: f32,
+    threshold: f32,
+}
+
+impl ModelCalibration {
+    /// A calibration with the threshold for a target rate.
+    ///
+    /// # Errors
+    /// Those of [`Calibration::threshold`]: a rate outside (0, 1), or below 1/(n + 1).
+    pub fn new(
+        calibration: Calibration,
+        false_positive_rate: f32,
+    ) -> Result<Self, nae_core::calibration::CalibrationError> {
+        let threshold = calibration.threshold(false_positive_rate)?;
+        Ok(Self { calibration, false_positive_rate, threshold })
+    }
+
+    /// The energies' order statistics.
+    pub const fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
+    /// Target rate of alarms on normal data.
+    pub const fn false_positive_rate(&self) -> f32 {
+        self.false_positive_rate
+    }
+
+    /// An energy above it is an anomaly.
+    pub const fn threshold(&self) -> f32 {
+        self.threshold
+    }
+}
+
+/// Where a model comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// Name of the network.
+    pub architecture: String,
+    /// How it was trained.
+    pub method: String,
+    /// What it was trained on, for people.
+    pub data_description: String,
+    /// SHA-256 of the data, in hexadecimal.
+    pub data_sha256: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Version of the program that wrote the file.
+    pub crate_version: String,
+}
+
+/// What is wrong with a model's metadata.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetadataError {
+    /// A key is not there.
+    #[error("metadata `{key}` is missing, expected {expected}")]
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// What its value must be.
+        expected: &'static str,
+    },
+    /// A value is not what its key asks for.
+    #[error("metadata `{key}` must be {expected}, found {found}")]
+    Invalid {
+        /// The key.
+        key: &'static str,
+        /// What its value must be.
+        expected: String,
+        /// The value, shortened.
+        found: String,
+    },
+    /// A key comes twice.
+    #[error("metadata `{key}` comes twice")]
+    Duplicate {
+        /// The key, shortened.
+        key: String,
+    },
+}
+
+impl ModelMetadata {
+    /// Keys and values, in the order of the [module](self)'s table.
+    pub fn to_entries(&self) -> Vec<(String, String)> {
+        text::write(self)
+    }
+
+    /// Reads keys and values in any order; keys outside `nae.` are skipped. `None` where there is
+    /// no key under `nae.` at all: a model of other origin.
+    ///
+    /// # Errors
+    /// [`MetadataError`] names the key, what was expected, and what was found.
+    pub fn from_entries<'a>(
+        entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Option<Self>, MetadataError> {
+        text::read(entries)
+    }
+
+    /// Reads a model's metadata; see [`from_entries`](Self::from_entries).
+    ///
+    /// # Errors
+    /// As for [`from_entries`](Self::from_entries).
+    pub fn read(model: &ModelProto) -> Result<Option<Self>, MetadataError> {
+        Self::from_entries(model.metadata_props.iter().map(|e| (e.key(), e.value())))
+    }
+
+    /// Adds the metadata to a graph under construction.
+    pub fn add_to(&self, graph: &mut GraphBuilder) {
+        for (key, value) in self.to_entries() {
+            graph.metadata(&key, &value);
+        }
+    }
+
+    /// Writes the metadata into a model, in place of what it had under `nae.`.
+    pub fn replace_in(&self, model: &mut ModelProto) {
+        model.metadata_props.retain(|e| !e.key().starts_with(text::PREFIX));
+        model.metadata_props.extend(
+            self.to_entries()
+                .into_iter()
+                .map(|(key, value)| StringStringEntryProto { key: Some(key), value: Some(value) }),
+        );
+    }
+}

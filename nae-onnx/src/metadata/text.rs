@@ -1,0 +1,220 @@
+//! Metadata as keys and text, both ways.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use nae_core::Shape;
+use nae_core::calibration::{Calibration, MAX_COUNT, TABLE_LEN};
+use nae_core::density::Temperature;
+use nae_core::energy::Energy;
+
+use super::{
+    FORMAT_VERSION, Geometry, Latent, MetadataError, ModelCalibration, ModelMetadata, Preprocessing, Provenance,
+    ResizeFilter,
+};
+
+pub(super) const PREFIX: &str = "nae.";
+
+/// Longest side of an image and largest latent dimension read: what a hostile file can make a
+/// reader allocate is bounded here, long before a network of that size would be.
+const MAX_EXTENT: usize = 1 << 16;
+
+mod key {
+    pub(super) const FORMAT_VERSION: &str = "nae.format_version";
+    pub(super) const ENERGY: &str = "nae.energy";
+    pub(super) const TEMPERATURE: &str = "nae.temperature";
+    pub(super) const GEOMETRY: &str = "nae.latent.geometry";
+    pub(super) const DIMENSION: &str = "nae.latent.dimension";
+    pub(super) const WIDTH: &str = "nae.preprocessing.width";
+    pub(super) const HEIGHT: &str = "nae.preprocessing.height";
+    pub(super) const CHANNELS: &str = "nae.preprocessing.channels";
+    pub(super) const LOW: &str = "nae.preprocessing.low";
+    pub(super) const HIGH: &str = "nae.preprocessing.high";
+    pub(super) const RESIZE: &str = "nae.preprocessing.resize";
+    pub(super) const COUNT: &str = "nae.calibration.count";
+    pub(super) const TABLE: &str = "nae.calibration.table";
+    pub(super) const RATE: &str = "nae.calibration.false_positive_rate";
+    pub(super) const THRESHOLD: &str = "nae.calibration.threshold";
+    pub(super) const ARCHITECTURE: &str = "nae.architecture";
+    pub(super) const METHOD: &str = "nae.method";
+    pub(super) const DATA_DESCRIPTION: &str = "nae.data.description";
+    pub(super) const DATA_SHA256: &str = "nae.data.sha256";
+    pub(super) const SEED: &str = "nae.seed";
+    pub(super) const CRATE_VERSION: &str = "nae.crate_version";
+}
+
+pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
+    // `{:?}` of a float is the shortest text that reads back as the same float.
+    let mut entries = vec![
+        (key::FORMAT_VERSION, FORMAT_VERSION.to_string()),
+        (key::ENERGY, m.energy.name().to_owned()),
+        (key::TEMPERATURE, format!("{:?}", m.temperature.get())),
+        (key::GEOMETRY, m.latent.geometry.name().to_owned()),
+        (key::DIMENSION, m.latent.dimension.to_string()),
+        (key::WIDTH, m.preprocessing.shape.width.to_string()),
+        (key::HEIGHT, m.preprocessing.shape.height.to_string()),
+        (key::CHANNELS, m.preprocessing.shape.channels.to_string()),
+        (key::LOW, format!("{:?}", m.preprocessing.low)),
+        (key::HIGH, format!("{:?}", m.preprocessing.high)),
+        (key::RESIZE, m.preprocessing.resize.name().to_owned()),
+    ];
+    if let Some(c) = &m.calibration {
+        let table: Vec<String> = c.calibration.table().iter().map(|e| format!("{e:?}")).collect();
+        entries.extend([
+            (key::COUNT, c.calibration.count().to_string()),
+            (key::TABLE, table.join(" ")),
+            (key::RATE, format!("{:?}", c.false_positive_rate)),
+            (key::THRESHOLD, format!("{:?}", c.threshold)),
+        ]);
+    }
+    let p = &m.provenance;
+    entries.extend([
+        (key::ARCHITECTURE, p.architecture.clone()),
+        (key::METHOD, p.method.clone()),
+        (key::DATA_DESCRIPTION, p.data_description.clone()),
+        (key::DATA_SHA256, p.data_sha256.clone()),
+        (key::SEED, p.seed.to_string()),
+        (key::CRATE_VERSION, p.crate_version.clone()),
+    ]);
+    entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+}
+
+pub(super) fn read<'a>(
+    entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Option<ModelMetadata>, MetadataError> {
+    let mut map = BTreeMap::new();
+    for (k, v) in entries.into_iter().filter(|(k, _)| k.starts_with(PREFIX)) {
+        if map.insert(k, v).is_some() {
+            return Err(MetadataError::Duplicate { key: shorten(k) });
+        }
+    }
+    if map.is_empty() {
+        return Ok(None);
+    }
+    let entries = Entries(map);
+    // First, so that a file of a later format is called that, not a file full of mistakes.
+    let version: u32 = entries.parse(key::FORMAT_VERSION, "1")?;
+    if version != FORMAT_VERSION {
+        let expected = "1, the format this program knows; a newer release may know this one";
+        return Err(invalid(key::FORMAT_VERSION, expected, &version.to_string()));
+    }
+    let low = entries.finite(key::LOW)?;
+    let high = entries.finite(key::HIGH)?;
+    if low >= high || !(high - low).is_finite() {
+        return Err(invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")));
+    }
+    let channels = entries.parse(key::CHANNELS, "1 or 3")?;
+    if channels != 1 && channels != 3 {
+        return Err(invalid(key::CHANNELS, "1 or 3", &format!("{channels}")));
+    }
+    Ok(Some(ModelMetadata {
+        energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
+        temperature: entries
+            .named(key::TEMPERATURE, "a positive number", |text| Temperature::new(text.parse().ok()?).ok())?,
+        latent: Latent {
+            geometry: entries.named(key::GEOMETRY, "sphere or euclidean", Geometry::from_name)?,
+            dimension: entries.extent(key::DIMENSION)?,
+        },
+        preprocessing: Preprocessing {
+            shape: Shape::new(channels, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?),
+            low,
+            high,
+            resize: entries.named(
+                key::RESIZE,
+                "bilinear-align-corners, nearest, box, bilinear, hamming, catmull-rom, mitchell, gaussian or lanczos3",
+                ResizeFilter::from_name,
+            )?,
+        },
+        calibration: calibration(&entries)?,
+        provenance: Provenance {
+            architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
+            method: entries.text(key::METHOD, "how it was trained")?.to_owned(),
+            data_description: entries.text(key::DATA_DESCRIPTION, "what it was trained on")?.to_owned(),
+            data_sha256: entries.text(key::DATA_SHA256, "the data's SHA-256")?.to_owned(),
+            seed: entries.parse(key::SEED, "an integer from 0 to 2^64 - 1")?,
+            crate_version: entries.text(key::CRATE_VERSION, "a version")?.to_owned(),
+        },
+    }))
+}
+
+fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, MetadataError> {
+    let keys = [key::COUNT, key::TABLE, key::RATE, key::THRESHOLD];
+    if keys.iter().all(|k| !entries.0.contains_key(k)) {
+        return Ok(None);
+    }
+    let count: usize = entries.parse(key::COUNT, "a positive integer")?;
+    if count == 0 || count > MAX_COUNT {
+        return Err(invalid(key::COUNT, &format!("from 1 to {MAX_COUNT}"), &count.to_string()));
+    }
+    let text = entries.text(key::TABLE, "energies separated by spaces")?;
+    let length = count.min(TABLE_LEN);
+    // One more than allowed is enough to know that there are too many.
+    let mut table = Vec::with_capacity(length);
+    for (i, field) in text.split_ascii_whitespace().take(length + 1).enumerate() {
+        let energy = field.parse().ok().filter(|e: &f32| e.is_finite());
+        table.push(energy.ok_or_else(|| {
+            invalid(key::TABLE, "finite numbers separated by spaces", &format!("number {}: {field:?}", i + 1))
+        })?);
+    }
+    if table.len() != length {
+        let found = if table.len() > length { "more".to_owned() } else { table.len().to_string() };
+        return Err(invalid(key::TABLE, &format!("{length} numbers, as {} of {count} asks", key::COUNT), &found));
+    }
+    let calibration =
+        Calibration::from_table(count, &table).map_err(|e| invalid(key::TABLE, "ascending", &e.to_string()))?;
+    let rate = entries.finite(key::RATE)?;
+    let stored = entries.finite(key::THRESHOLD)?;
+    let calibration = ModelCalibration::new(calibration, rate).map_err(|e| {
+        let expected = format!("from 1/(n + 1) to 1, n being {count}");
+        invalid(key::RATE, &expected, &format!("{rate:?} ({e})"))
+    })?;
+    if calibration.threshold != stored {
+        let expected = format!("{:?}, as table and rate give it", calibration.threshold);
+        return Err(invalid(key::THRESHOLD, &expected, &format!("{stored:?}; the file was altered")));
+    }
+    Ok(Some(calibration))
+}
+
+struct Entries<'a>(BTreeMap<&'a str, &'a str>);
+
+impl<'a> Entries<'a> {
+    fn text(&self, key: &'static str, expected: &'static str) -> Result<&'a str, MetadataError> {
+        self.0.get(key).copied().ok_or(MetadataError::Missing { key, expected })
+    }
+
+    fn named<T>(
+        &self,
+        key: &'static str,
+        expected: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, MetadataError> {
+        let text = self.text(key, expected)?;
+        parse(text).ok_or_else(|| invalid(key, expected, text))
+    }
+
+    fn parse<T: FromStr>(&self, key: &'static str, expected: &'static str) -> Result<T, MetadataError> {
+        self.named(key, expected, |text| text.parse().ok())
+    }
+
+    fn finite(&self, key: &'static str) -> Result<f32, MetadataError> {
+        self.named(key, "a finite number", |text| text.parse().ok().filter(|v: &f32| v.is_finite()))
+    }
+
+    fn extent(&self, key: &'static str) -> Result<usize, MetadataError> {
+        self.named(key, "an integer from 1 to 65536", |text| text.parse().ok().filter(|v| (1..=MAX_EXTENT).contains(v)))
+    }
+}
+
+fn invalid(key: &'static str, expected: &str, found: &str) -> MetadataError {
+    MetadataError::Invalid { key, expected: expected.to_owned(), found: shorten(found) }
+}
+
+/// At most 60 characters, without control characters: the text is a stranger's and goes to a
+/// terminal.
+fn shorten(text: &str) -> String {
+    let mut short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    if text.chars().nth(60).is_some() {
+        short.push('…');
+    }
+    short
+}
