@@ -10,7 +10,7 @@
 //! | `nae.latent.dimension` | elements of the latent vector |
 //! | `nae.preprocessing.width`, `.height`, `.channels` | size of the image the network takes |
 //! | `nae.preprocessing.low`, `.high` | what black (0) and white (255 or 1.0) become; linear between |
-//! | `nae.preprocessing.resize` | filter for images of another size, a name of [`ResizeFilter`] |
+//! | `nae.preprocessing.resize` | filter for images of another size, a [name](nae_core::model::ResizeFilter::name) |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
@@ -33,6 +33,7 @@ use nae_core::Shape;
 use nae_core::calibration::Calibration;
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
+use nae_core::model::Preprocessing;
 
 use crate::builder::GraphBuilder;
 use crate::proto::{ModelProto, StringStringEntryProto};
@@ -45,12 +46,14 @@ pub const FORMAT_VERSION: u32 = 1;
 /// ```
 /// use nae_onnx::metadata::ModelMetadata;
 /// # use nae_core::{Shape, calibration::Calibration, density::Temperature, energy::Energy};
+/// # use nae_core::model::{Preprocessing, ResizeFilter};
 /// # use nae_onnx::metadata::*;
 /// # let calibration = Calibration::from_sorted(&[0.1; 200])?;
 /// # let metadata = ModelMetadata {
 /// #     energy: Energy::SquaredL2, temperature: Temperature::ONE,
 /// #     latent: Latent { geometry: Geometry::Sphere, dimension: 32 },
-/// #     preprocessing: Preprocessing { shape: Shape::new(1, 16, 16), low: 0.0, high: 1.0, resize: ResizeFilter::Bilinear },
+/// #     input: Shape::new(1, 16, 16),
+/// #     preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
 /// #     calibration: Some(ModelCalibration::new(calibration, 0.01)?),
 /// #     provenance: Provenance { architecture: "digits".into(), ..Provenance::default() },
 /// # };
@@ -67,6 +70,8 @@ pub struct ModelMetadata {
     pub temperature: Temperature,
     /// Where the latent vectors live.
     pub latent: Latent,
+    /// The image the network takes: channels (1 grey, 3 RGB), height, width.
+    pub input: Shape,
     /// How an image file becomes the network's input.
     pub preprocessing: Preprocessing,
     /// What normal energies look like; `None` for a model that was not calibrated: it gives
@@ -106,84 +111,6 @@ impl Geometry {
     /// The geometry with this [name](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Sphere, Self::Euclidean].into_iter().find(|g| g.name() == name)
-    }
-}
-
-/// How an image file becomes the network's input.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Preprocessing {
-    /// Channels (1 grey, 3 RGB), height and width the network takes.
-    pub shape: Shape,
-    /// What black becomes.
-    pub low: f32,
-    /// What white becomes.
-    pub high: f32,
-    /// Filter for images of another size.
-    pub resize: ResizeFilter,
-}
-
-/// How images of another size are brought to the network's.
-///
-/// All but [`BilinearAlignCorners`](Self::BilinearAlignCorners) are those of the
-/// `fast_image_resize` crate, which widens the filter when it shrinks an image. An image of the
-/// right size is never filtered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ResizeFilter {
-    /// Linear between pixels; first and last pixels of both images coincide. PyTorch's
-    /// `interpolate(…, mode="bilinear", align_corners=True)`. Not for shrinking by much: it looks
-    /// at four pixels only.
-    BilinearAlignCorners,
-    /// The nearest pixel.
-    Nearest,
-    /// Mean of the pixels covered.
-    Box,
-    /// Triangle of one pixel's radius.
-    Bilinear,
-    /// Hamming window of one pixel's radius.
-    Hamming,
-    /// Catmull-Rom cubic.
-    CatmullRom,
-    /// Mitchell-Netravali cubic.
-    Mitchell,
-    /// Gaussian.
-    Gaussian,
-    /// Lanczos window of three pixels' radius.
-    Lanczos3,
-}
-
-impl ResizeFilter {
-    /// Every filter.
-    pub const ALL: [Self; 9] = [
-        Self::BilinearAlignCorners,
-        Self::Nearest,
-        Self::Box,
-        Self::Bilinear,
-        Self::Hamming,
-        Self::CatmullRom,
-        Self::Mitchell,
-        Self::Gaussian,
-        Self::Lanczos3,
-    ];
-
-    /// The name in metadata and configuration: `bilinear-align-corners`, `nearest`, `box`,
-    /// `bilinear`, `hamming`, `catmull-rom`, `mitchell`, `gaussian` or `lanczos3`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BilinearAlignCorners => "bilinear-align-corners",
-            Self::Nearest => "nearest",
-            Self::Box => "box",
-            Self::Bilinear => "bilinear",
-            Self::Hamming => "hamming",
-            Self::CatmullRom => "catmull-rom",
-            Self::Mitchell => "mitchell",
-            Self::Gaussian => "gaussian",
-            Self::Lanczos3 => "lanczos3",
-        }
-    }
-
-    /// The filter with this [name](Self::name).
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|f| f.name() == name)
     }
 }
 

@@ -7,11 +7,9 @@ use nae_core::Shape;
 use nae_core::calibration::{Calibration, MAX_COUNT, TABLE_LEN};
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
+use nae_core::model::{Preprocessing, ResizeFilter};
 
-use super::{
-    FORMAT_VERSION, Geometry, Latent, MetadataError, ModelCalibration, ModelMetadata, Preprocessing, Provenance,
-    ResizeFilter,
-};
+use super::{FORMAT_VERSION, Geometry, Latent, MetadataError, ModelCalibration, ModelMetadata, Provenance};
 
 pub(super) const PREFIX: &str = "nae.";
 
@@ -51,12 +49,12 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         (key::TEMPERATURE, format!("{:?}", m.temperature.get())),
         (key::GEOMETRY, m.latent.geometry.name().to_owned()),
         (key::DIMENSION, m.latent.dimension.to_string()),
-        (key::WIDTH, m.preprocessing.shape.width.to_string()),
-        (key::HEIGHT, m.preprocessing.shape.height.to_string()),
-        (key::CHANNELS, m.preprocessing.shape.channels.to_string()),
-        (key::LOW, format!("{:?}", m.preprocessing.low)),
-        (key::HIGH, format!("{:?}", m.preprocessing.high)),
-        (key::RESIZE, m.preprocessing.resize.name().to_owned()),
+        (key::WIDTH, m.input.width.to_string()),
+        (key::HEIGHT, m.input.height.to_string()),
+        (key::CHANNELS, m.input.channels.to_string()),
+        (key::LOW, format!("{:?}", m.preprocessing.low())),
+        (key::HIGH, format!("{:?}", m.preprocessing.high())),
+        (key::RESIZE, m.preprocessing.filter().name().to_owned()),
     ];
     if let Some(c) = &m.calibration {
         let table: Vec<String> = c.calibration.table().iter().map(|e| format!("{e:?}")).collect();
@@ -100,9 +98,13 @@ pub(super) fn read<'a>(
     }
     let low = entries.finite(key::LOW)?;
     let high = entries.finite(key::HIGH)?;
-    if low >= high || !(high - low).is_finite() {
-        return Err(invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")));
-    }
+    let filter = entries.named(
+        key::RESIZE,
+        "nearest, box, bilinear, bilinear-align-corners, catmull-rom or lanczos3",
+        ResizeFilter::from_name,
+    )?;
+    let preprocessing = Preprocessing::new(low, high, filter)
+        .map_err(|_| invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")))?;
     let channels = entries.parse(key::CHANNELS, "1 or 3")?;
     if channels != 1 && channels != 3 {
         return Err(invalid(key::CHANNELS, "1 or 3", &format!("{channels}")));
@@ -115,16 +117,8 @@ pub(super) fn read<'a>(
             geometry: entries.named(key::GEOMETRY, "sphere or euclidean", Geometry::from_name)?,
             dimension: entries.extent(key::DIMENSION)?,
         },
-        preprocessing: Preprocessing {
-            shape: Shape::new(channels, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?),
-            low,
-            high,
-            resize: entries.named(
-                key::RESIZE,
-                "bilinear-align-corners, nearest, box, bilinear, hamming, catmull-rom, mitchell, gaussian or lanczos3",
-                ResizeFilter::from_name,
-            )?,
-        },
+        input: Shape::new(channels, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?),
+        preprocessing,
         calibration: calibration(&entries)?,
         provenance: Provenance {
             architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
