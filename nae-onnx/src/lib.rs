@@ -6,8 +6,10 @@
 //! | [`builder`] | graphs from layers, with shapes checked; knows nothing of autoencoders |
 //! | [`autoencoder`] | names of input and outputs, the energy node |
 //! | [`metadata`] | the `nae.*` entries: preprocessing, calibration, provenance |
+//! | [`file`] | files read and written whole |
 
 pub mod autoencoder;
 pub mod builder;
+pub mod file;
 pub mod metadata;
 pub mod proto;

@@ -92,6 +92,8 @@ struct Node {
 ///
 /// Operations take the name of the node first. The node's result, weight and bias are called
 /// `name`, `name.weight` and `name.bias`; a result that becomes an output takes the output's name.
+///
+/// After an error, constants of the node that failed may be left in the graph: start again.
 pub struct GraphBuilder {
     name: String,
     values: Vec<ValueEntry>,

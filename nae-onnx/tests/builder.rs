@@ -1,0 +1,187 @@
+//! What the builder writes, read back; and what it refuses.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use nae_core::energy::Energy;
+use nae_onnx::autoencoder;
+use nae_onnx::builder::*;
+use nae_onnx::metadata::ModelMetadata;
+use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
+use prost::Message;
+
+#[test]
+fn digits_reads_back() {
+    let bytes = support::digits(1, Energy::SquaredL2).unwrap();
+    let model = ModelProto::decode(bytes.as_slice()).unwrap();
+    assert_eq!(model.encode_to_vec(), bytes);
+    assert_eq!(model.ir_version, Some(IR_VERSION));
+    assert_eq!(model.opset_import[0].version, Some(OPSET_VERSION));
+    let metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    assert_eq!(metadata, support::metadata(nae_core::Shape::new(1, 16, 16), 32, Energy::SquaredL2));
+
+    let graph = model.graph.unwrap();
+    let operators: Vec<_> = graph.node.iter().map(|n| n.op_type()).collect();
+    assert_eq!(
+        operators.join(" "),
+        "Conv Relu Conv Relu MaxPool Conv Relu Conv Relu Conv ReduceL2 Div ConvTranspose Relu Resize \
+         ConvTranspose Relu Resize ConvTranspose Relu ConvTranspose Sigmoid Sub Mul ReduceMean Flatten"
+    );
+    let shapes: Vec<(String, Vec<String>)> = graph
+        .input
+        .iter()
+        .chain(&graph.output)
+        .map(|v| {
+            let shape = v.r#type.as_ref().unwrap().tensor_type.as_ref().unwrap().shape.as_ref().unwrap();
+            let dims = shape.dim.iter().map(|d| match d.value.as_ref().unwrap() {
+                DimensionValue::Size(n) => n.to_string(),
+                DimensionValue::Symbol(s) => s.clone(),
+            });
+            (v.name().to_owned(), dims.collect())
+        })
+        .collect();
+    let expected = [
+        (autoencoder::IMAGE, vec!["N", "1", "16", "16"]),
+        (autoencoder::RECONSTRUCTION, vec!["N", "1", "16", "16"]),
+        (autoencoder::ENERGY, vec!["N"]),
+        (autoencoder::LATENT, vec!["N", "32"]),
+    ];
+    for ((name, dims), (expected_name, expected_dims)) in shapes.iter().zip(expected) {
+        assert_eq!(name, expected_name);
+        assert_eq!(*dims, expected_dims);
+    }
+    let weight = graph.initializer.iter().find(|t| t.name() == "encoder.0.weight").unwrap();
+    assert_eq!(weight.dims, [8, 1, 3, 3]);
+    assert_eq!(weight.data_type, Some(DataType::Float as i32));
+    let first = support::Numbers(1).weights(72, 9)[0];
+    assert_eq!(weight.raw_data()[..4], first.to_le_bytes());
+}
+
+#[test]
+fn unknown_fields_are_skipped() {
+    let mut bytes = support::digits(1, Energy::L1).unwrap();
+    let plain = ModelProto::decode(bytes.as_slice()).unwrap();
+    // Field 25 (functions), and field 1000 as a varint.
+    bytes.extend([0xca, 0x01, 0x02, 0x0a, 0x00, 0xc0, 0x3e, 0x05]);
+    assert_eq!(ModelProto::decode(bytes.as_slice()).unwrap(), plain);
+}
+
+#[test]
+fn ssim_has_no_energy_node() {
+    let model = ModelProto::decode(support::digits(1, Energy::Ssim).unwrap().as_slice()).unwrap();
+    let outputs: Vec<String> = model.graph.unwrap().output.iter().map(|o| o.name().to_owned()).collect();
+    assert_eq!(outputs, [autoencoder::RECONSTRUCTION, autoencoder::LATENT]);
+    assert_eq!(ModelMetadata::from_entries([]).unwrap(), None);
+}
+
+/// A graph with one 2-channel 4×4 input.
+fn start() -> (GraphBuilder, Value) {
+    let mut graph = GraphBuilder::new("g");
+    let image = graph.image_input("image", [2, 4, 4]).unwrap();
+    (graph, image)
+}
+
+#[test]
+fn shapes_follow_the_specification() {
+    let (mut g, x) = start();
+    let w = [0.5; 2 * 3 * 3 * 2];
+    let fixed = |g: &GraphBuilder, v| g.shape(v).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    // floor((4 + 1 + 1 - 3) / 2) + 1 = 2; floor((4 - 3) / 2) + 1 = 1
+    let conv = Conv2d { stride: [2, 2], padding: [1, 0, 1, 0], ..Conv2d::new(2, [3, 3], &w, None) };
+    let y = g.conv2d("a", x, &conv).unwrap();
+    assert_eq!(fixed(&g, y), "N,2,2,1");
+    // (4 - 1)·2 + 3 - 1 - 0 + 1 = 9; (4 - 1)·1 + 3 - 2 = 4
+    let conv = ConvTranspose2d {
+        stride: [2, 1],
+        padding: [1, 1, 0, 1],
+        output_padding: [1, 0],
+        ..ConvTranspose2d::new(2, [3, 3], &w, None)
+    };
+    let y = g.conv_transpose2d("b", x, &conv).unwrap();
+    assert_eq!(fixed(&g, y), "N,2,9,4");
+    let w = [0.5; 2 * 3 * 3];
+    let conv = Conv2d { dilation: [1, 1], groups: 2, ..Conv2d::new(2, [3, 3], &w, None) };
+    let y = g.conv2d("c", x, &conv).unwrap();
+    assert_eq!(fixed(&g, y), "N,2,2,2");
+    let y = g.max_pool2d("d", x, &Pool2d { kernel: [3, 2], stride: [1, 2], padding: [1, 0, 0, 0] }).unwrap();
+    assert_eq!(fixed(&g, y), "N,2,3,2");
+    let y = g.flatten("e", y).unwrap();
+    assert_eq!(fixed(&g, y), "N,12");
+    let y = g.reshape("f", y, &[3, 4]).unwrap();
+    assert_eq!(fixed(&g, y), "N,3,4");
+    let y = g.mean_per_sample("h", y).unwrap();
+    assert_eq!(fixed(&g, y), "N");
+}
+
+#[test]
+fn impossible_graphs_are_refused() {
+    let (mut g, x) = start();
+    let w = [0.5; 18];
+    let message = |r: Result<Value, BuildError>| r.unwrap_err().to_string();
+
+    let e = message(g.conv2d("big", x, &Conv2d::new(1, [5, 5], &[0.0; 50], None)));
+    assert_eq!(e, "big: Conv: the kernel spans 5 on an input of 4 with padding");
+    let e = message(g.conv2d("few", x, &Conv2d::new(2, [3, 3], &w, None)));
+    assert_eq!(e, "few: Conv needs 36 elements in its weight [2, 2, 3, 3], found 18");
+    let e = message(g.conv2d("bias", x, &Conv2d::new(1, [3, 3], &w, Some(&[1.0, 2.0]))));
+    assert_eq!(e, "bias: Conv needs 1 elements in its bias [1], found 2");
+    let mut bad = w;
+    bad[3] = f32::NAN;
+    let e = message(g.conv2d("nan", x, &Conv2d::new(1, [3, 3], &bad, None)));
+    assert_eq!(e, "nan: weight[3] is NaN, not a finite number");
+    let e = message(g.conv2d("still", x, &Conv2d { stride: [0, 1], ..Conv2d::new(1, [3, 3], &w, None) }));
+    assert_eq!(e, "still: Conv: a stride of zero");
+    let e = message(g.conv2d("groups", x, &Conv2d { groups: 3, ..Conv2d::new(3, [3, 3], &w, None) }));
+    assert_eq!(e, "groups: Conv: 3 groups do not divide 2 channels in and 3 out");
+    let conv = ConvTranspose2d { padding: [3, 0, 3, 0], ..ConvTranspose2d::new(1, [3, 3], &w, None) };
+    assert_eq!(
+        message(g.conv_transpose2d("gone", x, &conv)),
+        "gone: ConvTranspose: a padding of 6 leaves nothing of 6"
+    );
+    let conv = ConvTranspose2d { output_padding: [1, 0], ..ConvTranspose2d::new(1, [3, 3], &w, None) };
+    let e = message(g.conv_transpose2d("pad", x, &conv));
+    assert_eq!(e, "pad: ConvTranspose: an output padding of 1 with a stride of 1");
+    let e = message(g.gemm("dense", x, &Gemm { features: 1, weight: &w, bias: None, transposed: false }));
+    assert_eq!(e, "dense: Gemm takes [N, features]; flatten images first, found [N, 2, 4, 4]");
+    let pool = Pool2d { kernel: [2, 2], stride: [2, 2], padding: [2, 0, 0, 0] };
+    assert_eq!(message(g.max_pool2d("pool", x, &pool)), "pool: MaxPool: a padding of 2 on a window of 2");
+    let e = message(g.resize_nearest("ratio", x, [8, 6]));
+    assert_eq!(e, "ratio: Resize: 6 is not a multiple of 4; align_corners takes any size");
+    let e = message(g.resize_bilinear_align_corners("nothing", x, [0, 4]));
+    assert_eq!(e, "nothing: Resize: no scale takes 4 to 0");
+    let e = message(g.reshape("shape", x, &[3, 5]));
+    assert_eq!(e, "shape: Reshape: 32 elements a sample do not make [3, 5]");
+    assert_eq!(
+        message(g.relu("image", x)),
+        "the name `image` is taken: names of nodes and values are unique in a graph"
+    );
+    assert_eq!(message(g.relu("", x)), "an empty name was given to a value");
+    let y = g.flatten("flat", x).unwrap();
+    let e = message(g.sub("difference", x, y));
+    assert_eq!(e, "difference: Sub: operands [N, 2, 4, 4] and [N, 32]");
+    assert!(matches!(
+        message(g.input("zero", &[Dim::Batch, Dim::Fixed(0)])).as_str(),
+        "zero: input: an extent is zero"
+    ));
+    let (mut other, _) = start();
+    for i in 0..9 {
+        other.relu(&format!("r{i}"), x).unwrap();
+    }
+    let foreign = other.relu("last", x).unwrap();
+    assert_eq!(message(g.relu("lost", foreign)), "lost: an operand is not a value of this graph");
+
+    assert_eq!(GraphBuilder::new("empty").finish().unwrap_err().to_string(), "the graph has no input");
+    assert_eq!(start().0.finish().unwrap_err().to_string(), "the graph has no output");
+}
+
+#[test]
+fn an_input_or_output_can_be_an_output() {
+    let (mut g, x) = start();
+    let y = g.relu("y", x).unwrap();
+    g.output("same", x).unwrap();
+    g.output("first", y).unwrap();
+    g.output("second", y).unwrap();
+    let graph = g.finish().unwrap().graph.unwrap();
+    let nodes: Vec<_> = graph.node.iter().map(|n| format!("{}->{}", n.input[0], n.output[0])).collect();
+    assert_eq!(nodes, ["image->first", "image->same", "first->second"]);
+}
