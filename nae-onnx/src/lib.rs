@@ -6,10 +6,15 @@
 //! | [`builder`] | graphs from layers, with shapes checked; knows nothing of autoencoders |
 //! | [`autoencoder`] | names of input and outputs, the energy node |
 //! | [`metadata`] | the `nae.*` entries: preprocessing, calibration, provenance |
+//! | [`check`] | what is verified of a model of unknown origin before anything runs it |
+//! | [`lower`] | to the layer list of `nae-core`, and to `.nae` |
 //! | [`file`] | files read and written whole |
 
 pub mod autoencoder;
 pub mod builder;
+pub mod check;
+mod excerpt;
 pub mod file;
+pub mod lower;
 pub mod metadata;
 pub mod proto;

@@ -63,7 +63,7 @@ impl std::fmt::Display for Dim {
     }
 }
 
-fn display_shape(shape: &[Dim]) -> String {
+pub(crate) fn display_shape(shape: &[Dim]) -> String {
     let dims: Vec<String> = shape.iter().map(Dim::to_string).collect();
     format!("[{}]", dims.join(", "))
 }

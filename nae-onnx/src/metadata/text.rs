@@ -9,6 +9,8 @@ use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
 
+use crate::excerpt::excerpt;
+
 use super::{FORMAT_VERSION, Geometry, Latent, MetadataError, ModelCalibration, ModelMetadata, Provenance};
 
 pub(super) const PREFIX: &str = "nae.";
@@ -83,7 +85,7 @@ pub(super) fn read<'a>(
     let mut map = BTreeMap::new();
     for (k, v) in entries.into_iter().filter(|(k, _)| k.starts_with(PREFIX)) {
         if map.insert(k, v).is_some() {
-            return Err(MetadataError::Duplicate { key: shorten(k) });
+            return Err(MetadataError::Duplicate { key: excerpt(k) });
         }
     }
     if map.is_empty() {
@@ -200,15 +202,5 @@ impl<'a> Entries<'a> {
 }
 
 fn invalid(key: &'static str, expected: &str, found: &str) -> MetadataError {
-    MetadataError::Invalid { key, expected: expected.to_owned(), found: shorten(found) }
-}
-
-/// At most 60 characters, without control characters: the text is a stranger's and goes to a
-/// terminal.
-fn shorten(text: &str) -> String {
-    let mut short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().nth(60).is_some() {
-        short.push('…');
-    }
-    short
+    MetadataError::Invalid { key, expected: expected.to_owned(), found: excerpt(found) }
 }

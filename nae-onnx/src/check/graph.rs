@@ -1,0 +1,232 @@
+//! A checked graph: operators as an enum with typed attributes, values with shapes, constants
+//! decoded. What [`check`](super::check) returns and [`lower`](crate::lower) takes.
+
+pub use crate::builder::Dim;
+
+/// Number of a value in [`Graph::values`].
+pub type ValueId = usize;
+
+/// A model that passed [`check`](super::check).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckedModel {
+    /// The computation.
+    pub graph: Graph,
+    /// Version of the standard operator set.
+    pub opset: i64,
+    /// Name and version of the program that wrote the model, as it claims.
+    pub producer: String,
+    /// Keys and values.
+    pub metadata_props: Vec<(String, String)>,
+}
+
+/// Values and the nodes that make them, in an order in which they can run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    /// Every value: the input, constants, results.
+    pub values: Vec<ValueInfo>,
+    /// Nodes; constants, `Identity` and `Dropout` are gone, their uses redirected.
+    pub nodes: Vec<Node>,
+    /// The input that is not a constant.
+    pub input: ValueId,
+    /// Outputs: name and value.
+    pub outputs: Vec<(String, ValueId)>,
+    /// The batch, where the model was exported for a single one.
+    pub fixed_batch: Option<usize>,
+    /// Multiply-accumulate operations for one image; an element that is moved or compared
+    /// counts as one.
+    pub operations: u64,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValueInfo {
+    /// Its name in the file.
+    pub name: String,
+    /// Its extents; [`Dim::Batch`] is always first where it occurs.
+    pub shape: Vec<Dim>,
+    /// Its elements, where it is a constant.
+    pub constant: Option<Constant>,
+}
+
+/// Elements of a constant, row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Constant {
+    /// 32-bit floats, all finite.
+    Floats(Vec<f32>),
+    /// 64-bit integers: shapes and axes.
+    Integers(Vec<i64>),
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its name, or its output's where it has none.
+    pub name: String,
+    /// What it does.
+    pub operator: Operator,
+    /// What it reads: tensors, not the shapes and axes that became part of `operator`.
+    pub inputs: Vec<ValueId>,
+    /// What it makes.
+    pub output: ValueId,
+}
+
+/// Attributes of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Height and width.
+    pub kernel: [usize; 2],
+    /// Down and across.
+    pub stride: [usize; 2],
+    /// Top, left, bottom, right.
+    pub padding: [usize; 4],
+    /// Down and across.
+    pub dilation: [usize; 2],
+}
+
+/// How `Resize` finds its pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResizeKind {
+    /// Linear, `align_corners`.
+    LinearAlignCorners,
+    /// Linear, `half_pixel` (or `pytorch_half_pixel`, where it is the same).
+    LinearHalfPixel,
+    /// Nearest; output i is input ⌊i·in/out⌋.
+    Nearest,
+}
+
+/// An operator with its attributes.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the names are ONNX's
+pub enum Operator {
+    Conv {
+        window: Window,
+        groups: usize,
+    },
+    ConvTranspose {
+        window: Window,
+        output_padding: [usize; 2],
+        groups: usize,
+    },
+    Gemm {
+        alpha: f32,
+        beta: f32,
+        transposed: bool,
+    },
+    MatMul,
+    BatchNormalization {
+        epsilon: f32,
+    },
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Pow,
+    Relu,
+    LeakyRelu {
+        slope: f32,
+    },
+    Sigmoid,
+    Tanh,
+    Abs,
+    Sqrt,
+    Clip {
+        min: f32,
+        max: f32,
+    },
+    MaxPool(Window),
+    AveragePool {
+        window: Window,
+        count_include_padding: bool,
+    },
+    GlobalAveragePool,
+    Resize(ResizeKind),
+    /// `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: the same elements under the output's shape.
+    Reshape,
+    ReduceMean {
+        axes: Vec<usize>,
+        keepdims: bool,
+    },
+    ReduceSum {
+        axes: Vec<usize>,
+        keepdims: bool,
+    },
+    ReduceL2 {
+        axes: Vec<usize>,
+        keepdims: bool,
+    },
+    /// Division by the L1 (`p` 1) or L2 (`p` 2) norm along an axis.
+    LpNormalization {
+        axis: usize,
+        p: i64,
+    },
+}
+
+impl Operator {
+    /// ONNX's name; `Reshape` for the four operators that only change the shape.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Conv { .. } => "Conv",
+            Self::ConvTranspose { .. } => "ConvTranspose",
+            Self::Gemm { .. } => "Gemm",
+            Self::MatMul => "MatMul",
+            Self::BatchNormalization { .. } => "BatchNormalization",
+            Self::Add => "Add",
+            Self::Sub => "Sub",
+            Self::Mul => "Mul",
+            Self::Div => "Div",
+            Self::Pow => "Pow",
+            Self::Relu => "Relu",
+            Self::LeakyRelu { .. } => "LeakyRelu",
+            Self::Sigmoid => "Sigmoid",
+            Self::Tanh => "Tanh",
+            Self::Abs => "Abs",
+            Self::Sqrt => "Sqrt",
+            Self::Clip { .. } => "Clip",
+            Self::MaxPool(_) => "MaxPool",
+            Self::AveragePool { .. } => "AveragePool",
+            Self::GlobalAveragePool => "GlobalAveragePool",
+            Self::Resize(_) => "Resize",
+            Self::Reshape => "Reshape",
+            Self::ReduceMean { .. } => "ReduceMean",
+            Self::ReduceSum { .. } => "ReduceSum",
+            Self::ReduceL2 { .. } => "ReduceL2",
+            Self::LpNormalization { .. } => "LpNormalization",
+        }
+    }
+}
+
+impl Graph {
+    /// Number of constants' elements that are floats: weights, biases, scales.
+    pub fn parameters(&self) -> usize {
+        self.values
+            .iter()
+            .filter_map(|v| match &v.constant {
+                Some(Constant::Floats(data)) => Some(data.len()),
+                _ => None,
+            })
+            .sum()
+    }
+
+    /// The floats of a constant; `None` for a value computed at run time.
+    pub fn floats(&self, value: ValueId) -> Option<&[f32]> {
+        match self.values.get(value)?.constant.as_ref()? {
+            Constant::Floats(data) => Some(data),
+            Constant::Integers(_) => None,
+        }
+    }
+
+    /// Channels, height and width of `[N, C, H, W]`, or length, 1, 1 of `[N, D]`.
+    pub fn sample_shape(&self, value: ValueId) -> Option<nae_core::Shape> {
+        match *self.values.get(value)?.shape.as_slice() {
+            [Dim::Batch, Dim::Fixed(c), Dim::Fixed(h), Dim::Fixed(w)] => Some(nae_core::Shape::new(c, h, w)),
+            [Dim::Batch, Dim::Fixed(d)] => Some(nae_core::Shape::vector(d)),
+            _ => None,
+        }
+    }
+
+    /// The value of an output.
+    pub fn output(&self, name: &str) -> Option<ValueId> {
+        self.outputs.iter().find(|(n, _)| n == name).map(|&(_, v)| v)
+    }
+}

@@ -1,0 +1,114 @@
+//! Arithmetic of shapes: windows, broadcasting, reshaping. `None` is "cannot be".
+
+use super::graph::{Dim, Window};
+
+/// Elements for one image; saturates.
+pub(super) fn elements(shape: &[Dim]) -> u64 {
+    shape.iter().fold(1, |n: u64, d| match d {
+        Dim::Fixed(extent) => n.saturating_mul(*extent as u64),
+        Dim::Batch => n,
+    })
+}
+
+/// Rows or columns a window covers.
+pub(super) fn span(window: &Window, axis: usize) -> usize {
+    window.dilation[axis].saturating_mul(window.kernel[axis] - 1).saturating_add(1)
+}
+
+/// Extents after a convolution or pooling.
+pub(super) fn windows(size: [usize; 2], window: &Window) -> Option<[usize; 2]> {
+    let mut out = [0; 2];
+    for axis in 0..2 {
+        let padded = size[axis].checked_add(window.padding[axis])?.checked_add(window.padding[axis + 2])?;
+        out[axis] = padded.checked_sub(span(window, axis))? / window.stride[axis] + 1;
+    }
+    Some(out)
+}
+
+/// Extents after a transposed convolution.
+pub(super) fn transposed(size: [usize; 2], window: &Window, output_padding: [usize; 2]) -> Option<[usize; 2]> {
+    let mut out = [0; 2];
+    for axis in 0..2 {
+        let full = size[axis]
+            .checked_sub(1)?
+            .checked_mul(window.stride[axis])?
+            .checked_add(span(window, axis))?
+            .checked_add(output_padding[axis])?;
+        let cut = window.padding[axis].checked_add(window.padding[axis + 2])?;
+        out[axis] = full.checked_sub(cut).filter(|&n| n > 0)?;
+    }
+    Some(out)
+}
+
+/// The padding that `SAME_UPPER` and `SAME_LOWER` stand for.
+pub(super) fn same_padding(size: [usize; 2], window: &Window, upper: bool) -> Option<[usize; 4]> {
+    let mut padding = [0; 4];
+    for axis in 0..2 {
+        let out = size[axis].div_ceil(window.stride[axis]);
+        let needed = out.checked_sub(1)?.checked_mul(window.stride[axis])?.checked_add(span(window, axis))?;
+        let total = needed.saturating_sub(size[axis]);
+        let (small, large) = (total / 2, total - total / 2);
+        (padding[axis], padding[axis + 2]) = if upper { (small, large) } else { (large, small) };
+    }
+    Some(padding)
+}
+
+/// NumPy's broadcasting of two shapes.
+pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
+    let rank = a.len().max(b.len());
+    let dim = |shape: &[Dim], i: usize| match (i + shape.len()).checked_sub(rank) {
+        Some(i) => shape[i],
+        None => Dim::Fixed(1),
+    };
+    let mut out = Vec::with_capacity(rank);
+    for i in 0..rank {
+        out.push(match (dim(a, i), dim(b, i)) {
+            (a, b) if a == b => a,
+            (Dim::Fixed(1), other) | (other, Dim::Fixed(1)) => other,
+            _ => return None,
+        });
+    }
+    // The batch stays in front, or two images would be mixed.
+    (!out.iter().skip(1).any(|&d| d == Dim::Batch)).then_some(out)
+}
+
+/// The shape after `Reshape`; the batch must stay in front.
+pub(super) fn reshape(from: &[Dim], target: &[i64], fixed_batch: Option<usize>) -> Option<Vec<Dim>> {
+    let (Some(Dim::Batch), Some((&first, rest))) = (from.first(), target.split_first()) else { return None };
+    let batch_named =
+        first == 0 || fixed_batch.is_some_and(|n| first == n as i64) || (first == -1 && !rest.contains(&-1));
+    if !batch_named {
+        return None;
+    }
+    let total = elements(from);
+    let mut known = 1u64;
+    let mut shape = vec![Dim::Batch];
+    let mut inferred = None;
+    for (i, &extent) in rest.iter().enumerate() {
+        let extent = match extent {
+            -1 if inferred.is_none() => {
+                inferred = Some(i + 1);
+                1
+            }
+            0 => match from.get(i + 1) {
+                Some(Dim::Fixed(n)) => *n as u64,
+                _ => return None,
+            },
+            n => u64::try_from(n).ok().filter(|&n| n > 0)?,
+        };
+        known = known.checked_mul(extent)?;
+        shape.push(Dim::Fixed(usize::try_from(extent).ok()?));
+    }
+    if let Some(i) = inferred {
+        let extent = total.checked_div(known)?;
+        known = known.checked_mul(extent)?;
+        shape[i] = Dim::Fixed(usize::try_from(extent).ok()?);
+    }
+    (known == total).then_some(shape)
+}
+
+/// An axis from −rank to rank − 1.
+pub(super) fn axis(axis: i64, rank: usize) -> Option<usize> {
+    let rank = rank as i64;
+    (-rank..rank).contains(&axis).then(|| axis.rem_euclid(rank) as usize)
+}

@@ -1,0 +1,75 @@
+//! Constants: lengths against extents, types, finiteness.
+
+use super::graph::Constant;
+use super::{CheckError, Limits};
+use crate::excerpt::excerpt;
+use crate::proto::{DataType, TensorProto};
+
+/// The extents and elements of a tensor.
+pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Result<(Vec<usize>, Constant), CheckError> {
+    let wrong = |expected: String, found: String| CheckError::Constant { name: excerpt(name), expected, found };
+    if tensor.data_location.unwrap_or(0) != 0 || !tensor.external_data.is_empty() {
+        return Err(wrong("data in the model's own file".into(), "external data".into()));
+    }
+    let mut dims = Vec::with_capacity(tensor.dims.len().min(8));
+    let mut elements = 1u64;
+    for &dim in &tensor.dims {
+        let extent = u64::try_from(dim).map_err(|_| wrong("extents of zero and more".into(), dim.to_string()))?;
+        elements = elements.saturating_mul(extent);
+        dims.push(usize::try_from(extent).unwrap_or(usize::MAX));
+    }
+    if dims.len() > 8 {
+        return Err(wrong("at most 8 axes".into(), dims.len().to_string()));
+    }
+    if elements > limits.elements {
+        return Err(CheckError::Limit {
+            place: format!("constant `{}`", excerpt(name)),
+            what: "elements",
+            limit: limits.elements,
+            found: elements,
+        });
+    }
+    let elements = elements as usize;
+    let raw = tensor.raw_data.as_deref();
+    let stored = |typed: usize, width: usize| match raw {
+        Some(bytes) if typed == 0 => (bytes.len(), elements * width, "bytes"),
+        _ => (typed, elements, "elements"),
+    };
+    let length = |typed: usize, width: usize| {
+        let (found, expected, unit) = stored(typed, width);
+        if found == expected {
+            Ok(())
+        } else {
+            Err(wrong(format!("{expected} {unit}, as {:?} says", tensor.dims), found.to_string()))
+        }
+    };
+    let constant = match DataType::try_from(tensor.data_type()) {
+        Ok(DataType::Float) => {
+            length(tensor.float_data.len(), 4)?;
+            let data: Vec<f32> = match raw {
+                Some(bytes) if tensor.float_data.is_empty() => {
+                    bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+                }
+                _ => tensor.float_data.clone(),
+            };
+            if let Some(index) = data.iter().position(|v| !v.is_finite()) {
+                return Err(wrong("finite numbers".into(), format!("{} at {index}", data[index])));
+            }
+            Constant::Floats(data)
+        }
+        Ok(DataType::Int64) => {
+            length(tensor.int64_data.len(), 8)?;
+            Constant::Integers(match raw {
+                Some(bytes) if tensor.int64_data.is_empty() => {
+                    bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
+                }
+                _ => tensor.int64_data.clone(),
+            })
+        }
+        Ok(other) => return Err(wrong("elements of type Float or Int64".into(), format!("{other:?}"))),
+        Err(_) => {
+            return Err(wrong("elements of type Float or Int64".into(), format!("type {}", tensor.data_type())));
+        }
+    };
+    Ok((dims, constant))
+}

@@ -1,0 +1,20 @@
+//! Text out of a file of unknown origin, made fit for a message: short, and without the control
+//! characters that would command a terminal.
+
+/// At most 60 characters of `text`, escaped.
+pub(crate) fn excerpt(text: &str) -> String {
+    const LIMIT: usize = 60;
+    let mut short: String = text.chars().take(LIMIT).flat_map(escape).collect();
+    if text.chars().nth(LIMIT).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// Escapes what commands a terminal and leaves quotes and letters of every script.
+fn escape(c: char) -> impl Iterator<Item = char> {
+    let control =
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let (plain, escaped) = if control { (None, Some(c.escape_unicode())) } else { (Some(c), None) };
+    plain.into_iter().chain(escaped.into_iter().flatten())
+}

@@ -1,0 +1,124 @@
+//! Scaling and shifting by constants: folded into the layer before, or a layer of their own.
+
+use nae_core::model::writer::{Conv2d, Dense, Layer};
+
+use super::{LowerError, Lowering, Place};
+use crate::check::graph::{Dim, Node, Operator, ValueId};
+
+/// y = scale·x + shift, for each channel.
+struct Affine {
+    scale: Vec<f32>,
+    shift: Vec<f32>,
+}
+
+impl Lowering<'_> {
+    /// `BatchNormalization`: scale·(x − mean)/√(variance + ε) + bias.
+    pub(super) fn batch_normalization(&mut self, node: &Node, epsilon: f32) -> Result<Place, LowerError> {
+        let from = self.operand(node, 0)?;
+        let parameter = |index: usize| node.inputs.get(index).and_then(|&v| self.graph.floats(v)).unwrap_or_default();
+        let (scale, bias, mean, variance) = (parameter(1), parameter(2), parameter(3), parameter(4));
+        let mut affine = Affine { scale: Vec::new(), shift: Vec::new() };
+        for (((&scale, &bias), &mean), &variance) in scale.iter().zip(bias).zip(mean).zip(variance) {
+            let factor = f64::from(scale) / (f64::from(variance) + f64::from(epsilon)).sqrt();
+            affine.scale.push(factor as f32);
+            affine.shift.push((f64::from(bias) - f64::from(mean) * factor) as f32);
+        }
+        self.affine(node, 0, from, affine)
+    }
+
+    /// `Add`, `Sub`, `Mul`, `Div` with a constant. `None` where neither operand is one.
+    pub(super) fn with_constant(&mut self, node: &Node) -> Result<Option<Place>, LowerError> {
+        let [a, b] = [node.inputs[0], node.inputs[1]];
+        let (data, constant) = match (self.graph.floats(a), self.graph.floats(b)) {
+            (_, Some(values)) => (0, values),
+            (Some(values), None) => (1, values),
+            (None, None) => return Ok(None),
+        };
+        let from = self.operand(node, data)?;
+        let channels = self.output_shape(node)?.channels;
+        let shape = &self.graph.values[node.inputs[1 - data]].shape;
+        let rank = self.graph.values[node.output].shape.len();
+        if self.graph.values[node.inputs[data]].shape != self.graph.values[node.output].shape
+            || !per_channel(shape, rank)
+        {
+            return Err(self.unsupported(node, "its constant is neither one number nor one for each channel"));
+        }
+        let spread = |f: &dyn Fn(f32) -> f32| -> Vec<f32> {
+            (0..channels).map(|c| f(constant[if constant.len() == 1 { 0 } else { c }])).collect()
+        };
+        let (one, zero) = (|| vec![1.0; channels], || vec![0.0; channels]);
+        let affine = match (&node.operator, data) {
+            (Operator::Add, _) => Affine { scale: one(), shift: spread(&|v| v) },
+            (Operator::Sub, 0) => Affine { scale: one(), shift: spread(&|v| -v) },
+            (Operator::Sub, _) => Affine { scale: vec![-1.0; channels], shift: spread(&|v| v) },
+            (Operator::Mul, _) => Affine { scale: spread(&|v| v), shift: zero() },
+            (Operator::Div, 0) => Affine { scale: spread(&|v| 1.0 / v), shift: zero() },
+            _ => return Err(self.unsupported(node, "a constant divided by a value")),
+        };
+        self.affine(node, data, from, affine).map(Some)
+    }
+
+    fn affine(&mut self, node: &Node, data: usize, from: Place, affine: Affine) -> Result<Place, LowerError> {
+        if affine.scale.iter().chain(&affine.shift).any(|v| !v.is_finite()) {
+            return Err(self.unsupported(node, "its constants give a factor beyond 32-bit floats"));
+        }
+        let constant = |v: &[f32]| v.iter().all(|&x| x == v[0]);
+        let uniform = constant(&affine.scale) && constant(&affine.shift);
+        if from.flattened.is_some() && !uniform {
+            return Err(self.unsupported(node, "it differs between elements of flattened feature maps"));
+        }
+        if self.is_last_and_used_once(from, node.inputs[data]) && self.fold(from, &affine) {
+            return Ok(from);
+        }
+        let channels = self.tensor_shape(node, from.tensor)?.channels;
+        let at = |v: &[f32], c: usize| v[if v.len() == channels { c } else { 0 }];
+        let mut weights = vec![0.0; channels * channels];
+        (0..channels).for_each(|c| weights[c * channels + c] = at(&affine.scale, c));
+        let bias: Vec<f32> = (0..channels).map(|c| at(&affine.shift, c)).collect();
+        let layer =
+            Conv2d::from_oihw(&weights, [channels, channels, 1, 1], Some(&bias)).map_err(|e| Self::refused(node, e))?;
+        let place = self.push(node, from, layer);
+        Ok(Place { flattened: from.flattened, ..place })
+    }
+
+    /// Whether changing the layer that made a value changes nothing but that value.
+    pub(super) fn is_last_and_used_once(&self, place: Place, value: ValueId) -> bool {
+        place.tensor > 0
+            && place.tensor == self.network.nodes.len()
+            && self.uses[value] == 1
+            && self.done.values().filter(|p| p.tensor == place.tensor).count() == 1
+    }
+
+    /// Multiplies the weights of the layer that made `place`, where it has any.
+    fn fold(&mut self, place: Place, affine: &Affine) -> bool {
+        let Some(node) = self.network.nodes.get_mut(place.tensor - 1) else { return false };
+        let (weights, bias) = match &mut node.layer {
+            Layer::Conv2d(l) => (&mut l.weights, &mut l.bias),
+            Layer::ConvTranspose2d(l) => (&mut l.weights, &mut l.bias),
+            Layer::Dense(Dense { weights, bias, .. }) => (weights, bias),
+            _ => return false,
+        };
+        // Rows of every layout are the outputs'; a row's constants repeat over an output's pixels.
+        let channels = affine.scale.len();
+        if bias.is_empty() || !(bias.len() == channels || affine.scale.iter().all(|&s| s == affine.scale[0])) {
+            return false;
+        }
+        if bias.len() != channels && affine.shift.iter().any(|&s| s != affine.shift[0]) {
+            return false;
+        }
+        let row = weights.len() / bias.len();
+        for (output, bias) in bias.iter_mut().enumerate() {
+            let at = if output < channels { output } else { 0 };
+            let (scale, shift) = (affine.scale[at], affine.shift[at]);
+            weights[output * row..(output + 1) * row].iter_mut().for_each(|w| *w *= scale);
+            *bias = *bias * scale + shift;
+        }
+        true
+    }
+}
+
+/// Whether a constant has one element, or one for each channel (axis 1 of `rank`).
+fn per_channel(shape: &[Dim], rank: usize) -> bool {
+    let Some(offset) = rank.checked_sub(shape.len()) else { return false };
+    shape.iter().enumerate().all(|(i, &d)| i + offset == 1 || d == Dim::Fixed(1))
+}

@@ -1,0 +1,263 @@
+//! One node at a time: which layer it becomes.
+
+use nae_core::Shape;
+use nae_core::model::layer::{Activation, Padding, ResizeMode};
+use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d};
+
+use super::{LowerError, Lowering, Place};
+use crate::check::graph::{Dim, Node, Operator, ResizeKind, Window};
+
+/// Least norm divided by where the graph names none.
+const SMALLEST_NORM: f32 = f32::MIN_POSITIVE;
+
+impl Lowering<'_> {
+    pub(super) fn node(&mut self, node: &Node) -> Result<(), LowerError> {
+        let place = match &node.operator {
+            Operator::Conv { window, groups } => self.conv(node, window, *groups)?,
+            Operator::ConvTranspose { window, output_padding, groups } => {
+                self.conv_transpose(node, window, *output_padding, *groups)?
+            }
+            Operator::Gemm { alpha, beta, transposed } => self.dense(node, *alpha, *beta, *transposed)?,
+            Operator::MatMul => self.dense(node, 1.0, 1.0, false)?,
+            Operator::BatchNormalization { epsilon } => self.batch_normalization(node, *epsilon)?,
+            Operator::Relu => self.activation(node, Activation::Relu)?,
+            Operator::LeakyRelu { slope } => self.activation(node, Activation::LeakyRelu { slope: *slope })?,
+            Operator::Sigmoid => self.activation(node, Activation::Sigmoid)?,
+            Operator::Tanh => self.activation(node, Activation::Tanh)?,
+            Operator::Clip { min, max } => match self.norms.get(&node.inputs[0]) {
+                Some(&(of, _)) if *max == f32::MAX && *min > 0.0 => {
+                    self.norms.insert(node.output, (of, *min));
+                    return Ok(());
+                }
+                None if *min == 0.0 && *max == f32::MAX => self.activation(node, Activation::Relu)?,
+                _ => return Err(self.unsupported(node, "only from 0 upwards, as in ReLU, or of a norm from below")),
+            },
+            Operator::MaxPool(window) => {
+                let (kernel, stride, padding) = self.pool(node, window)?;
+                self.windowed(node, MaxPool2d { kernel, stride, padding }.into())?
+            }
+            Operator::AveragePool { window, count_include_padding } => {
+                let (kernel, stride, padding) = self.pool(node, window)?;
+                let count_include_padding = *count_include_padding;
+                self.windowed(node, AveragePool2d { kernel, stride, padding, count_include_padding }.into())?
+            }
+            Operator::GlobalAveragePool => {
+                let from = self.operand(node, 0)?;
+                let shape = self.tensor_shape(node, from.tensor)?;
+                let kernel = [shape.height, shape.width];
+                let padding = Padding::NONE;
+                let pool = AveragePool2d { kernel, stride: [1; 2], padding, count_include_padding: false };
+                self.push(node, from, pool)
+            }
+            Operator::Resize(kind) => {
+                let Shape { height, width, .. } = self.output_shape(node)?;
+                let mode = match kind {
+                    ResizeKind::LinearAlignCorners => ResizeMode::BilinearAlignCorners,
+                    ResizeKind::LinearHalfPixel => ResizeMode::BilinearHalfPixel,
+                    ResizeKind::Nearest => ResizeMode::Nearest,
+                };
+                self.windowed(node, Layer::Resize { height, width, mode })?
+            }
+            Operator::Reshape => self.reshape(node)?,
+            Operator::Add => match self.with_constant(node)? {
+                Some(place) => place,
+                None => self.add(node)?,
+            },
+            Operator::Div => match self.norms.get(&node.inputs[1]) {
+                Some(&(of, epsilon)) if of == node.inputs[0] => self.normalize(node, epsilon)?,
+                Some(_) => return Err(self.unsupported(node, "it divides by the norm of another value")),
+                None => match self.with_constant(node)? {
+                    Some(place) => place,
+                    None => return Err(self.unsupported(node, "both operands are computed at run time")),
+                },
+            },
+            Operator::Sub | Operator::Mul => match self.with_constant(node)? {
+                Some(place) => place,
+                None => return Err(self.unsupported(node, "both operands are computed at run time")),
+            },
+            Operator::ReduceL2 { axes, keepdims } => {
+                self.whole_sample(node, axes)?;
+                if !keepdims {
+                    return Err(self.unsupported(node, "keepdims must be 1"));
+                }
+                self.operand(node, 0)?;
+                self.norms.insert(node.output, (node.inputs[0], SMALLEST_NORM));
+                return Ok(());
+            }
+            Operator::LpNormalization { axis, p: 2 } => {
+                self.whole_sample(node, &[*axis])?;
+                self.normalize(node, SMALLEST_NORM)?
+            }
+            Operator::LpNormalization { .. } => return Err(self.unsupported(node, "p must be 2")),
+            Operator::Pow
+            | Operator::Abs
+            | Operator::Sqrt
+            | Operator::ReduceMean { .. }
+            | Operator::ReduceSum { .. } => {
+                return Err(self.unsupported(node, "the engine has no such layer"));
+            }
+        };
+        self.done.insert(node.output, place);
+        Ok(())
+    }
+
+    fn weights(&self, node: &Node, index: usize) -> Option<&[f32]> {
+        node.inputs.get(index).and_then(|&v| self.graph.floats(v))
+    }
+
+    fn dims<const N: usize>(&self, node: &Node, index: usize) -> [usize; N] {
+        let shape = &self.graph.values[node.inputs[index]].shape;
+        std::array::from_fn(|i| match shape.get(i) {
+            Some(Dim::Fixed(n)) => *n,
+            _ => 0,
+        })
+    }
+
+    fn plain(&self, node: &Node, window: &Window, groups: usize) -> Result<(), LowerError> {
+        if groups != 1 {
+            return Err(self.unsupported(node, format!("{groups} groups; the engine has one")));
+        }
+        if window.dilation != [1; 2] {
+            return Err(self.unsupported(node, format!("a dilation of {:?}; the engine has none", window.dilation)));
+        }
+        Ok(())
+    }
+
+    fn conv(&mut self, node: &Node, window: &Window, groups: usize) -> Result<Place, LowerError> {
+        self.plain(node, window, groups)?;
+        let weights = self.weights(node, 1).unwrap_or_default();
+        let layer = Conv2d::from_oihw(weights, self.dims(node, 1), self.weights(node, 2))
+            .map_err(|e| Self::refused(node, e))?
+            .with_stride(window.stride)
+            .with_padding(Padding::from_onnx(window.padding));
+        self.windowed(node, layer.into())
+    }
+
+    fn conv_transpose(
+        &mut self,
+        node: &Node,
+        window: &Window,
+        output_padding: [usize; 2],
+        groups: usize,
+    ) -> Result<Place, LowerError> {
+        self.plain(node, window, groups)?;
+        let weights = self.weights(node, 1).unwrap_or_default();
+        let layer = ConvTranspose2d::from_iohw(weights, self.dims(node, 1), self.weights(node, 2))
+            .map_err(|e| Self::refused(node, e))?
+            .with_stride(window.stride)
+            .with_padding(Padding::from_onnx(window.padding))
+            .with_output_padding(output_padding);
+        self.windowed(node, layer.into())
+    }
+
+    fn pool(&self, node: &Node, window: &Window) -> Result<([usize; 2], [usize; 2], Padding), LowerError> {
+        self.plain(node, window, 1)?;
+        Ok((window.kernel, window.stride, Padding::from_onnx(window.padding)))
+    }
+
+    /// A layer that reads one batch of maps.
+    fn windowed(&mut self, node: &Node, layer: Layer) -> Result<Place, LowerError> {
+        let from = self.operand(node, 0)?;
+        Ok(self.push(node, from, layer))
+    }
+
+    fn dense(&mut self, node: &Node, alpha: f32, beta: f32, transposed: bool) -> Result<Place, LowerError> {
+        let from = self.operand(node, 0)?;
+        let weights: Vec<f32> = self.weights(node, 1).unwrap_or_default().iter().map(|w| w * alpha).collect();
+        let bias: Option<Vec<f32>> = self.weights(node, 2).map(|b| b.iter().map(|v| v * beta).collect());
+        let make = if transposed { Dense::from_out_in } else { Dense::from_in_out };
+        let mut layer = make(&weights, self.dims(node, 1), bias.as_deref()).map_err(|e| Self::refused(node, e))?;
+        if let Some(shape) = from.flattened {
+            layer = layer.after_flatten_chw(shape).map_err(|e| Self::refused(node, e))?;
+        }
+        Ok(self.push(node, from, layer))
+    }
+
+    fn activation(&mut self, node: &Node, activation: Activation) -> Result<Place, LowerError> {
+        let from = self.operand(node, 0)?;
+        let place = self.push(node, from, activation);
+        Ok(Place { flattened: from.flattened, ..place })
+    }
+
+    fn normalize(&mut self, node: &Node, epsilon: f32) -> Result<Place, LowerError> {
+        let from = self.operand(node, 0)?;
+        let place = self.push(node, from, Layer::L2Normalize { epsilon });
+        Ok(Place { flattened: from.flattened, ..place })
+    }
+
+    fn add(&mut self, node: &Node) -> Result<Place, LowerError> {
+        let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
+        let shape = |v: usize| &self.graph.values[node.inputs[v]].shape;
+        if shape(0) != shape(1) || a.flattened != b.flattened {
+            return Err(self.unsupported(node, "its operands have different shapes or element orders"));
+        }
+        let place = self.push(node, a, Layer::Add { other: b.tensor });
+        Ok(Place { flattened: a.flattened, ..place })
+    }
+
+    /// Fails unless reducing over `axes` reduces over every element of a sample.
+    fn whole_sample(&self, node: &Node, axes: &[usize]) -> Result<(), LowerError> {
+        let shape = &self.graph.values[node.inputs[0]].shape;
+        let left = shape.iter().enumerate().skip(1).find(|&(i, &d)| d != Dim::Fixed(1) && !axes.contains(&i));
+        match left {
+            None => Ok(()),
+            Some((i, _)) => Err(self.unsupported(node, format!("its norm leaves out axis {i}"))),
+        }
+    }
+
+    /// The same elements under another shape. Between channels-first maps and vectors the order
+    /// of elements in memory differs from ONNX's; the dense layer beside takes care of it.
+    fn reshape(&mut self, node: &Node) -> Result<Place, LowerError> {
+        let from = self.operand(node, 0)?;
+        let old = self.graph.sample_shape(node.inputs[0]);
+        let new = self.output_shape(node)?;
+        let was_vector = self.graph.values[node.inputs[0]].shape.len() == 2;
+        let is_vector = self.graph.values[node.output].shape.len() == 2;
+        let same_order = |s: Shape| s.channels == 1 || s.height * s.width == 1;
+        match (old, from.flattened) {
+            // Vector to vector, or maps of the same extents.
+            (Some(old), _) if old == new => Ok(from),
+            // Maps to a vector: nothing moves.
+            (Some(old), None) if !was_vector && is_vector => {
+                let flattened = (!same_order(old)).then_some(old);
+                match flattened {
+                    Some(_) => Ok(Place { flattened, ..from }),
+                    None => Ok(self.push(node, from, Layer::Reshape(new))),
+                }
+            }
+            // A vector that was these maps before.
+            (_, Some(maps)) if maps == new => Ok(Place { flattened: None, ..from }),
+            (Some(old), None) if same_order(old) && same_order(new) => Ok(self.push(node, from, Layer::Reshape(new))),
+            (Some(_), None) if was_vector => self.reshape_dense(node, from, new),
+            _ => Err(self.unsupported(node, "it reorders the elements of feature maps")),
+        }
+    }
+
+    /// A vector to maps: the dense layer that made the vector makes the maps instead.
+    fn reshape_dense(&mut self, node: &Node, from: Place, new: Shape) -> Result<Place, LowerError> {
+        let reason = "a vector becomes feature maps only right after a dense layer (and activations) whose \
+                      result nothing else uses";
+        // Back over activations, each the last layer and used by nothing else.
+        let mut value = node.inputs[0];
+        let mut tensor = from.tensor;
+        loop {
+            if tensor == 0 || self.uses[value] != 1 || self.done.values().filter(|p| p.tensor == tensor).count() != 1 {
+                return Err(self.unsupported(node, reason));
+            }
+            let step = &mut self.network.nodes[tensor - 1];
+            match &mut step.layer {
+                Layer::Activation(_) => {
+                    tensor = step.input;
+                    let before = self.done.iter().find(|(_, p)| p.tensor == tensor);
+                    value = before.map(|(&v, _)| v).unwrap_or(value);
+                }
+                Layer::Dense(dense) => {
+                    let reordered = dense.clone().before_reshape_chw(new).map_err(|e| Self::refused(node, e))?;
+                    *dense = reordered;
+                    return Ok(from);
+                }
+                _ => return Err(self.unsupported(node, reason)),
+            }
+        }
+    }
+}

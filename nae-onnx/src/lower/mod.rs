@@ -1,0 +1,269 @@
+//! ONNX to the layer list of `nae-core`: finds the path from the image to its reconstruction and
+//! says it in the engine's layers, channels last.
+//!
+//! Any autoencoder will do whose operators the engine has, not only those of `nae-train`:
+//! - the reconstruction is the output called `reconstruction`, or the only output of the image's
+//!   shape; the latent is the output called `latent`, if there is one; other outputs are left out;
+//! - `Conv`, `ConvTranspose` (one group, no dilation), `Gemm`, `MatMul`, `MaxPool`,
+//!   `AveragePool`, `GlobalAveragePool`, `Resize`, `Relu`, `LeakyRelu`, `Sigmoid`, `Tanh`;
+//! - `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: elements change their order from channels first
+//!   to channels last, so the weights of the dense layer before or after are reordered;
+//! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
+//!   each channel: folded into the layer before, or a 1×1 convolution of their own;
+//! - `Add` of two values; `ReduceL2` and `Div`, or `LpNormalization`, over whole samples.
+//!
+//! Where ONNX divides a sample of zeros by its norm, and gets NaN, the engine gets zeros.
+//!
+//! Without metadata under `nae.` the energy is squared L2, the temperature 1, the values are in
+//! `[0, 1]`, and there is no calibration.
+
+mod affine;
+mod error;
+mod layers;
+
+use std::collections::HashMap;
+
+use nae_core::Shape;
+use nae_core::model::layer::Activation;
+use nae_core::model::writer::{Layer, Network, TensorId, WriteError, write};
+
+pub use error::LowerError;
+
+use crate::autoencoder;
+use crate::check::graph::{CheckedModel, Graph, Node, ValueId};
+use crate::check::{Limits, check};
+use crate::excerpt::excerpt;
+use crate::metadata::ModelMetadata;
+
+/// The `.nae` file of an `.onnx` file's bytes, checked within the default [`Limits`].
+///
+/// # Errors
+/// [`LowerError`] names the node and operator, or the metadata key, that is in the way.
+pub fn to_nae(onnx: &[u8]) -> Result<Vec<u8>, LowerError> {
+    let model = check(onnx, &Limits::default())?;
+    write(&lower(&model)?).map_err(|error| LowerError::Write { node: None, error })
+}
+
+/// The layer list of a checked model.
+///
+/// # Errors
+/// As for [`to_nae`].
+pub fn lower(model: &CheckedModel) -> Result<Network, LowerError> {
+    let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+    let metadata = ModelMetadata::from_entries(entries)?;
+    let graph = &model.graph;
+    let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
+    let reconstruction = find_reconstruction(graph)?;
+    let latent = graph.output(autoencoder::LATENT);
+
+    let mut lowering = Lowering::new(graph, input);
+    // The last layer must be the reconstruction, so what only the latent needs comes first.
+    for outputs in [latent, Some(reconstruction)].into_iter().flatten() {
+        let needed = ancestors(graph, outputs);
+        for node in graph.nodes.iter().filter(|n| needed[n.output]) {
+            if !lowering.done.contains_key(&node.output) && !lowering.norms.contains_key(&node.output) {
+                lowering.node(node)?;
+            }
+        }
+    }
+    let latent = match latent {
+        Some(value) => Some(lowering.latent(value)?),
+        None => None,
+    };
+    let mut network = lowering.finish(reconstruction)?;
+    network.latent = latent;
+    if let Some(metadata) = metadata {
+        apply(&mut network, metadata)?;
+    }
+    Ok(network)
+}
+
+fn find_reconstruction(graph: &Graph) -> Result<ValueId, LowerError> {
+    let shape = |value: ValueId| graph.values[value].shape.as_slice();
+    let image = shape(graph.input);
+    let named = graph.output(autoencoder::RECONSTRUCTION).filter(|&v| shape(v) == image);
+    let mut same = graph.outputs.iter().map(|&(_, v)| v).filter(|&v| shape(v) == image);
+    let only = match (same.next(), same.next()) {
+        (Some(value), None) => Some(value),
+        _ => None,
+    };
+    named.or(only).ok_or_else(|| {
+        let outputs: Vec<String> = graph
+            .outputs
+            .iter()
+            .take(8)
+            .map(|(name, v)| format!("`{}` {}", excerpt(name), crate::builder::display_shape(shape(*v))))
+            .collect();
+        LowerError::NoReconstruction { image: crate::builder::display_shape(image), found: outputs.join(", ") }
+    })
+}
+
+/// Which values a value depends on, itself included.
+fn ancestors(graph: &Graph, value: ValueId) -> Vec<bool> {
+    let mut needed = vec![false; graph.values.len()];
+    needed[value] = true;
+    for node in graph.nodes.iter().rev().filter(|n| n.output < graph.values.len()) {
+        if needed[node.output] {
+            node.inputs.iter().for_each(|&i| needed[i] = true);
+        }
+    }
+    needed
+}
+
+/// Brings metadata into the network, after checking it against the graph.
+fn apply(network: &mut Network, metadata: ModelMetadata) -> Result<(), LowerError> {
+    if metadata.input != network.input {
+        return Err(LowerError::Mismatch {
+            key: "nae.preprocessing.width, .height, .channels",
+            expected: format!("{} (CxHxW)", metadata.input),
+            found: format!("an input of {}", network.input),
+        });
+    }
+    let shapes = network.shapes().map_err(|error| LowerError::Write { node: None, error })?;
+    if let Some(latent) = network.latent.and_then(|t| shapes.get(t))
+        && latent.len() != metadata.latent.dimension
+    {
+        return Err(LowerError::Mismatch {
+            key: "nae.latent.dimension",
+            expected: metadata.latent.dimension.to_string(),
+            found: format!("a latent of {}", latent.len()),
+        });
+    }
+    network.energy = metadata.energy;
+    network.temperature = metadata.temperature;
+    network.preprocessing = metadata.preprocessing;
+    if let Some(c) = metadata.calibration {
+        network.target_false_positive_rate = Some(c.false_positive_rate());
+        network.calibration = Some(c.calibration().clone());
+    }
+    Ok(())
+}
+
+/// Where a value of the graph is in the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    tensor: TensorId,
+    /// The elements are those of a batch of maps of this shape, flattened: ONNX has them channels
+    /// first, the tensor has them channels last. `None` where the two orders are the same, or the
+    /// value still is a batch of maps.
+    flattened: Option<Shape>,
+}
+
+/// The graph as far as it has been lowered.
+struct Lowering<'g> {
+    graph: &'g Graph,
+    network: Network,
+    /// Node behind each layer.
+    origins: Vec<String>,
+    done: HashMap<ValueId, Place>,
+    /// Norms: the value they are of, and the least they are taken to be.
+    norms: HashMap<ValueId, (ValueId, f32)>,
+    /// How often each value is read, by nodes and as an output.
+    uses: Vec<usize>,
+}
+
+impl<'g> Lowering<'g> {
+    fn new(graph: &'g Graph, input: Shape) -> Self {
+        let mut uses = vec![0; graph.values.len()];
+        graph.nodes.iter().flat_map(|n| &n.inputs).for_each(|&i| uses[i] += 1);
+        graph.outputs.iter().for_each(|&(_, v)| uses[v] += 1);
+        let start = Place { tensor: 0, flattened: None };
+        Self {
+            graph,
+            network: Network::new(input),
+            origins: Vec::new(),
+            done: HashMap::from([(graph.input, start)]),
+            norms: HashMap::new(),
+            uses,
+        }
+    }
+
+    fn unsupported(&self, node: &Node, reason: impl Into<String>) -> LowerError {
+        LowerError::Unsupported {
+            node: excerpt(&node.name),
+            operator: node.operator.name().into(),
+            reason: reason.into(),
+        }
+    }
+
+    fn refused(node: &Node, error: WriteError) -> LowerError {
+        LowerError::Write { node: Some(excerpt(&node.name)), error }
+    }
+
+    /// Where a node's first operand is.
+    fn operand(&self, node: &Node, index: usize) -> Result<Place, LowerError> {
+        let value = node.inputs.get(index).copied();
+        match value.and_then(|v| self.done.get(&v)) {
+            Some(place) => Ok(*place),
+            None if value.is_some_and(|v| self.norms.contains_key(&v)) => {
+                Err(self.unsupported(node, "it uses a norm for something else than dividing by it"))
+            }
+            None => Err(self.unsupported(node, "it works on a constant")),
+        }
+    }
+
+    /// Shape of channels, height and width of a node's result.
+    fn output_shape(&self, node: &Node) -> Result<Shape, LowerError> {
+        self.graph
+            .sample_shape(node.output)
+            .ok_or_else(|| self.unsupported(node, "its result is neither [N, C, H, W] nor [N, D]"))
+    }
+
+    fn tensor_shape(&self, node: &Node, tensor: TensorId) -> Result<Shape, LowerError> {
+        let shapes = self.network.shapes().map_err(|e| Self::refused(node, e))?;
+        shapes.get(tensor).copied().ok_or_else(|| self.unsupported(node, "it reads nothing"))
+    }
+
+    fn push(&mut self, node: &Node, from: Place, layer: impl Into<Layer>) -> Place {
+        let tensor = self.network.push_from(from.tensor, layer);
+        self.origins.push(node.name.clone());
+        Place { tensor, flattened: None }
+    }
+
+    fn latent(&self, value: ValueId) -> Result<TensorId, LowerError> {
+        match self.done.get(&value) {
+            Some(place) if place.tensor > 0 => Ok(place.tensor),
+            _ => Err(LowerError::Unsupported {
+                node: autoencoder::LATENT.into(),
+                operator: "output".into(),
+                reason: "it is not computed from the image".into(),
+            }),
+        }
+    }
+
+    fn finish(mut self, reconstruction: ValueId) -> Result<Network, LowerError> {
+        let wrong = |reason: &str| LowerError::Unsupported {
+            node: autoencoder::RECONSTRUCTION.into(),
+            operator: "output".into(),
+            reason: reason.into(),
+        };
+        let Some(&place) = self.done.get(&reconstruction) else {
+            return Err(wrong("it is not computed from the image"));
+        };
+        if place.flattened.is_some() {
+            return Err(wrong("it is flattened"));
+        }
+        if place.tensor != self.network.nodes.len() || place.tensor == 0 {
+            self.network.push_from(place.tensor, Activation::Identity);
+            self.origins.push(autoencoder::RECONSTRUCTION.into());
+        }
+        match self.network.shapes() {
+            Ok(_) => Ok(self.network),
+            Err(error) => {
+                let node = layer_of(&error).and_then(|layer| self.origins.get(layer)).map(|n| excerpt(n));
+                Err(LowerError::Write { node, error })
+            }
+        }
+    }
+}
+
+fn layer_of(error: &WriteError) -> Option<usize> {
+    match *error {
+        WriteError::UnknownTensor { layer, .. }
+        | WriteError::InputShape { layer, .. }
+        | WriteError::EmptyOutput { layer, .. }
+        | WriteError::Geometry { layer }
+        | WriteError::NonFinite { layer } => Some(layer),
+        _ => None,
+    }
+}
