@@ -14,6 +14,7 @@
 //! | [`drift`] | fixed-memory watch on the energies over time |
 //! | [`density`] | Gibbs relations between energy and log-density |
 //! | [`model`] | the `.nae` file: parsed in place by a `const fn`; its writer (feature `std`) |
+//! | [`engine`] | runs a model in the caller's arena |
 //!
 //! # Numbers
 //! All arithmetic is `f32` in a fixed, documented order; roots and exponentials go through
@@ -37,6 +38,8 @@ pub mod calibration;
 pub mod density;
 pub mod drift;
 pub mod energy;
+pub mod engine;
+mod kernels;
 pub mod model;
 mod shape;
 pub mod verdict;

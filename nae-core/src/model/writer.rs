@@ -12,11 +12,16 @@
 //! let mut network = Network::new(Shape::new(1, 4, 4));
 //! network.push(blur);
 //! let bytes = write(&network)?;
+//! assert_eq!(Model::parse(&bytes)?.arena_len(), 16);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod encode;
 mod error;
+mod fuse;
 mod layers;
+mod pack;
+mod plan;
 
 pub use error::WriteError;
 pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d};
@@ -25,7 +30,7 @@ use crate::Shape;
 use crate::calibration::Calibration;
 use crate::density::Temperature;
 use crate::energy::Energy;
-use crate::model::Preprocessing;
+use crate::model::{Model, Preprocessing};
 use std::vec::Vec;
 
 /// Number of a tensor: 0 is the input image, k + 1 the output of layer k.
@@ -125,11 +130,24 @@ impl Network {
     }
 }
 
-/// The `.nae` file of a network: checked, activations fused into the layers before them, the arena planned.
+/// The `.nae` file of a network: checked, activations fused into the layers before them, the
+/// arena planned. The same network gives the same bytes.
 ///
 /// # Errors
 /// [`WriteError`] naming the layer or field that is wrong.
 pub fn write(network: &Network) -> Result<Vec<u8>, WriteError> {
-    network.shapes()?;
-    Err(WriteError::TooLarge)
+    let shapes = network.shapes()?;
+    let last = *shapes.last().unwrap_or(&network.input);
+    if network.nodes.is_empty() {
+        return Err(WriteError::NoLayers);
+    }
+    if last != network.input {
+        return Err(WriteError::Reconstruction { expected: network.input, found: last });
+    }
+    let steps = fuse::fuse(network, &shapes)?;
+    let arena = plan::plan(&steps);
+    let bytes = encode::encode(network, &steps, &arena)?;
+    // What the parser refuses must not leave the writer.
+    Model::parse(&bytes).map_err(WriteError::Refused)?;
+    Ok(bytes)
 }

@@ -2,6 +2,7 @@
 
 use crate::Shape;
 use crate::calibration::CalibrationError;
+use crate::model::ModelError;
 use core::fmt;
 
 /// Why a network could not be written. Layers are counted from 0.
@@ -72,16 +73,16 @@ pub enum WriteError {
         /// Its number.
         tensor: usize,
     },
-    /// SSIM needs values in `[0, 1]`.
-    SsimRange,
     /// log Ω is NaN or infinite.
     LogNormalizer,
     /// The calibration cannot give a threshold for the target rate.
     Threshold(CalibrationError),
     /// A target rate without a calibration.
     NoCalibration,
-    /// A size does not fit the format, or the file or arena would pass 2 GiB.
+    /// A size does not fit its field in the format.
     TooLarge,
+    /// The parser refuses the file: a size is beyond the engine's limits.
+    Refused(ModelError),
 }
 
 impl fmt::Display for WriteError {
@@ -115,11 +116,11 @@ impl fmt::Display for WriteError {
                 write!(f, "the reconstruction is {found} (CxHxW) but the image is {expected}")
             }
             Self::Latent { tensor } => write!(f, "tensor {tensor} cannot be the latent code"),
-            Self::SsimRange => f.write_str("the SSIM energy needs values in [0, 1]"),
             Self::LogNormalizer => f.write_str("log Omega is NaN or infinite"),
             Self::Threshold(error) => write!(f, "no threshold: {error}"),
             Self::NoCalibration => f.write_str("a target false-positive rate needs a calibration"),
-            Self::TooLarge => f.write_str("the model does not fit the format's 32-bit sizes"),
+            Self::TooLarge => f.write_str("a size does not fit its field in the format"),
+            Self::Refused(error) => write!(f, "the engine cannot take this model: {error}"),
         }
     }
 }
@@ -128,6 +129,7 @@ impl core::error::Error for WriteError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Threshold(error) => Some(error),
+            Self::Refused(error) => Some(error),
             _ => None,
         }
     }

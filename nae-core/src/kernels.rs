@@ -1,0 +1,74 @@
+//! Portable f32 kernels, one layer kind a file. Activations are HWC; weights lie as the
+//! [`.nae` format](crate::model) describes. No kernel allocates, and none can panic: what is out of range,
+//! which the parser has excluded, is skipped.
+//!
+//! A sum starts with the bias and takes its terms in the order kernel row, kernel column, input channel,
+//! each product rounded before it is added (no fused multiply-add), on every target. So results
+//! are equal bit for bit.
+
+mod conv;
+mod elementwise;
+mod pool;
+mod resize;
+mod transpose;
+
+pub(crate) use conv::{conv2d, dense};
+pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize};
+pub(crate) use pool::{average_pool2d, max_pool2d};
+pub(crate) use resize::{bilinear, nearest};
+pub(crate) use transpose::conv_transpose2d;
+
+use crate::Shape;
+use crate::model::layer::Padding;
+
+/// Weights and biases of one layer.
+#[derive(Clone, Copy)]
+pub(crate) struct Parameters<'a> {
+    pub(crate) weights: &'a [f32],
+    pub(crate) bias: &'a [f32],
+}
+
+/// Where the windows of a layer lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Windows {
+    pub(crate) input: Shape,
+    pub(crate) output: Shape,
+    pub(crate) kernel: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    pub(crate) padding: Padding,
+}
+
+/// The part of a window along one axis that lies inside the input.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// First kernel index inside.
+    from: usize,
+    /// One past the last.
+    to: usize,
+    /// Input index under `from`.
+    at: usize,
+}
+
+impl Reach {
+    /// The window of output index `i`.
+    fn new(i: usize, stride: usize, kernel: usize, before: usize, size: usize) -> Self {
+        let start = i * stride;
+        let from = before.saturating_sub(start);
+        let to = (size + before).saturating_sub(start).min(kernel);
+        Self { from, to: to.max(from), at: (start + from).saturating_sub(before) }
+    }
+
+    fn len(self) -> usize {
+        self.to - self.from
+    }
+}
+
+/// `len` values from `start`; nothing where there are not so many.
+fn part(values: &[f32], start: usize, len: usize) -> &[f32] {
+    values.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
+}
+
+/// As [`part`], to write to.
+fn part_mut(values: &mut [f32], start: usize, len: usize) -> &mut [f32] {
+    values.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
+}

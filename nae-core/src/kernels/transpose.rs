@@ -1,0 +1,61 @@
+//! Transposed convolution, gathered: each output collects the inputs that reach it, so nothing
+//! is zeroed or read back. With stride 1 the writer makes it a convolution instead.
+
+use super::conv::accumulate;
+use super::{Parameters, Windows, part, part_mut};
+use crate::model::BLOCK;
+
+/// Transposed convolution. Only `padding.top` and `padding.left` matter here; the rest is in the
+/// output's shape.
+pub(crate) fn conv_transpose2d(windows: &Windows, parameters: Parameters<'_>, input: &[f32], output: &mut [f32]) {
+    let taps = windows.kernel[0] * windows.kernel[1] * windows.input.channels;
+    let (blocks, rest) = parameters.bias.as_chunks::<BLOCK>();
+    let (block_weights, rest_weights) =
+        parameters.weights.split_at_checked(blocks.len() * BLOCK * taps).unwrap_or_default();
+    let weights = block_weights.chunks_exact((BLOCK * taps).max(1));
+    for (index, (bias, weights)) in blocks.iter().zip(weights).enumerate() {
+        block(windows, bias, weights, index * BLOCK, input, output);
+    }
+    let done = blocks.len() * BLOCK;
+    for (index, (bias, weights)) in rest.iter().zip(rest_weights.chunks_exact(taps)).enumerate() {
+        block(windows, &[*bias], weights, done + index, input, output);
+    }
+}
+
+/// `B` output channels from `channel` on.
+fn block<const B: usize>(
+    windows: &Windows,
+    bias: &[f32; B],
+    weights: &[f32],
+    channel: usize,
+    input: &[f32],
+    output: &mut [f32],
+) {
+    let Windows { input: shape, output: out, kernel, stride, padding } = *windows;
+    let run = shape.channels;
+    for y in 0..out.height {
+        for x in 0..out.width {
+            let mut sums = *bias;
+            for (ky, iy) in taps(y + padding.top, kernel[0], stride[0], shape.height) {
+                for (kx, ix) in taps(x + padding.left, kernel[1], stride[1], shape.width) {
+                    let values = part(input, (iy * shape.width + ix) * run, run);
+                    let tap = (ky * kernel[1] + kx) * run * B;
+                    let (weights, _) = part(weights, tap, run * B).as_chunks();
+                    accumulate(&mut sums, values, weights);
+                }
+            }
+            let start = (y * out.width + x) * out.channels + channel;
+            for (value, sum) in part_mut(output, start, B).iter_mut().zip(&sums) {
+                *value = *sum;
+            }
+        }
+    }
+}
+
+/// Kernel and input indices along one axis whose product lands on `at`: kernel + input·stride = at.
+fn taps(at: usize, kernel: usize, stride: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+    (at % stride..kernel.min(at + 1))
+        .step_by(stride)
+        .map(move |k| (k, (at - k) / stride))
+        .filter(move |(_, i)| *i < size)
+}

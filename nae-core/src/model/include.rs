@@ -1,0 +1,82 @@
+//! The macro that embeds a model at compile time.
+
+/// Embeds a `.nae` file in the program: aligned, checked by the compiler, with the arena's length
+/// and the operator set as constants. A file that is malformed fails the build.
+///
+/// `include_model! { pub struct Digits = "digits.nae"; }` declares the unit struct `Digits` with
+/// - `Digits::MODEL`: the checked [`Model`](crate::model::Model),
+/// - `Digits::ARENA_LEN`: length of the arena in `f32`,
+/// - `Digits::IMAGE_LEN`: number of values of an image,
+/// - `Digits::engine()`: an [`Engine`](crate::engine::Engine) with this model's operators only.
+///
+/// The path is relative to the file of the call, as in `include_bytes!`. Checking a megabyte
+/// takes the compiler some seconds.
+///
+/// ```
+/// nae_core::include_model! {
+///     /// A box blur.
+///     struct Blur = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/blur.nae");
+/// }
+///
+/// let mut arena = [0.0; Blur::ARENA_LEN];
+/// let image = [0.5; Blur::IMAGE_LEN];
+/// let output = Blur::engine()?.run(&image, &mut arena)?;
+/// assert!(output.score.energy < 0.1);
+/// # Ok::<(), nae_core::engine::EngineError>(())
+/// ```
+///
+/// The same file with one bit of a weight changed does not compile:
+/// ```compile_fail
+/// nae_core::include_model! {
+///     /// A box blur, damaged.
+///     struct Blur = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/blur-damaged.nae");
+/// }
+///
+/// let mut arena = [0.0; Blur::ARENA_LEN];
+/// let image = [0.5; Blur::IMAGE_LEN];
+/// let output = Blur::engine()?.run(&image, &mut arena)?;
+/// assert!(output.score.energy < 0.1);
+/// # Ok::<(), nae_core::engine::EngineError>(())
+/// ```
+#[macro_export]
+macro_rules! include_model {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident = $path:expr $(;)?) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug)]
+        $visibility struct $name;
+
+        impl $name {
+            /// The model, checked at compile time.
+            #[allow(long_running_const_eval)]
+            pub const MODEL: $crate::model::Model<'static> = {
+                #[repr(C, align(16))]
+                struct Aligned<const N: usize>([u8; N]);
+                static FILE: Aligned<{ include_bytes!($path).len() }> =
+                    Aligned(*include_bytes!($path));
+                match $crate::model::Model::parse(&FILE.0) {
+                    Ok(model) => model,
+                    Err(error) => panic!("{}", error.message()),
+                }
+            };
+
+            /// Length of the arena the engine needs, in `f32`.
+            pub const ARENA_LEN: usize = Self::MODEL.arena_len();
+
+            /// Number of values of an image.
+            pub const IMAGE_LEN: usize = Self::MODEL.input_shape().len();
+
+            /// An engine that holds only the operators of this model.
+            ///
+            /// # Errors
+            /// As [`Engine::new`]($crate::engine::Engine::new); not on the target this was
+            /// tested on, since the file is aligned and checked.
+            pub fn engine() -> Result<
+                $crate::engine::Engine<'static, { $name::MODEL.operators().bits() }>,
+                $crate::engine::EngineError,
+            > {
+                static MODEL: $crate::model::Model<'static> = $name::MODEL;
+                $crate::engine::Engine::with_operators(&MODEL)
+            }
+        }
+    };
+}

@@ -1,0 +1,71 @@
+//! Weights in the order in which the kernels read them: blocks of 8 outputs.
+
+use super::layers::{Conv2d, ConvTranspose2d, Dense};
+use crate::model::BLOCK;
+use crate::model::layer::Padding;
+use std::vec::Vec;
+
+/// `[outputs][taps]` in blocks: `[taps][8]` for each 8 outputs, then `[taps]` for each that is
+/// left. `at(output, tap)` is the weight.
+fn pack(outputs: usize, taps: usize, at: impl Fn(usize, usize) -> f32) -> Vec<f32> {
+    let mut packed = Vec::with_capacity(outputs * taps);
+    let mut first = 0;
+    while first < outputs {
+        let width = if outputs - first >= BLOCK { BLOCK } else { 1 };
+        for tap in 0..taps {
+            for output in first..first + width {
+                packed.push(at(output, tap));
+            }
+        }
+        first += width;
+    }
+    packed
+}
+
+pub(super) fn conv(layer: &Conv2d) -> Vec<f32> {
+    let taps = layer.kernel[0] * layer.kernel[1] * layer.in_channels;
+    pack(layer.out_channels, taps, |o, t| layer.weights[o * taps + t])
+}
+
+pub(super) fn conv_transpose(layer: &ConvTranspose2d) -> Vec<f32> {
+    let taps = layer.kernel[0] * layer.kernel[1] * layer.in_channels;
+    pack(layer.out_channels, taps, |o, t| layer.weights[o * taps + t])
+}
+
+pub(super) fn dense(layer: &Dense) -> Vec<f32> {
+    let taps = layer.inputs;
+    pack(layer.output.len(), taps, |o, t| layer.weights[o * taps + t])
+}
+
+/// A transposed convolution with stride 1 is a convolution with the kernel turned by 180° and
+/// the complementary padding.
+pub(super) fn as_conv(layer: &ConvTranspose2d) -> Option<Conv2d> {
+    if layer.stride != [1, 1] {
+        return None;
+    }
+    let [height, width] = layer.kernel;
+    let channels = layer.in_channels;
+    let row = width * channels;
+    let kernel = height * row;
+    let mut weights = Vec::with_capacity(layer.weights.len());
+    for output in layer.weights.chunks_exact(kernel) {
+        for taps in output.chunks_exact(channels).rev() {
+            weights.extend_from_slice(taps);
+        }
+    }
+    Some(Conv2d {
+        in_channels: channels,
+        out_channels: layer.out_channels,
+        kernel: layer.kernel,
+        stride: [1, 1],
+        padding: Padding {
+            top: height - 1 - layer.padding.top,
+            left: width - 1 - layer.padding.left,
+            bottom: height - 1 - layer.padding.bottom,
+            right: width - 1 - layer.padding.right,
+        },
+        weights,
+        bias: layer.bias.clone(),
+        activation: layer.activation,
+    })
+}

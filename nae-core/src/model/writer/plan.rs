@@ -1,0 +1,98 @@
+//! The arena plan: where each step's output lies, so that tensors alive at the same time do not
+//! overlap. Greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net
+//! inference", 2020): the largest buffer first, each into the smallest gap that holds it. The image
+//! is the caller's and not in the arena.
+
+use super::fuse::Step;
+use super::layers::Layer;
+use std::vec;
+use std::vec::Vec;
+
+/// Offsets of the steps' outputs and the arena's length, in `f32`.
+pub(super) struct Plan {
+    pub(super) offsets: Vec<usize>,
+    pub(super) len: usize,
+}
+
+/// Memory shared by tensors of which each is made from the one before in place.
+struct Buffer {
+    len: usize,
+    /// First and last step that touch it.
+    first: usize,
+    last: usize,
+    offset: Option<usize>,
+}
+
+pub(super) fn plan(steps: &[Step<'_>]) -> Plan {
+    let last_read = last_reads(steps);
+    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut buffer_of = Vec::with_capacity(steps.len());
+    for (index, step) in steps.iter().enumerate() {
+        let last = last_read[index + 1].max(index);
+        let reuses = works_in_place(step.layer)
+            && step.input > 0
+            && last_read[step.input] == index
+            && step.other != Some(step.input);
+        if reuses {
+            let buffer: usize = buffer_of[step.input - 1];
+            buffers[buffer].last = last;
+            buffer_of.push(buffer);
+        } else {
+            buffer_of.push(buffers.len());
+            buffers.push(Buffer { len: step.output.len(), first: index, last, offset: None });
+        }
+    }
+    let mut order: Vec<usize> = (0..buffers.len()).collect();
+    order.sort_by_key(|&i| (core::cmp::Reverse(buffers[i].len), i));
+    for i in order {
+        buffers[i].offset = Some(best_gap(&buffers, i));
+    }
+    let offset = |buffer: &Buffer| buffer.offset.unwrap_or(0);
+    Plan {
+        offsets: buffer_of.iter().map(|&b| offset(&buffers[b])).collect(),
+        len: buffers.iter().map(|b| offset(b) + b.len).max().unwrap_or(0),
+    }
+}
+
+/// The last step that reads each tensor; the number of steps for what is read at the end.
+fn last_reads(steps: &[Step<'_>]) -> Vec<usize> {
+    let mut last = vec![0; steps.len() + 1];
+    for (index, step) in steps.iter().enumerate() {
+        last[step.input] = index;
+        if let Some(other) = step.other {
+            last[other] = index;
+        }
+    }
+    for (index, step) in steps.iter().enumerate() {
+        if step.is_latent {
+            last[index + 1] = steps.len();
+        }
+    }
+    last[steps.len()] = steps.len();
+    last
+}
+
+fn works_in_place(layer: &Layer) -> bool {
+    matches!(layer, Layer::Activation(_) | Layer::L2Normalize { .. } | Layer::Reshape(_) | Layer::Add { .. })
+}
+
+/// The start of the smallest gap for buffer `index` between the placed buffers that live when it does, or
+/// the end of the last of them.
+fn best_gap(buffers: &[Buffer], index: usize) -> usize {
+    let wanted = &buffers[index];
+    let mut taken: Vec<(usize, usize)> = buffers
+        .iter()
+        .filter(|b| b.first <= wanted.last && wanted.first <= b.last)
+        .filter_map(|b| b.offset.map(|offset| (offset, offset + b.len)))
+        .collect();
+    taken.sort_unstable();
+    let mut best: Option<(usize, usize)> = None;
+    let mut end = 0;
+    for (from, to) in taken {
+        if from >= end + wanted.len && best.is_none_or(|(size, _)| from - end < size) {
+            best = Some((from - end, end));
+        }
+        end = end.max(to);
+    }
+    best.map_or(end, |(_, offset)| offset)
+}
