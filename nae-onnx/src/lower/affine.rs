@@ -68,6 +68,8 @@ impl Lowering<'_> {
             return Err(self.unsupported(node, "it differs between elements of flattened feature maps"));
         }
         if self.is_last_and_used_once(from, node.inputs[data]) && self.fold(from, &affine) {
+            // The layer makes this node's result now; nothing else read the old one.
+            self.done.remove(&node.inputs[data]);
             return Ok(from);
         }
         let channels = self.tensor_shape(node, from.tensor)?.channels;

@@ -2,6 +2,8 @@
 //! scale. Shared with the tests of other crates by path.
 #![allow(dead_code)]
 
+pub(crate) mod reference;
+
 use nae_core::Shape;
 use nae_core::calibration::Calibration;
 use nae_core::density::Temperature;

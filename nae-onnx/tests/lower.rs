@@ -1,0 +1,225 @@
+//! Lowered models against a float64 interpreter of the graph they came from; and what cannot be
+//! lowered, by name.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use nae_core::energy::Energy;
+use nae_core::engine::Engine;
+use nae_core::model::Model;
+use nae_onnx::builder::*;
+use nae_onnx::check::{Limits, check};
+use nae_onnx::lower::{LowerError, to_nae};
+use nae_onnx::proto::{AttributeProto, ModelProto, NodeProto, TensorProto};
+use prost::Message;
+use support::Numbers;
+
+/// A file's bytes at an address divisible by 4, as the engine needs them.
+fn aligned(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect()
+}
+
+fn chw_to_hwc(data: &[f32], [c, h, w]: [usize; 3]) -> Vec<f32> {
+    (0..h * w * c).map(|i| data[(i % c) * h * w + i / c]).collect()
+}
+
+/// Runs a model both ways on random images and compares reconstruction, energy and latent.
+fn compare(onnx: &[u8], bound: f64) {
+    let checked = check(onnx, &Limits::default()).unwrap();
+    let file = to_nae(onnx).unwrap();
+    let words = aligned(&file);
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+    assert_eq!(bytes, file);
+    let model = Model::parse(&file).unwrap();
+    let engine = Engine::new(&model).unwrap();
+    let shape = model.input_shape();
+    let chw = [shape.channels, shape.height, shape.width];
+    let mut arena = vec![0.0; model.arena_len()];
+    let mut numbers = Numbers(99);
+    for _ in 0..5 {
+        let image: Vec<f32> = (0..shape.len()).map(|_| numbers.unit()).collect();
+        let outputs = support::reference::run(&checked.graph, &image);
+        let output = |name: &str| outputs.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+        let expected = output("reconstruction").or_else(|| output("y")).unwrap();
+        let run = engine.run(&chw_to_hwc(&image, chw), &mut arena).unwrap();
+        let expected_f32: Vec<f32> = expected.iter().map(|&v| v as f32).collect();
+        for (found, expected) in run.reconstruction.iter().zip(chw_to_hwc(&expected_f32, chw)) {
+            assert!(f64::from(found - expected).abs() <= bound, "{found} {expected}");
+        }
+        if let Some(energy) = output("energy") {
+            let error = (f64::from(run.score.energy) - energy[0]).abs() / energy[0];
+            assert!(error <= bound, "{} {}", run.score.energy, energy[0]);
+        }
+        if let Some(expected) = output("latent") {
+            let latent = model.latent_shape().unwrap();
+            let expected: Vec<f32> = expected.iter().map(|&v| v as f32).collect();
+            let expected = chw_to_hwc(&expected, [latent.channels, latent.height, latent.width]);
+            for (found, expected) in run.latent.unwrap().iter().zip(expected) {
+                assert!(f64::from(found - expected).abs() <= bound, "{found} {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn digits_is_lowered() {
+    for seed in 1..4 {
+        compare(&support::digits(seed, Energy::SquaredL2).unwrap(), 3e-6);
+    }
+    let file = to_nae(&support::digits(1, Energy::Ssim).unwrap()).unwrap();
+    let model = Model::parse(&file).unwrap();
+    assert_eq!(model.energy(), Energy::Ssim);
+    assert_eq!(model.latent_shape(), Some(nae_core::Shape::vector(32)));
+    let expected = support::metadata(nae_core::Shape::new(1, 16, 16), 32, Energy::Ssim);
+    let calibration = expected.calibration.unwrap();
+    assert_eq!(model.calibration().unwrap().to_owned(), *calibration.calibration());
+    assert_eq!(model.threshold(), Some(calibration.threshold()));
+    assert_eq!(model.preprocessing(), expected.preprocessing);
+}
+
+#[test]
+fn every_other_layer_is_lowered() {
+    for seed in 1..4 {
+        compare(&support::odd(seed, Energy::L1).unwrap(), 3e-6);
+    }
+}
+
+/// A graph around one 2×3×4 image, whose output `y` has the image's shape; nodes by hand.
+fn by_hand(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> Vec<u8> {
+    let mut g = GraphBuilder::new("by hand");
+    let x = g.image_input("x", [2, 3, 4]).unwrap();
+    let y = g.relu("last", x).unwrap();
+    g.output("y", y).unwrap();
+    let mut model = g.finish().unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.splice(0..0, nodes);
+    graph.node.last_mut().unwrap().input = vec!["m".into()];
+    graph.initializer = constants;
+    model.encode_to_vec()
+}
+
+fn node(operator: &str, inputs: &[&str], output: &str, attributes: Vec<AttributeProto>) -> NodeProto {
+    NodeProto {
+        input: inputs.iter().map(|&i| i.to_owned()).collect(),
+        output: vec![output.to_owned()],
+        op_type: Some(operator.to_owned()),
+        attribute: attributes,
+        ..NodeProto::default()
+    }
+}
+
+fn constant(name: &str, dims: &[usize], seed: u64) -> TensorProto {
+    let n = dims.iter().product();
+    TensorProto::floats(name, dims, &Numbers(seed).weights(n, 3))
+}
+
+#[test]
+fn other_peoples_graphs_are_lowered() {
+    // Batch normalisation after a convolution (folded), and alone (a layer of its own).
+    let statistics = |mut list: Vec<TensorProto>| {
+        list.extend([constant("s", &[2], 2), constant("b", &[2], 3), constant("mean", &[2], 4)]);
+        list.push(TensorProto::floats("variance", &[2], &[0.5, 2.0]));
+        list
+    };
+    let w = constant("w", &[2, 2, 1, 1], 1);
+    let normalize = |x| node("BatchNormalization", &[x, "s", "b", "mean", "variance"], "m", vec![]);
+    compare(&by_hand(vec![node("Conv", &["x", "w"], "c", vec![]), normalize("c")], statistics(vec![w.clone()])), 1e-6);
+    compare(&by_hand(vec![normalize("x")], statistics(vec![])), 1e-6);
+
+    // SAME padding, a residual connection, a scalar and a per-channel constant.
+    let nodes = vec![
+        node("Conv", &["x", "k"], "c", vec![AttributeProto::string("auto_pad", "SAME_LOWER")]),
+        node("Add", &["c", "x"], "a", vec![]),
+        node("Mul", &["half", "a"], "b", vec![]),
+        node("Sub", &["b", "channels"], "d", vec![]),
+        node("Identity", &["d"], "e", vec![]),
+        node("Dropout", &["e"], "m", vec![]),
+    ];
+    let half = TensorProto::floats("half", &[], &[0.5]);
+    let constants = vec![constant("k", &[2, 2, 2, 3], 5), half, constant("channels", &[1, 2, 1, 1], 6)];
+    compare(&by_hand(nodes, constants), 1e-6);
+
+    // Flatten, MatMul + Add, an activation, reshape to maps; LpNormalization; a constant node.
+    let mut shape = node("Constant", &[], "shape", vec![]);
+    shape.attribute.push(AttributeProto::ints("value_ints", [0, 2, -1, 4]));
+    let nodes = vec![
+        shape,
+        node("Flatten", &["x"], "f", vec![]),
+        node("LpNormalization", &["f"], "u", vec![AttributeProto::int("axis", 1)]),
+        node("MatMul", &["u", "dense"], "g", vec![]),
+        node("Add", &["g", "shift"], "h", vec![]),
+        node("Tanh", &["h"], "t", vec![]),
+        node("Reshape", &["t", "shape"], "m", vec![]),
+    ];
+    compare(&by_hand(nodes, vec![constant("dense", &[24, 24], 7), constant("shift", &[24], 8)]), 1e-6);
+
+    // Global pooling and back by nearest resize; a norm with a lower bound.
+    let nodes = vec![
+        node("GlobalAveragePool", &["x"], "p", vec![]),
+        node("ReduceL2", &["p"], "n", vec![AttributeProto::ints("axes", [1])]),
+        node("Clip", &["n", "least"], "n2", vec![]),
+        node("Div", &["p", "n2"], "u", vec![]),
+        node("Resize", &["u", "", "scales"], "m", vec![]),
+    ];
+    let constants =
+        vec![TensorProto::floats("least", &[], &[1e-6]), TensorProto::floats("scales", &[4], &[1.0, 1.0, 3.0, 4.0])];
+    compare(&by_hand(nodes, constants), 1e-6);
+}
+
+fn refusal(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> String {
+    to_nae(&by_hand(nodes, constants)).unwrap_err().to_string()
+}
+
+#[test]
+fn what_cannot_be_lowered_is_named() {
+    let e = refusal(vec![node("Abs", &["x"], "m", vec![])], vec![]);
+    assert_eq!(e, "node `m`: operator Abs cannot be lowered: the engine has no such layer");
+    let e = refusal(vec![node("Softmax", &["x"], "m", vec![])], vec![]);
+    assert_eq!(e, "node `m`: operator Softmax is not supported");
+    let groups = vec![AttributeProto::int("group", 2)];
+    let e = refusal(vec![node("Conv", &["x", "w"], "m", groups)], vec![constant("w", &[2, 1, 1, 1], 1)]);
+    assert_eq!(e, "node `m`: operator Conv cannot be lowered: 2 groups; the engine has one");
+    let e = refusal(vec![node("Mul", &["x", "x"], "m", vec![])], vec![]);
+    assert_eq!(e, "node `m`: operator Mul cannot be lowered: both operands are computed at run time");
+    let norm = node("ReduceL2", &["x"], "n", vec![AttributeProto::ints("axes", [1])]);
+    let e = refusal(vec![norm, node("Div", &["x", "n"], "m", vec![])], vec![]);
+    assert_eq!(e, "node `n`: operator ReduceL2 cannot be lowered: its norm leaves out axis 2");
+    let nodes = vec![node("Reshape", &["x", "there"], "r", vec![]), node("Reshape", &["r", "back"], "m", vec![])];
+    let shapes = vec![TensorProto::int64s("there", &[-1, 4, 3, 2]), TensorProto::int64s("back", &[-1, 2, 3, 4])];
+    let e = refusal(nodes, shapes);
+    assert_eq!(e, "node `r`: operator Reshape cannot be lowered: it reorders the elements of feature maps");
+    let e = refusal(vec![node("Mul", &["x", "pixels"], "m", vec![])], vec![constant("pixels", &[3, 4], 1)]);
+    assert!(e.ends_with("its constant is neither one number nor one for each channel"), "{e}");
+}
+
+#[test]
+fn the_reconstruction_must_be_clear() {
+    let mut g = GraphBuilder::new("two");
+    let x = g.image_input("x", [1, 2, 2]).unwrap();
+    let (a, b) = (g.relu("a", x).unwrap(), g.tanh("b", x).unwrap());
+    g.output("first", a).unwrap();
+    g.output("second", b).unwrap();
+    let e = to_nae(&g.finish_bytes().unwrap()).unwrap_err();
+    assert!(matches!(e, LowerError::NoReconstruction { .. }));
+    assert!(e.to_string().ends_with("found `first` [N, 1, 2, 2], `second` [N, 1, 2, 2]"), "{e}");
+}
+
+#[test]
+fn metadata_must_fit_the_graph() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let mut model = ModelProto::decode(onnx.as_slice()).unwrap();
+    for (key, value, message) in [
+        (
+            "nae.preprocessing.width",
+            "15",
+            "metadata `nae.preprocessing.width, .height, .channels` says 1x16x15 (CxHxW), the graph has an input of 1x16x16",
+        ),
+        ("nae.latent.dimension", "31", "metadata `nae.latent.dimension` says 31, the graph has a latent of 32"),
+        ("nae.energy", "l3", "metadata `nae.energy` must be squared-l2, l1 or ssim, found l3"),
+    ] {
+        let entry = model.metadata_props.iter_mut().find(|e| e.key() == key).unwrap();
+        let old = entry.value.replace(value.into());
+        assert_eq!(to_nae(&model.encode_to_vec()).unwrap_err().to_string(), message);
+        model.metadata_props.iter_mut().find(|e| e.key() == key).unwrap().value = old;
+    }
+}
