@@ -1,2 +1,66 @@
 #![no_std]
-//! firmware
+#![deny(unsafe_code)]
+//! The application: capture an image, score it, drive the alarm pin. It knows no board; what it
+//! touches of the outside comes through [`ImageSource`] and `embedded-hal`'s `OutputPin`. The
+//! binaries in `src/bin` bring a board, logging and the vectors.
+
+mod serial;
+mod watch;
+
+pub use serial::{SerialError, SerialImages};
+pub use watch::{Fault, Memory, Report, SettingsError, Watch};
+
+nae_core::include_model! {
+    /// The `digits` model, embedded and checked when the firmware is compiled.
+    pub struct Digits = "../../models/digits/digits.nae";
+}
+
+/// Where images come from: a camera, a serial line, a list in flash.
+pub trait ImageSource {
+    /// Why there is no image.
+    type Error;
+
+    /// Fills `image` with the next one: bytes in HWC order, of the model's size.
+    ///
+    /// # Errors
+    /// Whatever keeps the source from giving an image; the content of `image` is then undefined.
+    fn capture(&mut self, image: &mut [u8]) -> Result<(), Self::Error>;
+}
+
+/// Images one after the other from memory.
+///
+/// ```
+/// use firmware_example::{ImageSource, StoredImages};
+/// let mut source = StoredImages::new(&[1, 2, 3, 4]);
+/// let mut image = [0; 2];
+/// assert_eq!(source.capture(&mut image), Ok(()));
+/// assert_eq!(image, [1, 2]);
+/// assert_eq!((source.capture(&mut image), source.capture(&mut image)), (Ok(()), Err(firmware_example::EndOfImages)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoredImages<'a> {
+    bytes: &'a [u8],
+}
+
+/// All stored images have been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "firmware", derive(defmt::Format))]
+pub struct EndOfImages;
+
+impl<'a> StoredImages<'a> {
+    /// Images that lie one after the other in `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+}
+
+impl ImageSource for StoredImages<'_> {
+    type Error = EndOfImages;
+
+    fn capture(&mut self, image: &mut [u8]) -> Result<(), EndOfImages> {
+        let (first, rest) = self.bytes.split_at_checked(image.len()).ok_or(EndOfImages)?;
+        image.copy_from_slice(first);
+        self.bytes = rest;
+        Ok(())
+    }
+}

@@ -16,7 +16,7 @@ pub(crate) fn conv2d(windows: &Windows, parameters: Parameters<'_>, input: &[f32
         let block = Block { windows, weights, bias, channel: index * BLOCK };
         block.rows(input, output, Block::two_places);
     }
-    for (index, (bias, weights)) in rest.iter().zip(rest_weights.chunks_exact(taps)).enumerate() {
+    for (index, (bias, weights)) in rest.iter().zip(rest_weights.chunks_exact(taps.max(1))).enumerate() {
         let (weights, _) = weights.as_chunks();
         let block = Block { windows, weights, bias: &[*bias], channel: blocks.len() * BLOCK + index };
         block.rows(input, output, Block::four_places);
@@ -62,9 +62,10 @@ impl<const B: usize> Block<'_, B> {
         interior: impl Fn(&Self, Reach, usize, usize, &[f32], &mut [f32]) -> usize,
     ) {
         let Windows { input: shape, output: out, kernel, stride, padding } = *self.windows;
-        // Places whose windows need no clipping across.
-        let first = padding.left.div_ceil(stride[1]);
-        let last = (shape.width + padding.left + 1).saturating_sub(kernel[1]).div_ceil(stride[1]);
+        // Places whose windows need no clipping across. No stride is zero; the compiler cannot know.
+        let step = stride[1].max(1);
+        let first = padding.left.div_ceil(step);
+        let last = (shape.width + padding.left + 1).saturating_sub(kernel[1]).div_ceil(step);
         let last = last.clamp(first.min(out.width), out.width);
         let out_row = out.width * out.channels;
         for y in 0..out.height {

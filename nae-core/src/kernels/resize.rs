@@ -7,9 +7,9 @@ use crate::Shape;
 pub(crate) fn nearest(from: Shape, to: Shape, input: &[f32], output: &mut [f32]) {
     let channels = from.channels;
     for y in 0..to.height {
-        let row = y * from.height / to.height;
+        let row = y * from.height / to.height.max(1);
         for x in 0..to.width {
-            let column = x * from.width / to.width;
+            let column = x * from.width / to.width.max(1);
             let pixel = part(input, (row * from.width + column) * channels, channels);
             let target = part_mut(output, (y * to.width + x) * channels, channels);
             for (value, x) in target.iter_mut().zip(pixel) {
@@ -58,6 +58,8 @@ impl Between {
         } else {
             (0, 1)
         };
+        // No side is zero; the compiler cannot know.
+        let denominator = denominator.max(1);
         let low = numerator / denominator;
         if low + 1 >= from {
             return Self { low: from - 1, high: from - 1, fraction: 0.0 };

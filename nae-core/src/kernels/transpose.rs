@@ -17,7 +17,7 @@ pub(crate) fn conv_transpose2d(windows: &Windows, parameters: Parameters<'_>, in
         block(windows, bias, weights, index * BLOCK, input, output);
     }
     let done = blocks.len() * BLOCK;
-    for (index, (bias, weights)) in rest.iter().zip(rest_weights.chunks_exact(taps)).enumerate() {
+    for (index, (bias, weights)) in rest.iter().zip(rest_weights.chunks_exact(taps.max(1))).enumerate() {
         block(windows, &[*bias], weights, done + index, input, output);
     }
 }
@@ -54,6 +54,8 @@ fn block<const B: usize>(
 
 /// Kernel and input indices along one axis whose product lands on `at`: kernel + input·stride = at.
 fn taps(at: usize, kernel: usize, stride: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+    // No stride is zero; the compiler cannot know.
+    let stride = stride.max(1);
     (at % stride..kernel.min(at + 1))
         .step_by(stride)
         .map(move |k| (k, (at - k) / stride))

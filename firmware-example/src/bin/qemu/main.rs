@@ -1,0 +1,82 @@
+#![no_std]
+#![no_main]
+//! The application on QEMU's `mps2-an386` (Cortex-M4F) and `mps2-an385` (Cortex-M3): scores the
+//! images of `vectors/digits.u8`, logs each energy with its bits, and ends with the peak stack.
+
+mod measure;
+
+use core::convert::Infallible;
+use cortex_m as _; // its critical section
+use defmt_semihosting as _;
+use embedded_hal::digital::{ErrorType, OutputPin};
+use firmware_example::{Digits, Fault, Memory, StoredImages, Watch};
+use semihosting::process;
+use static_cell::ConstStaticCell;
+
+static VECTORS: &[u8] = include_bytes!("../../../vectors/digits.u8");
+static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
+
+#[defmt::panic_handler]
+fn defmt_panic() -> ! {
+    process::exit(101)
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo) -> ! {
+    defmt::error!("{}", defmt::Display2Format(info));
+    process::exit(101)
+}
+
+/// A pin that is not there: QEMU's board has no LED of interest.
+struct NoPin;
+
+impl ErrorType for NoPin {
+    type Error = Infallible;
+}
+
+impl OutputPin for NoPin {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    let memory = MEMORY.take();
+    let mut watch = match Watch::new(StoredImages::new(VECTORS), NoPin, memory) {
+        Ok(watch) => watch,
+        Err(error) => defmt::panic!("{}", error),
+    };
+    defmt::println!("arena {=usize} bytes", Digits::ARENA_LEN * 4);
+    let mut peak_stack = 0;
+    let mut index = 0u32;
+    loop {
+        match watch.capture() {
+            Ok(()) => {}
+            Err(Fault::Source(_)) => break,
+            Err(fault) => defmt::panic!("{}", fault),
+        }
+        let (report, stack) = measure::region(|| watch.judge());
+        peak_stack = peak_stack.max(stack);
+        match report {
+            Ok(report) => defmt::println!(
+                "image {=u32} energy {=u32:08x} {=f32} p {} {} alarm {=bool} drift {}",
+                index,
+                report.score.energy.to_bits(),
+                report.score.energy,
+                report.score.p_value,
+                report.verdict,
+                report.alarm,
+                report.drift,
+            ),
+            Err(fault) => defmt::panic!("{}", fault),
+        }
+        index += 1;
+    }
+    defmt::println!("stack {=usize} bytes", peak_stack);
+    process::exit(0)
+}

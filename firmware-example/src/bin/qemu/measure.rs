@@ -1,0 +1,62 @@
+#![allow(unsafe_code)]
+//! Measuring under QEMU: marks for the instruction-counting plugin, and the stack by painting.
+//! Unsafe because it writes to memory below the stack pointer and marks with assembly; only this
+//! binary has it.
+
+use core::arch::asm;
+use core::ptr;
+
+const PAINT: u32 = 0xC0DE_5AFE;
+const RAM_START: usize = 0x2000_0000;
+/// Kept free below the stack pointer for the painting itself.
+const MARGIN: usize = 64;
+
+unsafe extern "C" {
+    /// End of all statics, from cortex-m-rt's linker script.
+    static __euninit: u32;
+}
+
+/// Runs `work` between marks for `insn-count`; returns its result and the bytes of stack it used,
+/// including the caller's margin.
+#[inline(never)]
+pub(crate) fn region<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let top = cortex_m::register::msp::read() as usize;
+    paint(top);
+    // SAFETY: these instructions change nothing.
+    unsafe { asm!("mov r10, r10", options(nomem, nostack, preserves_flags)) };
+    let result = apart(work);
+    // SAFETY: as above.
+    unsafe { asm!("mov r11, r11", options(nomem, nostack, preserves_flags)) };
+    (result, top - deepest(top))
+}
+
+/// Keeps the frames of `work` out of the caller's, so that they lie below the painted top.
+#[inline(never)]
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// The lowest address the stack may reach: above the statics, or, where flip-link has put the statics
+/// above the stack, the start of RAM.
+fn bottom(top: usize) -> usize {
+    let statics = &raw const __euninit as usize;
+    if statics < top { statics } else { RAM_START }
+}
+
+fn paint(top: usize) {
+    let mut at = bottom(top);
+    while at < top - MARGIN {
+        // SAFETY: aligned RAM between the statics and the stack in use; nothing else owns it.
+        unsafe { ptr::write_volatile(at as *mut u32, PAINT) };
+        at += 4;
+    }
+}
+
+fn deepest(top: usize) -> usize {
+    let mut at = bottom(top);
+    // SAFETY: as in `paint`.
+    while at < top - MARGIN && unsafe { ptr::read_volatile(at as *const u32) } == PAINT {
+        at += 4;
+    }
+    at
+}
