@@ -1,0 +1,51 @@
+//! The autoencoder: f_d(f_e(x)), with the latent projected to its space in between.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use rand::Rng;
+
+use super::latent::LatentSpace;
+use super::layer::Sequential;
+use super::spec::AutoencoderSpec;
+
+/// Encoder and decoder with their weights.
+#[derive(Module, Debug)]
+pub struct Autoencoder {
+    /// f_e, before the projection.
+    pub encoder: Sequential,
+    /// f_d.
+    pub decoder: Sequential,
+    #[module(skip)]
+    latent_space: LatentSpace,
+}
+
+impl Autoencoder {
+    /// An autoencoder with fresh weights drawn from `rng`.
+    pub fn new(spec: &AutoencoderSpec, rng: &mut impl Rng, device: &Device) -> Self {
+        Self {
+            encoder: Sequential::new(spec.encoder(), spec.image(), rng, device),
+            decoder: Sequential::new(spec.decoder(), spec.latent(), rng, device),
+            latent_space: spec.latent_space(),
+        }
+    }
+
+    /// Latents `[N, D, 1, 1]` of images `[N, C, H, W]`.
+    pub fn encode(&self, x: Tensor<4>) -> Tensor<4> {
+        self.latent_space.project(self.encoder.forward(x))
+    }
+
+    /// Images of latents: a point of the decoder's manifold (paper, equation 11).
+    pub fn decode(&self, z: Tensor<4>) -> Tensor<4> {
+        self.decoder.forward(z)
+    }
+
+    /// f_d(f_e(x)).
+    pub fn reconstruct(&self, x: Tensor<4>) -> Tensor<4> {
+        self.decode(self.encode(x))
+    }
+
+    /// Geometry of the latent space.
+    pub fn latent_space(&self) -> LatentSpace {
+        self.latent_space
+    }
+}

@@ -1,0 +1,99 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  nae-train --export model.onnx                 train on the embedded digits, export the model
+  nae-train --preset digits-omi --seed 3        the paper's chains, another seed
+  nae-train presets digits > my.toml            a preset to change ...
+  nae-train --preset my.toml --out runs/mine    ... and to train with
+  nae-train export runs/mine --export m.onnx    a model from an interrupted run
+  nae-train deploy model.onnx -o model.nae      the same model for a microcontroller";
+
+/// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
+///
+/// Without a command, trains: pre-training as an autoencoder, NAE training with Langevin sampling, calibration on
+/// held-out normal images, evaluation, export.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(super) struct Cli {
+    #[command(flatten)]
+    pub(super) train: TrainArgs,
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Turn an ONNX autoencoder into a .nae file for a microcontroller.
+    Deploy(DeployArgs),
+    /// Calibrate and export the model of a run folder, also of an interrupted run.
+    Export(ExportArgs),
+    /// List the presets, or print one.
+    Presets(PresetsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TrainArgs {
+    /// A preset's name, or a .toml file [see: nae-train presets].
+    #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
+    pub(super) preset: String,
+    /// Seed of every random number of the run.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// The class kept out of training, in place of the preset's.
+    #[arg(long, value_name = "DIGIT")]
+    pub(super) held_out: Option<u8>,
+    /// The run folder [default: runs/PRESET-SEED].
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) export: ExportFiles,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw no progress bars, print nothing but errors.
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+/// Files a model is written to.
+#[derive(Debug, Args)]
+pub(super) struct ExportFiles {
+    /// Write the model, with preprocessing and calibration, as ONNX.
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(super) export: Option<PathBuf>,
+    /// Also write encoder.onnx and decoder.onnx into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(super) export_parts: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The run folder.
+    pub(super) run: PathBuf,
+    #[command(flatten)]
+    pub(super) export: ExportFiles,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeployArgs {
+    /// The model: any autoencoder whose operators are supported.
+    #[arg(value_name = "MODEL.onnx")]
+    pub(super) model: PathBuf,
+    /// The file to write.
+    #[arg(long, short, value_name = "MODEL.nae")]
+    pub(super) output: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PresetsArgs {
+    /// Print this preset's TOML.
+    pub(super) name: Option<String>,
+}

@@ -1,0 +1,40 @@
+//! The command line: [`args`] what can be said, one file a command.
+
+mod args;
+mod deploy;
+mod export;
+mod presets;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+
+/// Ends as a shell expects of an interrupted program: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// How a command ended, when nothing failed.
+enum Done {
+    Whole,
+    Interrupted,
+}
+
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        None => train::run(&cli.train),
+        Some(Command::Deploy(args)) => deploy::run(&args),
+        Some(Command::Export(args)) => export::run(&args),
+        Some(Command::Presets(args)) => presets::run(&args),
+    };
+    match result {
+        Ok(Done::Whole) => ExitCode::SUCCESS,
+        Ok(Done::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The presets that come with the program, and presets in files.
+
+use std::path::{Path, PathBuf};
+
+use super::raw::RawConfig;
+use super::{Config, ConfigError};
+
+/// A preset that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// What `--preset` takes.
+    pub name: &'static str,
+    /// The TOML text.
+    pub text: &'static str,
+}
+
+/// All presets that come with the program; the first is the default.
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "digits", text: include_str!("../../presets/digits.toml") },
+    Preset { name: "digits-omi", text: include_str!("../../presets/digits-omi.toml") },
+];
+
+/// A preset that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PresetError {
+    /// Neither a known name nor a `.toml` file.
+    #[error("unknown preset `{name}`; known: {known}; or give the path of a .toml file")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The known names.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The text is no preset.
+    #[error("{origin}: {source}")]
+    Parse {
+        /// File or preset name.
+        origin: String,
+        /// Where and what.
+        source: Box<toml::de::Error>,
+    },
+    /// A value cannot be used.
+    #[error("{origin}: {source}")]
+    Invalid {
+        /// File or preset name.
+        origin: String,
+        /// Which value.
+        source: ConfigError,
+    },
+}
+
+/// Reads the preset called `name`, or the file of that path where it ends in `.toml`.
+///
+/// # Errors
+/// [`PresetError`] names the file, the line or key, what was expected and what was found.
+pub fn load(name: &str) -> Result<Config, PresetError> {
+    if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) {
+        return parse(preset.text, name);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") {
+        let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
+        return Err(PresetError::Unknown { name: name.to_owned(), known });
+    }
+    let text = std::fs::read_to_string(path).map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
+    parse(&text, name)
+}
+
+/// Reads a preset from its text; `origin` is named in errors.
+///
+/// # Errors
+/// [`PresetError`] where the text is no preset or a value cannot be used.
+pub fn parse(text: &str, origin: &str) -> Result<Config, PresetError> {
+    let raw: RawConfig = toml::from_str(text)
+        .map_err(|source| PresetError::Parse { origin: origin.to_owned(), source: Box::new(source) })?;
+    Config::new(raw).map_err(|source| PresetError::Invalid { origin: origin.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_valid_and_survives_a_round_trip() {
+        for preset in PRESETS {
+            let config = load(preset.name).expect(preset.name);
+            assert_eq!(config.name(), preset.name);
+            let text = toml::to_string(config.raw()).expect("serialises");
+            assert_eq!(parse(&text, "again").expect("parses").raw(), config.raw());
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let with = |from: &str, to: &str| {
+            let text = PRESETS[0].text.replacen(from, to, 1);
+            assert_ne!(text, PRESETS[0].text, "{from} is not in the preset");
+            parse(&text, "my.toml").expect_err("invalid").to_string()
+        };
+        let message = with("max_energy_ratio", "max_energy_rato");
+        assert!(message.contains("my.toml") && message.contains("max_energy_rato"), "{message}");
+        let message = with("held_out = 1", "held_out = 10");
+        assert!(message.contains("data.held_out") && message.contains("10"), "{message}");
+        let message = with("step_size = 0.2", "step_size = nan");
+        assert!(message.contains("sampler.latent_chain.step_size"), "{message}");
+        let message = load("digts").expect_err("unknown").to_string();
+        assert!(message.contains("digts") && message.contains("digits-omi"), "{message}");
+        let message = load("absent.toml").expect_err("absent").to_string();
+        assert!(message.contains("absent.toml"), "{message}");
+    }
+}

@@ -1,0 +1,116 @@
+//! The embedded default: 1,797 handwritten digits of 8×8 pixels, enlarged to 16×16.
+//!
+//! UCI "Optical Recognition of Handwritten Digits", test part (E. Alpaydin, C. Kaynak, 1998), CC BY 4.0; see
+//! `data/digits-8x8/SOURCE.txt`.
+
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use sha2::{Digest as _, Sha256};
+
+use super::image_set::{ImageSet, ImageSetError};
+use crate::arch::spec::Shape;
+use crate::arch::upsample::axis_weights;
+
+const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");
+const SIDE: usize = 8;
+/// Side of the enlarged images, in pixels.
+pub const ENLARGED: usize = 16;
+
+/// A row of the file that is not 64 pixels and a label.
+#[derive(Debug, thiserror::Error)]
+pub enum DigitsError {
+    /// The archive does not unpack.
+    #[error("the embedded digits do not unpack: {0}")]
+    Unpack(#[from] std::io::Error),
+    /// A row is not 64 pixels of 0 to 16 and a label of 0 to 9.
+    #[error("row {0} of the digits is not 64 pixels of 0 to 16 and a label of 0 to 9")]
+    Row(usize),
+    /// The values are no images.
+    #[error(transparent)]
+    Images(#[from] ImageSetError),
+}
+
+/// All digits, 1×16×16, values in [0, 1]; the label is the digit.
+///
+/// # Errors
+/// [`DigitsError`] where the embedded file is not what it was when it was committed.
+pub fn load() -> Result<ImageSet, DigitsError> {
+    let mut text = String::new();
+    GzDecoder::new(FILE).read_to_string(&mut text)?;
+    parse(&text)
+}
+
+/// SHA-256 of the embedded file, in hexadecimal: what a model's metadata names as its data.
+pub fn sha256() -> String {
+    Sha256::digest(FILE).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn parse(text: &str) -> Result<ImageSet, DigitsError> {
+    let weights = axis_weights(SIDE, ENLARGED);
+    let (mut values, mut labels) = (Vec::new(), Vec::new());
+    for (row, line) in text.lines().enumerate() {
+        let numbers: Vec<u8> = line
+            .split(',')
+            .map(|field| field.trim().parse().map_err(|_| DigitsError::Row(row)))
+            .collect::<Result<_, _>>()?;
+        let [pixels @ .., label] = numbers.as_slice() else { return Err(DigitsError::Row(row)) };
+        if pixels.len() != SIDE * SIDE || pixels.iter().any(|&p| p > 16) || *label > 9 {
+            return Err(DigitsError::Row(row));
+        }
+        values.extend(enlarge(pixels, &weights));
+        labels.push(*label);
+    }
+    Ok(ImageSet::new(Shape::new(1, ENLARGED, ENLARGED), values, labels)?)
+}
+
+/// Bilinear, corners aligned, from 0..=16 to [0, 1].
+fn enlarge(pixels: &[u8], weights: &[f32]) -> Vec<f32> {
+    let mut image = Vec::with_capacity(ENLARGED * ENLARGED);
+    for row in weights.chunks_exact(SIDE) {
+        for column in weights.chunks_exact(SIDE) {
+            let mut sum = 0.0;
+            for (i, a) in row.iter().enumerate() {
+                for (j, b) in column.iter().enumerate() {
+                    sum += a * b * f32::from(pixels[i * SIDE + j]);
+                }
+            }
+            image.push((sum / 16.0).clamp(0.0, 1.0));
+        }
+    }
+    image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_set_is_whole() {
+        let digits = load().expect("embedded data");
+        assert_eq!(digits.len(), 1797);
+        let count = |digit| digits.labels().iter().filter(|&&label| label == digit).count();
+        // Class sizes as UCI's description of the test part gives them.
+        assert_eq!([178, 182, 177, 183, 181, 182, 181, 179, 174, 180], std::array::from_fn(|d| count(d as u8)));
+    }
+
+    #[test]
+    fn corners_are_the_original_corners() {
+        let digits = load().expect("embedded data");
+        let (first, last) = (digits.image(0)[0], digits.image(0)[255]);
+        assert_eq!((first, last), (0.0, 0.0));
+        let mut text = String::new();
+        GzDecoder::new(FILE).read_to_string(&mut text).expect("gzip");
+        let corner: f32 = text.lines().nth(5).and_then(|l| l.split(',').nth(56)?.parse().ok()).expect("a pixel");
+        assert_eq!(digits.image(5)[15 * 16], corner / 16.0);
+    }
+
+    #[test]
+    fn damaged_rows_are_named() {
+        let row = vec!["1"; 65].join(",");
+        for damaged in ["1,2,3".to_owned(), row.replacen('1', "17", 1), row.replacen('1', "x", 1)] {
+            let text = format!("{row}\n{damaged}\n");
+            assert!(matches!(parse(&text), Err(DigitsError::Row(1))), "{damaged}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The synthetic outliers of the paper (appendix "Datasets"): ConstantGray, noise, halves and chimeras.
+
+use rand::{Rng, RngExt as _};
+
+use super::image_set::ImageSet;
+use crate::arch::spec::Shape;
+
+/// `count` images whose pixels all have one value, drawn uniformly from [0, 1].
+///
+/// The paper's selection set: hyper-parameters and the stopping point may look at it.
+pub fn constant_gray(shape: Shape, count: usize, rng: &mut impl Rng) -> ImageSet {
+    let values = (0..count).flat_map(|_| vec![rng.random::<f32>(); shape.len()]).collect();
+    of_class(shape, values, count)
+}
+
+/// `count` images whose pixels are drawn independently and uniformly from [0, 1].
+pub fn noise(shape: Shape, count: usize, rng: &mut impl Rng) -> ImageSet {
+    let values = (0..count * shape.len()).map(|_| rng.random::<f32>()).collect();
+    of_class(shape, values, count)
+}
+
+/// Each image with its upper (even positions) or lower (odd positions) half blanked.
+pub fn halves(images: &ImageSet) -> ImageSet {
+    let shape = images.shape();
+    let mut values = images.values().to_vec();
+    for (index, image) in values.chunks_exact_mut(shape.len()).enumerate() {
+        for plane in image.chunks_exact_mut(shape.height * shape.width) {
+            let (upper, lower) = plane.split_at_mut(shape.height / 2 * shape.width);
+            if index % 2 == 0 { upper.fill(0.0) } else { lower.fill(0.0) }
+        }
+    }
+    of_class(shape, values, images.len())
+}
+
+/// Each image with its upper half taken from the next image of another class.
+///
+/// Empty where all images are of one class.
+pub fn chimeras(images: &ImageSet) -> ImageSet {
+    let (shape, count) = (images.shape(), images.len());
+    let mut values = Vec::new();
+    for index in 0..count {
+        let another = |&other: &usize| images.labels()[other] != images.labels()[index];
+        let Some(donor) = (1..count).map(|step| (index + step) % count).find(another) else { continue };
+        let planes = shape.height * shape.width;
+        for (plane, upper) in images.image(index).chunks_exact(planes).zip(images.image(donor).chunks_exact(planes)) {
+            let middle = shape.height / 2 * shape.width;
+            values.extend_from_slice(&upper[..middle]);
+            values.extend_from_slice(&plane[middle..]);
+        }
+    }
+    let made = values.len() / shape.len();
+    of_class(shape, values, made)
+}
+
+/// Outliers have no class of their own; the label is never read.
+fn of_class(shape: Shape, values: Vec<f32>, count: usize) -> ImageSet {
+    ImageSet::new(shape, values, vec![0; count]).expect("values made from images or drawn from [0, 1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> ImageSet {
+        ImageSet::new(Shape::new(1, 2, 1), vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6], vec![1, 1, 2]).expect("valid")
+    }
+
+    #[test]
+    fn halves_alternate() {
+        assert_eq!(halves(&two()).values(), [0.0, 0.2, 0.3, 0.0, 0.0, 0.6]);
+    }
+
+    #[test]
+    fn chimeras_join_different_classes() {
+        assert_eq!(chimeras(&two()).values(), [0.5, 0.2, 0.5, 0.4, 0.1, 0.6]);
+        let one_class = ImageSet::new(Shape::new(1, 2, 1), vec![0.1; 4], vec![3, 3]).expect("valid");
+        assert!(chimeras(&one_class).is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! From a trained autoencoder to ONNX: [`graph`] writes the network, this file what travels with it.
+//!
+//! Lowering to `.nae` is in [`nae_onnx::lower`]; the operators themselves are in [`nae_onnx::builder`].
+
+pub mod graph;
+
+use nae_core::calibration::{Calibration, CalibrationError};
+use nae_core::density::Temperature;
+use nae_core::energy::Energy;
+use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_onnx::builder::BuildError;
+use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Provenance};
+
+use crate::arch::{Autoencoder, LatentSpace};
+use crate::config::Config;
+use crate::data::digits;
+
+/// A model that cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The graph cannot be built.
+    #[error("the model cannot be written as ONNX: {0}")]
+    Build(#[from] BuildError),
+    /// The energies give no threshold.
+    #[error("the calibration energies give no threshold: {0}")]
+    Calibration(#[from] CalibrationError),
+    /// The temperature is not positive.
+    #[error("the temperature {0} is not positive")]
+    Temperature(f32),
+}
+
+/// Everything a model file says about itself, from the run's configuration and the energies of its calibration
+/// images.
+///
+/// # Errors
+/// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
+pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMetadata, ExportError> {
+    let spec = config.architecture();
+    let image = spec.image();
+    let calibration = Calibration::from_energies(&mut energies.to_vec())?;
+    let temperature = config.sampler().temperature;
+    Ok(ModelMetadata {
+        energy: Energy::SquaredL2,
+        temperature: Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?,
+        latent: Latent {
+            geometry: match spec.latent_space() {
+                LatentSpace::Sphere => Geometry::Sphere,
+                LatentSpace::Euclidean => Geometry::Euclidean,
+            },
+            dimension: spec.latent_dim(),
+        },
+        input: nae_core::Shape::new(image.channels, image.height, image.width),
+        preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
+        calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
+        provenance: Provenance {
+            architecture: spec.name().to_owned(),
+            method: format!("nae, preset {}", config.name()),
+            data_description: format!(
+                "UCI handwritten digits 8x8 enlarged to 16x16, class {} held out",
+                config.held_out()
+            ),
+            data_sha256: digits::sha256(),
+            seed,
+            crate_version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+    })
+}
+
+/// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
+///
+/// # Errors
+/// [`ExportError::Build`].
+pub fn autoencoder(model: &Autoencoder, config: &Config, metadata: &ModelMetadata) -> Result<Vec<u8>, ExportError> {
+    Ok(graph::autoencoder(model, config.architecture(), metadata)?)
+}
+
+/// `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
+///
+/// # Errors
+/// [`ExportError::Build`].
+pub fn parts(model: &Autoencoder, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
+    let spec = config.architecture();
+    Ok([("encoder.onnx", graph::encoder(model, spec)?), ("decoder.onnx", graph::decoder(model, spec)?)])
+}

@@ -1,0 +1,11 @@
+//! The plain autoencoder (paper, equation 1): the mean reconstruction error of the data.
+
+use burn::tensor::Tensor;
+
+use crate::arch::Autoencoder;
+use crate::energy::energy;
+
+/// Mean energy of the batch `x`.
+pub fn loss(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
+    energy(model, x).mean()
+}

@@ -1,0 +1,77 @@
+//! A whole run: data, training, calibration, evaluation. What the command line does, without the command line.
+
+use std::sync::atomic::AtomicBool;
+
+use burn::tensor::Device;
+use nae_onnx::metadata::ModelMetadata;
+
+use crate::arch::Autoencoder;
+use crate::config::Config;
+use crate::data::digits::DigitsError;
+use crate::data::{ImageSet, Split, digits};
+use crate::eval::scoring::energies;
+use crate::eval::table::{Table, outlier_sets};
+use crate::export::{self, ExportError};
+use crate::train::observer::Observer;
+use crate::train::{Outcome, Stream, train};
+
+/// A run that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Data(#[from] DigitsError),
+    /// The result cannot be calibrated or exported.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+}
+
+/// What a run knows of its data.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The run's settings.
+    pub config: Config,
+    /// The seed that divided the data.
+    pub seed: u64,
+    /// The parts.
+    pub split: Split,
+}
+
+impl Prepared {
+    /// Loads and divides the data of `config`.
+    ///
+    /// # Errors
+    /// [`RunError::Data`].
+    pub fn new(config: Config, seed: u64) -> Result<Self, RunError> {
+        let images: ImageSet = digits::load()?;
+        let split = Split::new(&images, config.held_out(), config.split(), Stream::Split.of(seed).rng());
+        Ok(Self { config, seed, split })
+    }
+
+    /// Trains; see [`train`].
+    pub fn train(&self, device: &Device, observer: &mut dyn Observer, stop: &AtomicBool) -> Outcome {
+        train(&self.config, &self.split, self.seed, device, observer, stop)
+    }
+
+    /// Energies of the calibration images under `model`, and everything else the model file says of itself.
+    ///
+    /// # Errors
+    /// [`RunError::Export`] where the energies give no threshold for the target rate.
+    pub fn calibrate(&self, model: &Autoencoder, device: &Device) -> Result<ModelMetadata, RunError> {
+        let energies = energies(model, &self.split.calibration, device);
+        Ok(export::metadata(&self.config, self.seed, &energies)?)
+    }
+
+    /// Both models against every outlier set.
+    pub fn evaluate(&self, autoencoder: &Autoencoder, nae: &Autoencoder, device: &Device) -> Table {
+        let sets = outlier_sets(&self.split, self.config.held_out(), Stream::Evaluation.of(self.seed).rng());
+        Table::measure(&self.split.test, &sets, autoencoder, nae, device)
+    }
+
+    /// Share of the normal test images above the threshold of `metadata`; what the target rate promises.
+    pub fn false_positive_rate(&self, model: &Autoencoder, metadata: &ModelMetadata, device: &Device) -> Option<f64> {
+        let threshold = metadata.calibration.as_ref()?.threshold();
+        let energies = energies(model, &self.split.test, device);
+        Some(energies.iter().filter(|&&e| e > threshold).count() as f64 / energies.len() as f64)
+    }
+}

@@ -1,0 +1,84 @@
+//! Energy and input gradient of an autoencoder whose weights stand still.
+//!
+//! Over nine tenths of the training time are spent here, so what is computed is kept apart from how:
+//! [`FrozenEnergy`] is the border, [`BurnFrozen`] the implementation for any burn device.
+
+use burn::module::Module as _;
+use burn::tensor::Tensor;
+
+use crate::arch::{Autoencoder, LatentSpace};
+use crate::energy::{energy, on_manifold_energy};
+use crate::shard;
+
+/// Energies of a batch and their gradient.
+pub struct EnergyGradient {
+    /// One energy a sample, `[N]`.
+    pub energy: Tensor<1>,
+    /// ∂E/∂input, of the input's shape.
+    pub gradient: Tensor<4>,
+}
+
+/// What a chain asks of a network.
+pub trait FrozenEnergy {
+    /// Geometry of the latent space.
+    fn latent_space(&self) -> LatentSpace;
+    /// Latents `[N, D, 1, 1]` of images `[N, C, H, W]`.
+    fn encode(&self, x: Tensor<4>) -> Tensor<4>;
+    /// Images of latents.
+    fn decode(&self, z: Tensor<4>) -> Tensor<4>;
+    /// E(x) and ∇ₓE(x).
+    fn visible(&self, x: Tensor<4>) -> EnergyGradient;
+    /// H(z) = E(f_d(z)) and ∇H(z).
+    fn latent(&self, z: Tensor<4>) -> EnergyGradient;
+}
+
+/// [`FrozenEnergy`] by burn's automatic differentiation, weights untracked.
+pub struct BurnFrozen {
+    plain: Autoencoder,
+    frozen: Autoencoder,
+}
+
+impl BurnFrozen {
+    /// Freezes a copy of `model`, which lives on an autodiff device.
+    pub fn new(model: &Autoencoder) -> Self {
+        Self { plain: model.valid(), frozen: model.clone().no_grad() }
+    }
+
+    fn differentiate(
+        &self,
+        input: Tensor<4>,
+        f: impl Fn(&Autoencoder, Tensor<4>) -> Tensor<1> + Sync,
+    ) -> EnergyGradient {
+        let parts = shard::map(shard::shards(input), |x| {
+            let x = x.autodiff().require_grad();
+            let energy = f(&self.frozen, x.clone());
+            let mut gradients = energy.clone().sum().backward();
+            let gradient = x.grad_remove(&mut gradients).expect("the energy is a function of its input");
+            (energy.inner(), gradient)
+        });
+        let (energies, gradients) = parts.into_iter().unzip();
+        EnergyGradient { energy: Tensor::cat(energies, 0), gradient: Tensor::cat(gradients, 0) }
+    }
+}
+
+impl FrozenEnergy for BurnFrozen {
+    fn latent_space(&self) -> LatentSpace {
+        self.plain.latent_space()
+    }
+
+    fn encode(&self, x: Tensor<4>) -> Tensor<4> {
+        self.plain.encode(x)
+    }
+
+    fn decode(&self, z: Tensor<4>) -> Tensor<4> {
+        self.plain.decode(z)
+    }
+
+    fn visible(&self, x: Tensor<4>) -> EnergyGradient {
+        self.differentiate(x, energy)
+    }
+
+    fn latent(&self, z: Tensor<4>) -> EnergyGradient {
+        self.differentiate(z, on_manifold_energy)
+    }
+}

@@ -1,0 +1,111 @@
+//! Which state of a run to keep, judged without any outlier but ConstantGray, the paper's selection set.
+//!
+//! Training longer is better until negative energies run away: the network then raises the energy far from the data
+//! only. So the latest state is kept as long as the run has not diverged and telling ConstantGray from validation
+//! images has not become harder; on divergence the run ends with the last good state.
+
+use serde::Serialize;
+
+use crate::arch::Autoencoder;
+use crate::config::Stopping;
+
+/// A loss of selection AUROC that is not taken for noise.
+const TOLERANCE: f64 = 1e-3;
+
+/// What is seen of the model at one update.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Look {
+    /// Updates done.
+    pub update: usize,
+    /// Mean energy of validation images.
+    pub validation_energy: f64,
+    /// AUROC of ConstantGray against validation images.
+    pub selection_auroc: f64,
+    /// Mean energy of the data since the last look.
+    pub positive_energy: Option<f64>,
+    /// Mean energy of the negative samples since the last look.
+    pub negative_energy: Option<f64>,
+}
+
+/// What to do after a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This state is the one to keep so far.
+    Best,
+    /// An earlier state is better; go on.
+    Worse,
+    /// Negative energies ran away, or an energy is no number: end, and take the run back.
+    Diverged,
+}
+
+/// Keeps the best state.
+pub struct Watch {
+    settings: Stopping,
+    best: Look,
+    model: Autoencoder,
+}
+
+impl Watch {
+    /// Starts from a look at the pre-trained model.
+    pub fn new(settings: Stopping, look: Look, model: Autoencoder) -> Self {
+        Self { settings, best: look, model }
+    }
+
+    /// Compares the state seen in `look` with the best so far and keeps the better one.
+    pub fn judge(&mut self, look: Look, model: &Autoencoder) -> Verdict {
+        let verdict = judge(&self.settings, &self.best, &look);
+        if verdict == Verdict::Best {
+            self.best = Look { selection_auroc: look.selection_auroc.max(self.best.selection_auroc), ..look };
+            self.model = model.clone();
+        }
+        verdict
+    }
+
+    /// The state kept so far.
+    pub fn model(&self) -> &Autoencoder {
+        &self.model
+    }
+
+    /// The kept state and the update it is from.
+    pub fn finish(self) -> (usize, Autoencoder) {
+        (self.best.update, self.model)
+    }
+}
+
+fn judge(settings: &Stopping, best: &Look, look: &Look) -> Verdict {
+    if let (Some(positive), Some(negative)) = (look.positive_energy, look.negative_energy) {
+        let bounded = negative <= settings.max_energy_ratio * positive;
+        // NaN compares false, and so counts as diverged.
+        if !bounded || !look.validation_energy.is_finite() {
+            return Verdict::Diverged;
+        }
+    }
+    if look.selection_auroc >= best.selection_auroc - TOLERANCE { Verdict::Best } else { Verdict::Worse }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: Stopping = Stopping { every: 1, max_energy_ratio: 4.0 };
+
+    fn look(selection_auroc: f64, positive: f64, negative: f64) -> Look {
+        Look {
+            update: 1,
+            validation_energy: 0.01,
+            selection_auroc,
+            positive_energy: Some(positive),
+            negative_energy: Some(negative),
+        }
+    }
+
+    #[test]
+    fn later_is_better_until_it_is_worse_or_diverges() {
+        let best = look(0.99, 1.0, 1.0);
+        assert_eq!(judge(&SETTINGS, &best, &look(0.9895, 1.0, 2.0)), Verdict::Best);
+        assert_eq!(judge(&SETTINGS, &best, &look(0.95, 1.0, 2.0)), Verdict::Worse);
+        assert_eq!(judge(&SETTINGS, &best, &look(1.0, 1.0, 4.1)), Verdict::Diverged);
+        assert_eq!(judge(&SETTINGS, &best, &look(1.0, f64::NAN, 1.0)), Verdict::Diverged);
+        assert_eq!(judge(&SETTINGS, &best, &look(f64::NAN, 1.0, 1.0)), Verdict::Worse);
+    }
+}
