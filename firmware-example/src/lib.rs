@@ -7,7 +7,7 @@
 mod serial;
 mod watch;
 
-pub use serial::{SerialError, SerialImages};
+pub use serial::SerialImages;
 pub use watch::{Fault, Memory, Report, SettingsError, Watch};
 
 nae_core::include_model! {

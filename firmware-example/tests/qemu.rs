@@ -1,1 +1,132 @@
-//! placeholder until the runner lands
+//! The firmware under QEMU: its energies equal the host's bit for bit, and what it costs. Run by
+//! `tests/qemu.sh`, which builds the firmware and says where it is.
+#![allow(clippy::unwrap_used)]
+
+use firmware_example::Digits;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What one machine did.
+struct Run {
+    /// Bits of the energies, image by image.
+    energies: Vec<u32>,
+    /// Executed instructions, image by image.
+    instructions: Vec<u64>,
+    /// Peak stack of an inference, bytes.
+    stack: usize,
+}
+
+fn variable(name: &str) -> PathBuf {
+    match std::env::var_os(name) {
+        Some(path) => path.into(),
+        None => panic!("{name} is not set: run tests/qemu.sh, which builds the firmware and sets it"),
+    }
+}
+
+fn run(machine: &str, elf: &Path) -> Run {
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}.log"));
+    let counts = log.with_extension("counts");
+    let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), counts.display());
+    // An image takes well under a second; the limit is for a firmware that hangs.
+    let mut qemu = Command::new("timeout")
+        .args(["300", "qemu-system-arm", "-M", machine, "-nographic", "-monitor", "none", "-serial", "none"])
+        .args(["-semihosting-config", "enable=on,target=native", "-plugin", &plugin, "-kernel"])
+        .arg(elf)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("timeout and qemu-system-arm start");
+    let frames = qemu.stdout.take().unwrap();
+    let decoded = Command::new(variable("NAE_DEFMT_PRINT")).arg("-e").arg(elf).stdin(frames).output().unwrap();
+    let text = String::from_utf8(decoded.stdout).unwrap();
+    std::fs::write(&log, &text).unwrap();
+    let status = qemu.wait().unwrap();
+    assert!(status.success(), "QEMU {machine}: {status}\n{text}");
+
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let mut result = Run { energies: Vec::new(), instructions: Vec::new(), stack: 0 };
+    for line in text.lines().map(fields) {
+        match &line[..] {
+            [image, _, energy, bits, ..] if image == "image" && energy == "energy" => {
+                result.energies.push(u32::from_str_radix(bits, 16).unwrap());
+            }
+            [stack, bytes, ..] if stack == "stack" => result.stack = bytes.parse().unwrap(),
+            _ => {}
+        }
+    }
+    for line in std::fs::read_to_string(counts).unwrap().lines().map(fields) {
+        if line[0] == "region" {
+            result.instructions.push(line[1].parse().unwrap());
+        }
+    }
+    result
+}
+
+/// The host's energies of the same images, by the same portable code.
+fn host_energies() -> Vec<u32> {
+    let mut arena = [0.0; Digits::ARENA_LEN];
+    let preprocessing = Digits::MODEL.preprocessing();
+    include_bytes!("../vectors/digits.u8")
+        .chunks_exact(Digits::IMAGE_LEN)
+        .map(|bytes| {
+            let image: Vec<f32> = bytes.iter().map(|byte| preprocessing.value(*byte)).collect();
+            Digits::engine().unwrap().run(&image, &mut arena).unwrap().score.energy.to_bits()
+        })
+        .collect()
+}
+
+fn tool(name: &str, arguments: &[&str], elf: &Path) -> String {
+    let output = Command::new(format!("arm-none-eabi-{name}")).args(arguments).arg(elf).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
+    let host = host_energies();
+    let run = run(machine, elf);
+    assert_eq!(run.energies.len(), host.len());
+    for (index, (target, host)) in run.energies.iter().zip(&host).enumerate() {
+        assert_eq!(target, host, "image {index}: {core} {} host {}", f32::from_bits(*target), f32::from_bits(*host));
+    }
+    assert_eq!(run.instructions.len(), host.len());
+    let most = run.instructions.iter().max().unwrap();
+    let sizes = tool("size", &[], elf);
+    let flash: usize =
+        sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum();
+    let model = include_bytes!("../../models/digits/digits.nae").len();
+    println!("{core} ({machine}), digits model, {} images equal to the host bit for bit", host.len());
+    println!("  executed instructions per inference  {most} at most");
+    println!("  peak stack of an inference           {} bytes", run.stack);
+    println!("  arena                                {} bytes", Digits::ARENA_LEN * 4);
+    println!("  flash                                {flash} bytes, of which the model {model}");
+    assert!(*most < instruction_limit, "{most} instructions; the limit is {instruction_limit}");
+    assert!(run.stack > 0 && run.stack < 2048, "{} bytes of stack", run.stack);
+
+    // The engine has no panicking path that the compiler could not rule out.
+    let symbols = tool("nm", &["-C"], elf);
+    for name in [
+        "panic_bounds_check",
+        "panic_const",
+        "slice_index",
+        "slice_start_index",
+        "slice_end_index",
+        "unwrap_failed",
+        "expect_failed",
+        "copy_from_slice_impl::len_mismatch_fail",
+    ] {
+        assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
+    }
+    // Kernels that the model does not use are not linked.
+    for name in ["tanhf", "average_pool2d", "conv_transpose2d", "mean_ssim"] {
+        assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
+    }
+}
+
+#[test]
+fn cortex_m4f() {
+    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), 2_500_000);
+}
+
+#[test]
+fn cortex_m3_without_fpu() {
+    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), 100_000_000);
+}

@@ -1,0 +1,82 @@
+//! The application on the host: what it does with images, pins and faults.
+#![allow(clippy::unwrap_used)]
+
+use core::convert::Infallible;
+use embedded_hal::digital::{ErrorType, OutputPin};
+use embedded_hal_nb::serial::{self, ErrorKind};
+use firmware_example::{Digits, EndOfImages, Fault, ImageSource, Memory, SerialImages, StoredImages, Watch};
+use nae_core::verdict::Verdict;
+use std::cell::Cell;
+
+struct Pin<'a>(&'a Cell<Option<bool>>);
+
+impl ErrorType for Pin<'_> {
+    type Error = Infallible;
+}
+
+impl OutputPin for Pin<'_> {
+    fn set_low(&mut self) -> Result<(), Infallible> {
+        self.0.set(Some(false));
+        Ok(())
+    }
+
+    fn set_high(&mut self) -> Result<(), Infallible> {
+        self.0.set(Some(true));
+        Ok(())
+    }
+}
+
+/// A checkerboard: as far from a digit as a model could wish.
+fn checkerboard() -> [u8; 256] {
+    core::array::from_fn(|i| if (i / 16 + i) % 2 == 0 { 255 } else { 0 })
+}
+
+#[test]
+fn the_pin_follows_the_alarm_and_the_source_ends() {
+    let vectors = include_bytes!("../vectors/digits.u8");
+    let images = [&vectors[..4 * 256], &checkerboard().repeat(5)].concat();
+    let state = Cell::new(None);
+    let mut memory = Memory::new();
+    let mut watch = Watch::new(StoredImages::new(&images), Pin(&state), &mut memory).unwrap();
+    let mut recent = Vec::new();
+    for _ in 0..9 {
+        watch.capture().unwrap();
+        let report = watch.judge().unwrap();
+        let threshold = Digits::MODEL.threshold().unwrap();
+        assert_eq!(report.verdict, Verdict::of(report.score.energy, threshold));
+        assert_eq!(state.get(), Some(report.alarm));
+        recent.push(report.verdict.is_anomaly());
+        let anomalies = recent.iter().rev().take(5).filter(|a| **a).count();
+        if anomalies >= 3 {
+            assert!(report.alarm);
+        }
+        if anomalies <= 1 {
+            assert!(!report.alarm);
+        }
+    }
+    assert!(matches!(watch.capture(), Err(Fault::Source(EndOfImages))));
+}
+
+/// Bytes, then an overrun.
+struct Line<'a>(&'a [u8]);
+
+impl serial::ErrorType for Line<'_> {
+    type Error = ErrorKind;
+}
+
+impl serial::Read for Line<'_> {
+    fn read(&mut self) -> nb::Result<u8, ErrorKind> {
+        let (first, rest) = self.0.split_first().ok_or(ErrorKind::Overrun)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+}
+
+#[test]
+fn images_start_at_the_sync_bytes() {
+    let mut source = SerialImages::new(Line(&[0x5A, 0xA5, 0xA5, 0x5A, 7, 8, 0xA5, 0x5A, 9]));
+    let mut image = [0; 2];
+    assert_eq!(source.capture(&mut image), Ok(()));
+    assert_eq!(image, [7, 8]);
+    assert_eq!(source.capture(&mut image), Err(ErrorKind::Overrun));
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Builds the firmware for Cortex-M4F and Cortex-M3, runs it under QEMU and checks its energies
+# against the host's; builds the binary for the real board; checks that nae-core needs no std.
+#
+#   tests/qemu.sh
+#
+# Needs qemu-system-arm, binutils-arm-none-eabi, and a bare-metal Rust (firmware-example/toolchain.sh says which).
+# defmt-print and flip-link are taken from PATH, else installed into the target folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+defmt_print_version=1.2.0
+flip_link_version=0.1.12
+
+missing=()
+command -v qemu-system-arm >/dev/null || missing+=(qemu-system-arm)
+command -v arm-none-eabi-nm >/dev/null || missing+=(binutils-arm-none-eabi)
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "Missing: ${missing[*]}. On Debian: apt-get install ${missing[*]}" >&2
+  exit 1
+fi
+toolchain=$(firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi)
+
+tool() { # NAME VERSION: prints its path
+  command -v "$1" && return
+  [ -x "$target/tools/bin/$1" ] || cargo install --quiet --locked --root "$target/tools" "$1@$2" >&2
+  echo "$target/tools/bin/$1"
+}
+NAE_DEFMT_PRINT=$(tool defmt-print $defmt_print_version)
+flip_link=$(tool flip-link $flip_link_version)
+export NAE_DEFMT_PRINT
+
+firmware() ( # TARGET BINARY FEATURE
+  eval "$toolchain"
+  # flip-link puts the stack below the statics: an overflow faults instead of overwriting them.
+  variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
+  export "$variable=$flip_link"
+  cargo build --quiet --profile firmware --target "$1" -p firmware-example --bin "$2" --features "$3"
+)
+
+echo "Building the firmware"
+firmware thumbv7em-none-eabihf qemu qemu
+firmware thumbv7m-none-eabi qemu qemu
+firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
+(eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
+cargo build --quiet --release -p insn-count
+
+export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
+export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
+export NAE_INSN_COUNT=$target/release/libinsn_count.so
+cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
