@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     images.push(half);
     images.extend([[128; 256], [0; 256], [255; 256]]);
-    images.push(core::array::from_fn(|i| if (i / SIDE + i) % 2 == 0 { 255 } else { 0 }));
+    images.push(core::array::from_fn(|i| if (i / SIDE + i).is_multiple_of(2) { 255 } else { 0 }));
     std::fs::write(root.join("vectors/digits.u8"), images.concat())?;
     Ok(())
 }

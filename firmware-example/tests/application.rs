@@ -28,7 +28,7 @@ impl OutputPin for Pin<'_> {
 
 /// A checkerboard: as far from a digit as a model could wish.
 fn checkerboard() -> [u8; 256] {
-    core::array::from_fn(|i| if (i / 16 + i) % 2 == 0 { 255 } else { 0 })
+    core::array::from_fn(|i| if (i / 16 + i).is_multiple_of(2) { 255 } else { 0 })
 }
 
 #[test]

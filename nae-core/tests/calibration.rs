@@ -1,0 +1,176 @@
+//! Calibration against its definition, the guarantee itself, and the P² algorithm against its paper
+//! and exact quantiles.
+#![allow(clippy::unwrap_used)]
+
+use nae_core::calibration::quantile::{QuantileError, StreamingQuantile};
+use nae_core::calibration::{Calibration, CalibrationError, CalibrationView, TABLE_LEN};
+use proptest::prelude::*;
+
+/// p by its definition.
+fn exact_p(energies: &[f32], energy: f32) -> f64 {
+    let at_least = energies.iter().filter(|e| **e >= energy).count();
+    (1 + at_least) as f64 / (energies.len() + 1) as f64
+}
+
+#[test]
+fn rates_that_round_badly_give_the_count_meant() {
+    // rate·(n + 1) in f32 or f64 falls on either side of the whole number meant.
+    for (count, rate, alarms) in [
+        (99, 0.05f32, 5),
+        (99, 0.07, 7),
+        (99, 0.29, 29),
+        (9, 0.7, 7),
+        (9, 0.3, 3),
+        (19, 0.05, 1),
+        (255, 0.1, 25),
+        (999, 0.001, 1),
+        (999, 0.007, 7),
+    ] {
+        let energies: Vec<f32> = (0..count).map(|i| i as f32).collect();
+        let calibration = Calibration::from_sorted(&energies).unwrap();
+        let threshold = calibration.threshold(rate).unwrap();
+        let expected = (count - alarms) as f32;
+        if count <= TABLE_LEN {
+            assert_eq!(threshold, expected, "n {count} rate {rate}");
+        } else {
+            assert!(threshold >= expected && threshold <= expected + count as f32 / 255.0 + 1.0);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_promised_is_refused() {
+    let calibration = Calibration::from_sorted(&[1.0, 2.0, 3.0]).unwrap();
+    assert_eq!(calibration.threshold(0.249), Err(CalibrationError::RateTooLow));
+    assert_eq!(calibration.threshold(0.25), Ok(3.0));
+    for rate in [0.0, 1.0, -0.5, 1.5, f32::NAN, f32::INFINITY] {
+        assert_eq!(calibration.threshold(rate), Err(CalibrationError::RateOutOfRange));
+    }
+    assert_eq!(Calibration::from_sorted(&[]), Err(CalibrationError::Empty));
+    assert_eq!(Calibration::from_sorted(&[2.0, 1.0]), Err(CalibrationError::NotSorted));
+    assert_eq!(Calibration::from_energies(&mut [1.0, f32::NAN]), Err(CalibrationError::NonFinite));
+    assert_eq!(calibration.p_value(f32::NAN), Err(CalibrationError::NonFinite));
+    assert_eq!(CalibrationView::new(3, &[1.0]).map(|_| ()), Err(CalibrationError::TableLength));
+    assert_eq!(Calibration::from_table(1 << 24, &[1.0; 256]), Err(CalibrationError::TooMany));
+}
+
+#[test]
+fn the_table_always_has_the_extremes() {
+    let mut energies: Vec<f32> = (0..10_007).map(|i| (i * 7919 % 10_007) as f32).collect();
+    let calibration = Calibration::from_energies(&mut energies).unwrap();
+    let table = calibration.table();
+    assert_eq!((table.len(), table[0], table[255]), (256, 0.0, 10_006.0));
+    assert_eq!(calibration.p_value(20_000.0), Ok(1.0 / 10_008.0));
+    assert_eq!(calibration.p_value(-1.0), Ok(1.0));
+    let copy = Calibration::from_table(calibration.count(), table).unwrap();
+    assert_eq!((copy.view().to_owned(), &copy), (calibration.clone(), &calibration));
+}
+
+#[test]
+fn false_positives_keep_to_the_rate() {
+    // The probability that a new energy is above the threshold, over calibration sets of 99 and
+    // energies uniform on (0, 1): it must not exceed the rate, and is the rate for these n.
+    let mut state = 1u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32
+    };
+    let trials = 4000;
+    let mut above = 0.0;
+    for _ in 0..trials {
+        let mut energies: Vec<f32> = (0..99).map(|_| uniform()).collect();
+        let threshold = Calibration::from_energies(&mut energies).unwrap().threshold(0.05).unwrap();
+        above += f64::from(1.0 - threshold);
+    }
+    // Standard error: Beta(5, 95) has deviation 0.0217; over 4000 trials 0.00034.
+    assert!((above / f64::from(trials) - 0.05).abs() < 4.0 * 0.00035);
+}
+
+proptest! {
+    #[test]
+    fn alarm_if_and_only_if_p_is_within_the_rate(
+        levels in prop::collection::vec(0u16..400, 1..1200),
+        energy in 0u16..400,
+        rate in 0.0001f32..0.9999,
+    ) {
+        // Few levels: many ties.
+        let mut energies: Vec<f32> = levels.iter().map(|l| f32::from(*l)).collect();
+        let energy = f32::from(energy);
+        let calibration = Calibration::from_energies(&mut energies).unwrap();
+        let p = calibration.p_value(energy).unwrap();
+        let exact = exact_p(&energies, energy);
+        let step = 1.0 / 255.0 + 1.0 / (energies.len() + 1) as f64;
+        if energies.len() <= TABLE_LEN {
+            prop_assert_eq!(p, exact as f32);
+        } else {
+            // Never below the exact one, and above it by one step of the table where energies differ.
+            prop_assert!(f64::from(p) >= exact - 1e-7);
+            let lower = energies.iter().rev().find(|e| **e < energy).map_or(1.0, |e| exact_p(&energies, *e));
+            prop_assert!(f64::from(p) <= lower + step);
+        }
+        match calibration.threshold(rate) {
+            Ok(threshold) => {
+                prop_assert_eq!(energy > threshold, p <= rate);
+                // The exact threshold is the k-th largest.
+                let n = energies.len();
+                let k = (f64::from(rate) * (n + 1) as f64) as usize;
+                prop_assert!(threshold >= energies[n - k.max(1)]);
+            }
+            Err(error) => {
+                prop_assert_eq!(error, CalibrationError::RateTooLow);
+                prop_assert!(rate < 1.0 / (energies.len() + 1) as f32);
+            }
+        }
+    }
+
+    #[test]
+    fn streaming_quantiles_come_near_the_exact_ones(seed in any::<u64>(), probability in 0.05f32..0.95) {
+        let mut state = seed;
+        let mut estimate = StreamingQuantile::new(probability).unwrap();
+        let mut values: Vec<f32> = (0..5000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let uniform = ((state >> 40) as f32 + 0.5) / (1 << 24) as f32;
+                // Exponential: skewed, as energies are.
+                -uniform.ln()
+            })
+            .collect();
+        for value in &values {
+            estimate.observe(*value).unwrap();
+        }
+        values.sort_by(f32::total_cmp);
+        let found = estimate.estimate().unwrap();
+        let rank = values.partition_point(|v| *v < found) as f32 / 5000.0;
+        prop_assert!((rank - probability).abs() < 0.03, "rank {} of {}", rank, probability);
+    }
+}
+
+/// The example of Jain and Chlamtac, table I: the median of these 20 observations, by the
+/// algorithm, is 4.44 (the exact one lies between 1.47 and 3.39).
+#[test]
+fn the_papers_worked_example() {
+    let observations = [
+        0.02, 0.15, 0.74, 3.39, 0.83, 22.37, 10.15, 15.43, 38.62, 15.92, 34.60, 10.28, 1.47, 0.40, 0.05, 11.39, 0.27,
+        0.42, 0.09, 11.37,
+    ];
+    let mut median = StreamingQuantile::new(0.5).unwrap();
+    assert_eq!(median.estimate(), None);
+    for (index, value) in observations.into_iter().enumerate() {
+        median.observe(value).unwrap();
+        if index == 4 {
+            // Five observations: exact.
+            assert_eq!(median.estimate(), Some(0.74));
+        }
+    }
+    assert!((median.estimate().unwrap() - 4.440_634).abs() < 1e-4);
+    assert_eq!(median.count(), 20);
+}
+
+#[test]
+fn streaming_quantiles_refuse_what_is_not_a_number() {
+    assert_eq!(StreamingQuantile::new(1.0).map(|_| ()), Err(QuantileError::Probability));
+    assert_eq!(StreamingQuantile::new(f32::NAN).map(|_| ()), Err(QuantileError::Probability));
+    let mut median = StreamingQuantile::new(0.5).unwrap();
+    assert_eq!(median.observe(f32::NAN), Err(QuantileError::NonFinite));
+    assert_eq!((median.count(), median.estimate()), (0, None));
+}
