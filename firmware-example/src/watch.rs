@@ -120,10 +120,8 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
     /// [`Fault::Source`].
     pub fn capture(&mut self) -> Result<(), Fault<S::Error, P::Error>> {
         self.source.capture(&mut self.memory.bytes).map_err(Fault::Source)?;
-        let preprocessing = Digits::MODEL.preprocessing();
-        for (value, byte) in self.memory.image.iter_mut().zip(&self.memory.bytes) {
-            *value = preprocessing.value(*byte);
-        }
+        // Both are of the model's size.
+        let _ = Digits::MODEL.preprocessing().apply(&self.memory.bytes, &mut self.memory.image);
         Ok(())
     }
 

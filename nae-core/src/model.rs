@@ -86,7 +86,7 @@ pub mod writer;
 
 pub use operators::Operators;
 pub use parse::{LayerFault, Model, ModelError};
-pub use preprocessing::{Preprocessing, PreprocessingError, ResizeFilter};
+pub use preprocessing::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
 pub use record::{Kind, Record, Span};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x89NAE\r\n\x1a\n";

@@ -73,6 +73,7 @@ fn op(dice: &Dice, input: Shape) -> Op {
         11 => Op::Activation(Activation::Relu),
         12 => Op::Activation(Activation::LeakyRelu { slope: 0.2 }),
         13 => Op::Activation(Activation::Sigmoid),
+        // 14 and above: additions, where there is something to add.
         _ => Op::Activation(Activation::Tanh),
     }
 }
@@ -101,7 +102,8 @@ proptest! {
     #[test]
     fn random_networks_match_float64(
         (channels, height, width) in (1usize..6, 1usize..9, 1usize..9),
-        dice in prop::collection::vec((0u8..15, prop::array::uniform10(0usize..100), any::<u64>()), 1..7),
+        dice in prop::collection::vec((0u8..20, prop::array::uniform10(0usize..100), any::<u64>()), 1..9),
+        branches in prop::collection::vec((any::<prop::sample::Index>(), prop::bool::weighted(0.2)), 9),
         latent in any::<prop::sample::Index>(),
         seed in any::<u64>(),
     ) {
@@ -110,16 +112,28 @@ proptest! {
         let image = values(shape.len(), &mut seed);
         let mut network = Network::new(shape);
         let mut tensors = vec![Tensor::from_hwc(shape, &image)];
-        for dice in &dice {
-            let input = tensors.last().unwrap();
-            let op = op(dice, input.shape);
-            network.push(op.layer(input.shape));
-            let output = op.run(input);
+        for (dice, (branch, away)) in dice.iter().zip(&branches) {
+            // Mostly the tensor before, now and then an older one.
+            let from = if *away { branch.index(tensors.len()) } else { tensors.len() - 1 };
+            let input = &tensors[from];
+            let twin = tensors.iter().rposition(|t| t.shape == input.shape && !std::ptr::eq(t, input));
+            let output = match twin {
+                Some(other) if dice.0 > 14 => {
+                    network.push_from(from, Layer::Add { other });
+                    let sums = input.data.iter().zip(&tensors[other].data).map(|(a, b)| a + b);
+                    Tensor::new(input.shape, sums.collect())
+                }
+                _ => {
+                    let op = op(dice, input.shape);
+                    network.push_from(from, op.layer(input.shape));
+                    op.run(input)
+                }
+            };
             tensors.push(output);
         }
         let input = tensors.last().unwrap();
         let last = dense(input.shape, shape, &mut seed);
-        network.push(last.layer(input.shape));
+        network.push_from(dice.len(), last.layer(input.shape));
         let expected = last.run(input);
         let latent = latent.index(dice.len()) + 1;
         network.latent = Some(latent);

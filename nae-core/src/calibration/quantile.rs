@@ -10,7 +10,7 @@ use core::fmt;
 /// use nae_core::calibration::quantile::StreamingQuantile;
 /// let mut median = StreamingQuantile::new(0.5)?;
 /// for i in 0..1001 {
-///     median.observe((i * 10 % 1001) as f32)?;
+///     median.observe((i * 389 % 1001) as f32)?;
 /// }
 /// assert!((median.estimate().unwrap() - 500.0).abs() < 10.0);
 /// # Ok::<(), nae_core::calibration::quantile::QuantileError>(())

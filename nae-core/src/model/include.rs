@@ -9,8 +9,9 @@
 /// - `Digits::IMAGE_LEN`: number of values of an image,
 /// - `Digits::engine()`: an [`Engine`](crate::engine::Engine) with this model's operators only.
 ///
-/// The path is relative to the file of the call, as in `include_bytes!`. Checking a megabyte
-/// takes the compiler some seconds.
+/// The path is relative to the file of the call, as in `include_bytes!`. Checking takes the compiler
+/// some five seconds a megabyte, in each crate that uses one of the constants; beyond a few megabytes it
+/// warns that evaluation takes long.
 ///
 /// ```
 /// nae_core::include_model! {

@@ -491,11 +491,12 @@ const fn check_layers(
 }
 
 const fn check_finite(weights: &[u8]) -> Result<(), ModelError> {
-    let (words, _) = weights.as_chunks::<4>();
+    let (words, _) = weights.as_chunks();
     let mut i = 0;
     while i < words.len() {
-        // An exponent of all ones is infinity or NaN.
-        if u32::from_le_bytes(words[i]) & 0x7F80_0000 == 0x7F80_0000 {
+        // An exponent of all ones is infinity or NaN. By bytes: fewer steps for the compiler.
+        let [_, _, high, top] = words[i];
+        if top & 0x7F == 0x7F && high >= 0x80 {
             return Err(ModelError::NonFiniteWeight);
         }
         i += 1;

@@ -28,6 +28,20 @@ impl fmt::Display for PreprocessingError {
 
 impl core::error::Error for PreprocessingError {}
 
+/// Bytes and values must be equally many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct LengthError;
+
+impl fmt::Display for LengthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the image has another length than its bytes")
+    }
+}
+
+impl core::error::Error for LengthError {}
+
 impl Preprocessing {
     /// A byte of 0 becomes `low`, one of 255 `high`; images of another size are resized by
     /// `filter`.
@@ -56,6 +70,28 @@ impl Preprocessing {
     /// The filter that images of another size are resized with.
     pub const fn filter(self) -> ResizeFilter {
         self.filter
+    }
+
+    /// Turns the bytes of an image into values: HWC in, HWC out.
+    ///
+    /// # Errors
+    /// [`LengthError`] when the lengths differ; nothing is written then.
+    ///
+    /// ```
+    /// use nae_core::model::Preprocessing;
+    /// let mut image = [0.0; 3];
+    /// Preprocessing::default().apply(&[0, 51, 255], &mut image)?;
+    /// assert_eq!(image, [0.0, 0.2, 1.0]);
+    /// # Ok::<(), nae_core::model::LengthError>(())
+    /// ```
+    pub fn apply(self, bytes: &[u8], image: &mut [f32]) -> Result<(), LengthError> {
+        if bytes.len() != image.len() {
+            return Err(LengthError);
+        }
+        for (value, byte) in image.iter_mut().zip(bytes) {
+            *value = self.value(*byte);
+        }
+        Ok(())
     }
 
     /// The value of a byte: `low` + byte/255·(`high` − `low`).
