@@ -1,1 +1,34 @@
-//! infer
+//! Scores images with a normalized autoencoder: one model file in, energies and verdicts out.
+//!
+//! ```no_run
+//! use nae_infer::Detector;
+//!
+//! let detector = Detector::open("model.onnx")?;
+//! let scored = detector.score(&nae_infer::image::open("part-0017.png")?)?;
+//! println!("energy {}, verdict {:?}", scored.energy, scored.verdict);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`Detector`] reads the model and its metadata, prepares images as the metadata says, has a
+//! [`backend`] reconstruct them, and leaves energy, calibration and verdict to `nae-core`,
+//! whichever backend ran. Models are checked before a backend sees them
+//! ([`nae_onnx::check`]), and a backend's panic is an error here.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`detector`] | [`Detector`] and its builder, [`Scored`] |
+//! | [`backend`] | tract (feature `tract`, default), ONNX Runtime (feature `ort`), nae-core's engine (always) |
+//! | [`input`] | image files and `.npy` batches, and how they become a network's input |
+//! | [`card`] | what a model file says about itself |
+//!
+//! Training is in `nae-train`, microcontrollers are `nae-core`'s. A camera service and a benchmark
+//! are not there yet.
+
+pub mod backend;
+pub mod card;
+pub mod detector;
+pub mod input;
+
+pub use backend::{BackendKind, Limits};
+pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};
+pub use image;

@@ -1,2 +1,7 @@
-//! Command line.
-fn main() {}
+//! The command line; see [`cli`].
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}

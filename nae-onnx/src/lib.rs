@@ -8,7 +8,7 @@
 //! | [`metadata`] | the `nae.*` entries: preprocessing, calibration, provenance |
 //! | [`check`] | what is verified of a model of unknown origin before anything runs it |
 //! | [`lower`] | to the layer list of `nae-core`, and to `.nae` |
-//! | [`file`] | files read and written whole |
+//! | [`mod@file`] | files read and written whole |
 
 pub mod autoencoder;
 pub mod builder;

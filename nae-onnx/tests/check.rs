@@ -266,7 +266,7 @@ fn metadata_errors_name_the_key() {
         (
             "nae.calibration.false_positive_rate",
             Some("0.001"),
-            "metadata `nae.calibration.false_positive_rate` must be from 1/(n + 1) to 1, n being 400, found 0.001 (the false-positive rate is below 1/(n + 1): more energies are need…",
+            "metadata `nae.calibration.false_positive_rate` must be from 1/(n + 1) to 1, n being 400, found 0.001 (the false-positive rate is below 1/(n + 1): more ener…",
         ),
         ("nae.seed", Some("-1"), "metadata `nae.seed` must be an integer from 0 to 2^64 - 1, found -1"),
     ] {

@@ -78,6 +78,21 @@ pub fn lower(model: &CheckedModel) -> Result<Network, LowerError> {
     Ok(network)
 }
 
+/// The output of a graph that is the reconstruction: the one called `reconstruction`, or the only
+/// one of the image's shape.
+///
+/// # Errors
+/// [`LowerError::NoReconstruction`].
+pub fn reconstruction(graph: &Graph) -> Result<&str, LowerError> {
+    let value = find_reconstruction(graph)?;
+    let named = |name: &str| graph.output(name) == Some(value);
+    if named(autoencoder::RECONSTRUCTION) {
+        return Ok(autoencoder::RECONSTRUCTION);
+    }
+    // It came from the outputs, so one of them has it.
+    Ok(graph.outputs.iter().find(|(name, _)| named(name)).map_or(autoencoder::RECONSTRUCTION, |(name, _)| name))
+}
+
 fn find_reconstruction(graph: &Graph) -> Result<ValueId, LowerError> {
     let shape = |value: ValueId| graph.values[value].shape.as_slice();
     let image = shape(graph.input);

@@ -25,7 +25,7 @@
 //! are decimal, with as many digits as it takes to read back the same 32-bit float. Keys under
 //! `nae.` that are not in the table are skipped.
 //!
-//! Files and graphs do not live here; see [`file`](crate::file) and [`check`](crate::check).
+//! Files and graphs do not live here; see [`file`](mod@crate::file) and [`check`](crate::check).
 
 mod text;
 

@@ -1,0 +1,232 @@
+//! Backends reconstruct batches of images. What a reconstruction means (energy, verdict) and how
+//! images are made (preprocessing) is none of their business.
+
+mod native;
+#[cfg(feature = "ort")]
+mod ort;
+#[cfg(feature = "tract")]
+mod tract;
+
+use std::path::PathBuf;
+
+use nae_core::Shape;
+pub use nae_onnx::check::Limits;
+
+use crate::card::{Content, ModelFile};
+
+/// Which backend runs a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BackendKind {
+    /// tract: pure Rust, reads ONNX.
+    Tract,
+    /// ONNX Runtime, its library loaded at run time.
+    Ort,
+    /// nae-core's portable engine: the arithmetic of the microcontroller, bit for bit.
+    Native,
+}
+
+impl BackendKind {
+    /// Every backend.
+    pub const ALL: [Self; 3] = [Self::Tract, Self::Ort, Self::Native];
+
+    /// `tract`, `ort` or `native`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tract => "tract",
+            Self::Ort => "ort",
+            Self::Native => "native",
+        }
+    }
+
+    /// The backend with this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|b| b.name() == name)
+    }
+
+    /// Whether this build has the backend.
+    pub const fn is_built_in(self) -> bool {
+        match self {
+            Self::Tract => cfg!(feature = "tract"),
+            Self::Ort => cfg!(feature = "ort"),
+            Self::Native => true,
+        }
+    }
+}
+
+impl Default for BackendKind {
+    /// tract, or native where this build has no tract.
+    fn default() -> Self {
+        if Self::Tract.is_built_in() { Self::Tract } else { Self::Native }
+    }
+}
+
+/// Why a backend could not be made, or did not reconstruct.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// This build does not have the backend.
+    #[error("this build has no backend `{name}`: build nae-infer with `--features {name}`", name = .0.name())]
+    NotBuiltIn(BackendKind),
+    /// The backend does not read this format.
+    #[error("backend `{}` does not read .nae files: use `native`", .0.name())]
+    NotOnnx(BackendKind),
+    /// ONNX Runtime's library cannot be loaded.
+    #[error(
+        "cannot load ONNX Runtime from {}: {reason}. Set ORT_DYLIB_PATH to libonnxruntime.so (version 1.17 or \
+         later), for example the one in the PyPI package `onnxruntime`",
+        path.display()
+    )]
+    Library {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What the loader said.
+        reason: String,
+    },
+    /// The backend cannot run this model.
+    #[error("backend `{}` cannot load the model: {reason}", backend.name())]
+    Load {
+        /// The backend.
+        backend: BackendKind,
+        /// What it said.
+        reason: String,
+    },
+    /// The backend failed on an image.
+    #[error("backend `{}` failed: {reason}", backend.name())]
+    Run {
+        /// The backend.
+        backend: BackendKind,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// Reconstructions of a batch, and the latent vectors where the model gives them out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reconstructions {
+    /// Images, one after the other, channels first.
+    pub images: Vec<f32>,
+    /// Latent vectors, one after the other, channels first.
+    pub latents: Option<Vec<f32>>,
+}
+
+/// Something that reconstructs images.
+pub trait Backend: Send + Sync {
+    /// Which one it is.
+    fn kind(&self) -> BackendKind;
+
+    /// Reconstructs images of the model's input shape, one after the other, channels first, in the
+    /// model's range of values. `batch.len()` is a multiple of the shape's.
+    ///
+    /// # Errors
+    /// [`BackendError::Run`].
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError>;
+}
+
+/// How a backend is made.
+#[derive(Debug, Clone, Default)]
+pub struct BackendOptions {
+    /// Which one.
+    pub kind: BackendKind,
+    /// Threads of a backend that has its own (ONNX Runtime); others run in the caller's.
+    pub threads: usize,
+    /// ONNX Runtime's library; without it, that of the variable `ORT_DYLIB_PATH`, or the system's.
+    pub ort_library: Option<PathBuf>,
+}
+
+/// A backend for a model that has been checked.
+///
+/// # Errors
+/// [`BackendError`]; a panic of the backend is [`BackendError::Load`].
+pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Box<dyn Backend>, BackendError> {
+    let kind = options.kind;
+    if matches!(file.content(), Content::Nae) && kind != BackendKind::Native {
+        return Err(BackendError::NotOnnx(kind));
+    }
+    match (kind, file.content()) {
+        #[cfg(feature = "tract")]
+        (BackendKind::Tract, Content::Onnx(model, _)) => {
+            Ok(Box::new(guarded(kind, false, || tract::Tract::load(file.bytes(), &model.graph))?))
+        }
+        #[cfg(feature = "ort")]
+        (BackendKind::Ort, Content::Onnx(model, _)) => {
+            Ok(Box::new(guarded(kind, false, || ort::Ort::load(file.bytes(), &model.graph, options))?))
+        }
+        (BackendKind::Native, _) => Ok(Box::new(native::Native::load(file)?)),
+        _ => Err(BackendError::NotBuiltIn(kind)),
+    }
+}
+
+/// Runs a backend's code; a panic in it becomes an error.
+#[cfg(any(feature = "tract", feature = "ort"))]
+fn guarded<T>(
+    backend: BackendKind,
+    running: bool,
+    f: impl FnOnce() -> Result<T, BackendError>,
+) -> Result<T, BackendError> {
+    // What the closure may leave half-changed is dropped with the error, or never used again.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let reason = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        let reason = format!("it panicked: {reason}");
+        Err(if running { BackendError::Run { backend, reason } } else { BackendError::Load { backend, reason } })
+    })
+}
+
+/// Which output of an ONNX graph is the reconstruction, and which the latent.
+#[cfg(any(feature = "tract", feature = "ort"))]
+struct Outputs {
+    reconstruction: String,
+    latent: Option<String>,
+    shape: Shape,
+}
+
+#[cfg(any(feature = "tract", feature = "ort"))]
+impl Outputs {
+    fn find(backend: BackendKind, graph: &nae_onnx::check::graph::Graph) -> Result<Self, BackendError> {
+        let fail = |reason: String| BackendError::Load { backend, reason };
+        let reconstruction = nae_onnx::lower::reconstruction(graph).map_err(|e| fail(e.to_string()))?;
+        let shape = graph.sample_shape(graph.input).ok_or_else(|| fail("its input is not a batch of images".into()))?;
+        if graph.values[graph.input].shape.len() != 4 {
+            return Err(fail("its input is vectors, not images [N, C, H, W]".into()));
+        }
+        if let Some(batch) = graph.fixed_batch.filter(|&n| n != 1) {
+            return Err(fail(format!(
+                "it takes {batch} images at a time, no other number; export it with 1, or a symbol"
+            )));
+        }
+        let latent = graph.output(nae_onnx::autoencoder::LATENT).map(|_| nae_onnx::autoencoder::LATENT.to_owned());
+        Ok(Self { reconstruction: reconstruction.to_owned(), latent, shape })
+    }
+}
+
+/// Channels first to channels last.
+pub(crate) fn to_channels_last(image: &[f32], shape: Shape) -> Vec<f32> {
+    transpose(image, shape.channels, shape.height * shape.width)
+}
+
+/// Channels last to channels first.
+pub(crate) fn to_channels_first(image: &[f32], shape: Shape) -> Vec<f32> {
+    transpose(image, shape.height * shape.width, shape.channels)
+}
+
+fn transpose(data: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(data.len());
+    for column in 0..columns {
+        out.extend(data.iter().skip(column).step_by(columns).take(rows));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_move() {
+        let shape = Shape::new(3, 1, 2);
+        let first = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let last = to_channels_last(&first, shape);
+        assert_eq!(last, [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+        assert_eq!(to_channels_first(&last, shape), first);
+    }
+}

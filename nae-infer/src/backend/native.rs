@@ -1,0 +1,65 @@
+//! nae-core's engine, on a `.nae` file or on an ONNX model lowered to one.
+
+use nae_core::engine::Engine;
+use nae_core::model::Model;
+use nae_core::model::writer::write;
+use nae_onnx::lower::lower;
+
+use super::{Backend, BackendError, BackendKind, Reconstructions, to_channels_first, to_channels_last};
+use crate::card::{Content, ModelFile};
+
+const KIND: BackendKind = BackendKind::Native;
+
+/// A `.nae` file in memory, at an address the engine can use.
+pub(super) struct Native {
+    /// Words, not bytes: the file must lie at an address divisible by 4.
+    words: Vec<u32>,
+}
+
+impl Native {
+    pub(super) fn load(file: &ModelFile) -> Result<Self, BackendError> {
+        let fail = |reason: String| BackendError::Load { backend: KIND, reason };
+        let lowered;
+        let bytes = match file.content() {
+            Content::Nae => file.bytes(),
+            Content::Onnx(model, _) => {
+                let network = lower(model).map_err(|e| fail(e.to_string()))?;
+                lowered = write(&network).map_err(|e| fail(e.to_string()))?;
+                &lowered
+            }
+        };
+        // The parser has seen the length: whole layers, weights and table entries of four bytes.
+        let words = bytes.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
+        let this = Self { words };
+        this.model().and_then(|m| Engine::new(&m).map(drop).map_err(|e| e.to_string())).map_err(fail)?;
+        Ok(this)
+    }
+
+    fn model(&self) -> Result<Model<'_>, String> {
+        Model::parse(bytemuck::cast_slice(&self.words)).map_err(|e| e.to_string())
+    }
+}
+
+impl Backend for Native {
+    fn kind(&self) -> BackendKind {
+        KIND
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        let fail = |reason: String| BackendError::Run { backend: KIND, reason };
+        let model = self.model().map_err(fail)?;
+        let engine = Engine::new(&model).map_err(|e| fail(e.to_string()))?;
+        let shape = model.input_shape();
+        let mut arena = vec![0.0; model.arena_len()];
+        let mut images = Vec::with_capacity(batch.len());
+        let mut latents = model.latent_shape().map(|_| Vec::new());
+        for image in batch.chunks_exact(shape.len()) {
+            let output = engine.run(&to_channels_last(image, shape), &mut arena).map_err(|e| fail(e.to_string()))?;
+            images.extend(to_channels_first(output.reconstruction, shape));
+            if let (Some(latents), Some(latent), Some(shape)) = (&mut latents, output.latent, model.latent_shape()) {
+                latents.extend(to_channels_first(latent, shape));
+            }
+        }
+        Ok(Reconstructions { images, latents })
+    }
+}

@@ -1,0 +1,94 @@
+//! ONNX Runtime, its library found at run time: the path given, else the variable
+//! `ORT_DYLIB_PATH`, else the system's library path.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use nae_onnx::check::graph::Graph;
+use ort::environment::Environment;
+use ort::session::Session;
+use ort::value::TensorRef;
+
+use super::{Backend, BackendError, BackendKind, BackendOptions, Outputs, Reconstructions, guarded};
+
+const KIND: BackendKind = BackendKind::Ort;
+
+pub(super) struct Ort {
+    /// A session runs for one caller at a time.
+    session: Mutex<Session>,
+    input: String,
+    outputs: Outputs,
+    fixed_batch: bool,
+}
+
+impl Ort {
+    pub(super) fn load(bytes: &[u8], graph: &Graph, options: &BackendOptions) -> Result<Self, BackendError> {
+        let fail = |e: ort::Error| BackendError::Load { backend: KIND, reason: e.to_string() };
+        let outputs = Outputs::find(KIND, graph)?;
+        let path = options
+            .ort_library
+            .clone()
+            .or_else(|| std::env::var_os("ORT_DYLIB_PATH").filter(|p| !p.is_empty()).map(PathBuf::from))
+            .unwrap_or_else(|| PathBuf::from("libonnxruntime.so"));
+        let environment = environment(path)?;
+        let builder = Session::builder(&environment).map_err(fail)?;
+        let mut builder = builder.with_intra_threads(options.threads.max(1)).map_err(|e| fail(e.into()))?;
+        let session = builder.commit_from_memory(bytes).map_err(fail)?;
+        Ok(Self {
+            session: Mutex::new(session),
+            input: graph.values[graph.input].name.clone(),
+            outputs,
+            fixed_batch: graph.fixed_batch.is_some(),
+        })
+    }
+
+    fn run(&self, batch: &[f32]) -> ort::Result<(Vec<f32>, Option<Vec<f32>>)> {
+        let s = self.outputs.shape;
+        let n = batch.len() / s.len();
+        let input = TensorRef::from_array_view(([n, s.channels, s.height, s.width], batch))?;
+        // A panic elsewhere does not make the session unusable.
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let results = session.run(ort::inputs![self.input.as_str() => input])?;
+        let take = |name: &String| -> ort::Result<Vec<f32>> {
+            Ok(results[name.as_str()].try_extract_tensor::<f32>()?.1.to_vec())
+        };
+        let latent = self.outputs.latent.as_ref().map(take).transpose()?;
+        Ok((take(&self.outputs.reconstruction)?, latent))
+    }
+}
+
+/// The process's one environment, made with the first library.
+fn environment(path: PathBuf) -> Result<Environment, BackendError> {
+    static CURRENT: Mutex<Option<Environment>> = Mutex::new(None);
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(environment) = &*current {
+        return Ok(environment.clone());
+    }
+    // `ort::init` panics without the library; `init_from` says so.
+    let library = |reason: String| BackendError::Library { path: path.clone(), reason };
+    let environment = ort::init_from(&path).map_err(|e| library(e.to_string()))?;
+    let environment = environment.build().map_err(|e| library(e.to_string()))?;
+    Ok(current.insert(environment).clone())
+}
+
+impl Backend for Ort {
+    fn kind(&self) -> BackendKind {
+        KIND
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        let at_once = if self.fixed_batch { 1 } else { 32 };
+        let mut images = Vec::with_capacity(batch.len());
+        let mut latents = self.outputs.latent.as_ref().map(|_| Vec::new());
+        for part in batch.chunks(at_once * self.outputs.shape.len()) {
+            let (reconstruction, latent) = guarded(KIND, true, || {
+                self.run(part).map_err(|e| BackendError::Run { backend: KIND, reason: e.to_string() })
+            })?;
+            images.extend(reconstruction);
+            if let (Some(latents), Some(latent)) = (&mut latents, latent) {
+                latents.extend(latent);
+            }
+        }
+        Ok(Reconstructions { images, latents })
+    }
+}

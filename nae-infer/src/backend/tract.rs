@@ -1,0 +1,83 @@
+//! tract, one image at a time: its plans are made for one batch size, and so an image's result
+//! does not depend on its neighbours.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nae_onnx::builder::BATCH_SYMBOL;
+use nae_onnx::check::graph::Graph;
+use tract_onnx::prelude::*;
+use tract_onnx::tract_core::internal::format_err;
+
+use super::{Backend, BackendError, BackendKind, Outputs, Reconstructions, guarded};
+
+const KIND: BackendKind = BackendKind::Tract;
+
+pub(super) struct Tract {
+    plan: Arc<TypedRunnableModel>,
+    outputs: Outputs,
+}
+
+impl Tract {
+    pub(super) fn load(bytes: &[u8], graph: &Graph) -> Result<Self, BackendError> {
+        let outputs = Outputs::find(KIND, graph)?;
+        let plan = plan(bytes, &outputs).map_err(|e| BackendError::Load { backend: KIND, reason: format!("{e:#}") })?;
+        Ok(Self { plan, outputs })
+    }
+
+    fn run(&self, image: &[f32]) -> TractResult<(Vec<f32>, Option<Vec<f32>>)> {
+        let s = self.outputs.shape;
+        let input = Tensor::from_shape(&[1, s.channels, s.height, s.width], image)?;
+        let mut results = self.plan.run(tvec!(input.into()))?.into_iter();
+        let mut next = || -> TractResult<Vec<f32>> {
+            let tensor = results.next().ok_or_else(|| format_err!("an output is missing"))?;
+            Ok(tensor.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+        };
+        let reconstruction = next()?;
+        let latent = self.outputs.latent.as_ref().map(|_| next()).transpose()?;
+        Ok((reconstruction, latent))
+    }
+}
+
+fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>> {
+    let mut model = tract_onnx::onnx().model_for_read(&mut std::io::Cursor::new(bytes))?;
+    // Only what is used: the energy is computed elsewhere.
+    let wanted: Vec<&str> =
+        [Some(&outputs.reconstruction), outputs.latent.as_ref()].into_iter().flatten().map(String::as_str).collect();
+    let labels: HashMap<&str, OutletId> = model
+        .output_outlets()?
+        .iter()
+        .map(|&o| (model.outlet_label(o).unwrap_or(model.node(o.node).name.as_str()), o))
+        .collect();
+    let outlets = wanted
+        .iter()
+        .map(|name| labels.get(name).copied().ok_or_else(|| format_err!("no output `{name}`")))
+        .collect::<TractResult<Vec<_>>>()?;
+    model.select_output_outlets(&outlets)?;
+    let mut typed = model.into_typed()?;
+    // Optimised plans need the batch's size; with a symbol they are slow, or fail.
+    let symbol = typed.symbols.sym(BATCH_SYMBOL);
+    typed = typed.set_symbols(&HashMap::from([(symbol, 1.to_dim())]))?;
+    typed.into_optimized()?.into_runnable()
+}
+
+impl Backend for Tract {
+    fn kind(&self) -> BackendKind {
+        KIND
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        let mut images = Vec::with_capacity(batch.len());
+        let mut latents = self.outputs.latent.as_ref().map(|_| Vec::new());
+        for image in batch.chunks_exact(self.outputs.shape.len()) {
+            let (reconstruction, latent) = guarded(KIND, true, || {
+                self.run(image).map_err(|e| BackendError::Run { backend: KIND, reason: format!("{e:#}") })
+            })?;
+            images.extend(reconstruction);
+            if let (Some(latents), Some(latent)) = (&mut latents, latent) {
+                latents.extend(latent);
+            }
+        }
+        Ok(Reconstructions { images, latents })
+    }
+}

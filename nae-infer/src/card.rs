@@ -1,0 +1,205 @@
+//! What a model file says about itself: the card that `nae-infer inspect` prints, and what a
+//! [`Detector`](crate::Detector) needs to know beside the network. Nothing is run here.
+
+use std::collections::BTreeMap;
+
+use nae_core::Shape;
+use nae_core::calibration::Calibration;
+use nae_core::density::Temperature;
+use nae_core::energy::Energy;
+use nae_core::model::{Model, ModelError, Preprocessing};
+use nae_onnx::check::graph::CheckedModel;
+use nae_onnx::check::{CheckError, Limits, check};
+use nae_onnx::metadata::{MetadataError, ModelMetadata};
+
+/// First bytes of a `.nae` file.
+const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
+
+/// A model file, read and checked.
+#[derive(Debug, Clone)]
+pub struct ModelFile {
+    bytes: Vec<u8>,
+    content: Content,
+}
+
+/// What is in a model file.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// ONNX: the checked graph, and the metadata under `nae.` if there is any.
+    Onnx(Box<CheckedModel>, Option<Box<ModelMetadata>>),
+    /// nae-core's own format.
+    Nae,
+}
+
+/// What is wrong with a model file.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelFileError {
+    /// An ONNX model that is refused.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// Metadata that cannot be read.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// A malformed `.nae` file.
+    #[error("not a valid .nae file: {0}")]
+    Nae(#[from] ModelError),
+}
+
+/// How images become energies and verdicts: all that matters of a model beside its network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Channels, height and width of the image the network takes.
+    pub input: Shape,
+    /// Range of values and resize filter.
+    pub preprocessing: Preprocessing,
+    /// Energy of an image and its reconstruction.
+    pub energy: Energy,
+    /// T of p(x) ∝ exp(−E(x)/T).
+    pub temperature: Temperature,
+    /// Energies of held-out normal data.
+    pub calibration: Option<Calibration>,
+    /// The threshold in the file, and the rate it is for.
+    pub threshold: Option<Threshold>,
+}
+
+/// An energy above which an image is an anomaly.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Threshold {
+    /// The energy.
+    pub energy: f32,
+    /// Share of normal images above it, at most.
+    pub false_positive_rate: f32,
+}
+
+impl ModelFile {
+    /// Reads and checks the bytes of an `.onnx` or `.nae` file; which one it is, its first bytes
+    /// say.
+    ///
+    /// # Errors
+    /// [`ModelFileError`].
+    pub fn parse(bytes: Vec<u8>, limits: &Limits) -> Result<Self, ModelFileError> {
+        let content = if bytes.starts_with(NAE_MAGIC) {
+            Model::parse(&bytes)?;
+            Content::Nae
+        } else {
+            let model = check(&bytes, limits)?;
+            let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+            let metadata = ModelMetadata::from_entries(entries)?.map(Box::new);
+            Content::Onnx(Box::new(model), metadata)
+        };
+        Ok(Self { bytes, content })
+    }
+
+    /// The file's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What is in it.
+    pub const fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// How images become energies and verdicts; `None` for an ONNX model without metadata.
+    pub fn settings(&self) -> Option<Settings> {
+        match &self.content {
+            Content::Onnx(_, metadata) => metadata.as_ref().map(|m| Settings {
+                input: m.input,
+                preprocessing: m.preprocessing,
+                energy: m.energy,
+                temperature: m.temperature,
+                calibration: m.calibration.as_ref().map(|c| c.calibration().clone()),
+                threshold: m
+                    .calibration
+                    .as_ref()
+                    .map(|c| Threshold { energy: c.threshold(), false_positive_rate: c.false_positive_rate() }),
+            }),
+            Content::Nae => {
+                let model = Model::parse(&self.bytes).ok()?;
+                Some(Settings {
+                    input: model.input_shape(),
+                    preprocessing: model.preprocessing(),
+                    energy: model.energy(),
+                    temperature: model.temperature(),
+                    calibration: model.calibration().map(|c| c.to_owned()),
+                    threshold: model
+                        .threshold()
+                        .zip(model.target_false_positive_rate())
+                        .map(|(energy, false_positive_rate)| Threshold { energy, false_positive_rate }),
+                })
+            }
+        }
+    }
+
+    /// The card: names and values in a fixed order, for people and for JSON. Texts are the file's
+    /// own and may hold anything.
+    pub fn card(&self) -> Vec<(&'static str, String)> {
+        let mut card = Vec::new();
+        match &self.content {
+            Content::Onnx(model, _) => {
+                let graph = &model.graph;
+                let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
+                graph.nodes.iter().for_each(|n| *operators.entry(n.operator.name()).or_default() += 1);
+                let operators: Vec<String> = operators.iter().map(|(name, n)| format!("{name}×{n}")).collect();
+                let shape = |value: usize| shape_text(&graph.values[value].shape);
+                let outputs: Vec<String> = graph.outputs.iter().map(|(n, v)| format!("{n} {}", shape(*v))).collect();
+                card.extend([
+                    ("format", format!("ONNX, operator set {}", model.opset)),
+                    ("producer", model.producer.clone()),
+                    ("bytes", self.bytes.len().to_string()),
+                    ("parameters", graph.parameters().to_string()),
+                    ("operations", graph.operations.to_string()),
+                    ("operators", operators.join(" ")),
+                    ("input", format!("{} {}", graph.values[graph.input].name, shape(graph.input))),
+                    ("outputs", outputs.join(", ")),
+                ]);
+            }
+            Content::Nae => {
+                card.extend([("format", ".nae, version 1".to_owned()), ("bytes", self.bytes.len().to_string())]);
+                if let Ok(model) = Model::parse(&self.bytes) {
+                    card.extend([
+                        ("parameters", model.weight_count().to_string()),
+                        ("layers", model.layer_count().to_string()),
+                        ("arena", format!("{} bytes", 4 * model.arena_len())),
+                    ]);
+                }
+            }
+        }
+        if let Some(s) = self.settings() {
+            let (low, high) = (s.preprocessing.low(), s.preprocessing.high());
+            card.extend([
+                ("energy", s.energy.name().to_owned()),
+                ("temperature", format!("{:?}", s.temperature.get())),
+                ("image", format!("{} × {} × {} (C×H×W)", s.input.channels, s.input.height, s.input.width)),
+                ("range", format!("{low:?} to {high:?}")),
+                ("resize", s.preprocessing.filter().name().to_owned()),
+            ]);
+            if let Some(c) = &s.calibration {
+                card.push(("calibration", format!("{} held-out normal energies", c.count())));
+            }
+            if let Some(t) = s.threshold {
+                card.push(("threshold", format!("{:?}", t.energy)));
+                card.push(("false_positive_rate", format!("{:?}", t.false_positive_rate)));
+            }
+        }
+        if let Content::Onnx(_, Some(m)) = &self.content {
+            let p = &m.provenance;
+            card.extend([
+                ("latent", format!("{} of dimension {}", m.latent.geometry.name(), m.latent.dimension)),
+                ("architecture", p.architecture.clone()),
+                ("method", p.method.clone()),
+                ("data", p.data_description.clone()),
+                ("data_sha256", p.data_sha256.clone()),
+                ("seed", p.seed.to_string()),
+                ("crate_version", p.crate_version.clone()),
+            ]);
+        }
+        card
+    }
+}
+
+fn shape_text(shape: &[nae_onnx::builder::Dim]) -> String {
+    let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    format!("[{}]", dims.join(", "))
+}

@@ -1,0 +1,126 @@
+//! Commands and their arguments. What they do is in `score` and `inspect`; scoring itself is the
+//! library's.
+//!
+//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2
+//! for wrong usage.
+
+mod inspect;
+mod score;
+
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
+use nae_infer::BackendKind;
+
+#[derive(Parser)]
+#[command(version, about = "Scores images with a normalized autoencoder", after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nae-infer score model.onnx part-*.png
+  nae-infer score model.onnx batch.npy --json | jq 'select(.verdict == \"anomaly\")'
+  nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
+  nae-infer inspect model.onnx";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print energy, p-value and verdict of images
+    #[command(after_help = SCORE_HELP)]
+    Score(Score),
+    /// Print what a model file says about itself
+    Inspect(Inspect),
+}
+
+const SCORE_HELP: &str = "\
+An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W] or
+[H, W] of float32 from 0 to 1, or uint8. A file that cannot be read is reported, the others are
+scored, and the exit status is 1.
+
+Examples:
+  nae-infer score model.onnx part-*.png
+  nae-infer score model.onnx batch.npy --json
+  ORT_DYLIB_PATH=/opt/libonnxruntime.so nae-infer score model.onnx a.png --backend ort";
+
+#[derive(Args)]
+struct Score {
+    /// Model: .onnx from nae-train, or .nae
+    model: PathBuf,
+    /// Images: PNG, JPEG, PGM or PPM, or .npy
+    #[arg(required = true)]
+    images: Vec<PathBuf>,
+    /// Print one JSON object a line: input, energy, p_value, verdict
+    #[arg(long)]
+    json: bool,
+    /// What reconstructs the images [default: tract for .onnx, native for .nae]
+    #[arg(long, value_parser = PossibleValuesParser::new(BackendKind::ALL.map(BackendKind::name)))]
+    backend: Option<String>,
+    /// Share of normal images that may be called anomalies, from 0 to 1 [default: the model's]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    false_positive_rate: Option<f32>,
+    /// Write a picture of each pixel's part in the energy; white is the image's largest
+    #[arg(long, value_name = "DIR")]
+    heat_map: Option<PathBuf>,
+    /// Threads [default: all]
+    #[arg(long)]
+    threads: Option<std::num::NonZeroUsize>,
+}
+
+#[derive(Args)]
+struct Inspect {
+    /// Model: .onnx or .nae
+    model: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn rate(text: &str) -> Result<f32, String> {
+    match text.parse() {
+        Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
+        _ => Err("expected a number above 0 and below 1".into()),
+    }
+}
+
+/// Runs the command line.
+pub(crate) fn run() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Score(arguments) => score::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever read our output has had enough, as `head` does.
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => {
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One line on standard error.
+fn report(error: &anyhow::Error) {
+    // Errors of this project repeat their sources; those of others are a chain.
+    let text = printable(&error.to_string());
+    let _ = writeln!(io::stderr(), "error: {text}");
+}
+
+/// Names and texts from files, without what commands a terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let escaped = c.is_control().then(|| c.escape_default());
+            let plain = escaped.is_none().then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}

@@ -1,0 +1,202 @@
+//! `nae-infer score`: images in, a table or JSON out.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use nae_infer::input::{Named, prepare, read};
+use nae_infer::{BackendKind, Detector, Scored};
+use serde::Serialize;
+
+use super::{Score, printable, report};
+
+/// Images scored at a time: enough for every thread, few enough to see results soon.
+const BATCH: usize = 64;
+/// How long before a progress bar is worth its line.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
+    let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
+    let mut builder = Detector::builder().threads(threads);
+    if let Some(kind) = arguments.backend.as_deref().and_then(BackendKind::from_name) {
+        builder = builder.backend(kind);
+    }
+    if let Some(rate) = arguments.false_positive_rate {
+        builder = builder.false_positive_rate(rate);
+    }
+    let detector = builder.open(&arguments.model)?;
+    if let Some(folder) = &arguments.heat_map {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let mut run = Run {
+        detector: &detector,
+        output: if arguments.json { Output::Json } else { Output::Table(Box::new(table())) },
+        heat_map: arguments.heat_map.as_deref(),
+        failed: false,
+        scored: 0,
+        started: Instant::now(),
+        bar: None,
+    };
+    let mut waiting = Vec::new();
+    for (done, path) in arguments.images.iter().enumerate() {
+        match read(path) {
+            Ok(images) => {
+                for named in images {
+                    waiting.push(named);
+                    if waiting.len() == BATCH {
+                        run.score(&mut waiting)?;
+                    }
+                }
+            }
+            Err(error) => run.fail(&error.into()),
+        }
+        run.progress(done, arguments.images.len());
+    }
+    run.score(&mut waiting)?;
+    run.finish()
+}
+
+enum Output {
+    Json,
+    Table(Box<Table>),
+}
+
+struct Run<'a> {
+    detector: &'a Detector,
+    output: Output,
+    heat_map: Option<&'a Path>,
+    failed: bool,
+    scored: usize,
+    started: Instant,
+    bar: Option<ProgressBar>,
+}
+
+/// A line of JSON. The numbers are finite: an energy that is not is an error.
+#[derive(Serialize)]
+struct Line<'a> {
+    input: &'a str,
+    energy: f32,
+    p_value: Option<f32>,
+    verdict: Option<String>,
+}
+
+impl Run<'_> {
+    fn fail(&mut self, error: &anyhow::Error) {
+        self.failed = true;
+        match &self.bar {
+            Some(bar) => bar.suspend(|| report(error)),
+            None => report(error),
+        }
+    }
+
+    /// Scores what is waiting, all at once; if that fails, one by one, to say which image it was.
+    fn score(&mut self, waiting: &mut Vec<Named>) -> anyhow::Result<()> {
+        let mut names = Vec::with_capacity(waiting.len());
+        let mut batch = Vec::new();
+        for Named { name, pixels } in waiting.drain(..) {
+            match prepare(&pixels, self.detector.settings()) {
+                Ok(values) => {
+                    batch.extend(values);
+                    names.push(name);
+                }
+                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+            }
+        }
+        if let Ok(scored) = self.detector.score_prepared(&batch) {
+            return names.iter().zip(scored).try_for_each(|(name, s)| self.print(name, &s));
+        }
+        for (name, image) in names.iter().zip(batch.chunks(self.detector.settings().input.len())) {
+            match self.detector.score_prepared(image) {
+                Ok(scored) => scored.iter().try_for_each(|s| self.print(name, s))?,
+                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, name: &str, scored: &Scored) -> anyhow::Result<()> {
+        let verdict = scored.verdict.map(|v| v.to_string());
+        match &mut self.output {
+            Output::Json => {
+                let line = Line { input: name, energy: scored.energy, p_value: scored.p_value, verdict };
+                let line = serde_json::to_string(&line).context("cannot write JSON")?;
+                let write = || writeln!(io::stdout(), "{line}");
+                match &self.bar {
+                    Some(bar) => bar.suspend(write)?,
+                    None => write()?,
+                }
+            }
+            Output::Table(table) => {
+                let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+                table.add_row(vec![
+                    printable(name),
+                    format!("{:.6}", scored.energy),
+                    or_dash(scored.p_value.map(|p| format!("{p:.4}"))),
+                    or_dash(verdict),
+                ]);
+            }
+        }
+        self.scored += 1;
+        if let Some(folder) = self.heat_map {
+            let file = folder.join(heat_map_name(self.scored, name));
+            nae_onnx::file::write(&file, &self.heat_map_png(scored)?)?;
+        }
+        Ok(())
+    }
+
+    fn heat_map_png(&self, scored: &Scored) -> anyhow::Result<Vec<u8>> {
+        let input = self.detector.settings().input;
+        let largest = scored.error_map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let pixels = scored.error_map.iter().map(|e| (e / largest * 255.0).round() as u8).collect();
+        let picture = nae_infer::image::GrayImage::from_raw(input.width as u32, input.height as u32, pixels)
+            .context("the heat map has another size than the image")?;
+        let mut png = Vec::new();
+        picture.write_to(&mut io::Cursor::new(&mut png), nae_infer::image::ImageFormat::Png)?;
+        Ok(png)
+    }
+
+    fn progress(&mut self, done: usize, of: usize) {
+        if self.bar.is_none() && of > 1 && self.started.elapsed() > PATIENCE {
+            let style = ProgressStyle::with_template("{bar:40} {pos}/{len} files, {eta} left")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            self.bar = Some(ProgressBar::new(of as u64).with_style(style).with_elapsed(self.started.elapsed()));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64 + 1);
+        }
+    }
+
+    fn finish(self) -> anyhow::Result<ExitCode> {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+        let mut out = io::stdout().lock();
+        if let (Output::Table(table), true) = (self.output, self.scored > 0) {
+            writeln!(out, "{}", table.trim_fmt())?;
+        }
+        out.flush()?;
+        Ok(if self.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn table() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["input", "energy", "p-value", "verdict"]);
+    for column in [1, 2] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A file name that says which image it is of, whatever folders and brackets were in the name.
+fn heat_map_name(number: usize, name: &str) -> String {
+    let base = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let safe: String = base.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect();
+    format!("{number:04}-{}.png", safe.chars().take(100).collect::<String>())
+}

@@ -1,0 +1,327 @@
+//! A model that is ready to score images.
+
+use std::path::{Path, PathBuf};
+
+use image::DynamicImage;
+use nae_core::calibration::CalibrationError;
+use nae_core::energy::EnergyError;
+use nae_core::verdict::Verdict;
+use nae_onnx::file::FileError;
+
+use crate::backend::{self, Backend, BackendError, BackendKind, BackendOptions, Limits, to_channels_last};
+use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
+use crate::input::{Pixels, PrepareError, prepare};
+
+/// A model with a backend: scores images, from any number of threads.
+pub struct Detector {
+    settings: Settings,
+    backend: Box<dyn Backend>,
+    threshold: Option<f32>,
+    threads: usize,
+}
+
+/// What is known of one image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// Energy: the higher, the less normal.
+    pub energy: f32,
+    /// Conformal p-value in (0, 1]: the share of normal images at least as strange; `None` for a
+    /// model without calibration.
+    pub p_value: Option<f32>,
+    /// Whether the energy is above the threshold; `None` for a model without calibration.
+    pub verdict: Option<Verdict>,
+    /// The latent vector, channels first, where the model gives it out.
+    pub latent: Option<Vec<f32>>,
+    /// Each pixel's part in the energy, row by row, of the size of the network's input.
+    pub error_map: Vec<f32>,
+}
+
+/// Why a detector could not be made. Messages name the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The model is refused.
+    #[error("{}: {error}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        error: Box<ModelFileError>,
+    },
+    /// An ONNX model of other origin: nothing says how images are prepared and scored.
+    #[error(
+        "{}: expected metadata under `nae.`, found none: export the model with nae-train, or deploy it to .nae",
+        path.display()
+    )]
+    NoMetadata {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The backend cannot run the model.
+    #[error("{}: {error}", path.display())]
+    Backend {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: BackendError,
+    },
+    /// The metadata and the graph disagree on the image.
+    #[error("{}: metadata says images of {expected} (CxHxW), the graph takes {found}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What the metadata says.
+        expected: nae_core::Shape,
+        /// What the graph takes.
+        found: String,
+    },
+    /// A false-positive rate was asked for that the calibration cannot give.
+    #[error("{}: false-positive rate {rate}: {error}", path.display())]
+    FalsePositiveRate {
+        /// The file.
+        path: PathBuf,
+        /// The rate asked for.
+        rate: f32,
+        /// Why not.
+        #[source]
+        error: CalibrationError,
+    },
+    /// A false-positive rate was asked for, but the model is not calibrated.
+    #[error("{}: a false-positive rate needs a calibrated model, and this one is not", path.display())]
+    NoCalibration {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Why an image was not scored.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScoreError {
+    /// The image cannot become the network's input.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The batch is not a whole number of images.
+    #[error("expected a multiple of {expected} values, found {found}")]
+    Length {
+        /// Values in an image.
+        expected: usize,
+        /// Values given.
+        found: usize,
+    },
+    /// The image or its reconstruction is not finite.
+    #[error("no energy: {0}")]
+    Energy(#[from] EnergyError),
+}
+
+impl Detector {
+    /// Opens an `.onnx` or `.nae` file with the default backend: see [`BackendKind::default`];
+    /// native for `.nae`.
+    ///
+    /// # Errors
+    /// [`OpenError`] names the file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::builder().open(path)
+    }
+
+    /// For another backend, threads, or false-positive rate.
+    pub fn builder() -> DetectorBuilder {
+        DetectorBuilder::default()
+    }
+
+    /// What the model says about images and energies.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Which backend reconstructs.
+    pub fn backend(&self) -> BackendKind {
+        self.backend.kind()
+    }
+
+    /// The energy above which an image is an anomaly; `None` for a model without calibration.
+    pub const fn threshold(&self) -> Option<f32> {
+        self.threshold
+    }
+
+    /// Scores an image of any size.
+    ///
+    /// # Errors
+    /// [`ScoreError`].
+    pub fn score(&self, image: &DynamicImage) -> Result<Scored, ScoreError> {
+        self.score_pixels(&Pixels::from(image))
+    }
+
+    /// Scores an image in memory.
+    ///
+    /// # Errors
+    /// [`ScoreError`].
+    pub fn score_pixels(&self, pixels: &Pixels) -> Result<Scored, ScoreError> {
+        let prepared = prepare(pixels, &self.settings)?;
+        match self.score_prepared(&prepared)?.pop() {
+            Some(scored) => Ok(scored),
+            None => Err(ScoreError::Length { expected: self.settings.input.len(), found: 0 }),
+        }
+    }
+
+    /// Scores images that are the network's input already: one after the other, channels first, in
+    /// the model's range, as [`prepare`] makes them. Several threads share the work if the
+    /// builder was told so.
+    ///
+    /// # Errors
+    /// [`ScoreError`]; of several, the first.
+    pub fn score_prepared(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
+        let length = self.settings.input.len();
+        if !batch.len().is_multiple_of(length) {
+            return Err(ScoreError::Length { expected: length, found: batch.len() });
+        }
+        // Before the backend: some turn a NaN into a number.
+        if !batch.iter().all(|v| v.is_finite()) {
+            return Err(EnergyError::NonFinite.into());
+        }
+        let images = batch.len() / length;
+        let parts = if self.backend.kind() == BackendKind::Ort { 1 } else { self.threads.min(images).max(1) };
+        if parts == 1 {
+            return self.score_part(batch);
+        }
+        let share = images.div_ceil(parts) * length;
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = batch.chunks(share).map(|part| scope.spawn(move || self.score_part(part))).collect();
+            let mut scored = Vec::with_capacity(images);
+            for worker in workers {
+                match worker.join() {
+                    Ok(part) => scored.extend(part?),
+                    // `score_part` does not panic; if it ever does, the caller should know where.
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(scored)
+        })
+    }
+
+    fn score_part(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
+        let Settings { input, energy, calibration, .. } = &self.settings;
+        let length = input.len();
+        let result = self.backend.reconstruct(batch)?;
+        let images = batch.len() / length;
+        let latent_length = result.latents.as_ref().map(|l| l.len() / images.max(1));
+        let mut scored = Vec::with_capacity(images);
+        for (i, image) in batch.chunks_exact(length).enumerate() {
+            let reconstruction = result.images.get(i * length..(i + 1) * length).unwrap_or_default();
+            let (image, reconstruction) = (to_channels_last(image, *input), to_channels_last(reconstruction, *input));
+            let value = energy.evaluate(&image, &reconstruction, *input)?;
+            let mut error_map = vec![0.0; input.height * input.width];
+            energy.error_map(&image, &reconstruction, *input, &mut error_map)?;
+            scored.push(Scored {
+                energy: value,
+                p_value: calibration.as_ref().and_then(|c| c.p_value(value).ok()),
+                verdict: self.threshold.map(|t| Verdict::of(value, t)),
+                latent: result.latents.as_ref().zip(latent_length).map(|(l, n)| l[i * n..(i + 1) * n].to_vec()),
+                error_map,
+            });
+        }
+        Ok(scored)
+    }
+}
+
+/// How a [`Detector`] is made.
+///
+/// ```no_run
+/// use nae_infer::{BackendKind, Detector};
+/// let detector = Detector::builder().backend(BackendKind::Native).false_positive_rate(0.001).open("model.onnx")?;
+/// # Ok::<(), nae_infer::OpenError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct DetectorBuilder {
+    backend: Option<BackendKind>,
+    threads: Option<usize>,
+    false_positive_rate: Option<f32>,
+    ort_library: Option<PathBuf>,
+    limits: Limits,
+}
+
+impl DetectorBuilder {
+    /// Reconstructs with this backend.
+    pub fn backend(mut self, kind: BackendKind) -> Self {
+        self.backend = Some(kind);
+        self
+    }
+
+    /// Scores batches with this many threads; one otherwise.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Takes the threshold for this rate, in (0, 1), instead of the one in the file.
+    pub fn false_positive_rate(mut self, rate: f32) -> Self {
+        self.false_positive_rate = Some(rate);
+        self
+    }
+
+    /// Loads ONNX Runtime from this file; otherwise from the one `ORT_DYLIB_PATH` names, or the
+    /// system's. The first library loaded serves the whole process.
+    pub fn ort_library(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ort_library = Some(path.into());
+        self
+    }
+
+    /// Accepts models up to these limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Opens an `.onnx` or `.nae` file.
+    ///
+    /// # Errors
+    /// [`OpenError`] names the file.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Detector, OpenError> {
+        let path = path.as_ref();
+        let bytes = nae_onnx::file::read(path, self.limits.bytes)?;
+        self.read(bytes, path)
+    }
+
+    /// As [`open`](Self::open), from bytes in memory; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn read(self, bytes: Vec<u8>, path: impl AsRef<Path>) -> Result<Detector, OpenError> {
+        let path = || path.as_ref().to_owned();
+        let file = ModelFile::parse(bytes, &self.limits)
+            .map_err(|error| OpenError::Model { path: path(), error: Box::new(error) })?;
+        let settings = file.settings().ok_or_else(|| OpenError::NoMetadata { path: path() })?;
+        let onnx = matches!(file.content(), crate::card::Content::Onnx(..));
+        if let crate::card::Content::Onnx(model, _) = file.content() {
+            let found = model.graph.sample_shape(model.graph.input);
+            if found != Some(settings.input) {
+                let found = found.map_or_else(|| "something else".to_owned(), |s| s.to_string());
+                return Err(OpenError::Input { path: path(), expected: settings.input, found });
+            }
+        }
+        let threads = self.threads.unwrap_or(1).max(1);
+        let default = if onnx { BackendKind::default() } else { BackendKind::Native };
+        let options = BackendOptions { kind: self.backend.unwrap_or(default), threads, ort_library: self.ort_library };
+        let backend = backend::load(&file, &options).map_err(|error| OpenError::Backend { path: path(), error })?;
+        let threshold = match (self.false_positive_rate, &settings.calibration) {
+            (None, _) => settings.threshold.map(|t: Threshold| t.energy),
+            (Some(_), None) => return Err(OpenError::NoCalibration { path: path() }),
+            (Some(rate), Some(calibration)) => {
+                Some(calibration.threshold(rate).map_err(|error| OpenError::FalsePositiveRate {
+                    path: path(),
+                    rate,
+                    error,
+                })?)
+            }
+        };
+        Ok(Detector { settings, backend, threshold, threads })
+    }
+}

@@ -1,0 +1,192 @@
+//! How a file becomes a network's input: decoding, channels, size, range. The same for every
+//! backend.
+//!
+//! 1. [`read`]: a PNG, JPEG or PNM (PGM, PPM) image, or the images in a `.npy` file, as
+//!    [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by
+//!    65,535; transparency is dropped; orientation tags and colour profiles are not looked at.
+//! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels
+//!    where it takes three and the image is grey; another size by the model's filter; then the
+//!    model's range of values; channels first.
+//!
+//! What the network makes of it is not here.
+
+mod npy;
+mod resize;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use image::DynamicImage;
+use nae_core::Shape;
+
+use crate::backend::to_channels_first;
+use crate::card::Settings;
+
+/// Largest file read, in bytes.
+pub const MAX_FILE: u64 = 1 << 30;
+/// Largest width and height of an image.
+pub const MAX_SIDE: u32 = 32_767;
+/// Most memory decoding an image may take, in bytes.
+const MAX_DECODED: u64 = 1 << 29;
+
+/// An image: floats in `[0, 1]`, channels last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pixels {
+    /// Channels (1 or 3), height, width.
+    pub shape: Shape,
+    /// As many values as the shape says.
+    pub values: Vec<f32>,
+}
+
+/// An image and what to call it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Named {
+    /// The file's path; with `[i]` for image i of a `.npy` file of several.
+    pub name: String,
+    /// The image.
+    pub pixels: Pixels,
+}
+
+/// Why a file gives no input. Messages name the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] nae_onnx::file::FileError),
+    /// The file is no image that is read.
+    #[error("{}: expected a PNG, JPEG or PNM image, or a .npy file: {error}", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder said.
+        #[source]
+        error: image::ImageError,
+    },
+    /// The `.npy` file is not of a form that is read.
+    #[error("{}: expected {expected}, found {found}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is read.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// Why an image cannot become a network's input.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrepareError {
+    /// The image has no pixels, or too many.
+    #[error("expected an image from 1×1 to {MAX_SIDE}×{MAX_SIDE}, found {width}×{height}")]
+    Size {
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+    },
+    /// The image has a number of channels that is not read.
+    #[error("expected 1 or 3 channels, found {0}")]
+    Channels(usize),
+    /// A value is not in `[0, 1]`.
+    #[error("expected values from 0 to 1, found {value} at {index}; divide bytes by 255, or give them as uint8")]
+    Range {
+        /// Where.
+        index: usize,
+        /// The value, as text.
+        value: String,
+    },
+    /// The values are not as many as the shape says.
+    #[error("expected {expected} values, found {found}")]
+    Length {
+        /// What the shape says.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+}
+
+/// Reads the images of a file.
+///
+/// # Errors
+/// [`InputError`] names the file.
+pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
+    let bytes = nae_onnx::file::read(path, MAX_FILE)?;
+    let name = path.display().to_string();
+    if path.extension() == Some(OsStr::new("npy")) || bytes.starts_with(npy::MAGIC) {
+        return npy::read(path, &name, &bytes);
+    }
+    let pixels = decode(&bytes).map_err(|error| InputError::Image { path: path.to_owned(), error })?;
+    Ok(vec![Named { name, pixels }])
+}
+
+/// Decodes a PNG, JPEG or PNM image, within bounds of size and memory.
+///
+/// # Errors
+/// The decoder's.
+pub fn decode(bytes: &[u8]) -> Result<Pixels, image::ImageError> {
+    let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
+    let mut limits = image::Limits::default();
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(MAX_DECODED);
+    reader.limits(limits);
+    Ok(Pixels::from(&reader.decode()?))
+}
+
+impl From<&DynamicImage> for Pixels {
+    fn from(image: &DynamicImage) -> Self {
+        let (width, height) = (image.width() as usize, image.height() as usize);
+        let grey = !image.color().has_color();
+        // Bytes stay bytes as long as possible, as in a camera's driver.
+        let bytes = |bytes: Vec<u8>| bytes.into_iter().map(|b| f32::from(b) / 255.0).collect();
+        let deep = image.color().bits_per_pixel() / u16::from(image.color().channel_count()) > 8;
+        let values: Vec<f32> = match (grey, deep) {
+            (true, false) => bytes(image.to_luma8().into_raw()),
+            (true, true) => image.to_luma32f().into_raw(),
+            (false, false) => bytes(image.to_rgb8().into_raw()),
+            (false, true) => image.to_rgb32f().into_raw(),
+        };
+        Self { shape: Shape::new(if grey { 1 } else { 3 }, height, width), values }
+    }
+}
+
+/// The network's input, channels first, in the model's range.
+///
+/// # Errors
+/// [`PrepareError`].
+pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, PrepareError> {
+    let Shape { channels, height, width } = pixels.shape;
+    let side = |s: usize| (1..=MAX_SIDE as usize).contains(&s);
+    if !side(width) || !side(height) {
+        return Err(PrepareError::Size { width, height });
+    }
+    if channels != 1 && channels != 3 {
+        return Err(PrepareError::Channels(channels));
+    }
+    if pixels.values.len() != pixels.shape.len() {
+        return Err(PrepareError::Length { expected: pixels.shape.len(), found: pixels.values.len() });
+    }
+    if let Some(index) = pixels.values.iter().position(|v| !(0.0..=1.0).contains(v)) {
+        return Err(PrepareError::Range { index, value: pixels.values[index].to_string() });
+    }
+    let target = settings.input;
+    let values = match (channels, target.channels) {
+        (3, 1) => pixels.values.as_chunks::<3>().0.iter().map(|c| luma(*c)).collect(),
+        (1, 3) => pixels.values.iter().flat_map(|&v| [v; 3]).collect(),
+        _ => pixels.values.clone(),
+    };
+    let source = Shape { channels: target.channels, ..pixels.shape };
+    let filter = settings.preprocessing.filter();
+    let resized = if source == target { values } else { resize::resize(&values, source, target, filter) };
+    let (low, high) = (settings.preprocessing.low(), settings.preprocessing.high());
+    let ranged: Vec<f32> = resized.into_iter().map(|v| low + v * (high - low)).collect();
+    Ok(to_channels_first(&ranged, target))
+}
+
+/// Rec. 709 luma of gamma-encoded values.
+fn luma([r, g, b]: [f32; 3]) -> f32 {
+    (0.2126 * r + 0.7152 * g + 0.0722 * b).clamp(0.0, 1.0)
+}

@@ -1,0 +1,171 @@
+//! The library: backends agree with one another and with what they were given.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../nae-onnx/tests/support/mod.rs"]
+mod support;
+
+use nae_core::Shape;
+use nae_core::energy::Energy;
+use nae_core::verdict::Verdict;
+use nae_infer::input::Pixels;
+use nae_infer::{BackendKind, Detector, OpenError, ScoreError};
+use support::Numbers;
+
+/// Largest relative difference between the energies of two backends on these models.
+const BOUND: f32 = 2e-6;
+
+fn images(shape: Shape, n: usize) -> Vec<f32> {
+    let mut numbers = Numbers(5);
+    (0..n * shape.len()).map(|_| numbers.unit()).collect()
+}
+
+fn open(kind: BackendKind, onnx: &[u8]) -> Result<Detector, OpenError> {
+    Detector::builder().backend(kind).read(onnx.to_vec(), "model.onnx")
+}
+
+/// The backends of this build that can run here; says which cannot, and why.
+fn backends() -> Vec<BackendKind> {
+    let mut kinds = vec![BackendKind::Native];
+    if BackendKind::Tract.is_built_in() {
+        kinds.push(BackendKind::Tract);
+    } else {
+        eprintln!("tract is not compared: this build has no feature `tract`");
+    }
+    match (BackendKind::Ort.is_built_in(), std::env::var_os("ORT_DYLIB_PATH")) {
+        (true, Some(_)) => kinds.push(BackendKind::Ort),
+        (true, None) => eprintln!("ONNX Runtime is not compared: ORT_DYLIB_PATH is not set"),
+        (false, _) => eprintln!("ONNX Runtime is not compared: this build has no feature `ort`"),
+    }
+    kinds
+}
+
+#[test]
+fn backends_agree() {
+    for (onnx, shape) in [
+        (support::digits(1, Energy::SquaredL2).unwrap(), Shape::new(1, 16, 16)),
+        (support::digits(2, Energy::Ssim).unwrap(), Shape::new(1, 16, 16)),
+        (support::odd(1, Energy::L1).unwrap(), Shape::new(3, 6, 8)),
+    ] {
+        let batch = images(shape, 40);
+        let expected = open(BackendKind::Native, &onnx).unwrap().score_prepared(&batch).unwrap();
+        assert_eq!(expected.len(), 40);
+        for kind in backends() {
+            let detector = open(kind, &onnx).unwrap();
+            assert_eq!(detector.backend(), kind);
+            let found = detector.score_prepared(&batch).unwrap();
+            for (found, expected) in found.iter().zip(&expected) {
+                let difference = (found.energy - expected.energy).abs() / expected.energy;
+                assert!(difference <= BOUND, "{kind:?}: {} {}", found.energy, expected.energy);
+                let latents = found.latent.as_ref().unwrap().iter().zip(expected.latent.as_ref().unwrap());
+                for (a, b) in latents {
+                    assert!((a - b).abs() < 1e-5, "{kind:?}: latent {a} {b}");
+                }
+                for (a, b) in found.error_map.iter().zip(&expected.error_map) {
+                    assert!((a - b).abs() < 1e-5, "{kind:?}: map {a} {b}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lowered_file_scores_as_its_model() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let nae = nae_onnx::lower::to_nae(&onnx).unwrap();
+    let batch = images(Shape::new(1, 16, 16), 3);
+    let from_nae = Detector::builder().read(nae.clone(), "model.nae").unwrap();
+    assert_eq!(from_nae.backend(), BackendKind::Native);
+    let from_onnx = open(BackendKind::Native, &onnx).unwrap();
+    assert_eq!(from_nae.score_prepared(&batch).unwrap(), from_onnx.score_prepared(&batch).unwrap());
+    assert_eq!(from_nae.settings(), from_onnx.settings());
+    let error = Detector::builder().backend(BackendKind::Tract).read(nae, "model.nae").err().unwrap();
+    assert_eq!(error.to_string(), "model.nae: backend `tract` does not read .nae files: use `native`");
+}
+
+#[test]
+fn threads_change_nothing() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let batch = images(Shape::new(1, 16, 16), 7);
+    let one = open(BackendKind::Native, &onnx).unwrap().score_prepared(&batch).unwrap();
+    for threads in [2, 3, 16] {
+        let detector = Detector::builder().backend(BackendKind::Native).threads(threads);
+        let detector = detector.read(onnx.clone(), "model.onnx").unwrap();
+        assert_eq!(detector.score_prepared(&batch).unwrap(), one);
+    }
+    let detector = open(BackendKind::Native, &onnx).unwrap();
+    assert_eq!(detector.score_prepared(&[]).unwrap(), []);
+    assert_eq!(detector.score_prepared(&batch[1..]), Err(ScoreError::Length { expected: 256, found: 7 * 256 - 1 }));
+}
+
+#[test]
+fn verdicts_follow_the_rate() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let pixels = Pixels { shape: Shape::new(1, 16, 16), values: images(Shape::new(1, 16, 16), 1) };
+    let scored = open(BackendKind::Native, &onnx).unwrap().score_pixels(&pixels).unwrap();
+    // The calibration is 0.001, 0.002, …, 0.4: (1 + #{c ≥ e}) / 401.
+    let above = (1..=400).filter(|&i| i as f32 * 0.001 >= scored.energy).count();
+    let p_value = scored.p_value.unwrap();
+    assert!(p_value >= (1 + above) as f32 / 401.0 && p_value <= (3 + above) as f32 / 401.0, "{p_value}");
+    assert_eq!(scored.verdict, Some(Verdict::Normal));
+    let strict = Detector::builder().backend(BackendKind::Native).false_positive_rate(0.999);
+    let scored = strict.read(onnx.clone(), "model.onnx").unwrap().score_pixels(&pixels).unwrap();
+    assert_eq!(scored.verdict, Some(Verdict::Anomaly));
+    let error = Detector::builder().false_positive_rate(0.001).read(onnx, "m.onnx").err().unwrap().to_string();
+    assert_eq!(
+        error,
+        "m.onnx: false-positive rate 0.001: the false-positive rate is below 1/(n + 1): more energies are needed"
+    );
+}
+
+#[test]
+fn values_that_are_not_numbers_are_refused() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    for kind in backends() {
+        let detector = open(kind, &onnx).unwrap();
+        let mut image = images(Shape::new(1, 16, 16), 1);
+        image[7] = f32::NAN;
+        assert!(matches!(detector.score_prepared(&image), Err(ScoreError::Energy(_))));
+        let pixels = Pixels { shape: Shape::new(1, 16, 16), values: image };
+        let error = detector.score_pixels(&pixels).unwrap_err().to_string();
+        assert_eq!(error, "expected values from 0 to 1, found NaN at 7; divide bytes by 255, or give them as uint8");
+    }
+}
+
+#[cfg(feature = "ort")]
+#[test]
+fn a_missing_library_is_an_error() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let detector = Detector::builder().backend(BackendKind::Ort).ort_library("/nowhere/libonnxruntime.so");
+    // Where another test loaded the library first, it serves the whole process.
+    if let Err(error) = detector.read(onnx, "model.onnx") {
+        let text = error.to_string();
+        assert!(text.starts_with("model.onnx: cannot load ONNX Runtime from /nowhere/libonnxruntime.so"), "{text}");
+        assert!(text.contains("ORT_DYLIB_PATH"), "{text}");
+    }
+}
+
+#[test]
+fn images_are_prepared_as_the_model_says() {
+    use nae_infer::image::{DynamicImage, GrayImage, Luma, Rgb, RgbImage};
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let detector = open(BackendKind::Native, &onnx).unwrap();
+    let prepared = |image: DynamicImage| nae_infer::input::prepare(&Pixels::from(&image), detector.settings()).unwrap();
+
+    // The right size: byte / 255, exactly.
+    let image = GrayImage::from_fn(16, 16, |x, y| Luma([(x * 16 + y) as u8]));
+    let expected: Vec<f32> = image.as_raw().iter().map(|&b| f32::from(b) / 255.0).collect();
+    assert_eq!(prepared(DynamicImage::ImageLuma8(image)), expected);
+    // Half the size: corners aligned.
+    let small = GrayImage::from_fn(8, 8, |x, _| Luma([(x * 30) as u8]));
+    let large = prepared(DynamicImage::ImageLuma8(small));
+    for (i, v) in large.iter().enumerate() {
+        let expected = 30.0 / 255.0 * (i % 16) as f32 * 7.0 / 15.0;
+        assert!((v - expected).abs() < 1e-6, "{i}: {v} {expected}");
+    }
+    // Colour: Rec. 709 luma.
+    let green = prepared(DynamicImage::ImageRgb8(RgbImage::from_pixel(20, 30, Rgb([0, 255, 0]))));
+    assert!(green.iter().all(|v| (v - 0.7152).abs() < 1e-6), "{}", green[0]);
+    // 16 bits.
+    let deep = nae_infer::image::ImageBuffer::<Luma<u16>, _>::from_pixel(16, 16, Luma([12345u16]));
+    assert!(prepared(DynamicImage::ImageLuma16(deep)).iter().all(|v| (v - 12345.0 / 65535.0).abs() < 1e-7));
+}

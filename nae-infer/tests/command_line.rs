@@ -1,0 +1,251 @@
+//! The binary: tables, JSON, exit status, and what it says of bad files.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../nae-onnx/tests/support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use nae_core::energy::Energy;
+use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma};
+use predicates::prelude::*;
+use predicates::str::{contains, diff, is_empty};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// A folder with `model.onnx`, `model.nae`, and an 8×8 `a.png`, `a.jpg` and `a.pgm`.
+    fn new() -> Self {
+        let this = Self(tempfile::tempdir().unwrap());
+        let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+        std::fs::write(this.path("model.onnx"), &onnx).unwrap();
+        std::fs::write(this.path("model.nae"), nae_onnx::lower::to_nae(&onnx).unwrap()).unwrap();
+        let image = GrayImage::from_fn(8, 8, |x, y| Luma([(17 * (x + y)) as u8]));
+        let image = DynamicImage::ImageLuma8(image);
+        for (name, format) in [("a.png", ImageFormat::Png), ("a.jpg", ImageFormat::Jpeg), ("a.pgm", ImageFormat::Pnm)] {
+            image.save_with_format(this.path(name), format).unwrap();
+        }
+        this
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The command, in the folder.
+    fn run(&self, arguments: &[&str]) -> assert_cmd::assert::Assert {
+        Command::cargo_bin("nae-infer").unwrap().current_dir(self.0.path()).args(arguments).assert()
+    }
+
+    fn npy(&self, name: &str, descr: &str, shape: &str, data: &[u8]) {
+        let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        while (header.len() + 11) % 64 != 0 {
+            header.push(' ');
+        }
+        header.push('\n');
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+}
+
+fn lines(output: &[u8]) -> Vec<serde_json::Value> {
+    std::str::from_utf8(output).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[test]
+fn a_table_by_default() {
+    let folder = Folder::new();
+    let assert = folder.run(&["score", "model.onnx", "a.png", "a.pgm", "--backend", "native"]).success();
+    let output = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let rows: Vec<Vec<&str>> = output.lines().map(|l| l.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["input", "energy", "p-value", "verdict"]);
+    assert_eq!((rows[1][0], rows[2][0], rows.len()), ("a.png", "a.pgm", 3));
+    // PNG and PGM hold the same bytes.
+    assert_eq!(rows[1][1..], rows[2][1..]);
+    assert_eq!(rows[1][3], "normal");
+}
+
+#[test]
+fn json_has_one_object_a_line() {
+    let folder = Folder::new();
+    let assert = folder.run(&["score", "model.onnx", "a.png", "a.jpg", "--json"]).success().stderr(is_empty());
+    let found = lines(&assert.get_output().stdout);
+    assert_eq!(found.len(), 2);
+    for (line, name) in found.iter().zip(["a.png", "a.jpg"]) {
+        let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["energy", "input", "p_value", "verdict"]);
+        assert_eq!(line["input"], name);
+        assert!(line["energy"].as_f64().unwrap().is_finite());
+        assert!((0.0..=1.0).contains(&line["p_value"].as_f64().unwrap()));
+        assert_eq!(line["verdict"], "normal");
+    }
+}
+
+#[test]
+fn backends_and_formats_agree() {
+    let folder = Folder::new();
+    let energies = |arguments: &[&str]| -> Vec<f64> {
+        let assert = folder.run(&[&["score"], arguments, &["a.png", "a.pgm", "--json"]].concat()).success();
+        lines(&assert.get_output().stdout).iter().map(|l| l["energy"].as_f64().unwrap()).collect()
+    };
+    let native = energies(&["model.nae"]);
+    assert_eq!(energies(&["model.onnx", "--backend", "native"]), native);
+    if cfg!(feature = "tract") {
+        for (a, b) in energies(&["model.onnx"]).iter().zip(&native) {
+            assert!((a - b).abs() <= 2e-6 * b, "{a} {b}");
+        }
+    }
+}
+
+#[test]
+fn batches_of_numpy_are_read() {
+    let folder = Folder::new();
+    let bytes: Vec<u8> = (0..2 * 256).map(|i| (i % 251) as u8).collect();
+    folder.npy("u8.npy", "|u1", "(2, 16, 16)", &bytes);
+    let floats: Vec<u8> = bytes.iter().flat_map(|&b| (f32::from(b) / 255.0).to_le_bytes()).collect();
+    folder.npy("f4.npy", "<f4", "(2, 1, 16, 16)", &floats);
+    folder.npy("one.npy", "<f4", "(16, 16)", &floats[..1024]);
+    let assert = folder.run(&["score", "model.nae", "u8.npy", "f4.npy", "one.npy", "--json"]).success();
+    let found = lines(&assert.get_output().stdout);
+    let names: Vec<&str> = found.iter().map(|l| l["input"].as_str().unwrap()).collect();
+    assert_eq!(names, ["u8.npy[0]", "u8.npy[1]", "f4.npy[0]", "f4.npy[1]", "one.npy"]);
+    assert_eq!(found[0]["energy"], found[2]["energy"]);
+    assert_eq!(found[0]["energy"], found[4]["energy"]);
+}
+
+#[test]
+fn one_bad_file_does_not_stop_the_others() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("bad.png"), b"not a picture").unwrap();
+    let png = std::fs::read(folder.path("a.png")).unwrap();
+    std::fs::write(folder.path("short.png"), &png[..png.len() / 2]).unwrap();
+    let nan: Vec<u8> = [f32::NAN; 4].iter().flat_map(|v| v.to_le_bytes()).collect();
+    folder.npy("nan.npy", "<f4", "(2, 2)", &nan);
+    folder.npy("long.npy", "<f4", "(3, 2, 2)", &nan);
+    folder.npy("f8.npy", "<f8", "(1, 2)", &nan);
+    folder.npy("deep.npy", "<f4", &"(".repeat(3000), &nan);
+    folder.npy("huge.npy", "<f4", "(4294967296, 4294967296, 4294967296)", &nan);
+    let bad = ["bad.png", "short.png", "missing.png", "nan.npy", "long.npy", "f8.npy", "deep.npy", "huge.npy"];
+    let arguments = [&["score", "model.nae"][..], &bad, &["a.png", "--json"]].concat();
+    let assert = folder
+        .run(&arguments)
+        .code(1)
+        .stderr(contains("bad.png: expected a PNG, JPEG or PNM image, or a .npy file"))
+        .stderr(contains("cannot read missing.png: No such file"))
+        .stderr(contains("nan.npy: expected values from 0 to 1, found NaN at 0"))
+        .stderr(contains("long.npy: expected as many bytes as its header says, found 16 for [3, 2, 2] of <f4"))
+        .stderr(contains("f8.npy: expected little-endian float32 ('<f4') or uint8 ('|u1'), found <f8"))
+        .stderr(contains("deep.npy: expected a .npy file, found a header no program writes"))
+        .stderr(contains("short.png: "))
+        .stderr(contains("huge.npy: "));
+    let found = lines(&assert.get_output().stdout);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["input"], "a.png");
+}
+
+#[test]
+fn bad_models_are_refused() {
+    let folder = Folder::new();
+    let onnx = std::fs::read(folder.path("model.onnx")).unwrap();
+    std::fs::write(folder.path("half.onnx"), &onnx[..onnx.len() / 2]).unwrap();
+    folder
+        .run(&["score", "half.onnx", "a.png"])
+        .code(1)
+        .stdout(is_empty())
+        .stderr(contains("half.onnx: not an ONNX model"));
+    let mut nae = std::fs::read(folder.path("model.nae")).unwrap();
+    let middle = nae.len() / 2;
+    nae[middle] ^= 1;
+    std::fs::write(folder.path("altered.nae"), nae).unwrap();
+    folder.run(&["score", "altered.nae", "a.png"]).code(1).stderr(contains("altered.nae: not a valid .nae file"));
+    folder.run(&["score", "none.onnx", "a.png"]).code(1).stderr(contains("cannot read none.onnx: No such file"));
+    folder.run(&["inspect", "a.png"]).code(1).stderr(contains("a.png: not an ONNX model"));
+
+    let mut graph = nae_onnx::builder::GraphBuilder::new("foreign");
+    let x = graph.image_input("x", [1, 4, 4]).unwrap();
+    let y = graph.relu("y", x).unwrap();
+    graph.output("y", y).unwrap();
+    std::fs::write(folder.path("foreign.onnx"), graph.finish_bytes().unwrap()).unwrap();
+    folder
+        .run(&["score", "foreign.onnx", "a.png"])
+        .code(1)
+        .stderr(contains("foreign.onnx: expected metadata under `nae.`, found none"));
+    folder.run(&["inspect", "foreign.onnx"]).success().stdout(contains("cannot be scored as it is"));
+}
+
+#[test]
+fn usage_is_checked() {
+    let folder = Folder::new();
+    folder.run(&["score", "model.onnx"]).code(2).stderr(contains("IMAGES"));
+    folder.run(&["score", "model.onnx", "a.png", "--backend", "gpu"]).code(2).stderr(contains("tract, ort, native"));
+    folder
+        .run(&["score", "model.onnx", "a.png", "--false-positive-rate", "2"])
+        .code(2)
+        .stderr(contains("expected a number above 0 and below 1"));
+    folder
+        .run(&["score", "model.nae", "a.png", "--false-positive-rate", "1e-6"])
+        .code(1)
+        .stderr(contains("model.nae: false-positive rate 0.000001: the false-positive rate is below 1/(n + 1)"));
+    folder.run(&["score", "--help"]).success().stdout(contains("Examples:"));
+    if !cfg!(feature = "ort") {
+        folder
+            .run(&["score", "model.onnx", "a.png", "--backend", "ort"])
+            .code(1)
+            .stderr(contains("build nae-infer with `--features ort`"));
+    }
+}
+
+#[test]
+fn heat_maps_are_pictures() {
+    let folder = Folder::new();
+    folder.run(&["score", "model.nae", "a.png", "--heat-map", "maps/new"]).success();
+    let map = nae_infer::image::open(folder.path("maps/new/0001-a.png.png")).unwrap().to_luma8();
+    assert_eq!(map.dimensions(), (16, 16));
+    assert_eq!(map.as_raw().iter().max(), Some(&255));
+}
+
+#[test]
+fn inspect_prints_the_card() {
+    let folder = Folder::new();
+    let expected = "\
+format               ONNX, operator set 17
+producer             nae-onnx 0.1.0
+";
+    let assert = folder.run(&["inspect", "model.onnx"]).success();
+    let output = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let head: String = output.lines().take(2).map(|l| format!("{l}\n")).collect();
+    assert!(diff(expected).eval(&head), "{output}");
+    for line in [
+        "outputs              reconstruction [N, 1, 16, 16], energy [N], latent [N, 32]",
+        "energy               squared-l2",
+        "resize               bilinear-align-corners",
+        "calibration          400 held-out normal energies",
+        "latent               sphere of dimension 32",
+    ] {
+        assert!(output.lines().any(|l| l == line), "{line}\n{output}");
+    }
+    let assert = folder.run(&["inspect", "model.nae", "--json"]).success();
+    let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    assert_eq!(card["format"], ".nae, version 1");
+    assert_eq!(card["false_positive_rate"], "0.01");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = Folder::new();
+    for json in ["", "--json"] {
+        let binary = assert_cmd::cargo::cargo_bin("nae-infer");
+        let line = format!("{} score model.nae a.png a.png {json} | true; exit ${{PIPESTATUS[0]}}", binary.display());
+        Command::new("bash")
+            .current_dir(folder.0.path())
+            .args(["-c", &line])
+            .assert()
+            .success()
+            .stderr(contains("panic").not());
+    }
+}
