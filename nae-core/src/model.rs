@@ -74,6 +74,7 @@
 //! and unused fields zero. What passes cannot make the engine read or write out of bounds.
 
 mod crc;
+mod error;
 mod include;
 pub mod layer;
 mod operators;
@@ -84,8 +85,9 @@ mod validate;
 #[cfg(feature = "std")]
 pub mod writer;
 
+pub use error::{LayerFault, ModelError};
 pub use operators::Operators;
-pub use parse::{LayerFault, Model, ModelError};
+pub use parse::Model;
 pub use preprocessing::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
 pub use record::{Kind, Record, Span};
 

@@ -2,8 +2,8 @@
 //! How layers fit together is in `validate`.
 
 use super::RECORD_LEN;
+use super::error::LayerFault;
 use super::layer::{Activation, Padding};
-use super::parse::LayerFault;
 use crate::Shape;
 
 /// Kind of a layer in the file.

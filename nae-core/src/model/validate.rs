@@ -1,7 +1,7 @@
 //! Whether the layers of a file fit together: shapes, weights, and the arena plan. All `const`.
 
+use super::error::LayerFault;
 use super::layer::Padding;
-use super::parse::LayerFault;
 use super::record::{Kind, Record, Span};
 use super::{MAX_SIDE, MAX_VALUES};
 use crate::Shape;

@@ -19,6 +19,7 @@
 mod encode;
 mod error;
 mod fuse;
+mod geometry;
 mod layers;
 mod pack;
 mod plan;
