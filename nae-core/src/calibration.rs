@@ -1,6 +1,6 @@
 //! What the energies of held-out normal data say about a new one: conformal p-values and a
-//! threshold for a target false-positive rate. Fixed memory. The decision itself is in [`crate::verdict`];
-//! estimating a quantile from a stream is in [`quantile`].
+//! threshold for a target false-positive rate. Fixed memory. The decision itself is in
+//! [`crate::verdict`]; estimating a quantile from a stream is in [`quantile`].
 //!
 //! With n held-out energies, the conformal p-value of an energy e is
 //! p(e) = (1 + #{calibration energies ≥ e})/(n + 1) (Vovk, Gammerman and Shafer, 2005; Bates et
@@ -9,8 +9,8 @@
 //!
 //! > energy > threshold ⇔ p ≤ α,
 //!
-//! exactly, also where only the table is kept and in the presence of rounding: k is the largest integer
-//! for which k/(n + 1), rounded to `f32`, does not exceed α.
+//! exactly, also where only the table is kept and in the presence of rounding: k is the largest
+//! integer for which k/(n + 1), rounded to `f32`, does not exceed α.
 //!
 //! Up to [`TABLE_LEN`] energies are kept as they are. Of more, the table keeps evenly spaced order
 //! statistics, the smallest and the largest among them; p-values and thresholds are then rounded to

@@ -1,4 +1,4 @@
-//! Gibbs relations: p(x) = exp(−E(x)/T)/Ω (Yoon, Noh and Park, ICML 2021, equations 1 and 2). Nothing here estimates
+//! Gibbs relations: p(x) = exp(−E(x)/T)/Ω (Yoon, Noh and Park, ICML 2021). Nothing here estimates
 //! the normaliser Ω; it is used when the trainer knows it.
 
 use core::fmt;

@@ -1,5 +1,5 @@
-//! Runs a [`Model`] in the caller's arena: no allocation, no recursion, no panic. The arithmetic is in
-//! the kernels; what may be run was settled by the parser.
+//! Runs a [`Model`] in the caller's arena: no allocation, no recursion, no panic. The arithmetic
+//! is in the kernels; what may be run was settled by the parser.
 
 use crate::Shape;
 use crate::energy::{Energy, EnergyError};

@@ -1,10 +1,10 @@
 //! Portable f32 kernels, one layer kind a file. Activations are HWC; weights lie as the
-//! [`.nae` format](crate::model) describes. No kernel allocates, and none can panic: what is out of range,
-//! which the parser has excluded, is skipped.
+//! [`.nae` format](crate::model) describes. No kernel allocates, and none can panic: what is out
+//! of range, which the parser has excluded, is skipped.
 //!
-//! A sum starts with the bias and takes its terms in the order kernel row, kernel column, input channel,
-//! each product rounded before it is added (no fused multiply-add), on every target. So results
-//! are equal bit for bit.
+//! A sum starts with the bias and takes its terms in the order kernel row, kernel column, input
+//! channel, each product rounded before it is added (no fused multiply-add), on every target. So
+//! results are equal bit for bit.
 
 mod conv;
 mod elementwise;

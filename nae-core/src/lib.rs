@@ -23,8 +23,8 @@
 //! by software).
 //!
 //! # Layout
-//! Images and activations are stored height, width, channels, with channels last (HWC). Trainers and ONNX store
-//! channels first (CHW); for one channel the two are the same.
+//! Images and activations are stored by height, width, channels, with channels last (HWC).
+//! Trainers and ONNX store channels first (CHW); for one channel the two are the same.
 //!
 //! # Features
 //! - `std`: the writer of the model format, for hosts. Nothing else changes.

@@ -1,6 +1,7 @@
-//! The `.nae` model format, version 1 (f32): an autoencoder, its preprocessing, energy and calibration in one
-//! file that is read in place. [`Model::parse`] checks everything, in a `const` if wanted
-//! ([`include_model!`](crate::include_model)); [`writer`] makes the file. Running it is in [`crate::engine`].
+//! The `.nae` model format, version 1 (f32): an autoencoder, its preprocessing, energy and
+//! calibration in one file that is read in place. [`Model::parse`] checks everything, in a `const`
+//! if wanted ([`include_model!`](crate::include_model)); the module `writer` (feature `std`) makes
+//! the file. Running it is in [`crate::engine`].
 //!
 //! # The file, byte by byte
 //! All numbers are little-endian; `f32` are IEEE 754. The file must lie at an address divisible
@@ -22,7 +23,7 @@
 //! | 40 | 3 × u32 | the image's channels, height, width |
 //! | 52 | u32 | latent tensor; 0 if there is none |
 //! | 56 | u8 | energy: 0 squared L2, 1 L1, 2 SSIM |
-//! | 57 | u8 | resize filter: 0 nearest, 1 box, 2 bilinear, 3 bilinear with aligned corners, 4 Catmull-Rom, 5 Lanczos3 |
+//! | 57 | u8 | [resize filter](ResizeFilter::id) |
 //! | 58 | u8 | flags: 1 log Ω is there, 2 threshold is there |
 //! | 59 | u8 | type of weights and activations: 0 f32 |
 //! | 60 | 2 × f32 | value of byte 0 and of byte 255 |
@@ -38,7 +39,7 @@
 //!
 //! | at | type | |
 //! |---|---|---|
-//! | 0 | u8 | kind: 1 convolution, 2 transposed convolution, 3 dense, 4 max-pool, 5 average-pool, 6 nearest resize, 7 bilinear resize, 8 activation, 9 L2 normalisation, 10 reshape, 11 addition |
+//! | 0 | u8 | [kind](Kind), 1 to 11 |
 //! | 1 | u8 | activation: 0 none, 1 ReLU, 2 leaky ReLU, 3 sigmoid, 4 tanh (kinds 1, 2, 3, 8) |
 //! | 2 | u8 | mode. Kind 5: 1 if padding counts in the divisor. Kind 7: 0 aligned corners, 1 half-pixel centres |
 //! | 3 | u8 | 0 |

@@ -125,6 +125,8 @@ fn what_was_written_is_read_back() {
     assert_eq!(model.threshold(), network.calibration.as_ref().map(|c| c.threshold(0.01).unwrap()));
     assert_eq!(model.calibration().map(|c| c.to_owned()), network.calibration);
     assert_eq!((model.layer_count(), model.weight_count()), (2, 48 + 3 + 48 + 1));
+    // The transposed convolution as a convolution with padding: 4×4 places of 4×4×3 taps.
+    assert_eq!(model.multiply_accumulates(), 48 + 16 * 48);
 }
 
 /// The `digits` architecture: no plan can take less than two neighbours that are alive at once, and the

@@ -1,5 +1,5 @@
-//! The small parts that describe a layer, shared by the writer, the parser and the kernels: activation,
-//! padding, resize mode. Weights are not here.
+//! The small parts that describe a layer, shared by the writer, the parser and the kernels:
+//! activation, padding, resize mode. Weights are not here.
 
 /// Function applied to every value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

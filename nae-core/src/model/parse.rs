@@ -180,6 +180,21 @@ impl<'a> Model<'a> {
         self.weights.len() / 4
     }
 
+    /// Multiplications of one run by its convolutions and dense layers, those with padding
+    /// included. A host that takes files from strangers can refuse what would run too long.
+    pub fn multiply_accumulates(&self) -> u64 {
+        self.layers()
+            .filter(|layer| layer.kind.has_weights())
+            .map(|layer| {
+                let uses = match layer.kind {
+                    Kind::Dense => 1,
+                    _ => layer.output.height as u64 * layer.output.width as u64,
+                };
+                layer.weights.len as u64 * uses
+            })
+            .fold(0, u64::saturating_add)
+    }
+
     /// The layers, in order.
     pub fn layers(&self) -> impl Iterator<Item = Record> + use<'a> {
         // They decoded when the model was parsed.

@@ -150,7 +150,8 @@ impl ResizeFilter {
         Self::ALL.into_iter().find(|filter| filter.name() == name)
     }
 
-    /// Number of this filter in the `.nae` header.
+    /// Number of this filter in the `.nae` header: 0 nearest, 1 box, 2 bilinear, 3 bilinear with
+    /// aligned corners, 4 Catmull-Rom, 5 Lanczos3.
     pub const fn id(self) -> u8 {
         match self {
             Self::Nearest => 0,

@@ -6,7 +6,7 @@ use super::error::LayerFault;
 use super::layer::{Activation, Padding};
 use crate::Shape;
 
-/// Kind of a layer in the file.
+/// Kind of a layer in the file, numbered from 1 (convolution) to 11 (addition) in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -1,5 +1,5 @@
 //! The writer of the `.nae` format, for hosts: a network as a list of layers with their weights,
-//! checked, its arena planned, and turned into bytes. Reading ONNX is not here.
+//! checked, its arena planned, and turned into bytes. Reading ONNX is in `nae-onnx`.
 //!
 //! ```
 //! use nae_core::{Shape, model::{Model, layer::{Activation, Padding}}};
