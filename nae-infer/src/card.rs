@@ -140,7 +140,7 @@ impl ModelFile {
             Content::Onnx(model, _) => {
                 let graph = &model.graph;
                 let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
-                graph.nodes.iter().for_each(|n| *operators.entry(n.operator.name()).or_default() += 1);
+                graph.nodes.iter().for_each(|n| *operators.entry(n.op_type.as_str()).or_default() += 1);
                 let operators: Vec<String> = operators.iter().map(|(name, n)| format!("{name}×{n}")).collect();
                 let shape = |value: usize| shape_text(&graph.values[value].shape);
                 let outputs: Vec<String> = graph.outputs.iter().map(|(n, v)| format!("{n} {}", shape(*v))).collect();

@@ -169,3 +169,81 @@ fn images_are_prepared_as_the_model_says() {
     let deep = nae_infer::image::ImageBuffer::<Luma<u16>, _>::from_pixel(16, 16, Luma([12345u16]));
     assert!(prepared(DynamicImage::ImageLuma16(deep)).iter().all(|v| (v - 12345.0 / 65535.0).abs() < 1e-7));
 }
+
+/// Altered models are refused or run; the caller sees errors, never a panic.
+#[test]
+fn altered_models_do_not_panic() {
+    let original = support::odd(1, Energy::L1).unwrap();
+    let batch = images(Shape::new(3, 6, 8), 1);
+    let mut numbers = Numbers(17);
+    let mut opened = 0;
+    for round in 0..400 {
+        let mut bytes = original.clone();
+        // Most of the file is weights; what comes before them is more worth changing.
+        let span = if round % 2 == 0 { 2500 } else { bytes.len() };
+        for _ in 0..=numbers.next() % 3 {
+            let at = numbers.next() as usize % span.min(bytes.len());
+            bytes[at] = numbers.next() as u8;
+        }
+        for kind in backends_without_ort() {
+            if let Ok(detector) = open(kind, &bytes) {
+                opened += 1;
+                if detector.settings().input == Shape::new(3, 6, 8) {
+                    for scored in detector.score_prepared(&batch).into_iter().flatten() {
+                        assert!(scored.energy.is_finite());
+                    }
+                }
+            }
+        }
+    }
+    assert!(opened > 0, "no altered model was opened: the test is empty");
+}
+
+fn backends_without_ort() -> impl Iterator<Item = BackendKind> {
+    backends().into_iter().filter(|&k| k != BackendKind::Ort)
+}
+
+/// Altered images give errors or pixels.
+#[test]
+fn altered_images_do_not_panic() {
+    use nae_infer::image::{DynamicImage, ImageFormat, Rgb, RgbImage};
+    let picture = RgbImage::from_fn(24, 17, |x, y| Rgb([(x * 10) as u8, (y * 9) as u8, (x * y) as u8]));
+    let folder = tempfile::tempdir().unwrap();
+    let mut numbers = Numbers(3);
+    for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Pnm] {
+        let mut original = std::io::Cursor::new(Vec::new());
+        DynamicImage::ImageRgb8(picture.clone()).write_to(&mut original, format).unwrap();
+        let original = original.into_inner();
+        assert_eq!(nae_infer::input::decode(&original).unwrap().shape, Shape::new(3, 17, 24));
+        for _ in 0..500 {
+            let mut bytes = original.clone();
+            for _ in 0..=numbers.next() % 4 {
+                let at = numbers.next() as usize % bytes.len();
+                bytes[at] = numbers.next() as u8;
+            }
+            bytes.truncate(bytes.len() - numbers.next() as usize % 40);
+            let _ = nae_infer::input::decode(&bytes);
+        }
+    }
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }";
+    let mut npy = b"\x93NUMPY\x01\x00".to_vec();
+    npy.extend((header.len() as u16).to_le_bytes());
+    npy.extend(header.as_bytes());
+    npy.extend([0; 96]);
+    let path = folder.path().join("a.npy");
+    std::fs::write(&path, &npy).unwrap();
+    assert_eq!(nae_infer::input::read(&path).unwrap().len(), 2);
+    for _ in 0..1000 {
+        let mut bytes = npy.clone();
+        for _ in 0..=numbers.next() % 3 {
+            let at = numbers.next() as usize % (npy.len() - 96);
+            bytes[at] = if numbers.next().is_multiple_of(2) {
+                b"0123456789()[]{},'-"[numbers.next() as usize % 19]
+            } else {
+                numbers.next() as u8
+            };
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let _ = nae_infer::input::read(&path);
+    }
+}

@@ -36,27 +36,21 @@ pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
         detector: &detector,
         output: if arguments.json { Output::Json } else { Output::Table(Box::new(table())) },
         heat_map: arguments.heat_map.as_deref(),
+        names: Vec::new(),
+        batch: Vec::new(),
         failed: false,
         scored: 0,
         started: Instant::now(),
         bar: None,
     };
-    let mut waiting = Vec::new();
     for (done, path) in arguments.images.iter().enumerate() {
         match read(path) {
-            Ok(images) => {
-                for named in images {
-                    waiting.push(named);
-                    if waiting.len() == BATCH {
-                        run.score(&mut waiting)?;
-                    }
-                }
-            }
+            Ok(images) => images.into_iter().try_for_each(|image| run.take(image))?,
             Err(error) => run.fail(&error.into()),
         }
         run.progress(done, arguments.images.len());
     }
-    run.score(&mut waiting)?;
+    run.score()?;
     run.finish()
 }
 
@@ -69,6 +63,9 @@ struct Run<'a> {
     detector: &'a Detector,
     output: Output,
     heat_map: Option<&'a Path>,
+    /// Images that wait to be scored: what they are called, and their values, prepared.
+    names: Vec<String>,
+    batch: Vec<f32>,
     failed: bool,
     scored: usize,
     started: Instant,
@@ -93,19 +90,21 @@ impl Run<'_> {
         }
     }
 
-    /// Scores what is waiting, all at once; if that fails, one by one, to say which image it was.
-    fn score(&mut self, waiting: &mut Vec<Named>) -> anyhow::Result<()> {
-        let mut names = Vec::with_capacity(waiting.len());
-        let mut batch = Vec::new();
-        for Named { name, pixels } in waiting.drain(..) {
-            match prepare(&pixels, self.detector.settings()) {
-                Ok(values) => {
-                    batch.extend(values);
-                    names.push(name);
-                }
-                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+    /// Prepares an image, and scores what is waiting when there is enough.
+    fn take(&mut self, Named { name, pixels }: Named) -> anyhow::Result<()> {
+        match prepare(&pixels, self.detector.settings()) {
+            Ok(values) => {
+                self.batch.extend(values);
+                self.names.push(name);
             }
+            Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
         }
+        if self.names.len() < BATCH { Ok(()) } else { self.score() }
+    }
+
+    /// Scores what is waiting, all at once; if that fails, one by one, to say which image it was.
+    fn score(&mut self) -> anyhow::Result<()> {
+        let (names, batch) = (std::mem::take(&mut self.names), std::mem::take(&mut self.batch));
         if let Ok(scored) = self.detector.score_prepared(&batch) {
             return names.iter().zip(scored).try_for_each(|(name, s)| self.print(name, &s));
         }

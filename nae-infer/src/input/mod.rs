@@ -16,7 +16,7 @@ mod resize;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use image::DynamicImage;
+use image::{DynamicImage, ImageError};
 use nae_core::Shape;
 
 use crate::backend::to_channels_first;
@@ -27,7 +27,7 @@ pub const MAX_FILE: u64 = 1 << 30;
 /// Largest width and height of an image.
 pub const MAX_SIDE: u32 = 32_767;
 /// Most memory decoding an image may take, in bytes.
-const MAX_DECODED: u64 = 1 << 29;
+const MAX_DECODED: u64 = 1 << 28;
 
 /// An image: floats in `[0, 1]`, channels last.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ pub enum InputError {
         path: PathBuf,
         /// What the decoder said.
         #[source]
-        error: image::ImageError,
+        error: ImageError,
     },
     /// The `.npy` file is not of a form that is read.
     #[error("{}: expected {expected}, found {found}", path.display())]
@@ -122,18 +122,25 @@ pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
     Ok(vec![Named { name, pixels }])
 }
 
-/// Decodes a PNG, JPEG or PNM image, within bounds of size and memory.
+/// Decodes a PNG, JPEG or PNM image, within bounds of size and memory. A decoder's panic is an
+/// error.
 ///
 /// # Errors
 /// The decoder's.
-pub fn decode(bytes: &[u8]) -> Result<Pixels, image::ImageError> {
-    let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
-    let mut limits = image::Limits::default();
-    limits.max_image_width = Some(MAX_SIDE);
-    limits.max_image_height = Some(MAX_SIDE);
-    limits.max_alloc = Some(MAX_DECODED);
-    reader.limits(limits);
-    Ok(Pixels::from(&reader.decode()?))
+pub fn decode(bytes: &[u8]) -> Result<Pixels, ImageError> {
+    let decoded = std::panic::catch_unwind(|| {
+        let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
+        let mut limits = image::Limits::default();
+        limits.max_image_width = Some(MAX_SIDE);
+        limits.max_image_height = Some(MAX_SIDE);
+        limits.max_alloc = Some(MAX_DECODED);
+        reader.limits(limits);
+        Ok(Pixels::from(&reader.decode()?))
+    });
+    decoded.unwrap_or_else(|_| {
+        let format = image::error::ImageFormatHint::Unknown;
+        Err(ImageError::Decoding(image::error::DecodingError::new(format, "the decoder panicked")))
+    })
 }
 
 impl From<&DynamicImage> for Pixels {

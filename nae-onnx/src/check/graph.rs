@@ -62,6 +62,8 @@ pub enum Constant {
 pub struct Node {
     /// Its name, or its output's where it has none.
     pub name: String,
+    /// ONNX's name of what it does, such as `Flatten`.
+    pub op_type: String,
     /// What it does.
     pub operator: Operator,
     /// What it reads: tensors, not the shapes and axes that became part of `operator`.

@@ -282,7 +282,7 @@ impl<'a> Checker<'a> {
                     return Err(CheckError::Limit { place, what: "operations", limit, found: self.operations });
                 }
                 let output = self.define(output, ValueInfo { name: output.to_owned(), shape, constant: None })?;
-                self.nodes.push(Node { name, operator, inputs, output });
+                self.nodes.push(Node { name, op_type: node.op_type().to_owned(), operator, inputs, output });
                 Ok(())
             }
         }

@@ -194,11 +194,7 @@ impl<'g> Lowering<'g> {
     }
 
     fn unsupported(&self, node: &Node, reason: impl Into<String>) -> LowerError {
-        LowerError::Unsupported {
-            node: excerpt(&node.name),
-            operator: node.operator.name().into(),
-            reason: reason.into(),
-        }
+        LowerError::Unsupported { node: excerpt(&node.name), operator: excerpt(&node.op_type), reason: reason.into() }
     }
 
     fn refused(node: &Node, error: WriteError) -> LowerError {
