@@ -13,6 +13,7 @@ pub mod arch;
 pub mod config;
 pub mod data;
 pub mod energy;
+pub mod engine;
 pub mod eval;
 pub mod export;
 pub mod methods;

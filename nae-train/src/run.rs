@@ -13,7 +13,7 @@ use crate::eval::scoring::energies;
 use crate::eval::table::{Table, outlier_sets};
 use crate::export::{self, ExportError};
 use crate::train::observer::Observer;
-use crate::train::{Outcome, Stream, train};
+use crate::train::{Engine, Outcome, Stream, train};
 
 /// A run that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +49,8 @@ impl Prepared {
     }
 
     /// Trains; see [`train`].
-    pub fn train(&self, device: &Device, observer: &mut dyn Observer, stop: &AtomicBool) -> Outcome {
-        train(&self.config, &self.split, self.seed, device, observer, stop)
+    pub fn train(&self, engine: Engine, device: &Device, observer: &mut dyn Observer, stop: &AtomicBool) -> Outcome {
+        train(&self.config, &self.split, self.seed, engine, device, observer, stop)
     }
 
     /// Energies of the calibration images under `model`, and everything else the model file says of itself.

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nae_train::train::Engine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,6 +51,9 @@ pub(super) struct TrainArgs {
     /// The run folder [default: runs/PRESET-SEED].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
+    /// What computes gradients.
+    #[arg(long, value_enum, default_value_t = EngineArg::Cpu)]
+    pub(super) engine: EngineArg,
     #[command(flatten)]
     pub(super) export: ExportFiles,
     /// Print the result as JSON.
@@ -58,6 +62,23 @@ pub(super) struct TrainArgs {
     /// Draw no progress bars, print nothing but errors.
     #[arg(long, short)]
     pub(super) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum EngineArg {
+    /// The engine of this program, for the processor.
+    Cpu,
+    /// burn's automatic differentiation.
+    Burn,
+}
+
+impl From<EngineArg> for Engine {
+    fn from(engine: EngineArg) -> Self {
+        match engine {
+            EngineArg::Cpu => Self::Cpu,
+            EngineArg::Burn => Self::Burn,
+        }
+    }
 }
 
 /// Files a model is written to.

@@ -32,7 +32,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let prepared = Prepared::new(config, args.seed)?;
 
     let mut watchers = Watchers { bars: Bars::new(args.quiet), folder };
-    let outcome = prepared.train(&device, &mut watchers, &stop);
+    let outcome = prepared.train(args.engine.into(), &device, &mut watchers, &stop);
     let mut folder = watchers.folder;
     folder.save(&outcome.autoencoder, AUTOENCODER);
     if let Some(failure) = folder.failure() {

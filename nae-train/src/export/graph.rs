@@ -1,7 +1,5 @@
 //! The network as an ONNX graph: each layer of [`arch`](crate::arch) as its operator.
 
-use burn::module::Param;
-use burn::tensor::Tensor;
 use nae_core::energy::Energy;
 use nae_onnx::autoencoder::{IMAGE, LATENT, RECONSTRUCTION, add_outputs};
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Dim, GraphBuilder, Pool2d, Value};
@@ -9,6 +7,7 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::layer::{Layer, Sequential};
 use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
+use crate::engine::network::floats;
 
 pub(super) fn autoencoder(
     model: &Autoencoder,
@@ -74,12 +73,12 @@ fn operator(graph: &mut GraphBuilder, name: &str, x: Value, layer: &Layer) -> Re
     match layer {
         Layer::Conv(conv) => {
             let [channels, _, h, w] = conv.weight.dims();
-            let (weight, bias) = (values(&conv.weight), conv.bias.as_ref().map(values));
+            let (weight, bias) = (floats(&conv.weight), conv.bias.as_ref().map(floats));
             graph.conv2d(name, x, &Conv2d::new(channels, [h, w], &weight, bias.as_deref()))
         }
         Layer::ConvTranspose(conv) => {
             let [_, channels, h, w] = conv.weight.dims();
-            let (weight, bias) = (values(&conv.weight), conv.bias.as_ref().map(values));
+            let (weight, bias) = (floats(&conv.weight), conv.bias.as_ref().map(floats));
             graph.conv_transpose2d(name, x, &ConvTranspose2d::new(channels, [h, w], &weight, bias.as_deref()))
         }
         Layer::Relu(_) => graph.relu(name, x),
@@ -87,8 +86,4 @@ fn operator(graph: &mut GraphBuilder, name: &str, x: Value, layer: &Layer) -> Re
         Layer::MaxPool(pool) => graph.max_pool2d(name, x, &Pool2d::square(pool.kernel_size[0])),
         Layer::Upsample(upsample) => graph.resize_bilinear_align_corners(name, x, [upsample.size(), upsample.size()]),
     }
-}
-
-fn values<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
-    param.val().into_data().try_into_vec::<f32>().expect("weights are float")
 }

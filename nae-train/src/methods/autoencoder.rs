@@ -9,3 +9,8 @@ use crate::energy::energy;
 pub fn loss(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
     energy(model, x).mean()
 }
+
+/// ∂loss/∂E of each of `n` samples.
+pub fn coefficient(n: usize) -> f32 {
+    1.0 / n as f32
+}

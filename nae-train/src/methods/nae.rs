@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::arch::Autoencoder;
 use crate::arch::layer::Sequential;
 use crate::energy::energy;
+use crate::engine::network::{WeightGradients, floats};
 
 /// Weights of the regularisers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,28 @@ pub fn loss(model: &Autoencoder, x: Tensor<4>, negatives: Tensor<4>, regularizat
         total = total + squares.mul_scalar(regularization.encoder_l2);
     }
     Loss { total, positive_energy, negative_energy }
+}
+
+/// ∂loss/∂E of a negative sample of energy `energy`, one of `n`: (−1 + 2γE)/n. A data sample's is
+/// [`autoencoder::coefficient`](super::autoencoder::coefficient).
+pub fn negative_coefficient(energy: f32, n: usize, regularization: Regularization) -> f32 {
+    (2.0 * regularization.negative_energy * energy - 1.0) / n as f32
+}
+
+/// Adds the gradient of c·‖encoder‖² to `gradients`.
+pub fn add_encoder_l2(model: &Autoencoder, regularization: Regularization, gradients: &mut WeightGradients) {
+    struct Add<'a>(f32, &'a mut WeightGradients);
+    impl ModuleVisitor for Add<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let Some((_, _, gradient)) = self.1.iter_mut().find(|(id, _, _)| *id == param.id) else { return };
+            for (g, w) in gradient.iter_mut().zip(floats(param)) {
+                *g += self.0 * w;
+            }
+        }
+    }
+    if regularization.encoder_l2 > 0.0 {
+        model.encoder.visit(&mut Add(2.0 * regularization.encoder_l2, gradients));
+    }
 }
 
 /// Σ w² over all weights and biases of `layers`; `None` where there are none.

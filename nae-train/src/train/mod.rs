@@ -12,20 +12,19 @@ pub mod update;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::{ImageSet, Split, outliers};
+use crate::engine::CpuEngine;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::energies;
-use crate::methods::{autoencoder, nae};
-use crate::sample::{BurnFrozen, NegativeSampler, NoiseSource};
-use crate::shard::shards;
+use crate::sample::{BurnFrozen, FrozenEnergy, NegativeSampler, NoiseSource};
 use batches::Batches;
 use observer::{Observer, Phase, Progress};
 use stopping::{Look, Verdict, Watch};
-use update::{ShardLoss, Updater};
+use update::Updater;
 
 /// The independent uses of a run's seed.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +47,26 @@ impl Stream {
     /// This stream of `seed`.
     pub fn of(self, seed: u64) -> NoiseSource {
         NoiseSource::new(seed, self as u64)
+    }
+}
+
+/// What computes gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The engine of this crate, for the processor.
+    #[default]
+    Cpu,
+    /// burn's automatic differentiation, for any device.
+    Burn,
+}
+
+impl Engine {
+    /// `model` as the chains see it, for images of `size` (rows, columns).
+    fn freeze(self, model: &Autoencoder, size: [usize; 2], device: &Device) -> Box<dyn FrozenEnergy> {
+        match self {
+            Self::Cpu => Box::new(CpuEngine::new(model, size, device)),
+            Self::Burn => Box::new(BurnFrozen::new(model)),
+        }
     }
 }
 
@@ -88,6 +107,7 @@ pub fn train(
     config: &Config,
     split: &Split,
     seed: u64,
+    engine: Engine,
     device: &Device,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
@@ -95,13 +115,14 @@ pub fn train(
     let autodiff = device.clone().autodiff();
     let model = Autoencoder::new(config.architecture(), Stream::Weights.of(seed).rng(), &autodiff);
     let mut order = Batches::new(split.train.len(), Stream::Batches.of(seed));
-    let Pretrained { model, interrupted } = pretrain(config, model, &split.train, &mut order, device, observer, stop);
+    let Pretrained { model, interrupted } =
+        pretrain(config, model, &split.train, &mut order, engine, device, observer, stop);
     observer.checkpoint(&model);
     if interrupted {
         let ending = Ending::Interrupted { update: 0 };
         return Outcome { autoencoder: model.clone(), nae: model, kept_update: 0, ending };
     }
-    normalize(config, model, split, order, seed, device, observer, stop)
+    normalize(config, model, split, order, seed, engine, device, observer, stop)
 }
 
 struct Pretrained {
@@ -109,26 +130,24 @@ struct Pretrained {
     interrupted: bool,
 }
 
+#[allow(clippy::too_many_arguments, reason = "the state handed over by `train`, used once")]
 fn pretrain(
     config: &Config,
     mut model: Autoencoder,
     images: &ImageSet,
     order: &mut Batches,
+    engine: Engine,
     device: &Device,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> Pretrained {
     let settings = config.pretraining();
-    let mut updater = Updater::new(settings.learning_rate);
+    let mut updater = Updater::new(settings.learning_rate, engine, device);
     observer.begin(Phase::Pretraining, settings.epochs);
     for epoch in 1..=settings.epochs {
         let mut sum = 0.0;
         for indices in order.epoch(settings.batch_size) {
-            let shards = shards(images.batch(&indices, device)).into_iter().map(|x| (x.dims()[0], x)).collect();
-            let (updated, [energy]) = updater.step(model, shards, |model, x: Tensor<4>| {
-                let loss = autoencoder::loss(model, x.autodiff());
-                ShardLoss { report: [loss.clone()], loss }
-            });
+            let (updated, energy) = updater.autoencoder(model, images.batch(&indices, device));
             model = updated;
             sum += energy * indices.len() as f64;
         }
@@ -149,6 +168,7 @@ fn normalize(
     split: &Split,
     mut order: Batches,
     seed: u64,
+    engine: Engine,
     device: &Device,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
@@ -158,7 +178,7 @@ fn normalize(
     let gray = outliers::constant_gray(shape, SELECTION_IMAGES, Stream::Selection.of(seed).rng());
     let mut sampler =
         NegativeSampler::new(config.sampler(), config.architecture().latent_dim(), Stream::Chains.of(seed));
-    let mut updater = Updater::new(settings.learning_rate);
+    let mut updater = Updater::new(settings.learning_rate, engine, device);
     let look = |model: &Autoencoder, update, energies_since: Option<(f64, f64)>| {
         let normal = energies(model, &split.validation, device);
         Look {
@@ -177,12 +197,8 @@ fn normalize(
     observer.begin(Phase::Normalizing, settings.updates);
     for update in 1..=settings.updates {
         let x = split.train.batch(&order.next(settings.batch_size), device);
-        let negatives = sampler.sample(&BurnFrozen::new(&model), x.clone());
-        let shards = shards(x).into_iter().zip(shards(negatives)).map(|pair| (pair.0.dims()[0], pair)).collect();
-        let (updated, [e, e_negative]) = updater.step(model, shards, |model, (x, negatives)| {
-            let loss = nae::loss(model, x.autodiff(), negatives.autodiff(), settings.regularization);
-            ShardLoss { loss: loss.total, report: [loss.positive_energy, loss.negative_energy] }
-        });
+        let negatives = sampler.sample(&*engine.freeze(&model, [shape.height, shape.width], device), x.clone());
+        let (updated, [e, e_negative]) = updater.nae(model, x, negatives, settings.regularization);
         model = updated;
         (positive, negative, count) = (positive + e, negative + e_negative, count + 1.0);
         observer.progress(&Progress::Normalizing { update, positive_energy: e, negative_energy: e_negative });
