@@ -42,11 +42,13 @@ firmware() ( # TARGET BINARY FEATURE
 echo "Building the firmware"
 firmware thumbv7em-none-eabihf qemu qemu
 firmware thumbv7m-none-eabi qemu qemu
+firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 
 export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
+export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
 cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1

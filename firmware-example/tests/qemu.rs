@@ -130,3 +130,15 @@ fn cortex_m4f() {
 fn cortex_m3_without_fpu() {
     check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), 100_000_000);
 }
+
+#[test]
+fn a_stack_overflow_faults_and_spares_the_statics() {
+    let status = Command::new("timeout")
+        .args(["60", "qemu-system-arm", "-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none"])
+        .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
+        .arg(variable("NAE_FIRMWARE_OVERFLOW"))
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(0), "1: statics overwritten; 2: no overflow; 124: it hangs");
+}
