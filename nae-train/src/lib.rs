@@ -10,6 +10,7 @@
 //! the binary `nae-train` is a thin shell around it.
 
 pub mod arch;
+pub mod compare;
 pub mod config;
 pub mod data;
 pub mod energy;

@@ -12,6 +12,7 @@ Examples:
   nae-train presets digits > my.toml            a preset to change ...
   nae-train --preset my.toml --out runs/mine    ... and to train with
   nae-train export runs/mine --export m.onnx    a model from an interrupted run
+  nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
   nae-train deploy model.onnx -o model.nae      the same model for a microcontroller";
 
 /// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
@@ -33,6 +34,8 @@ pub(super) enum Command {
     Deploy(DeployArgs),
     /// Calibrate and export the model of a run folder, also of an interrupted run.
     Export(ExportArgs),
+    /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
+    Compare(CompareArgs),
     /// List the presets, or print one.
     Presets(PresetsArgs),
 }
@@ -111,6 +114,34 @@ pub(super) struct DeployArgs {
     /// Print the result as JSON.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// The NAE's preset.
+    #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
+    pub(super) preset: String,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub(super) seeds: u16,
+    /// Held-out classes, one comparison each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
+    pub(super) held_out: Vec<u8>,
+    /// Latent dimensions the plain autoencoder chooses from.
+    #[arg(long, value_delimiter = ',', default_values_t = [4, 8, 16, 32, 64], value_name = "D_Z")]
+    pub(super) latent_dims: Vec<usize>,
+    /// What computes gradients.
+    #[arg(long, value_enum, default_value_t = EngineArg::Cpu)]
+    pub(super) engine: EngineArg,
+    /// Write every run's figures as JSON.
+    #[arg(long, short, value_name = "FILE.json")]
+    pub(super) output: Option<PathBuf>,
+    /// Print JSON in place of tables.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw no progress bar, print nothing but errors.
+    #[arg(long, short)]
+    pub(super) quiet: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! The command line: [`args`] what can be said, one file a command.
 
 mod args;
+mod compare;
 mod deploy;
 mod export;
 mod presets;
@@ -27,6 +28,7 @@ pub(crate) fn main() -> ExitCode {
         None => train::run(&cli.train),
         Some(Command::Deploy(args)) => deploy::run(&args),
         Some(Command::Export(args)) => export::run(&args),
+        Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),
     };
     match result {

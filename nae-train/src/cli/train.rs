@@ -75,7 +75,7 @@ fn config(args: &TrainArgs) -> anyhow::Result<Config> {
 }
 
 /// The first Ctrl-C asks the run to stop at the next update; the second ends the program.
-fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+pub(super) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     ctrlc::set_handler(move || {

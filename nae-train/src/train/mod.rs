@@ -125,6 +125,27 @@ pub fn train(
     normalize(config, model, split, order, seed, engine, device, observer, stop)
 }
 
+/// Trains a plain autoencoder only: the pre-training of [`train`].
+pub fn train_autoencoder(
+    config: &Config,
+    split: &Split,
+    seed: u64,
+    engine: Engine,
+    device: &Device,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Autoencoder {
+    let model = Autoencoder::new(config.architecture(), Stream::Weights.of(seed).rng(), &device.clone().autodiff());
+    let mut order = Batches::new(split.train.len(), Stream::Batches.of(seed));
+    pretrain(config, model, &split.train, &mut order, engine, device, observer, stop).model
+}
+
+/// AUROC of ConstantGray, the paper's selection set, against the validation images.
+pub fn selection_auroc(model: &Autoencoder, split: &Split, seed: u64, device: &Device) -> f64 {
+    let gray = outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng());
+    auroc(&energies(model, &split.validation, device), &energies(model, &gray, device)).unwrap_or(f64::NAN)
+}
+
 struct Pretrained {
     model: Autoencoder,
     interrupted: bool,

@@ -1,0 +1,271 @@
+//! The comparison that answers "is it worth it?": the NAE beside a plain autoencoder that got the same time and its own
+//! best latent dimension, over several seeds.
+//!
+//! The plain autoencoder's D_z is the one that tells ConstantGray, the paper's selection set, best from validation
+//! images, on a seed that is not among those reported. Each seed gives both models the same division of the data.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use burn::tensor::Device;
+use serde::Serialize;
+
+use crate::arch::Autoencoder;
+use crate::config::{Config, ConfigError};
+use crate::eval::table::Table;
+use crate::run::{Prepared, RunError};
+use crate::train::observer::{Observer, Phase, Progress, Silent};
+use crate::train::{Engine, selection_auroc, train_autoencoder};
+
+/// The seed on which D_z is chosen.
+pub const CHOOSING_SEED: u64 = 1_000_000;
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The NAE's settings.
+    pub config: Config,
+    /// Seeds 0 to this, less one.
+    pub seeds: u64,
+    /// D_z the plain autoencoder chooses from.
+    pub latent_dims: Vec<usize>,
+    /// What computes gradients.
+    pub engine: Engine,
+}
+
+/// A comparison that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A latent dimension no network has.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// There was no latent dimension to choose from.
+    #[error("no latent dimension to choose from")]
+    NoLatentDim,
+    /// Asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// One seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Seed {
+    /// The seed.
+    pub seed: u64,
+    /// AUROC of the plain autoencoder and of the NAE.
+    pub auroc: Table,
+    /// The update whose state the NAE kept.
+    pub kept_update: usize,
+    /// Seconds the NAE trained for, pre-training included; the plain autoencoder was given as many epochs as fit.
+    pub seconds: f64,
+    /// Those epochs.
+    pub autoencoder_epochs: usize,
+}
+
+/// The comparison for one held-out class.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The preset.
+    pub preset: String,
+    /// The held-out class.
+    pub held_out: u8,
+    /// The NAE's latent dimension.
+    pub latent_dim: usize,
+    /// The plain autoencoder's.
+    pub autoencoder_latent_dim: usize,
+    /// Selection AUROC of every latent dimension tried.
+    pub choice: Vec<(usize, f64)>,
+    /// All seeds.
+    pub seeds: Vec<Seed>,
+    /// Means over the seeds.
+    pub rows: Vec<Summary>,
+}
+
+/// One outlier set over all seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The set.
+    pub outliers: String,
+    /// Whether training was allowed to look at such images.
+    pub selection: bool,
+    /// Plain autoencoder.
+    pub autoencoder: Estimate,
+    /// NAE.
+    pub nae: Estimate,
+    /// NAE less plain autoencoder, seed by seed.
+    pub difference: Estimate,
+}
+
+/// A mean and its standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Mean over the seeds.
+    pub mean: f64,
+    /// Sample standard deviation over √n; NaN for one seed.
+    pub standard_error: f64,
+}
+
+impl Estimate {
+    /// Of `values`.
+    pub fn of(values: &[f64]) -> Self {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+        Self { mean, standard_error: (squares / (n - 1.0) / n).sqrt() }
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.3} ± {:.3}", self.mean, self.standard_error)
+    }
+}
+
+impl Comparison {
+    /// Training runs this takes.
+    pub fn runs(&self) -> usize {
+        1 + self.latent_dims.len() + 2 * self.seeds as usize
+    }
+
+    /// Makes all runs; `done` is called after each.
+    ///
+    /// # Errors
+    /// [`CompareError`].
+    pub fn run(&self, device: &Device, stop: &AtomicBool, mut done: impl FnMut()) -> Result<Compared, CompareError> {
+        let (choosing, timed) = self.nae(CHOOSING_SEED, device, stop)?;
+        done();
+        let mut choice = Vec::new();
+        for &latent_dim in &self.latent_dims {
+            let model = self.autoencoder(&choosing, latent_dim, timed.epochs, device, stop)?;
+            choice.push((latent_dim, selection_auroc(&model, &choosing.split, CHOOSING_SEED, device)));
+            done();
+        }
+        let best = choice.iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or(CompareError::NoLatentDim)?.0;
+
+        let mut seeds = Vec::new();
+        for seed in 0..self.seeds {
+            let (prepared, timed) = self.nae(seed, device, stop)?;
+            done();
+            let plain = self.autoencoder(&prepared, best, timed.epochs, device, stop)?;
+            done();
+            seeds.push(Seed {
+                seed,
+                auroc: prepared.evaluate(&plain, &timed.model, device),
+                kept_update: timed.kept_update,
+                seconds: timed.seconds,
+                autoencoder_epochs: timed.epochs,
+            });
+        }
+        Ok(Compared {
+            preset: self.config.name().to_owned(),
+            held_out: self.config.held_out(),
+            latent_dim: self.config.architecture().latent_dim(),
+            autoencoder_latent_dim: best,
+            choice,
+            rows: summarize(&seeds),
+            seeds,
+        })
+    }
+
+    fn nae(&self, seed: u64, device: &Device, stop: &AtomicBool) -> Result<(Prepared, Timed), CompareError> {
+        let prepared = Prepared::new(self.config.clone(), seed)?;
+        let mut clock = Clock::default();
+        let started = Instant::now();
+        let outcome = prepared.train(self.engine, device, &mut clock, stop);
+        interrupted(stop)?;
+        let seconds = started.elapsed().as_secs_f64();
+        let epochs = (seconds / clock.seconds_an_epoch()).round().max(1.0) as usize;
+        Ok((prepared, Timed { model: outcome.nae, kept_update: outcome.kept_update, seconds, epochs }))
+    }
+
+    fn autoencoder(
+        &self,
+        prepared: &Prepared,
+        latent_dim: usize,
+        epochs: usize,
+        device: &Device,
+        stop: &AtomicBool,
+    ) -> Result<Autoencoder, CompareError> {
+        let mut raw = self.config.raw().clone();
+        raw.architecture.latent_dim = latent_dim;
+        raw.pretraining.epochs = epochs;
+        let config = Config::new(raw)?;
+        let model = train_autoencoder(&config, &prepared.split, prepared.seed, self.engine, device, &mut Silent, stop);
+        interrupted(stop)?;
+        Ok(model)
+    }
+}
+
+fn interrupted(stop: &AtomicBool) -> Result<(), CompareError> {
+    if stop.load(std::sync::atomic::Ordering::Relaxed) { Err(CompareError::Interrupted) } else { Ok(()) }
+}
+
+struct Timed {
+    model: Autoencoder,
+    kept_update: usize,
+    seconds: f64,
+    epochs: usize,
+}
+
+/// Times the epochs of pre-training.
+#[derive(Default)]
+struct Clock {
+    started: Option<Instant>,
+    seconds: f64,
+    epochs: usize,
+}
+
+impl Clock {
+    fn seconds_an_epoch(&self) -> f64 {
+        self.seconds / self.epochs.max(1) as f64
+    }
+}
+
+impl Observer for Clock {
+    fn begin(&mut self, phase: Phase, _total: usize) {
+        self.started = (phase == Phase::Pretraining).then(Instant::now);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if let (Progress::Pretraining { epoch, .. }, Some(started)) = (progress, self.started) {
+            self.seconds = started.elapsed().as_secs_f64();
+            self.epochs = *epoch;
+        }
+    }
+}
+
+fn summarize(seeds: &[Seed]) -> Vec<Summary> {
+    let Some(first) = seeds.first() else { return Vec::new() };
+    (0..first.auroc.rows.len())
+        .map(|k| {
+            let of = |f: &dyn Fn(&crate::eval::table::Row) -> Option<f64>| -> Vec<f64> {
+                seeds.iter().map(|seed| f(&seed.auroc.rows[k]).unwrap_or(f64::NAN)).collect()
+            };
+            let (plain, nae) = (of(&|row| row.autoencoder), of(&|row| row.nae));
+            let difference: Vec<f64> = nae.iter().zip(&plain).map(|(n, p)| n - p).collect();
+            Summary {
+                outliers: first.auroc.rows[k].outliers.clone(),
+                selection: first.auroc.rows[k].selection,
+                autoencoder: Estimate::of(&plain),
+                nae: Estimate::of(&nae),
+                difference: Estimate::of(&difference),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standard_error_by_hand() {
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0]);
+        assert_eq!(estimate.mean, 2.0);
+        // Sample variance 1, over n = 3.
+        assert!((estimate.standard_error - (1.0f64 / 3.0).sqrt()).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,198 @@
+//! The program as a user meets it: one short run and everything around it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+fn nae_train() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_nae-train"))
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap()
+}
+
+/// Runs it, expects failure, and returns what it said.
+fn refused(command: &mut Command) -> String {
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn preset(folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {
+    let output = run(nae_train().args(["presets", "digits"]));
+    let path = folder.join(name);
+    std::fs::write(&path, change(String::from_utf8(output.stdout).unwrap())).unwrap();
+    path
+}
+
+fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in the preset");
+    text.replacen(from, to, 1)
+}
+
+/// Seconds, not minutes.
+fn short(folder: &Path) -> PathBuf {
+    preset(folder, "short.toml", |text| {
+        let text = replaced(&text, "epochs = 100", "epochs = 2");
+        let text = replaced(&text, "updates = 1500", "updates = 4");
+        replaced(&text, "every = 20", "every = 2")
+    })
+}
+
+fn train(folder: &Path, name: &str, preset: &Path, extra: &[&str]) -> Command {
+    let mut command = nae_train();
+    command.arg("--preset").arg(preset).arg("--out").arg(folder.join(name)).args(extra);
+    command.arg("--export").arg(folder.join(format!("{name}.onnx")));
+    command
+}
+
+#[test]
+fn a_run_leaves_a_model_a_report_and_a_folder_to_export_from() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let short = short(path);
+    let parts = path.join("parts");
+    let output = run(train(path, "one", &short, &["--json"]).arg("--export-parts").arg(&parts));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["auroc"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 5);
+    assert_eq!(rows[0]["outliers"], "digit 1 (held out)");
+    assert_eq!(rows[4]["selection"], true);
+    assert!(rows.iter().all(|row| (0.0..=1.0).contains(&row["nae"].as_f64().unwrap())));
+    assert!(parts.join("encoder.onnx").exists() && parts.join("decoder.onnx").exists());
+
+    let run_folder = path.join("one");
+    for name in ["config.toml", "metrics.jsonl", "report.md", "checkpoint.safetensors", "autoencoder.safetensors"] {
+        assert!(run_folder.join(name).exists(), "{name}");
+    }
+    let metrics = std::fs::read_to_string(run_folder.join("metrics.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = metrics.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "step").count(), 2 + 4);
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "look").count(), 2);
+
+    // The folder gives the same model again, and so does the same seed, on one processor too.
+    let model = std::fs::read(path.join("one.onnx")).unwrap();
+    let again = path.join("again.onnx");
+    assert!(run(nae_train().arg("export").arg(&run_folder).arg("--export").arg(&again)).status.success());
+    assert_eq!(std::fs::read(&again).unwrap(), model);
+    assert!(run(&mut train(path, "two", &short, &["--quiet"])).status.success());
+    assert_eq!(std::fs::read(path.join("two.onnx")).unwrap(), model);
+    assert!(run(&mut train(path, "three", &short, &["--quiet", "--seed", "1"])).status.success());
+    assert_ne!(std::fs::read(path.join("three.onnx")).unwrap(), model);
+    let mut one_processor = Command::new("taskset");
+    let command = train(path, "four", &short, &["--quiet"]);
+    one_processor.args(["-c", "0"]).arg(command.get_program()).args(command.get_args());
+    match one_processor.output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{output:?}");
+            assert_eq!(std::fs::read(path.join("four.onnx")).unwrap(), model);
+        }
+        Err(error) => println!("one processor: skipped, taskset does not run: {error}"),
+    }
+
+    let nae = path.join("one.nae");
+    let output = run(nae_train().arg("deploy").arg(path.join("one.onnx")).arg("-o").arg(&nae));
+    assert!(output.status.success(), "{output:?}");
+    assert!(nae_core::model::Model::parse(&std::fs::read(&nae).unwrap()).is_ok());
+}
+
+#[test]
+fn both_engines_end_alike() {
+    let folder = TempDir::new().unwrap();
+    let short = short(folder.path());
+    let result = |engine| -> serde_json::Value {
+        let output = run(&mut train(folder.path(), engine, &short, &["--json", "--engine", engine]));
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let (cpu, burn) = (result("cpu"), result("burn"));
+    for key in ["autoencoder_energy", "nae_energy"] {
+        let (c, b) = (cpu["auroc"][key].as_f64().unwrap(), burn["auroc"][key].as_f64().unwrap());
+        assert!((c - b).abs() < 1e-3 * b, "{key}: {c} {b}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_can_be_exported() {
+    let folder = TempDir::new().unwrap();
+    let long = preset(folder.path(), "long.toml", |text| replaced(&text, "epochs = 100", "epochs = 1"));
+    let mut command = train(folder.path(), "run", &long, &[]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let checkpoint = folder.path().join("run/checkpoint.safetensors");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !checkpoint.exists() {
+        assert!(Instant::now() < deadline, "no checkpoint after two minutes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(run(Command::new("kill").arg("-INT").arg(child.id().to_string())).status.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nae-train export"), "{output:?}");
+    assert!(!folder.path().join("run.onnx").exists());
+
+    let model = folder.path().join("model.onnx");
+    let output = run(nae_train().arg("export").arg(folder.path().join("run")).arg("--export").arg(&model));
+    assert!(output.status.success() && model.exists(), "{output:?}");
+}
+
+#[test]
+fn bad_input_is_refused_by_name() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let message = refused(nae_train().args(["--preset", "digts"]));
+    assert!(message.contains("`digts`") && message.contains("digits-omi"), "{message}");
+    let message = refused(nae_train().args(["--preset", "absent.toml"]));
+    assert!(message.contains("absent.toml"), "{message}");
+    let bad = preset(path, "key.toml", |text| replaced(&text, "temperature", "temprature"));
+    let message = refused(nae_train().arg("--preset").arg(&bad));
+    assert!(message.contains("key.toml") && message.contains("temprature"), "{message}");
+    let bad = preset(path, "nan.toml", |text| replaced(&text, "temperature = 1.0", "temperature = nan"));
+    let message = refused(nae_train().arg("--preset").arg(&bad));
+    assert!(message.contains("sampler.temperature") && message.contains("NaN"), "{message}");
+    let message = refused(nae_train().args(["--held-out", "10"]));
+    assert!(message.contains("held-out") && message.contains("10"), "{message}");
+
+    // Nowhere to put the model: said before training, not after.
+    let absent = path.join("absent/model.onnx");
+    let message = refused(nae_train().arg("--export").arg(&absent).arg("--out").arg(path.join("run")));
+    assert!(message.contains("absent"), "{message}");
+    assert!(!path.join("run").exists());
+
+    // A run folder that is none, and a checkpoint of another network.
+    let message = refused(nae_train().arg("export").arg(path).args(["--export", "m.onnx"]));
+    assert!(message.contains("config.toml"), "{message}");
+    let short = short(path);
+    assert!(run(&mut train(path, "run", &short, &["--quiet"])).status.success());
+    let config = path.join("run/config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, replaced(&text, "latent_dim = 32", "latent_dim = 16")).unwrap();
+    let target = path.join("other.onnx");
+    let message = refused(nae_train().arg("export").arg(path.join("run")).arg("--export").arg(&target));
+    assert!(message.contains("checkpoint.safetensors") && !target.exists(), "{message}");
+}
+
+#[test]
+fn damaged_models_are_not_deployed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let short = short(path);
+    assert!(run(&mut train(path, "run", &short, &["--quiet"])).status.success());
+    let whole = std::fs::read(path.join("run.onnx")).unwrap();
+    let (model, target) = (path.join("damaged.onnx"), path.join("damaged.nae"));
+    let weight = whole.len() / 2;
+    let mut not_a_number = whole.clone();
+    not_a_number[weight..weight + 8].fill(0xff);
+    for damaged in [&whole[..whole.len() / 2], &whole[..10], &[], b"not a model", &not_a_number] {
+        std::fs::write(&model, damaged).unwrap();
+        let message = refused(nae_train().arg("deploy").arg(&model).arg("-o").arg(&target));
+        assert!(message.contains("damaged.onnx"), "{message}");
+        assert!(!target.exists());
+    }
+    let message = refused(nae_train().args(["deploy", "absent.onnx", "-o"]).arg(&target));
+    assert!(message.contains("absent.onnx"), "{message}");
+}
