@@ -8,10 +8,11 @@ use nae_onnx::metadata::ModelMetadata;
 use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::digits::DigitsError;
-use crate::data::{ImageSet, Split, digits};
+use crate::data::{ImageSet, Split, digits, outliers};
 use crate::eval::scoring::energies;
 use crate::eval::table::{Table, outlier_sets};
 use crate::export::{self, ExportError};
+use crate::report::figure::{self, Series};
 use crate::train::observer::Observer;
 use crate::train::{Engine, Outcome, Stream, train};
 
@@ -66,6 +67,23 @@ impl Prepared {
     pub fn evaluate(&self, autoencoder: &Autoencoder, nae: &Autoencoder, device: &Device) -> Table {
         let sets = outlier_sets(&self.split, self.config.held_out(), Stream::Evaluation.of(self.seed).rng());
         Table::measure(&self.split.test, &sets, autoencoder, nae, device)
+    }
+
+    /// Histograms of the energies of normal test images, of the held-out class and of chimeras, as SVG.
+    ///
+    /// # Errors
+    /// What the drawing library says, as text.
+    pub fn figure(&self, autoencoder: &Autoencoder, nae: &Autoencoder, device: &Device) -> Result<String, String> {
+        let held_out = format!("digit {} (held out)", self.config.held_out());
+        let chimeras = outliers::chimeras(&self.split.test);
+        let series = [("normal", &self.split.test), (&held_out, &self.split.held_out), ("chimeras", &chimeras)].map(
+            |(name, images)| Series {
+                name,
+                autoencoder: energies(autoencoder, images, device),
+                nae: energies(nae, images, device),
+            },
+        );
+        figure::energies(&series)
     }
 
     /// Share of the normal test images above the threshold of `metadata`; what the target rate promises.

@@ -66,7 +66,14 @@ fn a_run_leaves_a_model_a_report_and_a_folder_to_export_from() {
     assert!(parts.join("encoder.onnx").exists() && parts.join("decoder.onnx").exists());
 
     let run_folder = path.join("one");
-    for name in ["config.toml", "metrics.jsonl", "report.md", "checkpoint.safetensors", "autoencoder.safetensors"] {
+    for name in [
+        "config.toml",
+        "metrics.jsonl",
+        "report.md",
+        "energies.svg",
+        "checkpoint.safetensors",
+        "autoencoder.safetensors",
+    ] {
         assert!(run_folder.join(name).exists(), "{name}");
     }
     let metrics = std::fs::read_to_string(run_folder.join("metrics.jsonl")).unwrap();

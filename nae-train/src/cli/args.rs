@@ -128,7 +128,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
     pub(super) held_out: Vec<u8>,
     /// Latent dimensions the plain autoencoder chooses from.
-    #[arg(long, value_delimiter = ',', default_values_t = [4, 8, 16, 32, 64], value_name = "D_Z")]
+    #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
     pub(super) latent_dims: Vec<usize>,
     /// What computes gradients.
     #[arg(long, value_enum, default_value_t = EngineArg::Cpu)]

@@ -53,7 +53,8 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     export::write(&args.export, &outcome.nae, &prepared.config, &metadata)?;
     let summary = Summary { outcome: &outcome, table: &table, prepared: &prepared, measured, started };
     let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
-    folder.report(&summary.markdown(threshold))?;
+    let figure = prepared.figure(&outcome.autoencoder, &outcome.nae, &device).map_err(anyhow::Error::msg)?;
+    folder.report(&summary.markdown(threshold), &figure)?;
     if args.json {
         println!("{}", summary.json(threshold));
     } else if !args.quiet {
@@ -123,7 +124,7 @@ impl Summary<'_> {
 
     fn markdown(&self, threshold: Option<f32>) -> String {
         format!(
-            "# {} · seed {}\n\n{}\n\n- {}\n- {}\n- network: {}, {} parameters\n- {} s in all\n",
+            "# {} · seed {}\n\n{}\n![Energies](energies.svg)\n\n- {}\n- {}\n- network: {}, {} parameters\n- {} s in all\n",
             self.prepared.config.name(),
             self.prepared.seed,
             self.table.markdown(),

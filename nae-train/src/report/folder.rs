@@ -1,6 +1,6 @@
 //! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way,
 //! `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors` with the plain autoencoder's,
-//! and `report.md` at the end.
+//! and `report.md` with `energies.svg` at the end.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -26,6 +26,8 @@ pub const CONFIG: &str = "config.toml";
 pub const METRICS: &str = "metrics.jsonl";
 /// The report.
 pub const REPORT: &str = "report.md";
+/// The picture in it.
+pub const FIGURE: &str = "energies.svg";
 
 /// A run folder that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -107,13 +109,16 @@ impl RunFolder {
         &self.path
     }
 
-    /// Writes `text` as the report.
+    /// Writes `text` as the report and `figure` beside it.
     ///
     /// # Errors
     /// [`FolderError::Io`].
-    pub fn report(&self, text: &str) -> Result<(), FolderError> {
-        let file = self.path.join(REPORT);
-        fs::write(&file, text).map_err(|source| FolderError::Io { path: file, source })
+    pub fn report(&self, text: &str, figure: &str) -> Result<(), FolderError> {
+        for (name, content) in [(REPORT, text), (FIGURE, figure)] {
+            let file = self.path.join(name);
+            fs::write(&file, content).map_err(|source| FolderError::Io { path: file, source })?;
+        }
+        Ok(())
     }
 
     /// The first thing that could not be written during the run, if any.

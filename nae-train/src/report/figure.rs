@@ -1,0 +1,112 @@
+//! The picture of a run: histograms of energy under the plain autoencoder and under the NAE, as SVG.
+
+use plotters::prelude::*;
+
+/// Energies of some images under both models.
+pub struct Series<'a> {
+    /// What the images are.
+    pub name: &'a str,
+    /// Under the plain autoencoder.
+    pub autoencoder: Vec<f32>,
+    /// Under the NAE.
+    pub nae: Vec<f32>,
+}
+
+const WIDTH: u32 = 860;
+const HEIGHT: u32 = 330;
+const BINS: usize = 48;
+/// Share of the energies the axis shows; the tail is drawn in the last bin.
+const SHOWN: f64 = 0.99;
+const COLORS: [RGBColor; 3] = [RGBColor(38, 110, 180), RGBColor(214, 84, 32), RGBColor(120, 120, 120)];
+
+/// Draws one panel a model, one histogram a series, at most three.
+///
+/// # Errors
+/// What the drawing library says, as text.
+pub fn energies(series: &[Series<'_>]) -> Result<String, String> {
+    let mut svg = String::new();
+    draw(&mut svg, series).map_err(|error| error.to_string())?;
+    Ok(svg)
+}
+
+fn draw(svg: &mut String, series: &[Series<'_>]) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let panels = root.split_evenly((1, 2));
+    panel(&panels[0], "autoencoder", series.iter().map(|s| (s.name, s.autoencoder.as_slice())).collect())?;
+    panel(&panels[1], "normalized autoencoder", series.iter().map(|s| (s.name, s.nae.as_slice())).collect())?;
+    root.present()?;
+    Ok(())
+}
+
+fn panel(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    title: &str,
+    series: Vec<(&str, &[f32])>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut all: Vec<f32> = series.iter().flat_map(|(_, e)| e.iter().copied()).collect();
+    all.sort_by(f32::total_cmp);
+    let end =
+        all.get((SHOWN * all.len() as f64) as usize).or(all.last()).copied().unwrap_or(1.0).max(f32::MIN_POSITIVE);
+    let width = end / BINS as f32;
+    let shares: Vec<(&str, Vec<f32>)> = series
+        .iter()
+        .map(|(name, energies)| {
+            let mut bins = vec![0.0; BINS];
+            for &energy in *energies {
+                bins[((energy / width) as usize).min(BINS - 1)] += 1.0 / energies.len() as f32;
+            }
+            (*name, bins)
+        })
+        .collect();
+    let top = shares.iter().flat_map(|(_, bins)| bins.iter().copied()).fold(0.0f32, f32::max) * 1.35;
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, ("sans-serif", 17))
+        .margin(8)
+        .x_label_area_size(36)
+        .y_label_area_size(46)
+        .build_cartesian_2d(0.0..end, 0.0..top.max(f32::MIN_POSITIVE))?;
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .x_desc("energy E(x)")
+        .y_desc("share of images")
+        .x_labels(5)
+        .y_labels(5)
+        .label_style(("sans-serif", 12))
+        .draw()?;
+    for ((name, bins), color) in shares.iter().zip(COLORS) {
+        let bars = bins.iter().enumerate().map(|(k, &share)| {
+            Rectangle::new([(k as f32 * width, 0.0), ((k + 1) as f32 * width, share)], color.mix(0.5).filled())
+        });
+        chart
+            .draw_series(bars)?
+            .label(*name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.mix(0.5).filled()));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .label_font(("sans-serif", 12))
+        .background_style(WHITE.mix(0.8))
+        .border_style(TRANSPARENT)
+        .draw()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_names_its_series_and_panels() {
+        let series = [
+            Series { name: "normal", autoencoder: vec![0.1, 0.2], nae: vec![0.1] },
+            Series { name: "outliers", autoencoder: vec![], nae: vec![0.0; 3] },
+        ];
+        let svg = energies(&series).expect("drawn");
+        for text in ["<svg", "normal", "outliers", "autoencoder", "normalized autoencoder"] {
+            assert!(svg.contains(text), "{text}");
+        }
+    }
+}
