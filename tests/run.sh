@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
+# integration and parity tests, firmware under QEMU, the exported models in Python, and the slow tests.
+#
+#   tests/run.sh             everything
+#   tests/run.sh --quick     without QEMU, Python and the slow tests
+#
+# Debian packages are installed where this script may (as root); elsewhere it says which are missing. The Python
+# packages go into .venv, tools into the target folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+quick=false
+for argument in "$@"; do
+  case $argument in
+    --quick) quick=true ;;
+    -h | --help) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) echo "unknown argument: $argument; see $0 --help" >&2; exit 2 ;;
+  esac
+done
+
+step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
+
+debian_packages() {
+  local missing=()
+  command -v qemu-system-arm >/dev/null || missing+=(qemu-system-arm)
+  command -v arm-none-eabi-nm >/dev/null || missing+=(binutils-arm-none-eabi)
+  python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+  firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi >/dev/null 2>&1 ||
+    missing+=(rustc-web cargo-web rust-web-src)
+  [ ${#missing[@]} -eq 0 ] && return
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    step "Installing ${missing[*]}"
+    apt-get update -q
+    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+  else
+    echo "Missing: ${missing[*]}" >&2
+    echo "Install them (Debian: sudo apt-get install ${missing[*]}; the Rust packages are not needed after" >&2
+    echo "rustup target add thumbv7em-none-eabihf thumbv7m-none-eabi), or run $0 --quick." >&2
+    exit 1
+  fi
+}
+
+python_packages() {
+  local want
+  want=$(sha256sum tests/python/requirements.txt)
+  [ "$(cat .venv/installed 2>/dev/null)" = "$want" ] && return
+  step "Installing Python packages into .venv"
+  python3 -m venv .venv
+  .venv/bin/pip install -q -r tests/python/requirements.txt
+  echo "$want" >.venv/installed
+}
+
+if ! $quick; then
+  debian_packages
+  python_packages
+  # ONNX Runtime's library comes with its Python package.
+  ORT_DYLIB_PATH=$(find "$PWD/.venv" -name 'libonnxruntime.so*' | head -n 1)
+  export ORT_DYLIB_PATH NAE_SLOW_TESTS=1
+fi
+
+step "Formatting"
+cargo fmt --all --check
+
+if ! $quick; then
+  step "Firmware under QEMU"
+  tests/qemu.sh
+fi
+
+step "Tests"
+cargo test --locked -- --nocapture --test-threads=2 >target/tests.log 2>&1 ||
+  { tail -n 200 target/tests.log; exit 1; }
+grep -E '^(test result|running)|skipped' target/tests.log | grep -v 'running 0' || true
+sed -n '/^┌/,/^└/p' target/tests.log
+
+step "Lints"
+cargo clippy --locked --all-targets --quiet -- -D warnings
+cargo clippy --locked --quiet -p nae-infer --all-targets --features ort -- -D warnings
+
+step "Documentation"
+RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --quiet
+
+if ! $quick; then
+  step "Exported models in Python"
+  .venv/bin/python tests/python/check_onnx.py models/digits/digits.onnx tests/vectors/images.npy tests/vectors/energies.npy
+fi
+
+step "All passed"
