@@ -1,4 +1,5 @@
 //! The program as a user meets it: one short run and everything around it.
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,4 +1,5 @@
 //! The main job, as the README gives it: slow, so only with `NAE_SLOW_TESTS=1`.
+#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 

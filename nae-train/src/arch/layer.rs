@@ -1,4 +1,4 @@
-//! The burn modules behind [`LayerSpec`](super::LayerSpec), and a chain of them.
+//! The burn modules behind [`LayerSpec`], and a chain of them.
 
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};

@@ -171,15 +171,9 @@ fn convolution(transposed: bool, weight: &Param<Tensor<4>>, bias: Option<&Param<
     let extents = Extents { out, inp, side };
     let reversed = Extents { out: inp, inp: out, side };
     let (forward, backward) = if transposed {
-        (
-            Kernel::new(extents, &bias_values, |o, i, r, c| flipped(i, o, r, c)),
-            Kernel::new(reversed, &[], |i, o, r, c| at(i, o, r, c)),
-        )
+        (Kernel::new(extents, &bias_values, |o, i, r, c| flipped(i, o, r, c)), Kernel::new(reversed, &[], at))
     } else {
-        (
-            Kernel::new(extents, &bias_values, |o, i, r, c| at(o, i, r, c)),
-            Kernel::new(reversed, &[], |i, o, r, c| flipped(o, i, r, c)),
-        )
+        (Kernel::new(extents, &bias_values, at), Kernel::new(reversed, &[], |i, o, r, c| flipped(o, i, r, c)))
     };
     Convolution { transposed, extents, forward, backward, weight: weight.id, bias: bias.map(|bias| bias.id) }
 }
