@@ -13,10 +13,11 @@ use serde::Serialize;
 
 use crate::arch::Autoencoder;
 use crate::config::{Config, ConfigError};
+use crate::engine::Engine;
 use crate::eval::table::Table;
 use crate::run::{Prepared, RunError};
-use crate::train::observer::{Observer, Phase, Progress, Silent};
-use crate::train::{Engine, selection_auroc, train_autoencoder};
+use crate::train::observer::{Observer, Phase, Progress};
+use crate::train::selection_auroc;
 
 /// The seed on which D_z is chosen.
 pub const CHOOSING_SEED: u64 = 1_000_000;
@@ -195,7 +196,7 @@ impl Comparison {
         raw.architecture.latent_dim = latent_dim;
         raw.pretraining.epochs = epochs;
         let config = Config::new(raw)?;
-        let model = train_autoencoder(&config, &prepared.split, prepared.seed, self.engine, device, &mut Silent, stop);
+        let model = prepared.train_autoencoder(&config, self.engine, device, stop);
         interrupted(stop)?;
         Ok(model)
     }

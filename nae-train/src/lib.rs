@@ -21,5 +21,6 @@ pub mod methods;
 pub mod report;
 pub mod run;
 pub mod sample;
+pub mod seed;
 pub mod shard;
 pub mod train;

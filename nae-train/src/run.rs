@@ -9,12 +9,14 @@ use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::digits::DigitsError;
 use crate::data::{ImageSet, Split, digits, outliers};
+use crate::engine::Engine;
 use crate::eval::scoring::energies;
 use crate::eval::table::{Table, outlier_sets};
 use crate::export::{self, ExportError};
 use crate::report::figure::{self, Series};
-use crate::train::observer::Observer;
-use crate::train::{Engine, Outcome, Stream, train};
+use crate::seed::Stream;
+use crate::train::observer::{Observer, Silent};
+use crate::train::{Outcome, Trainer};
 
 /// A run that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -49,9 +51,31 @@ impl Prepared {
         Ok(Self { config, seed, split })
     }
 
-    /// Trains; see [`train`].
+    /// Trains; see [`Trainer`].
     pub fn train(&self, engine: Engine, device: &Device, observer: &mut dyn Observer, stop: &AtomicBool) -> Outcome {
-        train(&self.config, &self.split, self.seed, engine, device, observer, stop)
+        self.trainer(&self.config, engine, device, observer, stop).train()
+    }
+
+    /// Trains a plain autoencoder by the pre-training of `config`, on the same data and seed.
+    pub fn train_autoencoder(
+        &self,
+        config: &Config,
+        engine: Engine,
+        device: &Device,
+        stop: &AtomicBool,
+    ) -> Autoencoder {
+        self.trainer(config, engine, device, &mut Silent, stop).train_autoencoder()
+    }
+
+    fn trainer<'a>(
+        &'a self,
+        config: &'a Config,
+        engine: Engine,
+        device: &'a Device,
+        observer: &'a mut dyn Observer,
+        stop: &'a AtomicBool,
+    ) -> Trainer<'a> {
+        Trainer { config, split: &self.split, seed: self.seed, engine, device, observer, stop }
     }
 
     /// Energies of the calibration images under `model`, and everything else the model file says of itself.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nae_train::train::Engine;
+use nae_train::engine::Engine;
 
 const EXAMPLES: &str = "\
 Examples:

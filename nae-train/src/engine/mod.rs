@@ -17,3 +17,28 @@ pub mod pointwise;
 pub mod resample;
 
 pub use cpu::CpuEngine;
+
+use burn::tensor::Device;
+
+use crate::arch::Autoencoder;
+use crate::sample::{BurnFrozen, FrozenEnergy};
+
+/// What computes gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The engine of this module, for the processor.
+    #[default]
+    Cpu,
+    /// burn's automatic differentiation, for any device.
+    Burn,
+}
+
+impl Engine {
+    /// `model` as the chains see it, for images of `size` (rows, columns).
+    pub fn freeze(self, model: &Autoencoder, size: [usize; 2], device: &Device) -> Box<dyn FrozenEnergy> {
+        match self {
+            Self::Cpu => Box::new(CpuEngine::new(model, size, device)),
+            Self::Burn => Box::new(BurnFrozen::new(model)),
+        }
+    }
+}

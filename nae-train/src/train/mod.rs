@@ -17,58 +17,15 @@ use burn::tensor::Device;
 use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::{ImageSet, Split, outliers};
-use crate::engine::CpuEngine;
+use crate::engine::Engine;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::energies;
-use crate::sample::{BurnFrozen, FrozenEnergy, NegativeSampler, NoiseSource};
+use crate::sample::NegativeSampler;
+use crate::seed::Stream;
 use batches::Batches;
 use observer::{Observer, Phase, Progress};
 use stopping::{Look, Verdict, Watch};
 use update::Updater;
-
-/// The independent uses of a run's seed.
-#[derive(Clone, Copy, Debug)]
-pub enum Stream {
-    /// Division of the data.
-    Split = 0,
-    /// Initial weights.
-    Weights = 1,
-    /// Order of the data.
-    Batches = 2,
-    /// The chains.
-    Chains = 3,
-    /// Synthetic outliers looked at during training.
-    Selection = 4,
-    /// Synthetic outliers of the evaluation.
-    Evaluation = 5,
-}
-
-impl Stream {
-    /// This stream of `seed`.
-    pub fn of(self, seed: u64) -> NoiseSource {
-        NoiseSource::new(seed, self as u64)
-    }
-}
-
-/// What computes gradients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Engine {
-    /// The engine of this crate, for the processor.
-    #[default]
-    Cpu,
-    /// burn's automatic differentiation, for any device.
-    Burn,
-}
-
-impl Engine {
-    /// `model` as the chains see it, for images of `size` (rows, columns).
-    fn freeze(self, model: &Autoencoder, size: [usize; 2], device: &Device) -> Box<dyn FrozenEnergy> {
-        match self {
-            Self::Cpu => Box::new(CpuEngine::new(model, size, device)),
-            Self::Burn => Box::new(BurnFrozen::new(model)),
-        }
-    }
-}
 
 /// ConstantGray images looked at during training.
 const SELECTION_IMAGES: usize = 300;
@@ -102,150 +59,155 @@ pub struct Outcome {
     pub ending: Ending,
 }
 
-/// Trains on `split` from `seed`; returns early, with what is there, once `stop` is set.
-pub fn train(
-    config: &Config,
-    split: &Split,
-    seed: u64,
-    engine: Engine,
-    device: &Device,
-    observer: &mut dyn Observer,
-    stop: &AtomicBool,
-) -> Outcome {
-    let autodiff = device.clone().autodiff();
-    let model = Autoencoder::new(config.architecture(), Stream::Weights.of(seed).rng(), &autodiff);
-    let mut order = Batches::new(split.train.len(), Stream::Batches.of(seed));
-    let Pretrained { model, interrupted } =
-        pretrain(config, model, &split.train, &mut order, engine, device, observer, stop);
-    observer.checkpoint(&model);
-    if interrupted {
-        let ending = Ending::Interrupted { update: 0 };
-        return Outcome { autoencoder: model.clone(), nae: model, kept_update: 0, ending };
-    }
-    normalize(config, model, split, order, seed, engine, device, observer, stop)
+/// A run about to start.
+pub struct Trainer<'a> {
+    /// Settings.
+    pub config: &'a Config,
+    /// Data.
+    pub split: &'a Split,
+    /// Where every random number comes from.
+    pub seed: u64,
+    /// What computes gradients.
+    pub engine: Engine,
+    /// Where tensors live, without autodiff.
+    pub device: &'a Device,
+    /// Watches the run.
+    pub observer: &'a mut dyn Observer,
+    /// Once set, the run ends early with what is there.
+    pub stop: &'a AtomicBool,
 }
 
-/// Trains a plain autoencoder only: the pre-training of [`train`].
-pub fn train_autoencoder(
-    config: &Config,
-    split: &Split,
-    seed: u64,
-    engine: Engine,
-    device: &Device,
-    observer: &mut dyn Observer,
-    stop: &AtomicBool,
-) -> Autoencoder {
-    let model = Autoencoder::new(config.architecture(), Stream::Weights.of(seed).rng(), &device.clone().autodiff());
-    let mut order = Batches::new(split.train.len(), Stream::Batches.of(seed));
-    pretrain(config, model, &split.train, &mut order, engine, device, observer, stop).model
+impl Trainer<'_> {
+    /// Pre-training, then NAE training.
+    pub fn train(mut self) -> Outcome {
+        let mut order = self.order();
+        let autoencoder = self.pretrain(&mut order);
+        self.observer.checkpoint(&autoencoder);
+        if self.stopped() {
+            let ending = Ending::Interrupted { update: 0 };
+            return Outcome { autoencoder: autoencoder.clone(), nae: autoencoder, kept_update: 0, ending };
+        }
+        self.normalize(autoencoder, order)
+    }
+
+    /// The plain autoencoder only: the pre-training of [`train`](Self::train).
+    pub fn train_autoencoder(mut self) -> Autoencoder {
+        let mut order = self.order();
+        self.pretrain(&mut order)
+    }
+
+    fn order(&self) -> Batches {
+        Batches::new(self.split.train.len(), Stream::Batches.of(self.seed))
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn pretrain(&mut self, order: &mut Batches) -> Autoencoder {
+        let settings = self.config.pretraining();
+        let images = &self.split.train;
+        let autodiff = self.device.clone().autodiff();
+        let mut model = Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff);
+        let mut updater = Updater::new(settings.learning_rate, self.engine, self.device);
+        self.observer.begin(Phase::Pretraining, settings.epochs);
+        for epoch in 1..=settings.epochs {
+            let mut sum = 0.0;
+            for indices in order.epoch(settings.batch_size) {
+                let energy;
+                (model, energy) = updater.autoencoder(model, images.batch(&indices, self.device));
+                sum += energy * indices.len() as f64;
+            }
+            self.observer.progress(&Progress::Pretraining { epoch, energy: sum / images.len() as f64 });
+            if self.stopped() {
+                break;
+            }
+        }
+        self.observer.end(Phase::Pretraining);
+        model
+    }
+
+    fn normalize(self, autoencoder: Autoencoder, mut order: Batches) -> Outcome {
+        let (settings, stopping) = (self.config.training(), self.config.stopping());
+        let spec = self.config.architecture();
+        let (size, latent_dim) = ([spec.image().height, spec.image().width], spec.latent_dim());
+        let mut sampler = NegativeSampler::new(self.config.sampler(), latent_dim, Stream::Chains.of(self.seed));
+        let mut updater = Updater::new(settings.learning_rate, self.engine, self.device);
+        let gray = selection_images(self.split, self.seed);
+
+        let mut model = autoencoder.clone();
+        let mut watch = Watch::new(stopping, self.look(&model, &gray, 0, None), model.clone());
+        let mut ending = Ending::Finished;
+        let mut sums = Sums::default();
+        self.observer.begin(Phase::Normalizing, settings.updates);
+        for update in 1..=settings.updates {
+            let x = self.split.train.batch(&order.next(settings.batch_size), self.device);
+            let negatives = sampler.sample(&*self.engine.freeze(&model, size, self.device), x.clone());
+            let (positive_energy, negative_energy);
+            (model, [positive_energy, negative_energy]) = updater.nae(model, x, negatives, settings.regularization);
+            sums.add(positive_energy, negative_energy);
+            self.observer.progress(&Progress::Normalizing { update, positive_energy, negative_energy });
+
+            let interrupted = self.stopped();
+            if update % stopping.every == 0 || update == settings.updates || interrupted {
+                let look = self.look(&model, &gray, update, Some(sums.take()));
+                self.observer.look(&look);
+                if watch.judge(look, &model) == Verdict::Diverged {
+                    ending = Ending::Diverged { update };
+                    break;
+                }
+                self.observer.checkpoint(watch.model());
+            }
+            if interrupted {
+                ending = Ending::Interrupted { update };
+                break;
+            }
+        }
+        self.observer.end(Phase::Normalizing);
+        let (kept_update, nae) = watch.finish();
+        Outcome { autoencoder, nae, kept_update, ending }
+    }
+
+    fn look(&self, model: &Autoencoder, gray: &ImageSet, update: usize, since: Option<(f64, f64)>) -> Look {
+        let normal = energies(model, &self.split.validation, self.device);
+        Look {
+            update,
+            validation_energy: normal.iter().map(|&e| f64::from(e)).sum::<f64>() / normal.len() as f64,
+            selection_auroc: auroc(&normal, &energies(model, gray, self.device)).unwrap_or(f64::NAN),
+            positive_energy: since.map(|(positive, _)| positive),
+            negative_energy: since.map(|(_, negative)| negative),
+        }
+    }
 }
 
 /// AUROC of ConstantGray, the paper's selection set, against the validation images.
 pub fn selection_auroc(model: &Autoencoder, split: &Split, seed: u64, device: &Device) -> f64 {
-    let gray = outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng());
-    auroc(&energies(model, &split.validation, device), &energies(model, &gray, device)).unwrap_or(f64::NAN)
+    let normal = energies(model, &split.validation, device);
+    auroc(&normal, &energies(model, &selection_images(split, seed), device)).unwrap_or(f64::NAN)
 }
 
-struct Pretrained {
-    model: Autoencoder,
-    interrupted: bool,
+fn selection_images(split: &Split, seed: u64) -> ImageSet {
+    outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng())
 }
 
-#[allow(clippy::too_many_arguments, reason = "the state handed over by `train`, used once")]
-fn pretrain(
-    config: &Config,
-    mut model: Autoencoder,
-    images: &ImageSet,
-    order: &mut Batches,
-    engine: Engine,
-    device: &Device,
-    observer: &mut dyn Observer,
-    stop: &AtomicBool,
-) -> Pretrained {
-    let settings = config.pretraining();
-    let mut updater = Updater::new(settings.learning_rate, engine, device);
-    observer.begin(Phase::Pretraining, settings.epochs);
-    for epoch in 1..=settings.epochs {
-        let mut sum = 0.0;
-        for indices in order.epoch(settings.batch_size) {
-            let (updated, energy) = updater.autoencoder(model, images.batch(&indices, device));
-            model = updated;
-            sum += energy * indices.len() as f64;
-        }
-        let energy = sum / images.len() as f64;
-        observer.progress(&Progress::Pretraining { epoch, energy });
-        if stop.load(Ordering::Relaxed) {
-            return Pretrained { model, interrupted: true };
-        }
+/// Energies since the last look.
+#[derive(Default)]
+struct Sums {
+    positive: f64,
+    negative: f64,
+    updates: usize,
+}
+
+impl Sums {
+    fn add(&mut self, positive: f64, negative: f64) {
+        self.positive += positive;
+        self.negative += negative;
+        self.updates += 1;
     }
-    observer.end(Phase::Pretraining);
-    Pretrained { model, interrupted: false }
-}
 
-#[allow(clippy::too_many_arguments, reason = "the state handed over by `train`, used once")]
-fn normalize(
-    config: &Config,
-    pretrained: Autoencoder,
-    split: &Split,
-    mut order: Batches,
-    seed: u64,
-    engine: Engine,
-    device: &Device,
-    observer: &mut dyn Observer,
-    stop: &AtomicBool,
-) -> Outcome {
-    let (settings, stopping) = (config.training(), config.stopping());
-    let shape = config.architecture().image();
-    let gray = outliers::constant_gray(shape, SELECTION_IMAGES, Stream::Selection.of(seed).rng());
-    let mut sampler =
-        NegativeSampler::new(config.sampler(), config.architecture().latent_dim(), Stream::Chains.of(seed));
-    let mut updater = Updater::new(settings.learning_rate, engine, device);
-    let look = |model: &Autoencoder, update, energies_since: Option<(f64, f64)>| {
-        let normal = energies(model, &split.validation, device);
-        Look {
-            update,
-            validation_energy: mean(&normal),
-            selection_auroc: auroc(&normal, &energies(model, &gray, device)).unwrap_or(f64::NAN),
-            positive_energy: energies_since.map(|e| e.0),
-            negative_energy: energies_since.map(|e| e.1),
-        }
-    };
-
-    let mut model = pretrained.clone();
-    let mut watch = Watch::new(stopping, look(&model, 0, None), model.clone());
-    let mut ending = Ending::Finished;
-    let (mut positive, mut negative, mut count) = (0.0, 0.0, 0.0);
-    observer.begin(Phase::Normalizing, settings.updates);
-    for update in 1..=settings.updates {
-        let x = split.train.batch(&order.next(settings.batch_size), device);
-        let negatives = sampler.sample(&*engine.freeze(&model, [shape.height, shape.width], device), x.clone());
-        let (updated, [e, e_negative]) = updater.nae(model, x, negatives, settings.regularization);
-        model = updated;
-        (positive, negative, count) = (positive + e, negative + e_negative, count + 1.0);
-        observer.progress(&Progress::Normalizing { update, positive_energy: e, negative_energy: e_negative });
-
-        let interrupted = stop.load(Ordering::Relaxed);
-        if update % stopping.every == 0 || update == settings.updates || interrupted {
-            let look = look(&model, update, Some((positive / count, negative / count)));
-            (positive, negative, count) = (0.0, 0.0, 0.0);
-            observer.look(&look);
-            let verdict = watch.judge(look, &model);
-            if verdict == Verdict::Diverged {
-                ending = Ending::Diverged { update };
-                break;
-            }
-            observer.checkpoint(watch.model());
-        }
-        if interrupted {
-            ending = Ending::Interrupted { update };
-            break;
-        }
+    /// Means of data and negative samples; starts anew.
+    fn take(&mut self) -> (f64, f64) {
+        let Self { positive, negative, updates } = std::mem::take(self);
+        (positive / updates as f64, negative / updates as f64)
     }
-    observer.end(Phase::Normalizing);
-    let (kept_update, nae) = watch.finish();
-    Outcome { autoencoder: pretrained, nae, kept_update, ending }
-}
-
-fn mean(values: &[f32]) -> f64 {
-    values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64
 }

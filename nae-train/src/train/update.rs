@@ -8,10 +8,9 @@ use burn::module::Module as _;
 use burn::optim::{AdamConfig, GradientsAccumulator, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor};
 
-use super::Engine;
 use crate::arch::Autoencoder;
-use crate::engine::CpuEngine;
 use crate::engine::cpu::add;
+use crate::engine::{CpuEngine, Engine};
 use crate::methods::nae::Regularization;
 use crate::methods::{autoencoder, nae};
 use crate::shard;
