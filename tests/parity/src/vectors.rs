@@ -11,7 +11,7 @@ pub fn repository(path: &str) -> PathBuf {
 
 /// The trained model.
 pub fn model() -> PathBuf {
-    repository("models/digits/model.onnx")
+    repository("models/digits/digits.onnx")
 }
 
 /// `tests/vectors/images.npy`.

@@ -3,13 +3,15 @@
 
 use nae_infer::BackendKind;
 use nae_onnx::builder::GraphBuilder;
-use parity::runtimes::{Inferred, NATIVE, Qemu, Stored, TRAINED};
+use parity::runtimes::{IMPORTED, Imported, Inferred, KEPT, NATIVE, Qemu, Stored, TRACT, TRAINED, Trained};
 use parity::{Images, Suite, Unavailable, vectors};
 
 fn suite() -> Suite {
     let model = vectors::model();
     let mut suite = Suite::new(Vec::new());
-    suite.push(Stored::new(TRAINED, vectors::energies()));
+    suite.push(Trained::new(&vectors::repository("models/digits")));
+    suite.push(Stored::new(KEPT, vectors::energies()));
+    suite.push(Imported::new());
     suite.push(Inferred::new(BackendKind::Tract, &model));
     suite.push(Inferred::new(BackendKind::Ort, &model));
     suite.push(Inferred::new(BackendKind::Native, &model));
@@ -22,7 +24,9 @@ fn suite() -> Suite {
 fn all_runtimes_agree() {
     let report = suite().run(&vectors::images().unwrap());
     println!("{}", report.table());
-    assert!(report.energies(NATIVE).is_some(), "nae-core gave nothing");
+    for needed in [TRAINED, KEPT, IMPORTED, TRACT, NATIVE] {
+        assert!(report.energies(needed).is_some(), "{needed} gave nothing");
+    }
     let failures = report.failures();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -41,8 +45,8 @@ fn the_deployed_model_is_the_exported_one() {
     let onnx = std::fs::read(vectors::model()).unwrap();
     let deployed = std::fs::read(vectors::repository("models/digits/digits.nae")).unwrap();
     let lowered = nae_onnx::lower::to_nae(&onnx).unwrap();
-    let command = "nae-train deploy models/digits/model.onnx -o models/digits/digits.nae";
-    assert!(lowered == deployed, "models/digits/digits.nae is of another model.onnx: run `{command}`");
+    let command = "nae-train deploy models/digits/digits.onnx -o models/digits/digits.nae";
+    assert!(lowered == deployed, "models/digits/digits.nae is of another digits.onnx: run `{command}`");
 }
 
 /// A model that one runtime cannot run is in the table, with the operator's name.

@@ -1,7 +1,10 @@
-//! The runtimes: nae-infer's backends ([`Inferred`]), and energies that were computed elsewhere
-//! and kept in a file ([`Stored`], [`Qemu`]).
+//! The runtimes: the trainer ([`Trained`]), nae-infer's backends ([`Inferred`]), burn with the
+//! exported file read back ([`Imported`]), and energies that were computed elsewhere and kept in a file ([`Stored`],
+//! [`Qemu`]).
 
+mod imported;
 mod stored;
+mod trained;
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +12,9 @@ use nae_infer::{BackendKind, Detector};
 use nae_onnx::check::{CheckError, Limits, check};
 use nae_onnx::lower::{LowerError, to_nae};
 
+pub use imported::{IMPORTED, Imported};
 pub use stored::{Qemu, Stored};
+pub use trained::Trained;
 
 use crate::{Images, Runtime, Unavailable};
 
@@ -19,8 +24,10 @@ pub const TRACT: &str = "tract";
 pub const ORT: &str = "ONNX Runtime";
 /// nae-core's engine on this machine.
 pub const NATIVE: &str = "nae-core";
-/// burn, when the model was exported.
+/// burn, from the trainer's checkpoint.
 pub const TRAINED: &str = "burn as trained";
+/// burn, when `tests/vectors` was made.
+pub const KEPT: &str = "tests/vectors/energies.npy";
 /// nae-core on an emulated Cortex-M4F.
 pub const QEMU_M4F: &str = "nae-core in QEMU, Cortex-M4F";
 /// nae-core on an emulated Cortex-M3.
