@@ -18,7 +18,14 @@ pub fn correlate(input: &Planes, kernel: &Kernel, pad: usize) -> Planes {
     let columns = kernel.span / input.c;
     let (h, w) = (input.h + 2 * pad + 1 - kernel.rows, input.w + 1 - columns);
     let mut output = Planes::zeros(input.n, h, w, kernel.channels);
-    Arch::new().dispatch(Correlate { input, kernel, pad, output: &mut output });
+    match &kernel.weights {
+        Weights::Wide(blocks) => {
+            on_vectors_of(blocks.lanes, Wide { input, kernel, blocks, pad, output: &mut output });
+        }
+        Weights::Narrow(weights, bias) => {
+            Arch::new().dispatch(Narrow { input, kernel, weights, bias, pad, output: &mut output });
+        }
+    }
     output
 }
 
@@ -28,11 +35,162 @@ pub fn weight_gradient(input: &Planes, output: &Planes, rows: usize, gradient: &
     Arch::new().dispatch(WeightGradient { input, output, rows, gradient });
 }
 
-struct Correlate<'a> {
+/// Channels that are computed together where there are `channels` of them: sixteen fill one AVX-512 register, eight one
+/// of AVX2. Half-empty vectors of sixteen are no quicker than full ones of eight.
+pub fn lanes(channels: usize) -> usize {
+    struct Lanes;
+    impl WithSimd for Lanes {
+        type Output = usize;
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _simd: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    let longest = Arch::new().dispatch(Lanes);
+    if longest == 16 && channels % 16 != 0 && channels <= 32 { 8 } else { longest }
+}
+
+/// Runs `op` with vectors of `lanes` values, one of those [`lanes`] gives.
+fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
+    #[cfg(target_arch = "x86_64")]
+    if lanes == 8
+        && let Some(simd) = pulp::x86::V3::try_new()
+    {
+        struct Call<Op>(pulp::x86::V3, Op);
+        impl<Op: WithSimd> pulp::NullaryFnOnce for Call<Op> {
+            type Output = Op::Output;
+            #[inline(always)]
+            fn call(self) -> Op::Output {
+                self.1.with_simd(self.0)
+            }
+        }
+        return simd.vectorize(Call(simd, op));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = lanes;
+    Arch::new().dispatch(op)
+}
+
+// Everything below is inlined into the function that pulp compiles for each instruction set; what is not inlined
+// would be compiled for the oldest processor.
+
+/// Correlation with many output channels: a vector of them at a time, [`TILE`] pixels side by side.
+struct Wide<'a> {
     input: &'a Planes,
     kernel: &'a Kernel,
+    blocks: &'a Blocks,
     pad: usize,
     output: &'a mut Planes,
+}
+
+impl WithSimd for Wide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { input, kernel, blocks, pad, output } = self;
+        let (row_len, span) = (input.w * input.c, kernel.span);
+        let pixels = output.n * output.w;
+        let (weights, _) = S::as_simd_f32s(&blocks.weights);
+        let (biases, _) = S::as_simd_f32s(&blocks.bias);
+        for ((block, weights), bias) in weights.chunks_exact(kernel.rows * span).enumerate().zip(biases) {
+            let first = block * S::F32_LANES;
+            let channels = S::F32_LANES.min(kernel.channels - first);
+            for oy in 0..output.h {
+                let low = pad.saturating_sub(oy);
+                let high = kernel.rows.min(input.h + pad - oy);
+                for tile in (0..pixels).step_by(TILE) {
+                    let mut at = [(0, 0); TILE];
+                    let (mut image, mut ox) = (tile / output.w, tile % output.w);
+                    for (p, at) in at.iter_mut().enumerate() {
+                        *at = (image, ox);
+                        // The last tile repeats its last pixel: the same value is written more than once.
+                        if tile + p + 1 < pixels {
+                            ox += 1;
+                            if ox == output.w {
+                                (image, ox) = (image + 1, 0);
+                            }
+                        }
+                    }
+                    let mut sums = [*bias; TILE];
+                    for row in low..high {
+                        let iy = oy + row - pad;
+                        let mut windows = [&input.data[..0]; TILE];
+                        for (window, (image, ox)) in windows.iter_mut().zip(at) {
+                            *window = &input.data[(image * input.h + iy) * row_len + ox * input.c..][..span];
+                        }
+                        sums = accumulate(simd, sums, windows, &weights[row * span..][..span]);
+                    }
+                    for ((image, ox), sum) in at.into_iter().zip(sums) {
+                        let start = ((image * output.h + oy) * output.w + ox) * output.c + first;
+                        simd.partial_store_f32s(&mut output.data[start..start + channels], sum);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `sums` and the products of each window with the weights. The chain of `zip`s compares lengths once, where indices
+/// would be checked at every step.
+#[inline(always)]
+fn accumulate<S: Simd>(
+    simd: S,
+    mut sums: [S::f32s; TILE],
+    windows: [&[f32]; TILE],
+    weights: &[S::f32s],
+) -> [S::f32s; TILE] {
+    let [a, b, c, d, e, f, g, h] = windows;
+    let values = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f).zip(g).zip(h);
+    for (weight, (((((((a, b), c), d), e), f), g), h)) in weights.iter().zip(values) {
+        for (sum, value) in sums.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+            *sum = simd.mul_add_f32s(simd.splat_f32s(*value), *weight, *sum);
+        }
+    }
+    sums
+}
+
+/// Correlation with few output channels: the vectors run along the window instead.
+struct Narrow<'a> {
+    input: &'a Planes,
+    kernel: &'a Kernel,
+    weights: &'a [f32],
+    bias: &'a [f32],
+    pad: usize,
+    output: &'a mut Planes,
+}
+
+impl WithSimd for Narrow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { input, kernel, weights, bias, pad, output } = self;
+        let (row_len, span, channels) = (input.w * input.c, kernel.span, kernel.channels);
+        for image in 0..output.n {
+            for oy in 0..output.h {
+                let (low, high) = (pad.saturating_sub(oy), kernel.rows.min(input.h + pad - oy));
+                for ox in 0..output.w {
+                    let start = ((image * output.h + oy) * output.w + ox) * channels;
+                    let pixel = &mut output.data[start..][..channels];
+                    for ((value, bias), weights) in
+                        pixel.iter_mut().zip(bias).zip(weights.chunks_exact(kernel.rows * span))
+                    {
+                        let mut sum = simd.splat_f32s(0.0);
+                        for row in low..high {
+                            let iy = oy + row - pad;
+                            let window = &input.data[(image * input.h + iy) * row_len + ox * input.c..][..span];
+                            let weights = &weights[row * span..][..span];
+                            for (a, b) in window.chunks(S::F32_LANES).zip(weights.chunks(S::F32_LANES)) {
+                                sum = simd.mul_add_f32s(simd.partial_load_f32s(a), simd.partial_load_f32s(b), sum);
+                            }
+                        }
+                        *value = bias + simd.reduce_sum_f32s(sum);
+                    }
+                }
+            }
+        }
+    }
 }
 
 struct WeightGradient<'a> {
@@ -42,156 +200,12 @@ struct WeightGradient<'a> {
     gradient: &'a mut [f32],
 }
 
-// Everything below is inlined into the function that pulp compiles for each instruction set; what is not inlined
-// would be compiled for the oldest processor. `mul_add` is one instruction where vectors are, and a slow call where
-// they are not.
-impl WithSimd for Correlate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        if S::F32_LANES > 1 {
-            correlate_into::<true>(self.input, self.kernel, self.pad, self.output);
-        } else {
-            correlate_into::<false>(self.input, self.kernel, self.pad, self.output);
-        }
-    }
-}
-
 impl WithSimd for WeightGradient<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         products(simd, self.input, self.output, self.rows, self.gradient);
-    }
-}
-
-#[inline(always)]
-fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FUSED { a.mul_add(b, c) } else { a * b + c }
-}
-
-#[inline(always)]
-fn correlate_into<const FUSED: bool>(input: &Planes, kernel: &Kernel, pad: usize, output: &mut Planes) {
-    match &kernel.weights {
-        Weights::Sixteen(blocks) => wide::<FUSED, 16>(input, kernel, blocks, pad, output),
-        Weights::Eight(blocks) => wide::<FUSED, 8>(input, kernel, blocks, pad, output),
-        Weights::Narrow(weights, bias) => narrow::<FUSED>(input, kernel, (weights, bias), pad, output),
-    }
-}
-
-#[inline(always)]
-fn wide<const FUSED: bool, const L: usize>(
-    input: &Planes,
-    kernel: &Kernel,
-    blocks: &Blocks<L>,
-    pad: usize,
-    output: &mut Planes,
-) {
-    let (row_len, span) = (input.w * input.c, kernel.span);
-    let pixels = output.n * output.w;
-    let block_len = kernel.rows * span;
-    for ((block, weights), bias) in blocks.weights.chunks_exact(block_len).enumerate().zip(&blocks.bias) {
-        let first = block * L;
-        let lanes = L.min(kernel.channels - first);
-        for oy in 0..output.h {
-            let low = pad.saturating_sub(oy);
-            let high = kernel.rows.min(input.h + pad - oy);
-            for tile in (0..pixels).step_by(TILE) {
-                let mut at = [(0, 0); TILE];
-                let (mut image, mut ox) = (tile / output.w, tile % output.w);
-                for (p, at) in at.iter_mut().enumerate() {
-                    *at = (image, ox);
-                    // The last tile repeats its last pixel: the same value is written more than once.
-                    if tile + p + 1 < pixels {
-                        ox += 1;
-                        if ox == output.w {
-                            (image, ox) = (image + 1, 0);
-                        }
-                    }
-                }
-                let mut sums = [*bias; TILE];
-                for row in low..high {
-                    let iy = oy + row - pad;
-                    let mut windows = [&input.data[..0]; TILE];
-                    for (window, (image, ox)) in windows.iter_mut().zip(at) {
-                        *window = &input.data[(image * input.h + iy) * row_len + ox * input.c..][..span];
-                    }
-                    accumulate::<FUSED, L>(&mut sums, windows, &weights[row * span..][..span]);
-                }
-                for ((image, ox), sum) in at.into_iter().zip(&sums) {
-                    let start = ((image * output.h + oy) * output.w + ox) * output.c + first;
-                    let pixel = &mut output.data[start..][..lanes];
-                    match pixel.first_chunk_mut::<L>() {
-                        Some(pixel) => *pixel = *sum,
-                        None => pixel.copy_from_slice(&sum[..lanes]),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Adds the products of each window with the weights to its sums. The chain of `zip`s compares lengths once, where
-/// indices would be checked at every step.
-#[inline(always)]
-fn accumulate<const FUSED: bool, const L: usize>(
-    sums: &mut [[f32; L]; TILE],
-    windows: [&[f32]; TILE],
-    weights: &[[f32; L]],
-) {
-    let mut held = *sums;
-    let [a, b, c, d, e, f, g, h] = windows;
-    let values = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f).zip(g).zip(h);
-    for (weight, (((((((a, b), c), d), e), f), g), h)) in weights.iter().zip(values) {
-        for (sum, value) in held.iter_mut().zip([a, b, c, d, e, f, g, h]) {
-            for (lane, w) in sum.iter_mut().zip(weight) {
-                *lane = multiply_add::<FUSED>(*value, *w, *lane);
-            }
-        }
-    }
-    *sums = held;
-}
-
-/// Few output channels: the lanes run along the window instead.
-#[inline(always)]
-fn narrow<const FUSED: bool>(
-    input: &Planes,
-    kernel: &Kernel,
-    (weights, bias): (&[f32], &[f32]),
-    pad: usize,
-    output: &mut Planes,
-) {
-    let (row_len, span, channels) = (input.w * input.c, kernel.span, kernel.channels);
-    for image in 0..output.n {
-        for oy in 0..output.h {
-            let (low, high) = (pad.saturating_sub(oy), kernel.rows.min(input.h + pad - oy));
-            for ox in 0..output.w {
-                let start = ((image * output.h + oy) * output.w + ox) * channels;
-                let pixel = &mut output.data[start..][..channels];
-                for ((value, bias), weights) in pixel.iter_mut().zip(bias).zip(weights.chunks_exact(kernel.rows * span))
-                {
-                    let mut sums = [0.0; TILE];
-                    let mut rest = *bias;
-                    for row in low..high {
-                        let iy = oy + row - pad;
-                        let window = &input.data[(image * input.h + iy) * row_len + ox * input.c..][..span];
-                        let (windows, window_rest) = window.as_chunks::<TILE>();
-                        let (lanes, lanes_rest) = weights[row * span..][..span].as_chunks::<TILE>();
-                        for (window, lanes) in windows.iter().zip(lanes) {
-                            for ((sum, a), b) in sums.iter_mut().zip(window).zip(lanes) {
-                                *sum = multiply_add::<FUSED>(*a, *b, *sum);
-                            }
-                        }
-                        for (a, b) in window_rest.iter().zip(lanes_rest) {
-                            rest = multiply_add::<FUSED>(*a, *b, rest);
-                        }
-                    }
-                    *value = rest + sums.iter().sum::<f32>();
-                }
-            }
-        }
     }
 }
 

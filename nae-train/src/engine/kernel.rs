@@ -1,6 +1,8 @@
 //! Weights laid out for [`correlate`](super::correlate): in blocks of as many output channels as a vector holds,
 //! within a block by kernel row, column and input channel.
 
+use super::correlate::lanes;
+
 /// A kernel for a correlation with stride 1.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -17,21 +19,21 @@ pub struct Kernel {
 /// The weights of a kernel, laid out for its number of output channels.
 #[derive(Clone, Debug)]
 pub enum Weights {
-    /// Sixteen channels together: one AVX-512 register, two of AVX2.
-    Sixteen(Blocks<16>),
-    /// Eight channels together, where no sixteen are left over.
-    Eight(Blocks<8>),
-    /// Fewer than eight channels, one after the other: `[channel][row][column · input channel]`, and the biases.
+    /// As many channels together as a vector holds.
+    Wide(Blocks),
+    /// Too few channels for a vector, one after the other: `[channel][row][column · input channel]`, and the biases.
     Narrow(Vec<f32>, Vec<f32>),
 }
 
-/// Blocks of `L` output channels.
+/// Blocks of `lanes` output channels.
 #[derive(Clone, Debug)]
-pub struct Blocks<const L: usize> {
-    /// `[block][row][column · input channel][L]`, zero where a lane has no channel.
-    pub weights: Vec<[f32; L]>,
-    /// `[block][L]`.
-    pub bias: Vec<[f32; L]>,
+pub struct Blocks {
+    /// Channels of a block: the length of a vector this machine has.
+    pub lanes: usize,
+    /// `[block][row][column · input channel][lanes]`, zero where a lane has no channel.
+    pub weights: Vec<f32>,
+    /// `[block][lanes]`.
+    pub bias: Vec<f32>,
 }
 
 /// Fewest channels worth a vector.
@@ -55,10 +57,8 @@ impl Kernel {
         let weights = if out < NARROW {
             let values = each(out, inp, side).map(|(o, i, r, c)| weight(o, i, r, c)).collect();
             Weights::Narrow(values, (0..out).map(|o| bias.get(o).copied().unwrap_or(0.0)).collect())
-        } else if out % 16 == 0 || out > 32 {
-            Weights::Sixteen(Blocks::new(extents, bias, weight))
         } else {
-            Weights::Eight(Blocks::new(extents, bias, weight))
+            Weights::Wide(Blocks::new(extents, lanes(out), bias, weight))
         };
         Self { rows: side, span: side * inp, channels: out, weights }
     }
@@ -71,21 +71,15 @@ fn each(out: usize, inp: usize, side: usize) -> impl Iterator<Item = (usize, usi
     })
 }
 
-impl<const L: usize> Blocks<L> {
-    fn new(extents: Extents, bias: &[f32], weight: impl Fn(usize, usize, usize, usize) -> f32) -> Self {
+impl Blocks {
+    fn new(extents: Extents, lanes: usize, bias: &[f32], weight: impl Fn(usize, usize, usize, usize) -> f32) -> Self {
         let Extents { out, inp, side } = extents;
-        let blocks = out.div_ceil(L);
+        let blocks = out.div_ceil(lanes);
         let weights = each(blocks, inp, side)
-            .map(|(block, i, r, c)| {
-                std::array::from_fn(|lane| {
-                    let o = block * L + lane;
-                    if o < out { weight(o, i, r, c) } else { 0.0 }
-                })
-            })
+            .flat_map(|(block, i, r, c)| (block * lanes..(block + 1) * lanes).map(move |o| (o, i, r, c)))
+            .map(|(o, i, r, c)| if o < out { weight(o, i, r, c) } else { 0.0 })
             .collect();
-        let bias = (0..blocks)
-            .map(|block| std::array::from_fn(|lane| bias.get(block * L + lane).copied().unwrap_or(0.0)))
-            .collect();
-        Self { weights, bias }
+        let bias = (0..blocks * lanes).map(|o| bias.get(o).copied().unwrap_or(0.0)).collect();
+        Self { lanes, weights, bias }
     }
 }

@@ -50,7 +50,7 @@ pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMet
             dimension: spec.latent_dim(),
         },
         input: nae_core::Shape::new(image.channels, image.height, image.width),
-        preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
+        preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),

@@ -12,7 +12,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/imported/digits.rs"));
 }
 
-/// `models/digits/model.onnx` as burn code, on burn's flex backend. The energies are those of the
+/// `models/digits/digits.onnx` as burn code, on burn's flex backend. The energies are those of the
 /// graph's own energy node.
 pub struct Imported {
     device: Device,
