@@ -47,7 +47,7 @@ pub fn lanes(channels: usize) -> usize {
         }
     }
     let longest = Arch::new().dispatch(Lanes);
-    if longest == 16 && channels % 16 != 0 && channels <= 32 { 8 } else { longest }
+    if longest == 16 && !channels.is_multiple_of(16) && channels <= 32 { 8 } else { longest }
 }
 
 /// Runs `op` with vectors of `lanes` values, one of those [`lanes`] gives.
