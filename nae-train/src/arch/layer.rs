@@ -5,10 +5,11 @@ use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfi
 use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
 use burn::nn::{PaddingConfig2d, Relu, Sigmoid};
 use burn::tensor::{Device, Tensor};
+use nae_core::Shape;
 use rand::Rng;
 
 use super::init::{bound, uniform};
-use super::spec::{LayerSpec, Shape};
+use super::spec::LayerSpec;
 use super::upsample::Upsample;
 
 /// One layer with its weights.

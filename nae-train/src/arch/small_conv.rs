@@ -3,8 +3,10 @@
 //! Small enough for a microcontroller, and still one that reconstructs outliers it never saw: the failure that
 //! normalisation mends.
 
+use nae_core::Shape;
+
 use super::latent::LatentSpace;
-use super::spec::{AutoencoderSpec, LayerSpec, Shape, SpecError};
+use super::spec::{AutoencoderSpec, LayerSpec, SpecError};
 
 /// The autoencoder for `channels`×16×16 images with `width` channels in the first layer and `latent_dim` latents.
 ///

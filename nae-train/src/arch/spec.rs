@@ -1,5 +1,6 @@
 //! What an architecture is made of, as data: layers in order, with their shapes checked.
 
+use nae_core::Shape;
 use serde::{Deserialize, Serialize};
 
 use super::latent::LatentSpace;
@@ -35,40 +36,6 @@ pub enum LayerSpec {
         /// Side of the result, in pixels.
         size: usize,
     },
-}
-
-/// Channels, height and width of one sample's activation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
-    /// Number of channels.
-    pub channels: usize,
-    /// Rows.
-    pub height: usize,
-    /// Columns.
-    pub width: usize,
-}
-
-impl Shape {
-    /// A shape from its three extents.
-    pub const fn new(channels: usize, height: usize, width: usize) -> Self {
-        Self { channels, height, width }
-    }
-
-    /// Number of values.
-    pub const fn len(self) -> usize {
-        self.channels * self.height * self.width
-    }
-
-    /// Whether any extent is zero.
-    pub const fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl std::fmt::Display for Shape {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}×{}×{}", self.channels, self.height, self.width)
-    }
 }
 
 /// A layer that does not fit the activation it is given.

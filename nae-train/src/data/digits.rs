@@ -6,10 +6,10 @@
 use std::io::Read as _;
 
 use flate2::read::GzDecoder;
+use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
 use super::image_set::{ImageSet, ImageSetError};
-use crate::arch::spec::Shape;
 use crate::arch::upsample::axis_weights;
 
 const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");

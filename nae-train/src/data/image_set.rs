@@ -1,8 +1,7 @@
 //! A set of images of one shape, with their classes.
 
 use burn::tensor::{Device, Tensor, TensorData};
-
-use crate::arch::spec::Shape;
+use nae_core::Shape;
 
 /// Images in channel-first order, values in [0, 1], one class label each.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! The synthetic outliers of the paper (appendix "Datasets"): ConstantGray, noise, halves and chimeras.
 
+use nae_core::Shape;
 use rand::{Rng, RngExt as _};
 
 use super::image_set::ImageSet;
-use crate::arch::spec::Shape;
 
 /// `count` images whose pixels all have one value, drawn uniformly from [0, 1].
 ///

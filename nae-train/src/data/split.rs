@@ -60,7 +60,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::arch::spec::Shape;
+    use nae_core::Shape;
 
     #[test]
     fn parts_are_disjoint_and_whole() {

@@ -36,7 +36,6 @@ pub enum ExportError {
 /// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
 pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMetadata, ExportError> {
     let spec = config.architecture();
-    let image = spec.image();
     let calibration = Calibration::from_energies(&mut energies.to_vec())?;
     let temperature = config.sampler().temperature;
     Ok(ModelMetadata {
@@ -49,7 +48,7 @@ pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMet
             },
             dimension: spec.latent_dim(),
         },
-        input: nae_core::Shape::new(image.channels, image.height, image.width),
+        input: spec.image(),
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
