@@ -24,12 +24,4 @@ impl LatentSpace {
             Self::Euclidean => z,
         }
     }
-
-    /// The name used in model metadata.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sphere => "sphere",
-            Self::Euclidean => "euclidean",
-        }
-    }
 }

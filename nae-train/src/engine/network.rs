@@ -62,11 +62,11 @@ pub struct Network {
 impl Network {
     /// Lays out the weights of `model` for images of `height` × `width`.
     pub fn new(model: &Autoencoder, [height, width]: [usize; 2]) -> Self {
-        let (mut encoder, _) = compile(&model.encoder, [height, width]);
+        let mut encoder = compile(&model.encoder, [height, width]);
         if model.latent_space() == LatentSpace::Sphere {
             encoder.push(Step::Sphere);
         }
-        let (decoder, _) = compile(&model.decoder, [1, 1]);
+        let decoder = compile(&model.decoder, [1, 1]);
         Self { encoder, decoder }
     }
 
@@ -128,8 +128,9 @@ fn negated(planes: &Planes) -> Planes {
     negated
 }
 
-fn compile(layers: &Sequential, mut size: [usize; 2]) -> (Vec<Step>, [usize; 2]) {
-    let steps = layers
+/// Steps for activations of `size` (rows, columns) at the start.
+fn compile(layers: &Sequential, mut size: [usize; 2]) -> Vec<Step> {
+    layers
         .layers()
         .iter()
         .map(|layer| match layer {
@@ -157,8 +158,7 @@ fn compile(layers: &Sequential, mut size: [usize; 2]) -> (Vec<Step>, [usize; 2])
                 Step::Enlarge(step)
             }
         })
-        .collect();
-    (steps, size)
+        .collect()
 }
 
 fn convolution(transposed: bool, weight: &Param<Tensor<4>>, bias: Option<&Param<Tensor<1>>>) -> Convolution {

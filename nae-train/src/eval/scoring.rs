@@ -18,3 +18,8 @@ pub fn energies(model: &Autoencoder, images: &ImageSet, device: &Device) -> Vec<
         .flat_map(|batch| energy(&model, batch).into_data().try_into_vec::<f32>().expect("energies are float"))
         .collect()
 }
+
+/// The mean of `energies`, summed in double precision; NaN where there are none.
+pub fn mean(energies: &[f32]) -> f64 {
+    energies.iter().map(|&e| f64::from(e)).sum::<f64>() / energies.len() as f64
+}

@@ -7,7 +7,7 @@ use rand::Rng;
 use serde::Serialize;
 
 use super::metrics::auroc;
-use super::scoring::energies;
+use super::scoring::{energies, mean};
 use crate::arch::Autoencoder;
 use crate::data::{ImageSet, Split, outliers};
 
@@ -76,7 +76,6 @@ impl Table {
         device: &Device,
     ) -> Self {
         let normal = [autoencoder, nae].map(|model| energies(model, test, device));
-        let mean = |e: &[f32]| e.iter().map(|&v| f64::from(v)).sum::<f64>() / e.len() as f64;
         let rows = sets
             .iter()
             .map(|set| Row {

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::data::{ImageSet, Split, outliers};
 use crate::engine::Engine;
 use crate::eval::metrics::auroc;
-use crate::eval::scoring::energies;
+use crate::eval::scoring::{energies, mean};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
 use batches::Batches;
@@ -172,7 +172,7 @@ impl Trainer<'_> {
         let normal = energies(model, &self.split.validation, self.device);
         Look {
             update,
-            validation_energy: normal.iter().map(|&e| f64::from(e)).sum::<f64>() / normal.len() as f64,
+            validation_energy: mean(&normal),
             selection_auroc: auroc(&normal, &energies(model, gray, self.device)).unwrap_or(f64::NAN),
             positive_energy: since.map(|(positive, _)| positive),
             negative_energy: since.map(|(_, negative)| negative),

@@ -11,6 +11,7 @@ use burn::tensor::{Device, Tensor};
 use crate::arch::Autoencoder;
 use crate::engine::cpu::add;
 use crate::engine::{CpuEngine, Engine};
+use crate::eval::scoring::mean;
 use crate::methods::nae::Regularization;
 use crate::methods::{autoencoder, nae};
 use crate::shard;
@@ -120,10 +121,6 @@ fn gradients<S: Send, const K: usize>(
         }
     }
     (gradients.grads(), means)
-}
-
-fn mean(values: &[f32]) -> f64 {
-    values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
