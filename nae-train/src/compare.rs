@@ -15,7 +15,8 @@ use crate::arch::Autoencoder;
 use crate::config::{Config, ConfigError};
 use crate::engine::Engine;
 use crate::eval::table::Table;
-use crate::run::{Prepared, RunError};
+use crate::methods::Model;
+use crate::run::{Prepared, RunError, nae_column, plain_column};
 use crate::train::observer::{Observer, Phase, Progress};
 use crate::train::selection_auroc;
 
@@ -156,7 +157,7 @@ impl Comparison {
             done();
             seeds.push(Seed {
                 seed,
-                auroc: prepared.evaluate(&plain, &timed.model, device),
+                auroc: prepared.evaluate(&[plain_column(&plain), nae_column(&*timed.model)], device),
                 kept_update: timed.kept_update,
                 processor_seconds: timed.seconds,
                 autoencoder_epochs: timed.epochs,
@@ -181,7 +182,7 @@ impl Comparison {
         interrupted(stop)?;
         let seconds = started.elapsed().as_secs_f64();
         let epochs = (seconds / clock.seconds_an_epoch()).round().max(1.0) as usize;
-        Ok((prepared, Timed { model: outcome.nae, kept_update: outcome.kept_update, seconds, epochs }))
+        Ok((prepared, Timed { model: outcome.model, kept_update: outcome.kept_update, seconds, epochs }))
     }
 
     fn autoencoder(
@@ -207,7 +208,7 @@ fn interrupted(stop: &AtomicBool) -> Result<(), CompareError> {
 }
 
 struct Timed {
-    model: Autoencoder,
+    model: Box<dyn Model>,
     kept_update: usize,
     seconds: f64,
     epochs: usize,
@@ -233,9 +234,9 @@ impl Observer for Clock {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if let (Progress::Pretraining { epoch, .. }, Some(started)) = (progress, self.started) {
+        if let (Phase::Pretraining, Some(started)) = (progress.phase, self.started) {
             self.seconds = started.elapsed().as_secs_f64();
-            self.epochs = *epoch;
+            self.epochs = progress.step;
         }
     }
 }
@@ -244,10 +245,11 @@ fn summarize(seeds: &[Seed]) -> Vec<Summary> {
     let Some(first) = seeds.first() else { return Vec::new() };
     (0..first.auroc.rows.len())
         .map(|k| {
-            let of = |f: &dyn Fn(&crate::eval::table::Row) -> Option<f64>| -> Vec<f64> {
-                seeds.iter().map(|seed| f(&seed.auroc.rows[k]).unwrap_or(f64::NAN)).collect()
+            let of = |key: &str| -> Vec<f64> {
+                let figure = |seed: &Seed| seed.auroc.rows[k].auroc.get(key).copied().flatten();
+                seeds.iter().map(|seed| figure(seed).unwrap_or(f64::NAN)).collect()
             };
-            let (plain, nae) = (of(&|row| row.autoencoder), of(&|row| row.nae));
+            let (plain, nae) = (of("autoencoder"), of("nae"));
             let difference: Vec<f64> = nae.iter().zip(&plain).map(|(n, p)| n - p).collect();
             Summary {
                 outliers: first.auroc.rows[k].outliers.clone(),

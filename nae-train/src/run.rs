@@ -10,10 +10,11 @@ use crate::config::Config;
 use crate::data::digits::DigitsError;
 use crate::data::{ImageSet, Split, digits, outliers};
 use crate::engine::Engine;
-use crate::eval::scoring::energies;
-use crate::eval::table::{Table, outlier_sets};
+use crate::eval::scoring::{energies, scores};
+use crate::eval::table::{Column, Table, outlier_sets};
 use crate::export::{self, ExportError};
-use crate::report::figure::{self, Series};
+use crate::methods::{Decision, MethodKind, Model};
+use crate::report::figure::{self, Panel};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::{Outcome, Trainer};
@@ -82,38 +83,65 @@ impl Prepared {
     ///
     /// # Errors
     /// [`RunError::Export`] where the energies give no threshold for the target rate.
-    pub fn calibrate(&self, model: &Autoencoder, device: &Device) -> Result<ModelMetadata, RunError> {
+    pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
         let energies = energies(model, &self.split.calibration, device);
-        Ok(export::metadata(&self.config, self.seed, &energies)?)
+        Ok(export::metadata(&self.config, self.seed, model.temperature(), &energies)?)
     }
 
-    /// Both models against every outlier set.
-    pub fn evaluate(&self, autoencoder: &Autoencoder, nae: &Autoencoder, device: &Device) -> Table {
+    /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model.
+    pub fn columns<'a>(&self, outcome: &'a Outcome) -> Vec<Column<'a>> {
+        let method = self.config.method();
+        let plain = outcome.autoencoder.as_ref().map(plain_column);
+        let own = outcome.model.decisions().iter().map(|&decision| {
+            let (key, title) = match (method, decision) {
+                (MethodKind::Ae, _) => ("autoencoder", method.title()),
+                (MethodKind::Vae, Decision::Reconstruction) => ("vae_reconstruction", "VAE (R)"),
+                (MethodKind::Vae, Decision::NegativeLogLikelihood) => ("vae_likelihood", "VAE (L)"),
+                _ => (method.name(), method.title()),
+            };
+            Column { key, title, model: &*outcome.model, decision }
+        });
+        plain.into_iter().chain(own).collect()
+    }
+
+    /// `columns` against every outlier set.
+    pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Table {
         let sets = outlier_sets(&self.split, self.config.held_out(), Stream::Evaluation.of(self.seed).rng());
-        Table::measure(&self.split.test, &sets, autoencoder, nae, device)
+        Table::measure(&self.split.test, &sets, columns, device)
     }
 
-    /// Histograms of the energies of normal test images, of the held-out class and of chimeras, as SVG.
+    /// Histograms of the scores of normal test images, of the held-out class and of chimeras, as SVG.
     ///
     /// # Errors
     /// What the drawing library says, as text.
-    pub fn figure(&self, autoencoder: &Autoencoder, nae: &Autoencoder, device: &Device) -> Result<String, String> {
+    pub fn figure(&self, columns: &[Column<'_>], device: &Device) -> Result<String, String> {
         let held_out = format!("digit {} (held out)", self.config.held_out());
         let chimeras = outliers::chimeras(&self.split.test);
-        let series = [("normal", &self.split.test), (&held_out, &self.split.held_out), ("chimeras", &chimeras)].map(
-            |(name, images)| Series {
-                name,
-                autoencoder: energies(autoencoder, images, device),
-                nae: energies(nae, images, device),
-            },
-        );
-        figure::energies(&series)
+        let sets = [("normal", &self.split.test), (&held_out, &self.split.held_out), ("chimeras", &chimeras)];
+        let panels: Vec<Panel<'_>> = columns
+            .iter()
+            .map(|column| Panel {
+                title: column.title,
+                series: sets.map(|(name, images)| (name, scores(column.model, column.decision, images, device))).into(),
+            })
+            .collect();
+        figure::energies(&panels)
     }
 
     /// Share of the normal test images above the threshold of `metadata`; what the target rate promises.
-    pub fn false_positive_rate(&self, model: &Autoencoder, metadata: &ModelMetadata, device: &Device) -> Option<f64> {
+    pub fn false_positive_rate(&self, model: &dyn Model, metadata: &ModelMetadata, device: &Device) -> Option<f64> {
         let threshold = metadata.calibration.as_ref()?.threshold();
         let energies = energies(model, &self.split.test, device);
         Some(energies.iter().filter(|&&e| e > threshold).count() as f64 / energies.len() as f64)
     }
+}
+
+/// The column of a plain autoencoder.
+pub fn plain_column(autoencoder: &Autoencoder) -> Column<'_> {
+    Column { key: "autoencoder", title: MethodKind::Ae.title(), model: autoencoder, decision: Decision::Reconstruction }
+}
+
+/// The column of an NAE.
+pub fn nae_column(model: &dyn Model) -> Column<'_> {
+    Column { key: MethodKind::Nae.name(), title: MethodKind::Nae.title(), model, decision: Decision::Reconstruction }
 }

@@ -17,6 +17,10 @@ pub enum Stream {
     Selection = 4,
     /// Synthetic outliers of the evaluation.
     Evaluation = 5,
+    /// Noise in the input, and latents drawn in training, of the methods beside the NAE.
+    Baseline = 6,
+    /// Latents in a likelihood bound.
+    Likelihood = 7,
 }
 
 impl Stream {

@@ -130,6 +130,43 @@ fn both_engines_end_alike() {
     }
 }
 
+/// The other methods share data, loop, run folder, table and export; each is reproducible, and its folder gives the same
+/// model again.
+#[test]
+fn every_method_trains_and_exports() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let short = short(path);
+    for (method, columns) in [
+        ("ae", &["autoencoder"][..]),
+        ("dae", &["dae"]),
+        ("vae", &["vae_reconstruction", "vae_likelihood"]),
+        ("wae", &["wae"]),
+    ] {
+        let output = run(&mut train(path, method, &short, &["--json", "--method", method]));
+        assert!(output.status.success(), "{output:?}");
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["method"], method);
+        let row = &result["auroc"]["rows"][0];
+        for column in columns {
+            assert!((0.0..=1.0).contains(&row[column].as_f64().unwrap()), "{method}: {row}");
+        }
+        let model = std::fs::read(path.join(format!("{method}.onnx"))).unwrap();
+        let again = path.join("again.onnx");
+        assert!(run(nae_train().arg("export").arg(path.join(method)).arg("--export").arg(&again)).status.success());
+        assert_eq!(std::fs::read(&again).unwrap(), model, "{method}");
+        let twice = format!("{method}-2");
+        assert!(run(&mut train(path, &twice, &short, &["--quiet", "--method", method])).status.success());
+        assert_eq!(std::fs::read(path.join(format!("{twice}.onnx"))).unwrap(), model, "{method}");
+    }
+    // A checkpoint of one method is not taken for another's.
+    let config = path.join("vae/config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, replaced(&text, "method = \"vae\"", "method = \"nae\"")).unwrap();
+    let message = refused(nae_train().arg("export").arg(path.join("vae")).arg("--export").arg(path.join("no.onnx")));
+    assert!(message.contains("checkpoint.safetensors") && message.contains("missing"), "{message}");
+}
+
 /// On-manifold initialisation with a replay buffer, which the second update draws from; the engines draw the same
 /// chains.
 #[test]

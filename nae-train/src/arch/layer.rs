@@ -79,7 +79,7 @@ pub struct Sequential {
 
 impl Sequential {
     /// Layers for `specs` on an input of shape `input`, with fresh weights.
-    pub(super) fn new(specs: &[LayerSpec], mut input: Shape, rng: &mut impl Rng, device: &Device) -> Self {
+    pub(crate) fn new(specs: &[LayerSpec], mut input: Shape, rng: &mut impl Rng, device: &Device) -> Self {
         let layers = specs
             .iter()
             .map(|&spec| {

@@ -176,6 +176,19 @@ impl AutoencoderSpec {
         Shape::new(self.latent_dim, 1, 1)
     }
 
+    /// Where the encoder's last layer with weights stands, and the shape of what it is given.
+    pub fn encoder_head(&self) -> (usize, Shape) {
+        let mut head = (0, self.image);
+        let mut shape = self.image;
+        for (index, layer) in self.encoder.iter().enumerate() {
+            if layer.parameters(shape) > 0 {
+                head = (index, shape);
+            }
+            shape = layer.output(shape).unwrap_or(shape);
+        }
+        head
+    }
+
     /// Number of weights and biases.
     pub fn parameters(&self) -> usize {
         let count = |layers: &[LayerSpec], mut shape: Shape| {

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_train::engine::Engine;
+use nae_train::methods::MethodKind;
 
 const EXAMPLES: &str = "\
 Examples:
   nae-train --export model.onnx                 train on the embedded digits, export the model
   nae-train --preset digits-omi --seed 3        the paper's chains, another seed
+  nae-train --method vae                        a baseline of the paper on the same data
   nae-train presets digits > my.toml            a preset to change ...
   nae-train --preset my.toml --out runs/mine    ... and to train with
   nae-train export runs/mine --export m.onnx    a model from an interrupted run
@@ -45,6 +47,9 @@ pub(super) struct TrainArgs {
     /// A preset's name, or a .toml file [see: nae-train presets].
     #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
     pub(super) preset: String,
+    /// What to train, in place of the preset's method.
+    #[arg(long, value_enum)]
+    pub(super) method: Option<MethodArg>,
     /// Seed of every random number of the run.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
@@ -65,6 +70,32 @@ pub(super) struct TrainArgs {
     /// Draw no progress bars, print nothing but errors.
     #[arg(long, short)]
     pub(super) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum MethodArg {
+    /// Normalized autoencoder.
+    Nae,
+    /// Plain autoencoder.
+    Ae,
+    /// Denoising autoencoder.
+    Dae,
+    /// Variational autoencoder.
+    Vae,
+    /// Wasserstein autoencoder with an MMD penalty.
+    Wae,
+}
+
+impl From<MethodArg> for MethodKind {
+    fn from(method: MethodArg) -> Self {
+        match method {
+            MethodArg::Nae => Self::Nae,
+            MethodArg::Ae => Self::Ae,
+            MethodArg::Dae => Self::Dae,
+            MethodArg::Vae => Self::Vae,
+            MethodArg::Wae => Self::Wae,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

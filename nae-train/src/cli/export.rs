@@ -6,11 +6,11 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
-use nae_train::arch::Autoencoder;
 use nae_train::config::Config;
+use nae_train::methods::Model;
 use nae_train::report::folder::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;
-use nae_train::{export, train::checkpoint};
+use nae_train::{export, methods};
 
 use super::Done;
 use super::args::{ExportArgs, ExportFiles};
@@ -22,10 +22,10 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     check(&args.export)?;
     let device = Device::flex();
     let (config, seed) = RunFolder::read(&args.run)?;
-    let model = checkpoint::load(config.architecture(), &args.run.join(CHECKPOINT), &device)?;
+    let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     let prepared = Prepared::new(config, seed)?;
-    let metadata = prepared.calibrate(&model, &device)?;
-    write(&args.export, &model, &prepared.config, &metadata)?;
+    let metadata = prepared.calibrate(&*model, &device)?;
+    write(&args.export, &*model, &prepared.config, &metadata)?;
     Ok(Done::Whole)
 }
 
@@ -52,12 +52,12 @@ pub(super) fn check(files: &ExportFiles) -> anyhow::Result<()> {
 /// Writes the files asked for.
 pub(super) fn write(
     files: &ExportFiles,
-    model: &Autoencoder,
+    model: &dyn Model,
     config: &Config,
     metadata: &ModelMetadata,
 ) -> anyhow::Result<()> {
     if let Some(path) = &files.export {
-        file::write(path, &export::autoencoder(model, config, metadata)?)?;
+        file::write(path, &export::model(model, config, metadata)?)?;
     }
     if let Some(folder) = &files.export_parts {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use nae_train::arch::Autoencoder;
 use nae_train::config::{Config, preset};
 use nae_train::eval::table::Table;
+use nae_train::methods::{MethodKind, Model};
 use nae_train::report::folder::{AUTOENCODER, RunFolder};
 use nae_train::report::progress::Bars;
 use nae_train::run::Prepared;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     let config = config(args)?;
     export::check(&args.export)?;
-    let path = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/{}-{}", config.name(), args.seed)));
+    let path = args.out.clone().unwrap_or_else(|| default_folder(&config, args.seed));
     let folder = RunFolder::create(&path, &config, args.seed)?;
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
@@ -34,26 +34,30 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let mut watchers = Watchers { bars: Bars::new(args.quiet), folder };
     let outcome = prepared.train(args.engine.into(), &device, &mut watchers, &stop);
     let mut folder = watchers.folder;
-    folder.save(&outcome.autoencoder, AUTOENCODER);
+    if let Some(autoencoder) = &outcome.autoencoder {
+        folder.save(autoencoder, AUTOENCODER);
+    }
     if let Some(failure) = folder.failure() {
         bail!("the run folder is incomplete: {failure}");
     }
     if let Ending::Interrupted { update } = outcome.ending {
         eprintln!(
-            "interrupted after {update} updates; what was best so far is in {}.\nExport it with: nae-train export {} --export model.onnx",
+            "interrupted after {update} {}; what was best so far is in {}.\nExport it with: nae-train export {} --export model.onnx",
+            if prepared.config.method() == MethodKind::Nae { "updates" } else { "epochs" },
             folder.path().display(),
             folder.path().display()
         );
         return Ok(Done::Interrupted);
     }
 
-    let metadata = prepared.calibrate(&outcome.nae, &device)?;
-    let table = prepared.evaluate(&outcome.autoencoder, &outcome.nae, &device);
-    let measured = prepared.false_positive_rate(&outcome.nae, &metadata, &device);
-    export::write(&args.export, &outcome.nae, &prepared.config, &metadata)?;
+    let metadata = prepared.calibrate(&*outcome.model, &device)?;
+    let columns = prepared.columns(&outcome);
+    let table = prepared.evaluate(&columns, &device);
+    let measured = prepared.false_positive_rate(&*outcome.model, &metadata, &device);
+    export::write(&args.export, &*outcome.model, &prepared.config, &metadata)?;
     let summary = Summary { outcome: &outcome, table: &table, prepared: &prepared, measured, started };
     let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
-    let figure = prepared.figure(&outcome.autoencoder, &outcome.nae, &device).map_err(anyhow::Error::msg)?;
+    let figure = prepared.figure(&columns, &device).map_err(anyhow::Error::msg)?;
     folder.report(&summary.markdown(threshold), &figure)?;
     if args.json {
         println!("{}", summary.json(threshold));
@@ -67,12 +71,20 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
+fn default_folder(config: &Config, seed: u64) -> PathBuf {
+    let method = match config.method() {
+        MethodKind::Nae => String::new(),
+        other => format!("-{}", other.name()),
+    };
+    PathBuf::from(format!("runs/{}{method}-{seed}", config.name()))
+}
+
 fn config(args: &TrainArgs) -> anyhow::Result<Config> {
     let config = preset::load(&args.preset)?;
-    let Some(held_out) = args.held_out else { return Ok(config) };
     let mut raw = config.raw().clone();
-    raw.data.held_out = held_out;
-    Config::new(raw).context("--held-out")
+    raw.data.held_out = args.held_out.unwrap_or(raw.data.held_out);
+    raw.method = args.method.map_or(raw.method, MethodKind::from);
+    Config::new(raw).context("--held-out or --method")
 }
 
 /// The first Ctrl-C asks the run to stop at the next update; the second ends the program.
@@ -101,6 +113,9 @@ struct Summary<'a> {
 impl Summary<'_> {
     fn ending(&self) -> String {
         let kept = self.outcome.kept_update;
+        if self.prepared.config.method() != MethodKind::Nae {
+            return format!("state of epoch {kept} kept");
+        }
         match self.outcome.ending {
             Ending::Diverged { update } => {
                 format!("negative energies ran away at update {update}; taken back to update {kept}")
@@ -139,6 +154,8 @@ impl Summary<'_> {
     fn json(&self, threshold: Option<f32>) -> serde_json::Value {
         json!({
             "preset": self.prepared.config.name(),
+            "method": self.prepared.config.method(),
+            "temperature": self.outcome.model.temperature(),
             "seed": self.prepared.seed,
             "held_out": self.prepared.config.held_out(),
             "auroc": self.table,
@@ -173,7 +190,7 @@ impl Observer for Watchers {
         self.folder.look(look);
     }
 
-    fn checkpoint(&mut self, model: &Autoencoder) {
+    fn checkpoint(&mut self, model: &dyn Model) {
         self.bars.checkpoint(model);
         self.folder.checkpoint(model);
     }

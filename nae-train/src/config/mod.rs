@@ -8,9 +8,13 @@ pub mod raw;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::{AutoencoderSpec, small_conv};
+use crate::arch::{AutoencoderSpec, LatentSpace, small_conv};
 use crate::data::split::SplitShares;
+use crate::methods::MethodKind;
+use crate::methods::autoencoder::Denoising;
 use crate::methods::nae::Regularization;
+use crate::methods::vae::Variational;
+use crate::methods::wae::Wasserstein;
 use crate::sample::SamplerConfig;
 use raw::RawConfig;
 
@@ -28,7 +32,8 @@ pub struct ConfigError {
     pub found: String,
 }
 
-/// Pre-training as a plain autoencoder.
+/// Training by the mean over the data: pre-training as a plain autoencoder, and the whole training of every method but
+/// the NAE.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pretraining {
@@ -38,6 +43,9 @@ pub struct Pretraining {
     pub batch_size: usize,
     /// Adam's learning rate.
     pub learning_rate: f64,
+    /// The gradient of all weights together is scaled to an L2 norm of at most this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_gradient_norm: Option<f64>,
 }
 
 /// NAE training.
@@ -50,6 +58,18 @@ pub struct Training {
     pub batch_size: usize,
     /// Adam's learning rate.
     pub learning_rate: f64,
+    /// The encoder's, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder_learning_rate: Option<f64>,
+    /// The decoder's, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoder_learning_rate: Option<f64>,
+    /// The temperature's; it is learned where this is given, from `sampler.temperature` on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_learning_rate: Option<f64>,
+    /// Whether the decoder stays as pre-training left it.
+    #[serde(default)]
+    pub fixed_decoder: bool,
     /// Weights of the regularisers.
     pub regularization: Regularization,
 }
@@ -62,6 +82,18 @@ pub struct Stopping {
     pub every: usize,
     /// The run has diverged where the negative samples' mean energy exceeds this many times the data's.
     pub max_energy_ratio: f64,
+}
+
+/// Settings of the methods beside the NAE; each has defaults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Baselines {
+    /// Denoising autoencoder.
+    pub dae: Denoising,
+    /// Variational autoencoder.
+    pub vae: Variational,
+    /// Wasserstein autoencoder.
+    pub wae: Wasserstein,
 }
 
 /// Everything a run needs to know besides its seed, checked.
@@ -78,7 +110,11 @@ impl Config {
     /// [`ConfigError`] names the first key whose value cannot be used.
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
-        let a = raw.architecture;
+        let mut a = raw.architecture;
+        if raw.method == MethodKind::Vae {
+            // A Gaussian posterior and prior live in ℝ^D.
+            a.latent_space = LatentSpace::Euclidean;
+        }
         let architecture = match a.kind {
             raw::ArchitectureKind::SmallConv16 => small_conv::small_conv16(1, a.width, a.latent_dim, a.latent_space),
         }
@@ -98,6 +134,16 @@ impl Config {
     /// The file's form, as recorded in the run folder.
     pub fn raw(&self) -> &RawConfig {
         &self.raw
+    }
+
+    /// What is trained.
+    pub fn method(&self) -> MethodKind {
+        self.raw.method
+    }
+
+    /// Settings of the methods beside the NAE.
+    pub fn baselines(&self) -> Baselines {
+        self.raw.baselines
     }
 
     /// The network.

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, Pretraining, Stopping, Training};
+use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::arch::LatentSpace;
 use crate::data::split::SplitShares;
+use crate::methods::MethodKind;
 use crate::sample::{Langevin, SamplerConfig, Start};
 
 /// A preset file. Unknown keys are refused.
@@ -13,6 +14,9 @@ use crate::sample::{Langevin, SamplerConfig, Start};
 pub struct RawConfig {
     /// Name, recorded in the model.
     pub name: String,
+    /// What is trained; the NAE where nothing is said.
+    #[serde(default)]
+    pub method: MethodKind,
     /// Where the images come from.
     pub data: RawData,
     /// The network.
@@ -27,6 +31,9 @@ pub struct RawConfig {
     pub stopping: Stopping,
     /// Calibration.
     pub calibration: RawCalibration,
+    /// Settings of the methods beside the NAE.
+    #[serde(default)]
+    pub baselines: Baselines,
 }
 
 /// Where the images come from.
@@ -96,11 +103,31 @@ impl RawConfig {
         require("architecture.latent_dim", latent_dim, "1 to 4096", |d| (1..=4096).contains(d))?;
         require("pretraining.batch_size", self.pretraining.batch_size, "at least 1", |&n| n > 0)?;
         require("pretraining.learning_rate", self.pretraining.learning_rate, "above 0", |r| positive(*r))?;
+        let positive_if_given = |key, value: Option<f64>| match value {
+            Some(value) => require(key, value, "above 0", |v| positive(*v)),
+            None => Ok(()),
+        };
+        positive_if_given("pretraining.max_gradient_norm", self.pretraining.max_gradient_norm)?;
         require("training.batch_size", self.training.batch_size, "at least 1", |&n| n > 0)?;
         require("training.learning_rate", self.training.learning_rate, "above 0", |r| positive(*r))?;
+        positive_if_given("training.encoder_learning_rate", self.training.encoder_learning_rate)?;
+        positive_if_given("training.decoder_learning_rate", self.training.decoder_learning_rate)?;
+        positive_if_given("training.temperature_learning_rate", self.training.temperature_learning_rate)?;
         let regularization = self.training.regularization;
-        require("training.regularization.negative_energy", regularization.negative_energy, "at least 0", at_least_0)?;
-        require("training.regularization.encoder_l2", regularization.encoder_l2, "at least 0", at_least_0)?;
+        for (key, weight) in [
+            ("training.regularization.negative_energy", regularization.negative_energy),
+            ("training.regularization.positive_energy", regularization.positive_energy),
+            ("training.regularization.encoder_l2", regularization.encoder_l2),
+            ("training.regularization.decoder_l2", regularization.decoder_l2),
+            ("training.regularization.latent_norm", regularization.latent_norm),
+        ] {
+            require(key, weight, "at least 0", at_least_0)?;
+        }
+        let Baselines { dae, vae, wae } = self.baselines;
+        require("baselines.dae.noise", dae.noise, "at least 0", at_least_0)?;
+        require("baselines.vae.sigma", vae.sigma, "above 0", |s| positive(f64::from(*s)))?;
+        require("baselines.vae.samples", vae.samples, "1 to 10000", |n| (1..=10_000).contains(n))?;
+        require("baselines.wae.mmd", wae.mmd, "at least 0", at_least_0)?;
         require("stopping.every", self.stopping.every, "at least 1", |&n| n > 0)?;
         require("stopping.max_energy_ratio", self.stopping.max_energy_ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;
         let rate = self.calibration.false_positive_rate;

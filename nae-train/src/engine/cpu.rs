@@ -56,14 +56,18 @@ impl CpuEngine {
     /// Energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held
     /// constant.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {
-        let parts = shard::map(planes(x), |shard| self.network.weights(shard, &coefficient));
-        let mut energies = Vec::new();
-        let mut total: WeightGradients = Vec::new();
-        for (part_energies, part) in parts {
-            energies.extend(part_energies);
-            add(&mut total, part);
-        }
-        (energies, total)
+        gathered(shard::map(planes(x), |shard| self.network.weights(shard, &coefficient)))
+    }
+
+    /// As [`weights`](Self::weights), where the reconstruction of `input` is compared with `target`.
+    pub fn weights_towards(
+        &self,
+        input: Tensor<4>,
+        target: Tensor<4>,
+        coefficient: impl Fn(f32) -> f32 + Sync,
+    ) -> (Vec<f32>, WeightGradients) {
+        let pairs = planes(input).into_iter().zip(planes(target)).collect();
+        gathered(shard::map(pairs, |(input, target)| self.network.weights_towards(input, &target, &coefficient)))
     }
 
     /// Gradients in the form burn's optimisers take.
@@ -80,6 +84,17 @@ impl CpuEngine {
         }
         params
     }
+}
+
+/// Energies and summed gradients of all shards, in order.
+fn gathered(parts: Vec<(Vec<f32>, WeightGradients)>) -> (Vec<f32>, WeightGradients) {
+    let mut energies = Vec::new();
+    let mut total: WeightGradients = Vec::new();
+    for (part_energies, part) in parts {
+        energies.extend(part_energies);
+        add(&mut total, part);
+    }
+    (energies, total)
 }
 
 /// Adds `part` to `total`, which lists the same parameters in the same order or is empty.

@@ -101,9 +101,20 @@ impl Network {
 
     /// E(x), and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held constant.
     pub fn weights(&self, x: Planes, coefficient: impl Fn(f32) -> f32) -> (Vec<f32>, WeightGradients) {
-        let encoded = forward(&self.encoder, x);
+        let target = x.clone();
+        self.weights_towards(x, &target, coefficient)
+    }
+
+    /// As [`weights`](Self::weights), where the reconstruction of `input` is compared with `target`.
+    pub fn weights_towards(
+        &self,
+        input: Planes,
+        target: &Planes,
+        coefficient: impl Fn(f32) -> f32,
+    ) -> (Vec<f32>, WeightGradients) {
+        let encoded = forward(&self.encoder, input);
         let decoded = forward(&self.decoder, encoded.output().clone());
-        let (energies, direct) = squared_l2(&encoded.states[0], decoded.output());
+        let (energies, direct) = squared_l2(target, decoded.output());
         let mut gradient = negated(&direct);
         let len = gradient.sample_len();
         for (sample, energy) in gradient.data.chunks_exact_mut(len).zip(&energies) {

@@ -1,22 +1,24 @@
-//! Energies of whole sets.
+//! Decisions of a model on whole sets.
 
-use burn::module::Module as _;
 use burn::tensor::Device;
 
-use crate::arch::Autoencoder;
 use crate::data::ImageSet;
-use crate::energy::energy;
+use crate::methods::{Decision, Model};
 
-/// Images scored at once: bounds memory, changes no energy.
+/// Images scored at once: bounds memory, changes no score.
 const BATCH: usize = 256;
 
-/// The energy of every image, in order. `model` may live on an autodiff device; nothing is tracked.
-pub fn energies(model: &Autoencoder, images: &ImageSet, device: &Device) -> Vec<f32> {
-    let model = model.valid();
+/// What `model` decides of every image, in order, by `decision`.
+pub fn scores(model: &dyn Model, decision: Decision, images: &ImageSet, device: &Device) -> Vec<f32> {
     images
         .batches(BATCH, device)
-        .flat_map(|batch| energy(&model, batch).into_data().try_into_vec::<f32>().expect("energies are float"))
+        .flat_map(|batch| model.decide(decision, batch).into_data().try_into_vec::<f32>().expect("scores are float"))
         .collect()
+}
+
+/// The energy of every image, in order: its reconstruction error.
+pub fn energies(model: &dyn Model, images: &ImageSet, device: &Device) -> Vec<f32> {
+    scores(model, Decision::Reconstruction, images, device)
 }
 
 /// The mean of `energies`, summed in double precision; NaN where there are none.

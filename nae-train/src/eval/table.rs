@@ -1,4 +1,6 @@
-//! The table every run ends with: the plain autoencoder before NAE training beside the NAE after.
+//! The table every run ends with: one row an outlier set, one column a model and its decision function.
+
+use std::collections::BTreeMap;
 
 use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -7,9 +9,9 @@ use rand::Rng;
 use serde::Serialize;
 
 use super::metrics::auroc;
-use super::scoring::{energies, mean};
-use crate::arch::Autoencoder;
+use super::scoring::{mean, scores};
 use crate::data::{ImageSet, Split, outliers};
+use crate::methods::{Decision, Model};
 
 /// Synthetic images in each drawn outlier set.
 const SYNTHETIC_IMAGES: usize = 300;
@@ -38,7 +40,20 @@ pub fn outlier_sets(split: &Split, held_out: u8, rng: &mut impl Rng) -> Vec<Outl
     ]
 }
 
-/// AUROC of one outlier set under both models.
+/// A model, judged by one of its decision functions.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    /// Its key in JSON.
+    pub key: &'static str,
+    /// Its title in a table.
+    pub title: &'static str,
+    /// The model.
+    pub model: &'a dyn Model,
+    /// How it is judged.
+    pub decision: Decision,
+}
+
+/// One outlier set under all columns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The set.
@@ -47,55 +62,63 @@ pub struct Row {
     pub count: usize,
     /// Whether training was allowed to look at such images.
     pub selection: bool,
-    /// AUROC of the plain autoencoder; `None` where the set is empty or an energy is NaN.
-    pub autoencoder: Option<f64>,
-    /// AUROC of the NAE.
-    pub nae: Option<f64>,
+    /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
+    #[serde(flatten)]
+    pub auroc: BTreeMap<&'static str, Option<f64>>,
 }
 
 /// All rows, and what they are measured against.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
+    /// Key and title of each column, in order.
+    #[serde(skip)]
+    pub columns: Vec<(&'static str, &'static str)>,
     /// Normal test images.
     pub normal_count: usize,
-    /// Mean energy of the normal test images under the plain autoencoder.
-    pub autoencoder_energy: f64,
-    /// The same under the NAE.
-    pub nae_energy: f64,
+    /// Mean score of the normal test images, by the column's key followed by `_energy`.
+    #[serde(flatten)]
+    pub normal_energy: BTreeMap<String, f64>,
     /// One row an outlier set.
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    /// Scores `sets` with both models against the normal images `test`.
-    pub fn measure(
-        test: &ImageSet,
-        sets: &[OutlierSet],
-        autoencoder: &Autoencoder,
-        nae: &Autoencoder,
-        device: &Device,
-    ) -> Self {
-        let normal = [autoencoder, nae].map(|model| energies(model, test, device));
+    /// Scores `sets` in every column against the normal images `test`.
+    pub fn measure(test: &ImageSet, sets: &[OutlierSet], columns: &[Column<'_>], device: &Device) -> Self {
+        let score = |column: &Column<'_>, images: &ImageSet| scores(column.model, column.decision, images, device);
+        let normal: Vec<Vec<f32>> = columns.iter().map(|column| score(column, test)).collect();
         let rows = sets
             .iter()
             .map(|set| Row {
                 outliers: set.name.clone(),
                 count: set.images.len(),
                 selection: set.selection,
-                autoencoder: auroc(&normal[0], &energies(autoencoder, &set.images, device)),
-                nae: auroc(&normal[1], &energies(nae, &set.images, device)),
+                auroc: columns
+                    .iter()
+                    .zip(&normal)
+                    .map(|(column, normal)| (column.key, auroc(normal, &score(column, &set.images))))
+                    .collect(),
             })
             .collect();
-        Self { normal_count: test.len(), autoencoder_energy: mean(&normal[0]), nae_energy: mean(&normal[1]), rows }
+        let named = columns.iter().zip(&normal).map(|(c, normal)| (format!("{}_energy", c.key), mean(normal)));
+        Self {
+            columns: columns.iter().map(|column| (column.key, column.title)).collect(),
+            normal_count: test.len(),
+            normal_energy: named.collect(),
+            rows,
+        }
     }
 
     /// The cells, header first.
-    fn cells(&self) -> Vec<[String; 4]> {
+    fn cells(&self) -> Vec<Vec<String>> {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
-        let header = ["outliers", "images", "autoencoder", "NAE"].map(str::to_owned);
+        let titles = self.columns.iter().map(|(_, title)| (*title).to_owned());
+        let header = ["outliers", "images"].map(str::to_owned).into_iter().chain(titles).collect();
         let rows = self.rows.iter().map(|row| {
             let mark = if row.selection { " *" } else { "" };
-            [format!("{}{mark}", row.outliers), row.count.to_string(), number(row.autoencoder), number(row.nae)]
+            let start = [format!("{}{mark}", row.outliers), row.count.to_string()];
+            let figures = self.columns.iter().map(|(key, _)| number(row.auroc.get(key).copied().flatten()));
+            start.into_iter().chain(figures).collect()
         });
         std::iter::once(header).chain(rows).collect()
     }
@@ -124,7 +147,7 @@ impl Table {
         for (index, row) in self.cells().into_iter().enumerate() {
             text += &format!("| {} |\n", row.join(" | ").replace('*', "\\*"));
             if index == 0 {
-                text += "|---|---:|---:|---:|\n";
+                text += &format!("|---|---:|{}\n", "---:|".repeat(self.columns.len()));
             }
         }
         format!("{text}\n{}\n", FOOTNOTE.replace('*', "\\*"))
@@ -143,15 +166,17 @@ mod tests {
             outliers: outliers.to_owned(),
             count: 3,
             selection,
-            autoencoder: Some(0.5321),
-            nae: None,
+            auroc: [("autoencoder", Some(0.5321)), ("nae", None)].into(),
         };
         let table = Table {
+            columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
             normal_count: 7,
-            autoencoder_energy: 0.1,
-            nae_energy: 0.2,
+            normal_energy: [("autoencoder_energy".to_owned(), 0.1), ("nae_energy".to_owned(), 0.2)].into(),
             rows: vec![row("noise", false), row("ConstantGray", true)],
         };
+        let json = serde_json::to_value(&table).expect("serialises");
+        assert_eq!(json["nae_energy"], 0.2);
+        assert_eq!(json["rows"][0]["autoencoder"], 0.5321);
         for text in [table.terminal(), table.markdown()] {
             assert!(text.contains("0.532") && text.contains('–') && text.contains("7 normal"), "{text}");
         }

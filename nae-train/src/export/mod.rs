@@ -14,6 +14,7 @@ use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Prov
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
 use crate::data::digits;
+use crate::methods::Model;
 
 /// A model that cannot be exported.
 #[derive(Debug, thiserror::Error)]
@@ -24,20 +25,22 @@ pub enum ExportError {
     /// The energies give no threshold.
     #[error("the calibration energies give no threshold: {0}")]
     Calibration(#[from] CalibrationError),
+    /// The model has no autoencoder.
+    #[error("a model trained by `{0}` is no autoencoder and cannot be exported")]
+    NoAutoencoder(&'static str),
     /// The temperature is not positive.
     #[error("the temperature {0} is not positive")]
     Temperature(f32),
 }
 
-/// Everything a model file says about itself, from the run's configuration and the energies of its calibration
-/// images.
+/// Everything a model file says about itself, from the run's configuration, the model's temperature and the energies of
+/// its calibration images.
 ///
 /// # Errors
 /// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
-pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMetadata, ExportError> {
+pub fn metadata(config: &Config, seed: u64, temperature: f32, energies: &[f32]) -> Result<ModelMetadata, ExportError> {
     let spec = config.architecture();
     let calibration = Calibration::from_energies(&mut energies.to_vec())?;
-    let temperature = config.sampler().temperature;
     Ok(ModelMetadata {
         energy: Energy::SquaredL2,
         temperature: Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?,
@@ -53,7 +56,7 @@ pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMet
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),
-            method: format!("nae, preset {}", config.name()),
+            method: format!("{}, preset {}", config.method().name(), config.name()),
             data_description: format!(
                 "UCI handwritten digits 8x8 enlarged to 16x16, class {} held out",
                 config.held_out()
@@ -68,16 +71,20 @@ pub fn metadata(config: &Config, seed: u64, energies: &[f32]) -> Result<ModelMet
 /// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
 ///
 /// # Errors
-/// [`ExportError::Build`].
-pub fn autoencoder(model: &Autoencoder, config: &Config, metadata: &ModelMetadata) -> Result<Vec<u8>, ExportError> {
-    Ok(graph::autoencoder(model, config.architecture(), metadata)?)
+/// [`ExportError::NoAutoencoder`], [`ExportError::Build`].
+pub fn model(model: &dyn Model, config: &Config, metadata: &ModelMetadata) -> Result<Vec<u8>, ExportError> {
+    Ok(graph::autoencoder(autoencoder_of(model, config)?, config.architecture(), metadata)?)
 }
 
 /// `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
 ///
 /// # Errors
-/// [`ExportError::Build`].
-pub fn parts(model: &Autoencoder, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
-    let spec = config.architecture();
+/// [`ExportError::NoAutoencoder`], [`ExportError::Build`].
+pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
+    let (model, spec) = (autoencoder_of(model, config)?, config.architecture());
     Ok([("encoder.onnx", graph::encoder(model, spec)?), ("decoder.onnx", graph::decoder(model, spec)?)])
+}
+
+fn autoencoder_of<'a>(model: &'a dyn Model, config: &Config) -> Result<&'a Autoencoder, ExportError> {
+    model.autoencoder().ok_or(ExportError::NoAutoencoder(config.method().name()))
 }

@@ -1,9 +1,38 @@
-//! The plain autoencoder (paper, equation 1): the mean reconstruction error of the data.
+//! The plain autoencoder (paper, equation 1), and the denoising one (Vincent et al., ICML 2008), which is given data with
+//! Gaussian noise and compared with the data without.
 
-use burn::tensor::Tensor;
+use std::path::Path;
 
+use burn::module::Module as _;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::gradients::{ShardLoss, sharded};
+use super::optimizer::Optimizer;
+use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
-use crate::energy::energy;
+use crate::config::Pretraining;
+use crate::energy::{energy, squared_l2};
+use crate::engine::{CpuEngine, Engine};
+use crate::eval::scoring::mean;
+use crate::sample::NoiseSource;
+use crate::shard;
+use crate::train::checkpoint::{self, CheckpointError};
+
+/// Settings of the denoising autoencoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Denoising {
+    /// Standard deviation of the noise, in units of the data.
+    pub noise: f32,
+}
+
+impl Default for Denoising {
+    /// The paper's ("Baseline Implementation").
+    fn default() -> Self {
+        Self { noise: 0.3 }
+    }
+}
 
 /// Mean energy of the batch `x`.
 pub fn loss(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
@@ -13,4 +42,87 @@ pub fn loss(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
 /// ∂loss/∂E of each of `n` samples.
 pub fn coefficient(n: usize) -> f32 {
     1.0 / n as f32
+}
+
+/// Trains a plain or a denoising autoencoder.
+pub struct AutoencoderMethod {
+    model: Autoencoder,
+    optimizer: Optimizer,
+    rate: f64,
+    corruption: Option<(Denoising, NoiseSource)>,
+    engine: Engine,
+    device: Device,
+}
+
+impl AutoencoderMethod {
+    /// From the state `model`; denoising where `corruption` is given, with the source of its noise.
+    pub fn new(
+        model: Autoencoder,
+        settings: Pretraining,
+        corruption: Option<(Denoising, NoiseSource)>,
+        engine: Engine,
+        device: &Device,
+    ) -> Self {
+        let optimizer = Optimizer::new(settings.max_gradient_norm);
+        Self { model, optimizer, rate: settings.learning_rate, corruption, engine, device: device.clone() }
+    }
+
+    /// The state reached.
+    pub fn into_autoencoder(self) -> Autoencoder {
+        self.model
+    }
+
+    /// What the network is given for the data `x`.
+    fn input(&mut self, x: &Tensor<4>) -> Tensor<4> {
+        match &mut self.corruption {
+            Some((Denoising { noise }, source)) => x.clone() + source.normal(x.dims(), &self.device).mul_scalar(*noise),
+            None => x.clone(),
+        }
+    }
+}
+
+impl Method for AutoencoderMethod {
+    fn update(&mut self, x: Tensor<4>) -> Figures {
+        let input = self.input(&x);
+        let [n, _, h, w] = x.dims();
+        let (gradients, figures) = match self.engine {
+            Engine::Burn => {
+                let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
+                let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
+                sharded(&self.model, shards, |model, (input, x): (Tensor<4>, Tensor<4>)| {
+                    let loss = squared_l2(x.autodiff(), model.reconstruct(input.autodiff())).mean();
+                    ShardLoss { report: vec![("energy", loss.clone())], loss }
+                })
+            }
+            Engine::Cpu => {
+                let engine = CpuEngine::new(&self.model, [h, w], &self.device);
+                let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
+                (engine.register(gradients), Figures::new([("energy", mean(&energies))]))
+            }
+        };
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl Model for Autoencoder {
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        energy(&self.valid(), x)
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        Some(self)
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
 }

@@ -1,6 +1,194 @@
-//! What is minimised. [`autoencoder`] is the plain reconstruction error, [`nae`] the normalised model's loss.
+//! What is trained, how, and what tells outliers apart afterwards.
 //!
-//! Sampling is in [`sample`](crate::sample), the loop in [`train`](crate::train).
+//! A [`Method`] makes parameter updates; what it leaves is a [`Model`], which gives every sample a number, larger for
+//! outliers. The loop, the metrics, the checkpoints and the tables know no more than these two traits, so that a
+//! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`, and only export asks for it.
+//!
+//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, [`vae`] the variational,
+//! [`wae`] the Wasserstein autoencoder with [`mmd`] as its penalty. [`gradients`] and [`optimizer`] are what they
+//! share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
+//!
+//! The paper's other baselines (IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly) are not here.
 
 pub mod autoencoder;
+pub mod gradients;
+pub mod mmd;
 pub mod nae;
+pub mod optimizer;
+pub mod vae;
+pub mod wae;
+
+use std::fmt;
+use std::path::Path;
+
+use burn::tensor::{Device, Tensor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::arch::Autoencoder;
+use crate::config::Config;
+use crate::train::checkpoint::{self, CheckpointError};
+
+/// The methods of this crate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MethodKind {
+    /// Normalized autoencoder: the paper's.
+    #[default]
+    Nae,
+    /// Plain autoencoder.
+    Ae,
+    /// Denoising autoencoder (Vincent et al., ICML 2008).
+    Dae,
+    /// Variational autoencoder (Kingma and Welling, ICLR 2014).
+    Vae,
+    /// Wasserstein autoencoder with an MMD penalty (Tolstikhin et al., ICLR 2018).
+    Wae,
+}
+
+impl MethodKind {
+    /// As in the paper's tables.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Nae => "NAE",
+            Self::Ae => "autoencoder",
+            Self::Dae => "DAE",
+            Self::Vae => "VAE",
+            Self::Wae => "WAE",
+        }
+    }
+
+    /// As in presets and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nae => "nae",
+            Self::Ae => "ae",
+            Self::Dae => "dae",
+            Self::Vae => "vae",
+            Self::Wae => "wae",
+        }
+    }
+}
+
+/// Trains: one update after the other.
+pub trait Method {
+    /// One update of the parameters on the batch `x` `[N, C, H, W]`. The figures are of the model before it.
+    fn update(&mut self, x: Tensor<4>) -> Figures;
+    /// The state reached.
+    fn model(&self) -> &dyn Model;
+    /// The state reached, when training is over.
+    fn into_model(self: Box<Self>) -> Box<dyn Model>;
+}
+
+/// A trained model, or one on its way.
+pub trait Model {
+    /// The decision functions it has, its own first.
+    fn decisions(&self) -> &'static [Decision] {
+        &[Decision::Reconstruction]
+    }
+
+    /// A number for each sample of `x` `[N, C, H, W]`, larger for outliers: `[N]`. Does not depend on the other
+    /// samples. A decision function the model does not have is answered with its own.
+    fn decide(&self, decision: Decision, x: Tensor<4>) -> Tensor<1>;
+
+    /// The autoencoder whose reconstruction error is [`Decision::Reconstruction`], where there is one.
+    fn autoencoder(&self) -> Option<&Autoencoder>;
+
+    /// T of p(x) ∝ exp(−E(x)/T).
+    fn temperature(&self) -> f32 {
+        1.0
+    }
+
+    /// Writes all weights to `path`, whole or not at all.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Write`].
+    fn save(&self, path: &Path) -> Result<(), CheckpointError>;
+}
+
+/// What a sample is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The reconstruction error: an NAE's energy E(x).
+    Reconstruction,
+    /// −log p(x), or an upper bound of it.
+    NegativeLogLikelihood,
+}
+
+impl Decision {
+    /// As the paper marks it: R or L.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Reconstruction => "R",
+            Self::NegativeLogLikelihood => "L",
+        }
+    }
+}
+
+/// What an update found, by name: means over the batch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures(Vec<(&'static str, f64)>);
+
+impl Figures {
+    /// Figures in the order in which they are to be shown.
+    pub fn new(figures: impl IntoIterator<Item = (&'static str, f64)>) -> Self {
+        Self(figures.into_iter().collect())
+    }
+
+    /// The figure called `name`.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
+    }
+
+    /// Adds `other`, `weight` times.
+    pub fn add(&mut self, other: &Self, weight: f64) {
+        for &(name, value) in &other.0 {
+            match self.0.iter_mut().find(|(n, _)| *n == name) {
+                Some((_, sum)) => *sum += weight * value,
+                None => self.0.push((name, weight * value)),
+            }
+        }
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (k, (name, value)) in self.0.iter().enumerate() {
+            let comma = if k == 0 { "" } else { ", " };
+            write!(f, "{comma}{} {value:.4}", name.replace('_', " "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Reads the weights a run of `config` left at `path`, onto the autodiff form of `device`.
+///
+/// # Errors
+/// [`CheckpointError::Read`], also where a weight is missing or of another shape.
+pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Model>, CheckpointError> {
+    let spec = config.architecture();
+    Ok(match config.method() {
+        MethodKind::Nae => {
+            let start = checkpoint::blank(spec, device);
+            let temperature = config.sampler().temperature;
+            Box::new(checkpoint::load(nae::NormalizedAutoencoder::new(start, temperature), spec, path)?)
+        }
+        MethodKind::Ae | MethodKind::Dae | MethodKind::Wae => {
+            Box::new(checkpoint::load(checkpoint::blank(spec, device), spec, path)?)
+        }
+        MethodKind::Vae => {
+            let blank = vae::VariationalAutoencoder::blank(spec, config.baselines().vae, device);
+            Box::new(checkpoint::load(blank, spec, path)?)
+        }
+    })
+}

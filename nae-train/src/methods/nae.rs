@@ -1,22 +1,45 @@
-//! The normalised autoencoder's loss (paper, equation 8, with the regularisers of section 5.1 and the appendix).
+//! The normalized autoencoder: data's energy down, negative samples' energy up (paper, equation 8, with the regularisers
+//! of section 5.1 and the appendix), and the temperature where it is learned.
 
-use burn::module::{Module as _, ModuleVisitor, Param};
-use burn::tensor::Tensor;
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::autoencoder::coefficient;
+use super::gradients::{ShardLoss, sharded};
+use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
+use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
-use crate::arch::layer::Sequential;
-use crate::energy::energy;
+use crate::config::Training;
+use crate::energy::{energy, squared_l2};
+use crate::engine::cpu::add;
 use crate::engine::network::{WeightGradients, floats};
+use crate::engine::{CpuEngine, Engine};
+use crate::eval::scoring::mean;
+use crate::sample::NegativeSampler;
+use crate::shard;
+use crate::train::checkpoint::{self, CheckpointError};
 
-/// Weights of the regularisers.
+/// Weights of the regularisers; those left out are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Regularization {
     /// γ (the paper's α): weight of the mean squared energy of negative samples.
     pub negative_energy: f32,
+    /// Weight of the mean squared energy of the data; the authors' code gives it γ in CD and PCD.
+    #[serde(default)]
+    pub positive_energy: f32,
     /// Weight of the encoder's summed squared weights.
     pub encoder_l2: f32,
+    /// Weight of the decoder's summed squared weights.
+    #[serde(default)]
+    pub decoder_l2: f32,
+    /// Weight of the latents' mean square, over dimensions and over data and negative samples, for ℝ^D (section 5.1,
+    /// "Latent Space Structure").
+    #[serde(default)]
+    pub latent_norm: f32,
 }
 
 /// The loss and the two energies it is made of.
@@ -29,29 +52,47 @@ pub struct Loss {
     pub negative_energy: Tensor<1>,
 }
 
-/// mean E(x) − mean E(x′) + γ·mean E(x′)² + c·‖encoder‖² for data `x` and negatives `x′`.
+/// mean E(x) − mean E(x′) + γ·mean E(x′)², and the other regularisers, for data `x` and negatives `x′`.
+///
+/// Not divided by T, as in the authors' code: Adam makes up for a constant factor, and the regularisers then weigh the
+/// same at every T.
 pub fn loss(model: &Autoencoder, x: Tensor<4>, negatives: Tensor<4>, regularization: Regularization) -> Loss {
-    let negative = energy(model, negatives);
-    let positive_energy = energy(model, x).mean();
-    let negative_energy = negative.clone().mean();
-    let mut total = positive_energy.clone() - negative_energy.clone()
-        + (negative.clone() * negative).mean().mul_scalar(regularization.negative_energy);
-    if regularization.encoder_l2 > 0.0
-        && let Some(squares) = sum_of_squares(&model.encoder)
-    {
-        total = total + squares.mul_scalar(regularization.encoder_l2);
-    }
+    let (z, z_negative) = (model.encode(x.clone()), model.encode(negatives.clone()));
+    let positive = squared_l2(x, model.decode(z.clone()));
+    let negative = squared_l2(negatives, model.decode(z_negative.clone()));
+    let (positive_energy, negative_energy) = (positive.clone().mean(), negative.clone().mean());
+    let mut total = positive_energy.clone() - negative_energy.clone();
+    let mut penalize = |weight: f32, penalty: &dyn Fn() -> Option<Tensor<1>>| {
+        if weight > 0.0
+            && let Some(penalty) = penalty()
+        {
+            total = total.clone() + penalty.mul_scalar(weight);
+        }
+    };
+    let mean_square = |values: Tensor<1>| Some((values.clone() * values).mean());
+    penalize(regularization.negative_energy, &|| mean_square(negative.clone()));
+    penalize(regularization.positive_energy, &|| mean_square(positive.clone()));
+    penalize(regularization.encoder_l2, &|| sum_of_squares(&model.encoder));
+    penalize(regularization.decoder_l2, &|| sum_of_squares(&model.decoder));
+    penalize(regularization.latent_norm, &|| {
+        let z = Tensor::cat(vec![z.clone(), z_negative.clone()], 0);
+        Some((z.clone() * z).mean())
+    });
     Loss { total, positive_energy, negative_energy }
 }
 
-/// ∂loss/∂E of a negative sample of energy `energy`, one of `n`: (−1 + 2γE)/n. A data sample's is
-/// [`autoencoder::coefficient`](super::autoencoder::coefficient).
-pub fn negative_coefficient(energy: f32, n: usize, regularization: Regularization) -> f32 {
-    (2.0 * regularization.negative_energy * energy - 1.0) / n as f32
+/// ∂loss/∂E of a data sample of energy `energy`, one of `n`: (1 + 2cE)/n.
+pub fn positive_coefficient(energy: f32, n: usize, regularization: Regularization) -> f32 {
+    coefficient(n) * (1.0 + 2.0 * regularization.positive_energy * energy)
 }
 
-/// Adds the gradient of c·‖encoder‖² to `gradients`.
-pub fn add_encoder_l2(model: &Autoencoder, regularization: Regularization, gradients: &mut WeightGradients) {
+/// ∂loss/∂E of a negative sample of energy `energy`, one of `n`: (−1 + 2γE)/n.
+pub fn negative_coefficient(energy: f32, n: usize, regularization: Regularization) -> f32 {
+    coefficient(n) * (2.0 * regularization.negative_energy * energy - 1.0)
+}
+
+/// Adds the gradient of c·‖w‖² over the parameters of `module` to `gradients`.
+fn add_l2(module: &impl Module, c: f32, gradients: &mut WeightGradients) {
     struct Add<'a>(f32, &'a mut WeightGradients);
     impl ModuleVisitor for Add<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -61,13 +102,13 @@ pub fn add_encoder_l2(model: &Autoencoder, regularization: Regularization, gradi
             }
         }
     }
-    if regularization.encoder_l2 > 0.0 {
-        model.encoder.visit(&mut Add(2.0 * regularization.encoder_l2, gradients));
+    if c > 0.0 {
+        module.visit(&mut Add(2.0 * c, gradients));
     }
 }
 
-/// Σ w² over all weights and biases of `layers`; `None` where there are none.
-fn sum_of_squares(layers: &Sequential) -> Option<Tensor<1>> {
+/// Σ w² over all weights and biases of `module`; `None` where there are none.
+fn sum_of_squares(module: &impl Module) -> Option<Tensor<1>> {
     #[derive(Default)]
     struct Sum(Option<Tensor<1>>);
     impl ModuleVisitor for Sum {
@@ -81,6 +122,273 @@ fn sum_of_squares(layers: &Sequential) -> Option<Tensor<1>> {
         }
     }
     let mut sum = Sum::default();
-    layers.visit(&mut sum);
+    module.visit(&mut sum);
     sum.0
+}
+
+/// An autoencoder as the density p(x) ∝ exp(−E(x)/T).
+#[derive(Module, Debug)]
+pub struct NormalizedAutoencoder {
+    /// E is its reconstruction error.
+    pub autoencoder: Autoencoder,
+    /// log T, `[1]`.
+    pub log_temperature: Param<Tensor<1>>,
+}
+
+impl NormalizedAutoencoder {
+    /// `autoencoder` at temperature T.
+    pub fn new(autoencoder: Autoencoder, temperature: f32) -> Self {
+        let device = autoencoder.devices().remove(0);
+        Self { autoencoder, log_temperature: constant(temperature.ln(), &device) }
+    }
+}
+
+impl Model for NormalizedAutoencoder {
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        energy(&self.autoencoder.valid(), x)
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        Some(&self.autoencoder)
+    }
+
+    fn temperature(&self) -> f32 {
+        self.log_temperature.val().into_scalar::<f32>().exp()
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains a normalized autoencoder.
+pub struct NaeMethod {
+    model: NormalizedAutoencoder,
+    sampler: NegativeSampler,
+    optimizer: Optimizer,
+    rates: Rates,
+    temperature: Option<ScalarAdam>,
+    regularization: Regularization,
+    engine: Engine,
+    device: Device,
+}
+
+impl NaeMethod {
+    /// From the state `model`; negative samples come from `sampler`.
+    pub fn new(
+        model: NormalizedAutoencoder,
+        training: &Training,
+        sampler: NegativeSampler,
+        engine: Engine,
+        device: &Device,
+    ) -> Self {
+        let rates = Rates {
+            encoder: Some(training.encoder_learning_rate.unwrap_or(training.learning_rate)),
+            decoder: (!training.fixed_decoder)
+                .then(|| training.decoder_learning_rate.unwrap_or(training.learning_rate)),
+        };
+        Self {
+            model,
+            sampler,
+            optimizer: Optimizer::new(None),
+            rates,
+            temperature: training.temperature_learning_rate.map(ScalarAdam::new),
+            regularization: training.regularization,
+            engine,
+            device: device.clone(),
+        }
+    }
+
+    /// The state reached.
+    pub fn normalized(&self) -> &NormalizedAutoencoder {
+        &self.model
+    }
+
+    /// One update against given negative samples. Returns both mean energies before.
+    pub fn update_against(&mut self, x: Tensor<4>, negatives: Tensor<4>) -> Figures {
+        let (regularization, model) = (self.regularization, &self.model.autoencoder);
+        let (gradients, figures) = match self.engine {
+            // The CPU engine has no gradient of a function of the latents.
+            Engine::Cpu if regularization.latent_norm == 0.0 => {
+                let [n, _, h, w] = x.dims();
+                let engine = CpuEngine::new(model, [h, w], &self.device);
+                let (positive, mut total) = engine.weights(x, |energy| positive_coefficient(energy, n, regularization));
+                let (negative, part) =
+                    engine.weights(negatives, |energy| negative_coefficient(energy, n, regularization));
+                add(&mut total, part);
+                add_l2(&model.encoder, regularization.encoder_l2, &mut total);
+                add_l2(&model.decoder, regularization.decoder_l2, &mut total);
+                let figures = [("positive_energy", mean(&positive)), ("negative_energy", mean(&negative))];
+                (engine.register(total), Figures::new(figures))
+            }
+            _ => {
+                let pairs = shard::shards(x).into_iter().zip(shard::shards(negatives));
+                let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
+                sharded(model, shards, |model, (x, negatives): (Tensor<4>, Tensor<4>)| {
+                    let Loss { total, positive_energy, negative_energy } =
+                        loss(model, x.autodiff(), negatives.autodiff(), regularization);
+                    let report = vec![("positive_energy", positive_energy), ("negative_energy", negative_energy)];
+                    ShardLoss { loss: total, report }
+                })
+            }
+        };
+        self.model.autoencoder = self.optimizer.step_halves(self.rates, model.clone(), gradients);
+        figures
+    }
+
+    /// T learns from (mean E(x) − mean E(x′))/T, energies held constant; Adam moves log T, so that T stays positive.
+    fn learn_temperature(&mut self, figures: &Figures) {
+        let (Some(adam), Some(positive), Some(negative)) =
+            (&mut self.temperature, figures.get("positive_energy"), figures.get("negative_energy"))
+        else {
+            return;
+        };
+        let temperature = f64::from(self.model.temperature());
+        let value = adam.step(temperature.ln(), (negative - positive) / temperature);
+        self.model.log_temperature = constant(value as f32, &self.model.log_temperature.val().device());
+    }
+}
+
+impl Method for NaeMethod {
+    fn update(&mut self, x: Tensor<4>) -> Figures {
+        let [_, _, h, w] = x.dims();
+        let frozen = self.engine.freeze(&self.model.autoencoder, [h, w], &self.device);
+        let negatives = self.sampler.sample(&*frozen, x.clone());
+        drop(frozen);
+        let figures = self.update_against(x, negatives);
+        self.learn_temperature(&figures);
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::LatentSpace;
+    use crate::arch::layer::{Layer, Sequential};
+    use crate::arch::small_conv::small_conv16;
+    use crate::config::{Config, preset};
+    use crate::methods::autoencoder::AutoencoderMethod;
+    use crate::sample::NoiseSource;
+
+    fn config() -> Config {
+        preset::load("digits").expect("comes with the program")
+    }
+
+    fn start(latent_dim: usize) -> Autoencoder {
+        let spec = small_conv16(1, 8, latent_dim, LatentSpace::Sphere).expect("valid");
+        Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
+    }
+
+    fn method(autoencoder: Autoencoder, training: &Training, engine: Engine) -> NaeMethod {
+        let model = NormalizedAutoencoder::new(autoencoder, 1.0);
+        let sampler = NegativeSampler::new(config().sampler(), 16, NoiseSource::new(3, 0));
+        NaeMethod::new(model, training, sampler, engine, &Device::flex())
+    }
+
+    fn batches() -> [Tensor<4>; 2] {
+        [1, 2].map(|seed| NoiseSource::new(seed, 0).uniform([40, 1, 16, 16], &Device::flex()))
+    }
+
+    fn weights(layers: &Sequential) -> Vec<f32> {
+        let of = |layer: &Layer| match layer {
+            Layer::Conv(conv) => floats(&conv.weight),
+            Layer::ConvTranspose(conv) => floats(&conv.weight),
+            _ => Vec::new(),
+        };
+        layers.layers().iter().flat_map(of).collect()
+    }
+
+    /// Adam's first steps follow the gradient's sign, so a few weights whose gradient is all rounding may part.
+    #[test]
+    fn both_engines_make_the_same_updates() {
+        let regularization = Regularization {
+            negative_energy: 1.0,
+            positive_energy: 0.5,
+            encoder_l2: 1e-2,
+            decoder_l2: 2e-2,
+            latent_norm: 0.0,
+        };
+        let training = Training { regularization, learning_rate: 1e-4, ..config().training() };
+        let [x, negatives] = batches();
+        let run = |engine| {
+            let pretraining = config().pretraining();
+            let mut plain = AutoencoderMethod::new(start(16), pretraining, None, engine, &Device::flex());
+            let e = plain.update(x.clone()).get("energy");
+            let mut nae = method(plain.into_autoencoder(), &training, engine);
+            let figures = nae.update_against(x.clone(), negatives.clone());
+            let model = &nae.model.autoencoder;
+            let weights: Vec<f32> = [&model.encoder, &model.decoder].into_iter().flat_map(weights).collect();
+            let energies = [e, figures.get("positive_energy"), figures.get("negative_energy")];
+            (weights, energies.map(|e| e.expect("reported")))
+        };
+        let ((burn, burn_energies), (cpu, cpu_energies)) = (run(Engine::Burn), run(Engine::Cpu));
+        for (b, c) in burn_energies.iter().zip(&cpu_energies) {
+            assert!((b - c).abs() <= 1e-5 * b, "{burn_energies:?} {cpu_energies:?}");
+        }
+        let apart = burn.iter().zip(&cpu).filter(|(b, c)| (*b - *c).abs() > 2e-5).count();
+        assert!(apart * 200 < burn.len(), "{apart} of {} weights part", burn.len());
+    }
+
+    #[test]
+    fn a_fixed_decoder_stays_and_rates_differ() {
+        let [x, negatives] = batches();
+        let before = start(16);
+        let after = |training: &Training| {
+            let mut nae = method(before.clone(), training, Engine::Cpu);
+            nae.update_against(x.clone(), negatives.clone());
+            nae.model.autoencoder
+        };
+        let moved = |a: &Sequential, b: &Sequential| {
+            weights(a).iter().zip(weights(b)).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max)
+        };
+        let fixed = after(&Training { fixed_decoder: true, ..config().training() });
+        assert_eq!(moved(&before.decoder, &fixed.decoder), 0.0);
+        assert!(moved(&before.encoder, &fixed.encoder) > 5e-5);
+        // Adam's first step is the learning rate.
+        let rates = Training { decoder_learning_rate: Some(1e-2), ..config().training() };
+        let both = after(&rates);
+        assert!((moved(&before.decoder, &both.decoder) - 1e-2).abs() < 1e-3);
+        assert!((moved(&before.encoder, &both.encoder) - 1e-4).abs() < 1e-5);
+    }
+
+    /// Negative samples of higher energy than the data ask for a lower temperature, and the other way round.
+    #[test]
+    fn temperature_learns_from_the_difference_of_energies() {
+        let training = Training { temperature_learning_rate: Some(1e-2), ..config().training() };
+        let mut nae = method(start(16), &training, Engine::Cpu);
+        nae.learn_temperature(&Figures::new([("positive_energy", 0.1), ("negative_energy", 0.3)]));
+        let lower = nae.model.temperature();
+        assert!((lower - (-0.01f32).exp()).abs() < 1e-6, "{lower}");
+        for _ in 0..20 {
+            nae.learn_temperature(&Figures::new([("positive_energy", 0.3), ("negative_energy", 0.1)]));
+        }
+        assert!(nae.model.temperature() > lower);
+    }
+
+    #[test]
+    fn the_latent_norm_is_a_mean_over_dimensions_and_both_batches() {
+        let [x, negatives] = batches();
+        let model = start(16);
+        let value = |latent_norm| {
+            let regularization = Regularization {
+                negative_energy: 0.0,
+                positive_energy: 0.0,
+                encoder_l2: 0.0,
+                decoder_l2: 0.0,
+                latent_norm,
+            };
+            loss(&model, x.clone().autodiff(), negatives.clone().autodiff(), regularization).total.into_scalar::<f32>()
+        };
+        // On the sphere, Σ z² = 1, a mean of 1/16.
+        assert!((value(8.0) - value(0.0) - 0.5).abs() < 1e-5);
+    }
 }

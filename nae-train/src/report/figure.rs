@@ -1,40 +1,39 @@
-//! The picture of a run: histograms of energy under the plain autoencoder and under the NAE, as SVG.
+//! The picture of a run: histograms of energy under each model, as SVG.
 
 use plotters::prelude::*;
 
-/// Energies of some images under both models.
-pub struct Series<'a> {
-    /// What the images are.
-    pub name: &'a str,
-    /// Under the plain autoencoder.
-    pub autoencoder: Vec<f32>,
-    /// Under the NAE.
-    pub nae: Vec<f32>,
+/// One model's histograms.
+pub struct Panel<'a> {
+    /// The model.
+    pub title: &'a str,
+    /// What the images are, and their energies; at most three.
+    pub series: Vec<(&'a str, Vec<f32>)>,
 }
 
-const WIDTH: u32 = 860;
+/// Of one panel, in pixels.
+const WIDTH: u32 = 430;
 const HEIGHT: u32 = 330;
 const BINS: usize = 48;
 /// Share of the energies the axis shows; the tail is drawn in the last bin.
 const SHOWN: f64 = 0.99;
 const COLORS: [RGBColor; 3] = [RGBColor(38, 110, 180), RGBColor(214, 84, 32), RGBColor(120, 120, 120)];
 
-/// Draws one panel a model, one histogram a series, at most three.
+/// Draws the panels side by side.
 ///
 /// # Errors
 /// What the drawing library says, as text.
-pub fn energies(series: &[Series<'_>]) -> Result<String, String> {
+pub fn energies(panels: &[Panel<'_>]) -> Result<String, String> {
     let mut svg = String::new();
-    draw(&mut svg, series).map_err(|error| error.to_string())?;
+    draw(&mut svg, panels).map_err(|error| error.to_string())?;
     Ok(svg)
 }
 
-fn draw(svg: &mut String, series: &[Series<'_>]) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(svg, (WIDTH, HEIGHT)).into_drawing_area();
+fn draw(svg: &mut String, panels: &[Panel<'_>]) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(svg, (WIDTH * panels.len() as u32, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
-    let panels = root.split_evenly((1, 2));
-    panel(&panels[0], "autoencoder", series.iter().map(|s| (s.name, s.autoencoder.as_slice())).collect())?;
-    panel(&panels[1], "normalized autoencoder", series.iter().map(|s| (s.name, s.nae.as_slice())).collect())?;
+    for (area, Panel { title, series }) in root.split_evenly((1, panels.len())).iter().zip(panels) {
+        panel(area, title, series)?;
+    }
     root.present()?;
     Ok(())
 }
@@ -42,7 +41,7 @@ fn draw(svg: &mut String, series: &[Series<'_>]) -> Result<(), Box<dyn std::erro
 fn panel(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     title: &str,
-    series: Vec<(&str, &[f32])>,
+    series: &[(&str, Vec<f32>)],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut all: Vec<f32> = series.iter().flat_map(|(_, e)| e.iter().copied()).collect();
     all.sort_by(f32::total_cmp);
@@ -53,7 +52,7 @@ fn panel(
         .iter()
         .map(|(name, energies)| {
             let mut bins = vec![0.0; BINS];
-            for &energy in *energies {
+            for &energy in energies {
                 bins[((energy / width) as usize).min(BINS - 1)] += 1.0 / energies.len() as f32;
             }
             (*name, bins)
@@ -100,12 +99,12 @@ mod tests {
 
     #[test]
     fn a_figure_names_its_series_and_panels() {
-        let series = [
-            Series { name: "normal", autoencoder: vec![0.1, 0.2], nae: vec![0.1] },
-            Series { name: "outliers", autoencoder: vec![], nae: vec![0.0; 3] },
+        let panels = [
+            Panel { title: "autoencoder", series: vec![("normal", vec![0.1, 0.2]), ("outliers", vec![])] },
+            Panel { title: "NAE", series: vec![("normal", vec![0.1]), ("outliers", vec![0.0; 3])] },
         ];
-        let svg = energies(&series).expect("drawn");
-        for text in ["<svg", "normal", "outliers", "autoencoder", "normalized autoencoder"] {
+        let svg = energies(&panels).expect("drawn");
+        for text in ["<svg", "normal", "outliers", "autoencoder", "NAE"] {
             assert!(svg.contains(text), "{text}");
         }
     }

@@ -9,10 +9,9 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::config::raw::RawConfig;
-use crate::train::checkpoint;
+use crate::methods::Model;
 use crate::train::observer::{Observer, Progress};
 use crate::train::stopping::Look;
 
@@ -127,8 +126,8 @@ impl RunFolder {
     }
 
     /// Writes `model` under `name`; a failure is kept for [`failure`](Self::failure), the run goes on.
-    pub fn save(&mut self, model: &Autoencoder, name: &str) {
-        if let Err(error) = checkpoint::save(model, &self.path.join(name)) {
+    pub fn save(&mut self, model: &dyn Model, name: &str) {
+        if let Err(error) = model.save(&self.path.join(name)) {
             self.failure.get_or_insert(error.to_string());
         }
     }
@@ -163,7 +162,7 @@ impl Observer for RunFolder {
         }
     }
 
-    fn checkpoint(&mut self, model: &Autoencoder) {
+    fn checkpoint(&mut self, model: &dyn Model) {
         self.save(model, CHECKPOINT);
     }
 }

@@ -29,6 +29,7 @@ impl Observer for Bars {
         let (name, unit) = match phase {
             Phase::Pretraining => ("pre-training", "epochs"),
             Phase::Normalizing => ("NAE training", "updates"),
+            Phase::Training => ("training", "epochs"),
         };
         let template = format!("{name:<13} {{bar:32}} {{pos}}/{{len}} {unit}, {{eta}} left  {{msg}}");
         // The template is fixed text with indicatif's own fields.
@@ -40,12 +41,7 @@ impl Observer for Bars {
 
     fn progress(&mut self, progress: &Progress) {
         self.bar.inc(1);
-        self.bar.set_message(match progress {
-            Progress::Pretraining { energy, .. } => format!("energy {energy:.4}"),
-            Progress::Normalizing { positive_energy, negative_energy, .. } => {
-                format!("energy {positive_energy:.4}, negatives {negative_energy:.4}{}", self.look)
-            }
-        });
+        self.bar.set_message(format!("{}{}", progress.figures, self.look));
     }
 
     fn look(&mut self, look: &Look) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use burn::module::Module;
 use burn::store::{ModuleSnapshot as _, SafetensorsStore};
 use burn::tensor::Device;
 use rand::SeedableRng as _;
@@ -33,7 +34,7 @@ pub enum CheckpointError {
 ///
 /// # Errors
 /// [`CheckpointError::Write`].
-pub fn save(model: &Autoencoder, path: &Path) -> Result<(), CheckpointError> {
+pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
     let failed = |reason: String| CheckpointError::Write { path: path.to_owned(), reason };
     let temporary = path.with_extension("safetensors.tmp");
     let mut store = SafetensorsStore::from_file(&temporary).overwrite(true);
@@ -41,19 +42,24 @@ pub fn save(model: &Autoencoder, path: &Path) -> Result<(), CheckpointError> {
     std::fs::rename(&temporary, path).map_err(|error| failed(error.to_string()))
 }
 
-/// Reads weights for the architecture `spec` from `path`, onto the autodiff form of `device`.
+/// An autoencoder to read weights into, on the autodiff form of `device`.
+pub fn blank(spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
+    // The drawn weights are all replaced; the seed does not matter.
+    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
+    Autoencoder::new(spec, &mut rng, &device.clone().autodiff())
+}
+
+/// Reads the weights of `blank`, made for the architecture `spec`, from `path`.
 ///
 /// # Errors
 /// [`CheckpointError::Read`], also where a weight is missing or of another shape.
-pub fn load(spec: &AutoencoderSpec, path: &Path, device: &Device) -> Result<Autoencoder, CheckpointError> {
+pub fn load<M: Module>(blank: M, spec: &AutoencoderSpec, path: &Path) -> Result<M, CheckpointError> {
     let failed = |reason: String| CheckpointError::Read { path: path.to_owned(), reason };
-    // The drawn weights are all replaced; the seed does not matter.
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
-    let mut model = Autoencoder::new(spec, &mut rng, &device.clone().autodiff());
+    let mut model = blank;
     let result = model.load_from(&mut SafetensorsStore::from_file(path)).map_err(|error| failed(error.to_string()))?;
     if !result.missing.is_empty() || !result.errors.is_empty() {
         return Err(failed(format!(
-            "it is not of the architecture {}: {} weights missing, {} of another shape",
+            "it is not of this method and the architecture {}: {} weights missing, {} of another shape",
             spec.name(),
             result.missing.len(),
             result.errors.len()

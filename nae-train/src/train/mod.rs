@@ -1,31 +1,35 @@
-//! The training loop: pre-training as an autoencoder, then NAE training, with a look at the model now and then.
+//! The training loop: pre-training as an autoencoder, then NAE training with a look at the model now and then; or the
+//! epochs of another method.
 //!
 //! [`batches`] orders the data, [`stopping`] decides which state to keep, [`observer`] is how a run is watched,
-//! [`checkpoint`] stores weights. Losses are in [`methods`](crate::methods), negative samples in
+//! [`checkpoint`] stores weights. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
 pub mod batches;
 pub mod checkpoint;
 pub mod observer;
 pub mod stopping;
-pub mod update;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::Device;
 
 use crate::arch::Autoencoder;
-use crate::config::Config;
+use crate::config::{Config, Pretraining};
 use crate::data::{ImageSet, Split, outliers};
 use crate::engine::Engine;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::{energies, mean};
+use crate::methods::autoencoder::AutoencoderMethod;
+use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
+use crate::methods::wae::WaeMethod;
+use crate::methods::{Figures, Method, MethodKind, Model};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
 use batches::Batches;
 use observer::{Observer, Phase, Progress};
 use stopping::{Look, Verdict, Watch};
-use update::Updater;
 
 /// ConstantGray images looked at during training.
 const SELECTION_IMAGES: usize = 300;
@@ -49,11 +53,11 @@ pub enum Ending {
 
 /// What a run leaves.
 pub struct Outcome {
-    /// The plain autoencoder, after pre-training.
-    pub autoencoder: Autoencoder,
-    /// The normalised autoencoder: the best state seen.
-    pub nae: Autoencoder,
-    /// The update the kept state is from; 0 is the pre-trained autoencoder.
+    /// The plain autoencoder an NAE was pre-trained as; `None` for other methods.
+    pub autoencoder: Option<Autoencoder>,
+    /// The trained model: of an NAE, the best state seen.
+    pub model: Box<dyn Model>,
+    /// The update the kept state of an NAE is from; 0 is the pre-trained autoencoder. The last epoch of other methods.
     pub kept_update: usize,
     /// How the run ended.
     pub ending: Ending,
@@ -78,19 +82,23 @@ pub struct Trainer<'a> {
 }
 
 impl Trainer<'_> {
-    /// Pre-training, then NAE training.
+    /// The whole run, by the configuration's method.
     pub fn train(mut self) -> Outcome {
         let mut order = self.order();
+        if self.config.method() != MethodKind::Nae {
+            return self.train_baseline(&mut order);
+        }
         let autoencoder = self.pretrain(&mut order);
-        self.observer.checkpoint(&autoencoder);
+        let start = NormalizedAutoencoder::new(autoencoder.clone(), self.config.sampler().temperature);
+        self.observer.checkpoint(&start);
         if self.stopped() {
             let ending = Ending::Interrupted { update: 0 };
-            return Outcome { autoencoder: autoencoder.clone(), nae: autoencoder, kept_update: 0, ending };
+            return Outcome { autoencoder: Some(autoencoder), model: Box::new(start), kept_update: 0, ending };
         }
-        self.normalize(autoencoder, order)
+        self.normalize(start, order)
     }
 
-    /// The plain autoencoder only: the pre-training of [`train`](Self::train).
+    /// The plain autoencoder only: the pre-training of an NAE.
     pub fn train_autoencoder(mut self) -> Autoencoder {
         let mut order = self.order();
         self.pretrain(&mut order)
@@ -104,55 +112,87 @@ impl Trainer<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    fn fresh_autoencoder(&self) -> Autoencoder {
+        let autodiff = self.device.clone().autodiff();
+        Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff)
+    }
+
     fn pretrain(&mut self, order: &mut Batches) -> Autoencoder {
         let settings = self.config.pretraining();
-        let images = &self.split.train;
-        let autodiff = self.device.clone().autodiff();
-        let mut model = Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff);
-        let mut updater = Updater::new(settings.learning_rate, self.engine, self.device);
-        self.observer.begin(Phase::Pretraining, settings.epochs);
-        for epoch in 1..=settings.epochs {
-            let mut sum = 0.0;
-            for indices in order.epoch(settings.batch_size) {
-                let energy;
-                (model, energy) = updater.autoencoder(model, images.batch(&indices, self.device));
-                sum += energy * indices.len() as f64;
+        let mut method = AutoencoderMethod::new(self.fresh_autoencoder(), settings, None, self.engine, self.device);
+        self.epochs(Phase::Pretraining, settings, &mut method, order);
+        method.into_autoencoder()
+    }
+
+    fn train_baseline(mut self, order: &mut Batches) -> Outcome {
+        let settings = self.config.pretraining();
+        let baselines = self.config.baselines();
+        let noise = Stream::Baseline.of(self.seed);
+        let mut method: Box<dyn Method> = match self.config.method() {
+            MethodKind::Nae | MethodKind::Ae | MethodKind::Dae => {
+                let corruption = (self.config.method() == MethodKind::Dae).then_some((baselines.dae, noise));
+                let start = self.fresh_autoencoder();
+                Box::new(AutoencoderMethod::new(start, settings, corruption, self.engine, self.device))
             }
-            self.observer.progress(&Progress::Pretraining { epoch, energy: sum / images.len() as f64 });
+            MethodKind::Vae => {
+                let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
+                let spec = self.config.architecture();
+                let start = VariationalAutoencoder::new(spec, baselines.vae, weights.rng(), &autodiff);
+                Box::new(VaeMethod::new(start, settings, baselines.vae, noise, self.device))
+            }
+            MethodKind::Wae => {
+                Box::new(WaeMethod::new(self.fresh_autoencoder(), settings, baselines.wae, noise, self.device))
+            }
+        };
+        let epochs = self.epochs(Phase::Training, settings, &mut *method, order);
+        self.observer.checkpoint(method.model());
+        let ending = if epochs < settings.epochs { Ending::Interrupted { update: epochs } } else { Ending::Finished };
+        Outcome { autoencoder: None, model: method.into_model(), kept_update: epochs, ending }
+    }
+
+    /// Passes over the training data until all are done or the run is to stop; returns how many were.
+    fn epochs(&mut self, phase: Phase, settings: Pretraining, method: &mut dyn Method, order: &mut Batches) -> usize {
+        let images = &self.split.train;
+        let mut done = 0;
+        self.observer.begin(phase, settings.epochs);
+        while done < settings.epochs {
+            let mut means = Figures::default();
+            for indices in order.epoch(settings.batch_size) {
+                let figures = method.update(images.batch(&indices, self.device));
+                means.add(&figures, indices.len() as f64 / images.len() as f64);
+            }
+            done += 1;
+            self.observer.progress(&Progress { phase, step: done, figures: means });
             if self.stopped() {
                 break;
             }
         }
-        self.observer.end(Phase::Pretraining);
-        model
+        self.observer.end(phase);
+        done
     }
 
-    fn normalize(self, autoencoder: Autoencoder, mut order: Batches) -> Outcome {
+    fn normalize(self, start: NormalizedAutoencoder, mut order: Batches) -> Outcome {
         let (settings, stopping) = (self.config.training(), self.config.stopping());
-        let spec = self.config.architecture();
-        let (size, latent_dim) = ([spec.image().height, spec.image().width], spec.latent_dim());
-        let mut sampler = NegativeSampler::new(self.config.sampler(), latent_dim, Stream::Chains.of(self.seed));
-        let mut updater = Updater::new(settings.learning_rate, self.engine, self.device);
+        let latent_dim = self.config.architecture().latent_dim();
+        let sampler = NegativeSampler::new(self.config.sampler(), latent_dim, Stream::Chains.of(self.seed));
         let gray = selection_images(self.split, self.seed);
 
-        let mut model = autoencoder.clone();
-        let mut watch = Watch::new(stopping, self.look(&model, &gray, 0, None), model.clone());
+        let mut watch = Watch::new(stopping, self.look(&start, &gray, 0, None), start.clone());
+        let autoencoder = Some(start.autoencoder.clone());
+        let mut method = NaeMethod::new(start, &settings, sampler, self.engine, self.device);
         let mut ending = Ending::Finished;
         let mut sums = Sums::default();
         self.observer.begin(Phase::Normalizing, settings.updates);
         for update in 1..=settings.updates {
-            let x = self.split.train.batch(&order.next(settings.batch_size), self.device);
-            let negatives = sampler.sample(&*self.engine.freeze(&model, size, self.device), x.clone());
-            let (positive_energy, negative_energy);
-            (model, [positive_energy, negative_energy]) = updater.nae(model, x, negatives, settings.regularization);
-            sums.add(positive_energy, negative_energy);
-            self.observer.progress(&Progress::Normalizing { update, positive_energy, negative_energy });
+            let figures = method.update(self.split.train.batch(&order.next(settings.batch_size), self.device));
+            sums.add(&figures);
+            self.observer.progress(&Progress { phase: Phase::Normalizing, step: update, figures });
 
             let interrupted = self.stopped();
             if update % stopping.every == 0 || update == settings.updates || interrupted {
-                let look = self.look(&model, &gray, update, Some(sums.take()));
+                let look = self.look(method.normalized(), &gray, update, Some(sums.take()));
                 self.observer.look(&look);
-                if watch.judge(look, &model) == Verdict::Diverged {
+                if watch.judge(look, method.normalized()) == Verdict::Diverged {
                     ending = Ending::Diverged { update };
                     break;
                 }
@@ -164,11 +204,11 @@ impl Trainer<'_> {
             }
         }
         self.observer.end(Phase::Normalizing);
-        let (kept_update, nae) = watch.finish();
-        Outcome { autoencoder, nae, kept_update, ending }
+        let (kept_update, model) = watch.finish();
+        Outcome { autoencoder, model: Box::new(model), kept_update, ending }
     }
 
-    fn look(&self, model: &Autoencoder, gray: &ImageSet, update: usize, since: Option<(f64, f64)>) -> Look {
+    fn look(&self, model: &dyn Model, gray: &ImageSet, update: usize, since: Option<(f64, f64)>) -> Look {
         let normal = energies(model, &self.split.validation, self.device);
         Look {
             update,
@@ -181,7 +221,7 @@ impl Trainer<'_> {
 }
 
 /// AUROC of ConstantGray, the paper's selection set, against the validation images.
-pub fn selection_auroc(model: &Autoencoder, split: &Split, seed: u64, device: &Device) -> f64 {
+pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, device: &Device) -> f64 {
     let normal = energies(model, &split.validation, device);
     auroc(&normal, &energies(model, &selection_images(split, seed), device)).unwrap_or(f64::NAN)
 }
@@ -199,9 +239,9 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, positive: f64, negative: f64) {
-        self.positive += positive;
-        self.negative += negative;
+    fn add(&mut self, figures: &Figures) {
+        self.positive += figures.get("positive_energy").unwrap_or(f64::NAN);
+        self.negative += figures.get("negative_energy").unwrap_or(f64::NAN);
         self.updates += 1;
     }
 

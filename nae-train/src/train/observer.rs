@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::stopping::Look;
-use crate::arch::Autoencoder;
+use crate::methods::{Figures, Model};
 
 /// The parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -13,28 +13,20 @@ pub enum Phase {
     Pretraining,
     /// As an NAE, counted in updates.
     Normalizing,
+    /// By a method other than the NAE, counted in epochs.
+    Training,
 }
 
 /// One step done.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case", tag = "phase")]
-pub enum Progress {
-    /// An epoch of pre-training.
-    Pretraining {
-        /// From 1.
-        epoch: usize,
-        /// Mean energy of the training data.
-        energy: f64,
-    },
-    /// An update of NAE training.
-    Normalizing {
-        /// From 1.
-        update: usize,
-        /// Mean energy of the batch.
-        positive_energy: f64,
-        /// Mean energy of the negative samples.
-        negative_energy: f64,
-    },
+#[derive(Clone, Debug, Serialize)]
+pub struct Progress {
+    /// The part of the run.
+    pub phase: Phase,
+    /// Epoch or update, from 1.
+    pub step: usize,
+    /// Means over the step.
+    #[serde(flatten)]
+    pub figures: Figures,
 }
 
 /// Watches a run. All methods may do nothing.
@@ -46,7 +38,7 @@ pub trait Observer {
     /// The model was looked at.
     fn look(&mut self, _look: &Look) {}
     /// `model` is the state that would be kept if the run ended now.
-    fn checkpoint(&mut self, _model: &Autoencoder) {}
+    fn checkpoint(&mut self, _model: &dyn Model) {}
     /// The part is over.
     fn end(&mut self, _phase: Phase) {}
 }

@@ -6,7 +6,6 @@
 
 use serde::Serialize;
 
-use crate::arch::Autoencoder;
 use crate::config::Stopping;
 
 /// A loss of selection AUROC that is not taken for noise.
@@ -38,21 +37,21 @@ pub enum Verdict {
     Diverged,
 }
 
-/// Keeps the best state.
-pub struct Watch {
+/// Keeps the best state of a model `M`.
+pub struct Watch<M> {
     settings: Stopping,
     best: Look,
-    model: Autoencoder,
+    model: M,
 }
 
-impl Watch {
+impl<M: Clone> Watch<M> {
     /// Starts from a look at the pre-trained model.
-    pub fn new(settings: Stopping, look: Look, model: Autoencoder) -> Self {
+    pub fn new(settings: Stopping, look: Look, model: M) -> Self {
         Self { settings, best: look, model }
     }
 
     /// Compares the state seen in `look` with the best so far and keeps the better one.
-    pub fn judge(&mut self, look: Look, model: &Autoencoder) -> Verdict {
+    pub fn judge(&mut self, look: Look, model: &M) -> Verdict {
         let verdict = judge(&self.settings, &self.best, &look);
         if verdict == Verdict::Best {
             self.best = Look { selection_auroc: look.selection_auroc.max(self.best.selection_auroc), ..look };
@@ -62,12 +61,12 @@ impl Watch {
     }
 
     /// The state kept so far.
-    pub fn model(&self) -> &Autoencoder {
+    pub fn model(&self) -> &M {
         &self.model
     }
 
     /// The kept state and the update it is from.
-    pub fn finish(self) -> (usize, Autoencoder) {
+    pub fn finish(self) -> (usize, M) {
         (self.best.update, self.model)
     }
 }

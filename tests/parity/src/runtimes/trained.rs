@@ -4,10 +4,8 @@
 use std::path::Path;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use nae_train::arch::Autoencoder;
-use nae_train::energy::energy;
+use nae_train::methods::{self, Decision, Model};
 use nae_train::report::folder::{CHECKPOINT, RunFolder};
-use nae_train::train::checkpoint;
 
 use super::TRAINED;
 use crate::{Images, Runtime, Unavailable};
@@ -15,7 +13,7 @@ use crate::{Images, Runtime, Unavailable};
 /// burn, from the trainer's checkpoint.
 pub struct Trained {
     device: Device,
-    model: Result<Autoencoder, String>,
+    model: Result<Box<dyn Model>, String>,
 }
 
 impl Trained {
@@ -23,7 +21,7 @@ impl Trained {
     pub fn new(folder: &Path) -> Self {
         let device = Device::flex();
         let model = RunFolder::read(folder).map_err(|e| e.to_string()).and_then(|(config, _)| {
-            checkpoint::load(config.architecture(), &folder.join(CHECKPOINT), &device).map_err(|e| e.to_string())
+            methods::load(&config, &folder.join(CHECKPOINT), &device).map_err(|e| e.to_string())
         });
         Self { device, model }
     }
@@ -37,7 +35,7 @@ impl Runtime for Trained {
     fn energies(&self, images: &Images) -> Result<Vec<f32>, Unavailable> {
         let model = self.model.as_ref().map_err(|e| Unavailable::Failed(e.clone()))?;
         let data = TensorData::new(images.values.clone(), images.shape);
-        let energies = energy(model, Tensor::<4>::from_data(data, &self.device));
+        let energies = model.decide(Decision::Reconstruction, Tensor::from_data(data, &self.device));
         energies.into_data().try_into_vec::<f32>().map_err(|e| Unavailable::Failed(format!("{e:?}")))
     }
 }

@@ -1,0 +1,139 @@
+//! Gradients of a loss by burn's automatic differentiation, shards of the batch side by side; their norm, and their
+//! division between encoder and decoder.
+//!
+//! Losses that are means over samples are sharded: the batch's gradient is the mean of its shards' weighted by their
+//! sizes, summed in order, so that nothing depends on the number of threads.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::{GradientsAccumulator, GradientsParams};
+use burn::tensor::Tensor;
+
+use super::Figures;
+use crate::shard;
+
+/// A shard's loss `[1]`, and figures worth reporting, `[1]` each.
+pub struct ShardLoss {
+    /// What is minimised.
+    pub loss: Tensor<1>,
+    /// By name.
+    pub report: Vec<(&'static str, Tensor<1>)>,
+}
+
+/// Gradients of the mean loss over `shards`, each given with its number of samples, and the means of the reports.
+pub fn sharded<M: Module + Sync, S: Send>(
+    model: &M,
+    shards: Vec<(usize, S)>,
+    loss: impl Fn(&M, S) -> ShardLoss + Sync,
+) -> (GradientsParams, Figures) {
+    let samples: usize = shards.iter().map(|(count, _)| count).sum();
+    let device = model.devices().remove(0);
+    let parts: Vec<(GradientsParams, f64, Figures)> = shard::map(shards, |(count, shard)| {
+        let weight = count as f64 / samples as f64;
+        // Weights shared between shards would tie their graphs together, and burn then locks up.
+        let model = model.clone().fork(&device);
+        let ShardLoss { loss, report } = loss(&model, shard);
+        let report = report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>())));
+        let report = Figures::new(report);
+        (GradientsParams::from_grads(loss.mul_scalar(weight).backward(), &model), weight, report)
+    });
+    let mut gradients = GradientsAccumulator::new();
+    let mut means = Figures::default();
+    for (part, weight, report) in parts {
+        gradients.accumulate(model, part);
+        means.add(&report, weight);
+    }
+    (gradients.grads(), means)
+}
+
+/// The gradients of the parameters of `module`, taken out of `gradients`.
+pub fn take(module: &impl Module, gradients: &mut GradientsParams) -> GradientsParams {
+    struct Take<'a> {
+        from: &'a mut GradientsParams,
+        into: GradientsParams,
+    }
+    impl ModuleVisitor for Take<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.from.remove::<D>(param.id) {
+                self.into.register(param.id, gradient);
+            }
+        }
+    }
+    let mut take = Take { from: gradients, into: GradientsParams::new() };
+    module.visit(&mut take);
+    take.into
+}
+
+/// Scales `gradients` of the parameters of `module` so that their common L2 norm is at most `max_norm`.
+pub fn clip_norm(module: &impl Module, gradients: &mut GradientsParams, max_norm: f64) {
+    struct SumOfSquares<'a>(&'a GradientsParams, f64);
+    impl ModuleVisitor for SumOfSquares<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.0.get::<D>(param.id) {
+                self.1 += f64::from((gradient.clone() * gradient).sum().into_scalar::<f32>());
+            }
+        }
+    }
+    struct Scale<'a>(&'a mut GradientsParams, f64);
+    impl ModuleVisitor for Scale<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.0.remove::<D>(param.id) {
+                self.0.register(param.id, gradient.mul_scalar(self.1));
+            }
+        }
+    }
+    let mut sum = SumOfSquares(gradients, 0.0);
+    module.visit(&mut sum);
+    let norm = sum.1.sqrt();
+    if norm > max_norm {
+        module.visit(&mut Scale(gradients, max_norm / norm));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::arch::{Autoencoder, LatentSpace, small_conv::small_conv16};
+    use crate::sample::NoiseSource;
+
+    fn norm(module: &impl Module, gradients: &mut GradientsParams) -> f64 {
+        struct Norm<'a>(&'a GradientsParams, f64);
+        impl ModuleVisitor for Norm<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let gradient = self.0.get::<D>(param.id).expect("every parameter has one");
+                self.1 += gradient.into_data().iter::<f32>().map(|g| f64::from(g * g)).sum::<f64>();
+            }
+        }
+        let mut norm = Norm(gradients, 0.0);
+        module.visit(&mut norm);
+        norm.1.sqrt()
+    }
+
+    #[test]
+    fn the_norm_is_that_of_all_parameters_together() {
+        let device = Device::flex();
+        let spec = small_conv16(1, 2, 4, LatentSpace::Sphere).expect("valid");
+        let model = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+        let x = NoiseSource::new(1, 0).uniform::<4>([3, 1, 16, 16], &device);
+        let gradients = || {
+            let loss = |model: &Autoencoder, x: Tensor<4>| ShardLoss {
+                loss: crate::methods::autoencoder::loss(model, x.autodiff()),
+                report: Vec::new(),
+            };
+            sharded(&model, vec![(3, x.clone())], loss).0
+        };
+        let mut whole = gradients();
+        let before = norm(&model, &mut whole);
+        clip_norm(&model, &mut whole, 2.0 * before);
+        assert_eq!(norm(&model, &mut whole), before, "what is short enough stays");
+        clip_norm(&model, &mut whole, 0.1 * before);
+        assert!((norm(&model, &mut whole) / before - 0.1).abs() < 1e-5);
+
+        let mut rest = gradients();
+        let mut encoder = take(&model.encoder, &mut rest);
+        let (e, d) = (norm(&model.encoder, &mut encoder), norm(&model.decoder, &mut rest));
+        assert!(((e * e + d * d).sqrt() / before - 1.0).abs() < 1e-5);
+        assert!(take(&model.encoder, &mut rest).is_empty());
+    }
+}

@@ -1,0 +1,117 @@
+//! Adam (Kingma and Ba, ICLR 2015), with PyTorch's constants as in the authors' code: for all weights at one rate, for
+//! encoder and decoder at rates of their own, and for a single number.
+
+use burn::module::{Module, Param};
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::gradients::{clip_norm, take};
+use crate::arch::Autoencoder;
+
+const BETA_1: f64 = 0.9;
+const BETA_2: f64 = 0.999;
+/// PyTorch's; burn's default is 1e-5.
+const EPSILON: f64 = 1e-8;
+
+/// Adam on the weights of one model.
+pub struct Optimizer {
+    adam: ModuleOptimizer,
+    max_norm: Option<f64>,
+}
+
+/// Learning rates of an autoencoder's two halves; `None` leaves a half as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Of the encoder.
+    pub encoder: Option<f64>,
+    /// Of the decoder.
+    pub decoder: Option<f64>,
+}
+
+impl Optimizer {
+    /// Adam that first scales the gradient to an L2 norm of at most `max_norm`, where one is given.
+    pub fn new(max_norm: Option<f64>) -> Self {
+        let adam = AdamConfig::new().with_beta_1(BETA_1 as f32).with_beta_2(BETA_2 as f32).with_epsilon(EPSILON as f32);
+        Self { adam: adam.init(), max_norm }
+    }
+
+    /// One step of all weights of `model`.
+    pub fn step<M: Module>(&mut self, rate: f64, model: M, mut gradients: GradientsParams) -> M {
+        self.clip(&model, &mut gradients);
+        self.adam.step(rate, model, gradients)
+    }
+
+    /// One step of the weights of `model`, each half at its own rate.
+    pub fn step_halves(&mut self, rates: Rates, model: Autoencoder, mut gradients: GradientsParams) -> Autoencoder {
+        if rates.encoder == rates.decoder
+            && let Some(rate) = rates.encoder
+        {
+            return self.step(rate, model, gradients);
+        }
+        self.clip(&model, &mut gradients);
+        let encoder = take(&model.encoder, &mut gradients);
+        let decoder = take(&model.decoder, &mut gradients);
+        let step = |model, (rate, gradients): (Option<f64>, GradientsParams)| match rate {
+            Some(rate) => self.adam.step(rate, model, gradients),
+            None => model,
+        };
+        [(rates.encoder, encoder), (rates.decoder, decoder)].into_iter().fold(model, step)
+    }
+
+    fn clip(&self, model: &impl Module, gradients: &mut GradientsParams) {
+        if let Some(max_norm) = self.max_norm {
+            clip_norm(model, gradients, max_norm);
+        }
+    }
+}
+
+/// Adam on one number.
+#[derive(Clone, Debug)]
+pub struct ScalarAdam {
+    rate: f64,
+    mean: f64,
+    variance: f64,
+    steps: i32,
+}
+
+impl ScalarAdam {
+    /// Adam at learning rate `rate`.
+    pub fn new(rate: f64) -> Self {
+        Self { rate, mean: 0.0, variance: 0.0, steps: 0 }
+    }
+
+    /// `value` after one step along `gradient`.
+    pub fn step(&mut self, value: f64, gradient: f64) -> f64 {
+        self.steps += 1;
+        self.mean = BETA_1 * self.mean + (1.0 - BETA_1) * gradient;
+        self.variance = BETA_2 * self.variance + (1.0 - BETA_2) * gradient * gradient;
+        let mean = self.mean / (1.0 - BETA_1.powi(self.steps));
+        let variance = self.variance / (1.0 - BETA_2.powi(self.steps));
+        value - self.rate * mean / (variance.sqrt() + EPSILON)
+    }
+}
+
+/// A number stored with a model's weights and moved by [`ScalarAdam`], not by the weights' optimiser.
+pub(super) fn constant(value: f32, device: &Device) -> Param<Tensor<1>> {
+    Param::from_data(TensorData::new(vec![value], [1]), device).set_require_grad(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_steps_are_of_the_learning_rate() {
+        let mut adam = ScalarAdam::new(0.1);
+        let first = adam.step(1.0, 5.0);
+        assert!((first - 0.9).abs() < 1e-7, "{first}");
+        assert!((adam.step(first, 5.0) - 0.8).abs() < 1e-7);
+    }
+
+    #[test]
+    fn a_parabola_is_descended() {
+        let mut adam = ScalarAdam::new(0.05);
+        let x = (0..400).fold(3.0, |x, _| adam.step(x, 2.0 * (x - 1.0)));
+        assert!((x - 1.0).abs() < 1e-2, "{x}");
+    }
+}

@@ -1,0 +1,284 @@
+//! The variational autoencoder (Kingma and Welling, ICLR 2014): a Gaussian posterior for each sample's latent, a standard
+//! normal prior, and a Gaussian around the decoder's output.
+//!
+//! The posterior's mean is an [`Autoencoder`] of the same architecture as every other method's, and is what is exported;
+//! its deviation comes from a second copy of the encoder's last layer.
+
+use std::path::Path;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor};
+use rand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::gradients::{ShardLoss, sharded};
+use super::optimizer::{Optimizer, ScalarAdam, constant};
+use super::{Decision, Figures, Method, Model};
+use crate::arch::layer::Sequential;
+use crate::arch::{Autoencoder, AutoencoderSpec};
+use crate::config::Pretraining;
+use crate::energy::{energy, squared_l2};
+use crate::sample::NoiseSource;
+use crate::seed::Stream;
+use crate::shard;
+use crate::train::checkpoint::{self, CheckpointError};
+
+/// Settings of the variational autoencoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Variational {
+    /// σ of the Gaussian around the decoder's output, in units of the data; where it is learned, what it starts from.
+    pub sigma: f32,
+    /// Whether σ is learned, one for all pixels, at the weights' learning rate.
+    pub learned_sigma: bool,
+    /// Latents drawn for each sample in [`Decision::NegativeLogLikelihood`].
+    pub samples: usize,
+}
+
+impl Default for Variational {
+    /// σ as in the authors' code.
+    fn default() -> Self {
+        Self { sigma: 1.0, learned_sigma: false, samples: 16 }
+    }
+}
+
+/// A variational autoencoder's weights.
+#[derive(Module, Debug)]
+pub struct VariationalAutoencoder {
+    /// The posterior's mean, and the decoder.
+    pub autoencoder: Autoencoder,
+    /// Logarithm of the posterior's standard deviation, from what the encoder's last layer is given.
+    pub log_deviation: Sequential,
+    /// log σ of the Gaussian around the decoder's output, `[1]`.
+    pub log_sigma: Param<Tensor<1>>,
+    #[module(skip)]
+    trunk: usize,
+    #[module(skip)]
+    samples: usize,
+}
+
+impl VariationalAutoencoder {
+    /// Fresh weights drawn from `rng`; `spec` has a Euclidean latent space.
+    pub fn new(spec: &AutoencoderSpec, settings: Variational, rng: &mut impl Rng, device: &Device) -> Self {
+        let autoencoder = Autoencoder::new(spec, rng, device);
+        let (trunk, input) = spec.encoder_head();
+        let log_deviation = Sequential::new(&spec.encoder()[trunk..], input, rng, device);
+        let log_sigma = constant(settings.sigma.ln(), device);
+        Self { autoencoder, log_deviation, log_sigma, trunk, samples: settings.samples }
+    }
+
+    /// A model to read weights into, on the autodiff form of `device`.
+    pub(super) fn blank(spec: &AutoencoderSpec, settings: Variational, device: &Device) -> Self {
+        // The drawn weights are all replaced; the seed does not matter.
+        Self::new(spec, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
+    }
+
+    /// Mean and log standard deviation of q(z|x), `[N, D, 1, 1]` each.
+    fn posterior(&self, x: Tensor<4>) -> [Tensor<4>; 2] {
+        let (trunk, head) = self.autoencoder.encoder.layers().split_at(self.trunk);
+        let features = trunk.iter().fold(x, |x, layer| layer.forward(x));
+        let mean = head.iter().fold(features.clone(), |x, layer| layer.forward(x));
+        [mean, self.log_deviation.forward(features)]
+    }
+
+    /// Both terms of the negative evidence lower bound at one latent a sample, drawn with the standard normal
+    /// `epsilon`: −log p(x|z) and KL(q(z|x) ‖ p(z)), `[N]` each; and the mean squared error.
+    fn terms(&self, x: Tensor<4>, epsilon: Tensor<4>) -> [Tensor<1>; 3] {
+        let [n, c, h, w] = x.dims();
+        let [mean, log_deviation] = self.posterior(x.clone());
+        let z = mean.clone() + log_deviation.clone().exp() * epsilon;
+        let squares = squared_l2(x, self.autoencoder.decode(z));
+        let (pixels, log_sigma) = ((c * h * w) as f32, self.log_sigma());
+        let constant = pixels * (0.5 * (2.0 * std::f32::consts::PI).ln() + log_sigma);
+        let nll = squares.clone().mul_scalar(0.5 * pixels * (-2.0 * log_sigma).exp()).add_scalar(constant);
+        let variance = log_deviation.clone().mul_scalar(2.0).exp();
+        let divergence = (mean.clone() * mean + variance - log_deviation.mul_scalar(2.0)).sub_scalar(1.0);
+        let divergence = divergence.sum_dim(1).reshape([n]).mul_scalar(0.5);
+        [nll, divergence, squares]
+    }
+
+    /// Upper bound of −log p(x) for each sample of `x`: the negative evidence lower bound, a mean over latents drawn
+    /// with the same random numbers for all samples and all calls.
+    pub fn negative_log_likelihood_bound(&self, x: Tensor<4>) -> Tensor<1> {
+        let (device, n) = (x.device(), x.dims()[0]);
+        let dim = self.posterior(x.clone().narrow(0, 0, 1))[0].dims()[1];
+        let mut noise = Stream::Likelihood.of(0);
+        let draws = self.samples.max(1);
+        let sum = (0..draws)
+            .map(|_| {
+                let epsilon = noise.normal::<4>([1, dim, 1, 1], &device).repeat_dim(0, n);
+                let [nll, divergence, _] = self.terms(x.clone(), epsilon);
+                nll + divergence
+            })
+            .reduce(|sum, term| sum + term);
+        // At least one is drawn.
+        sum.unwrap_or_else(|| Tensor::zeros([n], &device)).div_scalar(draws as f32)
+    }
+
+    fn log_sigma(&self) -> f32 {
+        self.log_sigma.val().into_scalar::<f32>()
+    }
+}
+
+impl Model for VariationalAutoencoder {
+    fn decisions(&self) -> &'static [Decision] {
+        &[Decision::Reconstruction, Decision::NegativeLogLikelihood]
+    }
+
+    fn decide(&self, decision: Decision, x: Tensor<4>) -> Tensor<1> {
+        let model = self.valid();
+        match decision {
+            Decision::Reconstruction => energy(&model.autoencoder, x),
+            Decision::NegativeLogLikelihood => model.negative_log_likelihood_bound(x),
+        }
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        Some(&self.autoencoder)
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains a variational autoencoder by the bound at one latent a sample; burn computes the gradient.
+pub struct VaeMethod {
+    model: VariationalAutoencoder,
+    optimizer: Optimizer,
+    rate: f64,
+    sigma: Option<ScalarAdam>,
+    noise: NoiseSource,
+    device: Device,
+}
+
+impl VaeMethod {
+    /// From the state `model`; latents are drawn from `noise`.
+    pub fn new(
+        model: VariationalAutoencoder,
+        pretraining: Pretraining,
+        settings: Variational,
+        noise: NoiseSource,
+        device: &Device,
+    ) -> Self {
+        let rate = pretraining.learning_rate;
+        let sigma = settings.learned_sigma.then(|| ScalarAdam::new(rate));
+        Self {
+            model,
+            optimizer: Optimizer::new(pretraining.max_gradient_norm),
+            rate,
+            sigma,
+            noise,
+            device: device.clone(),
+        }
+    }
+}
+
+impl Method for VaeMethod {
+    fn update(&mut self, x: Tensor<4>) -> Figures {
+        let [n, c, h, w] = x.dims();
+        let dim = self.model.valid().posterior(x.clone().narrow(0, 0, 1))[0].dims()[1];
+        let epsilon = self.noise.normal::<4>([n, dim, 1, 1], &self.device);
+        let pairs = shard::shards(x).into_iter().zip(shard::shards(epsilon));
+        let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
+        let (gradients, figures) = sharded(&self.model, shards, |model, (x, epsilon): (Tensor<4>, Tensor<4>)| {
+            let [nll, divergence, squares] = model.terms(x.autodiff(), epsilon.autodiff()).map(Tensor::mean);
+            let loss = nll.clone() + divergence.clone();
+            ShardLoss { loss, report: vec![("energy", squares), ("nll", nll), ("divergence", divergence)] }
+        });
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        if let (Some(adam), Some(squares)) = (&mut self.sigma, figures.get("energy")) {
+            let log_sigma = f64::from(self.model.log_sigma());
+            // ∂/∂log σ of D·log σ + D·squares/(2σ²).
+            let gradient = (c * h * w) as f64 * (1.0 - squares * (-2.0 * log_sigma).exp());
+            let value = adam.step(log_sigma, gradient) as f32;
+            self.model.log_sigma = constant(value, &self.model.log_sigma.val().device());
+        }
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::TensorData;
+
+    use super::*;
+    use crate::arch::{LatentSpace, small_conv::small_conv16};
+
+    fn model(latent_dim: usize, settings: Variational) -> VariationalAutoencoder {
+        let spec = small_conv16(1, 2, latent_dim, LatentSpace::Euclidean).expect("valid");
+        VariationalAutoencoder::new(&spec, settings, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
+    }
+
+    /// −log p(x) by integration over the one latent, against the bound.
+    #[test]
+    fn the_bound_is_a_bound() {
+        let device = Device::flex();
+        let settings = Variational { sigma: 0.3, samples: 400, ..Variational::default() };
+        let model = model(1, settings);
+        let plain = model.valid();
+        let x = NoiseSource::new(1, 0).uniform::<4>([6, 1, 16, 16], &device);
+        let bound =
+            model.decide(Decision::NegativeLogLikelihood, x.clone()).into_data().iter::<f32>().collect::<Vec<_>>();
+
+        let points = 2001;
+        let step = 12.0 / (points - 1) as f32;
+        let z: Vec<f32> = (0..points).map(|k| -6.0 + k as f32 * step).collect();
+        let decoded =
+            plain.autoencoder.decode(Tensor::from_data(TensorData::new(z.clone(), [points, 1, 1, 1]), &device));
+        for (k, bound) in bound.iter().enumerate() {
+            let image = x.clone().narrow(0, k, 1).repeat_dim(0, points);
+            let squares: Vec<f32> = squared_l2(image, decoded.clone()).into_data().iter::<f32>().collect();
+            let logs: Vec<f64> = squares
+                .iter()
+                .zip(&z)
+                .map(|(&s, &z)| {
+                    let (s, z, sigma) = (f64::from(s), f64::from(z), 0.3f64);
+                    let log_2pi = (2.0 * std::f64::consts::PI).ln();
+                    -0.5 * (z * z + log_2pi) - 256.0 * (0.5 * log_2pi + sigma.ln() + 0.5 * s / (sigma * sigma))
+                })
+                .collect();
+            let top = logs.iter().copied().fold(f64::MIN, f64::max);
+            let nll = -(top + (logs.iter().map(|l| (l - top).exp()).sum::<f64>() * f64::from(step)).ln());
+            // 400 draws leave the bound an error of its own, far below the gap of an untrained posterior.
+            assert!(f64::from(*bound) >= nll, "{bound} {nll}");
+            assert!(f64::from(*bound) < nll + 50.0, "{bound} {nll}");
+        }
+    }
+
+    #[test]
+    fn a_decision_does_not_depend_on_the_other_samples() {
+        let model = model(3, Variational::default());
+        let x = NoiseSource::new(1, 0).uniform::<4>([5, 1, 16, 16], &Device::flex());
+        let all =
+            model.decide(Decision::NegativeLogLikelihood, x.clone()).into_data().iter::<f32>().collect::<Vec<_>>();
+        let last = model.decide(Decision::NegativeLogLikelihood, x.narrow(0, 4, 1)).into_scalar::<f32>();
+        assert!((all[4] - last).abs() < 1e-3, "{all:?} {last}");
+    }
+
+    #[test]
+    fn updates_lower_the_bound_and_learn_sigma() {
+        let device = Device::flex();
+        let settings = Variational { learned_sigma: true, ..Variational::default() };
+        let pretraining = Pretraining { epochs: 1, batch_size: 40, learning_rate: 1e-2, max_gradient_norm: None };
+        let mut method = VaeMethod::new(model(3, settings), pretraining, settings, NoiseSource::new(2, 0), &device);
+        let x = NoiseSource::new(1, 0).uniform::<4>([40, 1, 16, 16], &device);
+        let bound = |method: &VaeMethod| {
+            method.model.decide(Decision::NegativeLogLikelihood, x.clone()).mean().into_scalar::<f32>()
+        };
+        let before = bound(&method);
+        for _ in 0..30 {
+            method.update(x.clone());
+        }
+        assert!(bound(&method) < before - 20.0, "{} {before}", bound(&method));
+        assert!(method.model.log_sigma() < -0.2, "{}", method.model.log_sigma());
+    }
+}

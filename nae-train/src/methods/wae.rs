@@ -1,0 +1,83 @@
+//! The Wasserstein autoencoder (Tolstikhin et al., ICLR 2018): reconstruction error, plus the distance of the data's
+//! latents from the latent space's noise distribution, as MMD.
+
+use burn::module::Module as _;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::gradients::{ShardLoss, sharded};
+use super::mmd::mmd_squared;
+use super::optimizer::Optimizer;
+use super::{Figures, Method, Model};
+use crate::arch::Autoencoder;
+use crate::config::Pretraining;
+use crate::energy::squared_l2;
+use crate::sample::NoiseSource;
+
+/// Settings of the Wasserstein autoencoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wasserstein {
+    /// Weight of MMD² beside the mean energy; the paper searched between 0.001 and 0.1.
+    pub mmd: f32,
+}
+
+impl Default for Wasserstein {
+    fn default() -> Self {
+        Self { mmd: 0.01 }
+    }
+}
+
+/// Trains a Wasserstein autoencoder. What it leaves is an autoencoder.
+///
+/// MMD is not a mean over samples, so a batch is not divided between threads; burn computes the gradient.
+pub struct WaeMethod {
+    model: Autoencoder,
+    optimizer: Optimizer,
+    rate: f64,
+    settings: Wasserstein,
+    prior: NoiseSource,
+    device: Device,
+}
+
+impl WaeMethod {
+    /// From the state `model`; latents of the noise distribution come from `prior`.
+    pub fn new(
+        model: Autoencoder,
+        pretraining: Pretraining,
+        settings: Wasserstein,
+        prior: NoiseSource,
+        device: &Device,
+    ) -> Self {
+        let optimizer = Optimizer::new(pretraining.max_gradient_norm);
+        Self { model, optimizer, rate: pretraining.learning_rate, settings, prior, device: device.clone() }
+    }
+}
+
+impl Method for WaeMethod {
+    fn update(&mut self, x: Tensor<4>) -> Figures {
+        let n = x.dims()[0];
+        let dim = self.model.valid().encode(x.clone().narrow(0, 0, 1)).dims()[1];
+        let space = self.model.latent_space();
+        let noise = space.project(self.prior.normal([n, dim, 1, 1], &self.device));
+        let weight = self.settings.mmd;
+        let (gradients, figures) = sharded(&self.model, vec![(n, (x, noise))], |model, (x, noise)| {
+            let x: Tensor<4> = x.autodiff();
+            let z = model.encode(x.clone());
+            let energy = squared_l2(x, model.decode(z.clone())).mean();
+            let mmd = mmd_squared(z.reshape([n, dim]), noise.autodiff().reshape([n, dim]));
+            let loss = energy.clone() + mmd.clone().mul_scalar(weight);
+            ShardLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }
+        });
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
