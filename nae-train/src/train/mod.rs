@@ -142,7 +142,8 @@ impl Trainer<'_> {
         self.observer.begin(Phase::Normalizing, settings.updates);
         for update in 1..=settings.updates {
             let x = self.split.train.batch(&order.next(settings.batch_size), self.device);
-            let negatives = sampler.sample(&*self.engine.freeze(&model, size, self.device), x.clone());
+            let frozen = self.engine.freeze(&model, size, self.device);
+            let negatives = sampler.sample(&*frozen, x.clone(), self.config.sampler().temperature);
             let (positive_energy, negative_energy);
             (model, [positive_energy, negative_energy]) = updater.nae(model, x, negatives, settings.regularization);
             sums.add(positive_energy, negative_energy);
