@@ -1,16 +1,19 @@
 //! The energy of the model: how badly an image is reconstructed (paper, equation 9), differentiable.
 //!
-//! The same definitions as [`nae_core::energy`], which scores at run time; the tests hold the two together.
+//! The same definitions as [`nae_core::energy`], which scores at run time; the tests hold the two together. Which one
+//! a model has is its [`Autoencoder::energy`]. [`ssim`] is structural similarity. The CPU engine has one energy of
+//! its own: see [`in_cpu_engine`].
+
+pub mod ssim;
 
 use burn::tensor::Tensor;
+use nae_core::energy::Energy;
 
 use crate::arch::Autoencoder;
 
-/// E(x) = ‖x − f_d(f_e(x))‖² / D for images `[N, C, H, W]`; one energy an image, `[N]`.
-///
-/// The division by the dimension D is the paper's ("NAE Implementation").
+/// E(x) = dist(x, f_d(f_e(x))) for images `[N, C, H, W]`; one energy an image, `[N]`.
 pub fn energy(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
-    squared_l2(x.clone(), model.reconstruct(x))
+    distance(model.energy(), x.clone(), model.reconstruct(x))
 }
 
 /// H(z) = E(f_d(z)) for latents `[N, D, 1, 1]` (paper, section 4.2).
@@ -18,9 +21,44 @@ pub fn on_manifold_energy(model: &Autoencoder, z: Tensor<4>) -> Tensor<1> {
     energy(model, model.decode(z))
 }
 
-/// Mean over the dimensions of the squared difference, `[N]`.
+/// The energy of each of the images `x` `[N, C, H, W]` given its `reconstruction`, `[N]`.
+pub fn distance(energy: Energy, x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
+    match energy {
+        Energy::SquaredL2 => squared_l2(x, reconstruction),
+        Energy::L1 => l1(x, reconstruction),
+        Energy::Ssim => ssim::ssim(x, reconstruction),
+        // nae-core may learn more energies; those of a preset are the three above.
+        other => unreachable!("{} has no differentiable form here", other.name()),
+    }
+}
+
+/// Whether the CPU engine of [`engine`](crate::engine) computes `energy` and its gradients. Models with another energy
+/// need burn's.
+pub const fn in_cpu_engine(energy: Energy) -> bool {
+    matches!(energy, Energy::SquaredL2)
+}
+
+/// ‖x − x̂‖² / D, `[N]`. The division by the dimension D is the paper's ("NAE Implementation").
 pub fn squared_l2(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
-    let [n, c, h, w] = x.dims();
     let difference = x - reconstruction;
-    (difference.clone() * difference).reshape([n, c * h * w]).mean_dim(1).reshape([n])
+    mean(difference.clone() * difference)
+}
+
+/// ‖x − x̂‖₁ / D, `[N]`. Its gradient is 0 where x = x̂.
+pub fn l1(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
+    mean((x - reconstruction).abs())
+}
+
+/// Mean over the batch of ‖z‖², for latents `[N, D, 1, 1]`; `[1]`.
+///
+/// The regulariser of a latent space without bounds: `gaussians8` with three latents weighs it with 0.01.
+pub fn mean_squared_norm(z: Tensor<4>) -> Tensor<1> {
+    let n = z.dims()[0];
+    (z.clone() * z).sum().div_scalar(n as f32)
+}
+
+/// Mean of each sample, `[N]`.
+fn mean(x: Tensor<4>) -> Tensor<1> {
+    let [n, c, h, w] = x.dims();
+    x.reshape([n, c * h * w]).mean_dim(1).reshape([n])
 }

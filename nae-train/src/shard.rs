@@ -6,6 +6,7 @@
 //! Not on rayon's pool: burn's automatic differentiation holds locks, and a pool thread that waits inside one may be
 //! handed another shard that wants the same lock.
 
+use std::cell::Cell;
 use std::num::NonZero;
 use std::thread;
 
@@ -19,9 +20,28 @@ pub fn shards(batch: Tensor<4>) -> Vec<Tensor<4>> {
     batch.split(SHARD, 0)
 }
 
-/// `f` of every item, in order, on as many threads as the machine has processors.
+thread_local! {
+    static THREADS: Cell<Option<NonZero<usize>>> = const { Cell::new(None) };
+}
+
+/// Runs `f` with [`map`] on exactly `threads` threads instead of one a processor, where there are items enough. Holds
+/// for calls of [`map`] on this thread.
+pub fn with_threads<R>(threads: NonZero<usize>, f: impl FnOnce() -> R) -> R {
+    /// Puts the old number back, after a panic too.
+    struct Restore(Option<NonZero<usize>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            THREADS.set(self.0);
+        }
+    }
+    let _restore = Restore(THREADS.replace(Some(threads)));
+    f()
+}
+
+/// `f` of every item, in order, on as many threads as the machine has processors or [`with_threads`] says.
 pub fn map<S: Send, R: Send>(items: Vec<S>, f: impl Fn(S) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    let threads = THREADS.get().map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), NonZero::get);
+    let threads = threads.min(items.len());
     if threads <= 1 {
         return items.into_iter().map(f).collect();
     }
@@ -55,6 +75,23 @@ mod tests {
     fn results_are_in_order() {
         assert_eq!(map((0..37).collect(), |i: usize| i * i), (0..37).map(|i| i * i).collect::<Vec<_>>());
         assert!(map(Vec::<usize>::new(), |i| i).is_empty());
+    }
+
+    #[test]
+    fn the_number_of_threads_is_as_asked_for() {
+        let used = |threads| {
+            let ids = with_threads(threads, || {
+                map(vec![(); 12], |()| {
+                    thread::sleep(std::time::Duration::from_millis(1));
+                    thread::current().id()
+                })
+            });
+            ids.into_iter().collect::<std::collections::HashSet<_>>().len()
+        };
+        for threads in [1, 3, 5] {
+            assert_eq!(used(NonZero::new(threads).expect("not zero")), threads);
+        }
+        assert_eq!(THREADS.get(), None, "the old number is back");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use nae_core::energy::Energy;
 use rand::Rng;
 
 use super::latent::LatentSpace;
@@ -17,6 +18,8 @@ pub struct Autoencoder {
     pub decoder: Sequential,
     #[module(skip)]
     latent_space: LatentSpace,
+    #[module(skip)]
+    energy: Energy,
 }
 
 impl Autoencoder {
@@ -26,6 +29,7 @@ impl Autoencoder {
             encoder: Sequential::new(spec.encoder(), spec.image(), rng, device),
             decoder: Sequential::new(spec.decoder(), spec.latent(), rng, device),
             latent_space: spec.latent_space(),
+            energy: spec.energy(),
         }
     }
 
@@ -47,5 +51,10 @@ impl Autoencoder {
     /// Geometry of the latent space.
     pub fn latent_space(&self) -> LatentSpace {
         self.latent_space
+    }
+
+    /// How a reconstruction is compared with its image.
+    pub fn energy(&self) -> Energy {
+        self.energy
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`spec`] is the description, [`layer`] the modules, [`upsample`] the one layer burn lacks a portable
 //! backward pass for, [`small_conv`] the family for small images. Weights are drawn in [`init`].
-//! Nothing here knows of energies, sampling or training.
+//! A model names its energy; nothing here computes one, samples or trains.
 
 pub mod autoencoder;
 pub mod init;

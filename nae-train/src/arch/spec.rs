@@ -1,6 +1,7 @@
 //! What an architecture is made of, as data: layers in order, with their shapes checked.
 
 use nae_core::Shape;
+use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 use super::latent::LatentSpace;
@@ -116,6 +117,7 @@ pub struct AutoencoderSpec {
     decoder: Vec<LayerSpec>,
     latent_space: LatentSpace,
     latent_dim: usize,
+    energy: Energy,
 }
 
 impl AutoencoderSpec {
@@ -138,7 +140,26 @@ impl AutoencoderSpec {
         if output != image {
             return Err(SpecError::NotAnAutoencoder { expected: image, found: output });
         }
-        Ok(Self { name: name.into(), image, encoder, decoder, latent_space, latent_dim: latent.channels })
+        Ok(Self {
+            name: name.into(),
+            image,
+            encoder,
+            decoder,
+            latent_space,
+            latent_dim: latent.channels,
+            energy: Energy::SquaredL2,
+        })
+    }
+
+    /// The same network with another energy than squared L2.
+    #[must_use]
+    pub fn with_energy(self, energy: Energy) -> Self {
+        Self { energy, ..self }
+    }
+
+    /// How a reconstruction is compared with its image.
+    pub fn energy(&self) -> Energy {
+        self.energy
     }
 
     /// The architecture's name, with its sizes.

@@ -1,10 +1,11 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
-//! [`raw`] is the file's form, [`preset`] finds and reads it, and [`Config`] is what the rest of the crate gets:
-//! values that need no further checking.
+//! [`raw`] is the file's form, [`sampler`] checks its part on negative samples, [`preset`] finds and reads it, and
+//! [`Config`] is what the rest of the crate gets: values that need no further checking.
 
 pub mod preset;
 pub mod raw;
+pub mod sampler;
 
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +123,8 @@ impl Config {
             key: "architecture",
             expected: "layers that fit together",
             found: error.to_string(),
-        })?;
+        })?
+        .with_energy(raw.energy.into());
         Ok(Self { raw, architecture })
     }
 

@@ -1,12 +1,13 @@
 //! The form of a preset file, key by key, and the check of its values.
 
+use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
-use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
+use super::{Baselines, ConfigError, Pretraining, Stopping, Training, sampler};
 use crate::arch::LatentSpace;
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
-use crate::sample::{Langevin, SamplerConfig, Start};
+use crate::sample::SamplerConfig;
 
 /// A preset file. Unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct RawConfig {
     /// What is trained; the NAE where nothing is said.
     #[serde(default)]
     pub method: MethodKind,
+    /// How a reconstruction is compared with its image.
+    #[serde(default)]
+    pub energy: EnergyKind,
     /// Where the images come from.
     pub data: RawData,
     /// The network.
@@ -34,6 +38,29 @@ pub struct RawConfig {
     /// Settings of the methods beside the NAE.
     #[serde(default)]
     pub baselines: Baselines,
+}
+
+/// The known energies; [`nae_core::energy::Energy`] has their definitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EnergyKind {
+    /// Squared error per dimension, the paper's.
+    #[default]
+    SquaredL2,
+    /// Absolute error per dimension.
+    L1,
+    /// One minus the mean structural similarity, for images in [0, 1].
+    Ssim,
+}
+
+impl From<EnergyKind> for Energy {
+    fn from(kind: EnergyKind) -> Self {
+        match kind {
+            EnergyKind::SquaredL2 => Self::SquaredL2,
+            EnergyKind::L1 => Self::L1,
+            EnergyKind::Ssim => Self::Ssim,
+        }
+    }
 }
 
 /// Where the images come from.
@@ -132,51 +159,19 @@ impl RawConfig {
         require("stopping.max_energy_ratio", self.stopping.max_energy_ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;
         let rate = self.calibration.false_positive_rate;
         require("calibration.false_positive_rate", rate, "above 0 and below 1", |r| *r > 0.0 && *r < 1.0)?;
-        check_sampler(&self.sampler)
+        sampler::check(&self.sampler, self.architecture.latent_space)
     }
 }
 
-fn check_sampler(sampler: &SamplerConfig) -> Result<(), ConfigError> {
-    require("sampler.temperature", sampler.temperature, "above 0", |t| positive(f64::from(*t)))?;
-    match sampler.start {
-        Start::PerturbedData { max_scale } => {
-            require("sampler.start.perturbed_data.max_scale", max_scale, "at least 0", at_least_0)?;
-        }
-        Start::OnManifold { replay_buffer: Some(buffer) } => {
-            require("sampler.start.on_manifold.replay_buffer.size", buffer.size, "at least 1", |&n| n > 0)?;
-            require("sampler.start.on_manifold.replay_buffer.ratio", buffer.ratio, "0 to 1", |r| {
-                (0.0..=1.0).contains(r)
-            })?;
-        }
-        Start::OnManifold { replay_buffer: None } => {}
-    }
-    let check_chain = |chain: &Langevin, keys: [&'static str; 3]| {
-        require(keys[0], chain.step_size, "above 0", |s| positive(f64::from(*s)))?;
-        require(keys[1], chain.noise, "at least 0", at_least_0)?;
-        match chain.gradient_clip {
-            Some(clip) => require(keys[2], clip, "above 0", |c| positive(f64::from(*c))),
-            None => Ok(()),
-        }
-    };
-    check_chain(
-        &sampler.latent_chain,
-        ["sampler.latent_chain.step_size", "sampler.latent_chain.noise", "sampler.latent_chain.gradient_clip"],
-    )?;
-    check_chain(
-        &sampler.visible_chain,
-        ["sampler.visible_chain.step_size", "sampler.visible_chain.noise", "sampler.visible_chain.gradient_clip"],
-    )
-}
-
-fn positive(value: f64) -> bool {
+pub(super) fn positive(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-fn at_least_0(value: &f32) -> bool {
+pub(super) fn at_least_0(value: &f32) -> bool {
     value.is_finite() && *value >= 0.0
 }
 
-fn require<T: std::fmt::Display>(
+pub(super) fn require<T: std::fmt::Display>(
     key: &'static str,
     value: T,
     expected: &'static str,

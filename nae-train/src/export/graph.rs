@@ -1,6 +1,5 @@
 //! The network as an ONNX graph: each layer of [`arch`](crate::arch) as its operator.
 
-use nae_core::energy::Energy;
 use nae_onnx::autoencoder::{IMAGE, LATENT, RECONSTRUCTION, add_outputs};
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Dim, GraphBuilder, Pool2d, Value};
 use nae_onnx::metadata::ModelMetadata;
@@ -19,7 +18,7 @@ pub(super) fn autoencoder(
     let image = image_input(&mut graph, spec)?;
     let latent = encode(&mut graph, image, model)?;
     let reconstruction = layers(&mut graph, "decoder", latent, &model.decoder)?;
-    add_outputs(&mut graph, image, reconstruction, latent, Energy::SquaredL2)?;
+    add_outputs(&mut graph, image, reconstruction, latent, spec.energy())?;
     graph.finish_bytes()
 }
 

@@ -6,7 +6,6 @@ pub mod graph;
 
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::density::Temperature;
-use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_onnx::builder::BuildError;
 use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Provenance};
@@ -42,7 +41,7 @@ pub fn metadata(config: &Config, seed: u64, temperature: f32, energies: &[f32]) 
     let spec = config.architecture();
     let calibration = Calibration::from_energies(&mut energies.to_vec())?;
     Ok(ModelMetadata {
-        energy: Energy::SquaredL2,
+        energy: spec.energy(),
         temperature: Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?,
         latent: Latent {
             geometry: match spec.latent_space() {

@@ -12,7 +12,7 @@ use super::optimizer::Optimizer;
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
-use crate::energy::{energy, squared_l2};
+use crate::energy::{distance, energy};
 use crate::engine::{CpuEngine, Engine};
 use crate::eval::scoring::mean;
 use crate::sample::NoiseSource;
@@ -90,7 +90,7 @@ impl Method for AutoencoderMethod {
                 let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
                 let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
                 sharded(&self.model, shards, |model, (input, x): (Tensor<4>, Tensor<4>)| {
-                    let loss = squared_l2(x.autodiff(), model.reconstruct(input.autodiff())).mean();
+                    let loss = distance(model.energy(), x.autodiff(), model.reconstruct(input.autodiff())).mean();
                     ShardLoss { report: vec![("energy", loss.clone())], loss }
                 })
             }

@@ -13,7 +13,7 @@ use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Training;
-use crate::energy::{energy, squared_l2};
+use crate::energy::{distance, energy, mean_squared_norm};
 use crate::engine::cpu::add;
 use crate::engine::network::{WeightGradients, floats};
 use crate::engine::{CpuEngine, Engine};
@@ -36,8 +36,8 @@ pub struct Regularization {
     /// Weight of the decoder's summed squared weights.
     #[serde(default)]
     pub decoder_l2: f32,
-    /// Weight of the latents' mean square, over dimensions and over data and negative samples, for ℝ^D (section 5.1,
-    /// "Latent Space Structure").
+    /// Weight of the mean ‖z‖² of data and negative samples, for ℝ^D (section 5.1, "Latent Space Structure"). The
+    /// authors' code divides by D.
     #[serde(default)]
     pub latent_norm: f32,
 }
@@ -58,8 +58,8 @@ pub struct Loss {
 /// same at every T.
 pub fn loss(model: &Autoencoder, x: Tensor<4>, negatives: Tensor<4>, regularization: Regularization) -> Loss {
     let (z, z_negative) = (model.encode(x.clone()), model.encode(negatives.clone()));
-    let positive = squared_l2(x, model.decode(z.clone()));
-    let negative = squared_l2(negatives, model.decode(z_negative.clone()));
+    let positive = distance(model.energy(), x, model.decode(z.clone()));
+    let negative = distance(model.energy(), negatives, model.decode(z_negative.clone()));
     let (positive_energy, negative_energy) = (positive.clone().mean(), negative.clone().mean());
     let mut total = positive_energy.clone() - negative_energy.clone();
     let mut penalize = |weight: f32, penalty: &dyn Fn() -> Option<Tensor<1>>| {
@@ -75,8 +75,7 @@ pub fn loss(model: &Autoencoder, x: Tensor<4>, negatives: Tensor<4>, regularizat
     penalize(regularization.encoder_l2, &|| sum_of_squares(&model.encoder));
     penalize(regularization.decoder_l2, &|| sum_of_squares(&model.decoder));
     penalize(regularization.latent_norm, &|| {
-        let z = Tensor::cat(vec![z.clone(), z_negative.clone()], 0);
-        Some((z.clone() * z).mean())
+        Some(mean_squared_norm(Tensor::cat(vec![z.clone(), z_negative.clone()], 0)))
     });
     Loss { total, positive_energy, negative_energy }
 }
@@ -253,7 +252,7 @@ impl Method for NaeMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
         let [_, _, h, w] = x.dims();
         let frozen = self.engine.freeze(&self.model.autoencoder, [h, w], &self.device);
-        let negatives = self.sampler.sample(&*frozen, x.clone());
+        let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         let figures = self.update_against(x, negatives);
         self.learn_temperature(&figures);
@@ -375,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latent_norm_is_a_mean_over_dimensions_and_both_batches() {
+    fn the_latent_norm_is_a_mean_over_both_batches() {
         let [x, negatives] = batches();
         let model = start(16);
         let value = |latent_norm| {
@@ -388,7 +387,7 @@ mod tests {
             };
             loss(&model, x.clone().autodiff(), negatives.clone().autodiff(), regularization).total.into_scalar::<f32>()
         };
-        // On the sphere, Σ z² = 1, a mean of 1/16.
-        assert!((value(8.0) - value(0.0) - 0.5).abs() < 1e-5);
+        // On the sphere, ‖z‖ = 1.
+        assert!((value(0.5) - value(0.0) - 0.5).abs() < 1e-5);
     }
 }

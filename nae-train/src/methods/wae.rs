@@ -11,7 +11,7 @@ use super::optimizer::Optimizer;
 use super::{Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
-use crate::energy::squared_l2;
+use crate::energy::distance;
 use crate::sample::NoiseSource;
 
 /// Settings of the Wasserstein autoencoder.
@@ -64,7 +64,7 @@ impl Method for WaeMethod {
         let (gradients, figures) = sharded(&self.model, vec![(n, (x, noise))], |model, (x, noise)| {
             let x: Tensor<4> = x.autodiff();
             let z = model.encode(x.clone());
-            let energy = squared_l2(x, model.decode(z.clone())).mean();
+            let energy = distance(model.energy(), x, model.decode(z.clone())).mean();
             let mmd = mmd_squared(z.reshape([n, dim]), noise.autodiff().reshape([n, dim]));
             let loss = energy.clone() + mmd.clone().mul_scalar(weight);
             ShardLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }

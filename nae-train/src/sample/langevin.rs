@@ -1,38 +1,26 @@
 //! Langevin Monte Carlo (paper, equations 10 and 14): x ← x − λ·∇E(x)/T + σ_t·ε.
+//!
+//! Here are a chain's settings and its loop; [`annealing`](super::annealing), [`gradient_clip`](super::gradient_clip),
+//! [`bounds`](super::bounds) and [`metropolis`](super::metropolis) have the parts. Which combinations a preset may ask
+//! for is in [`config`](crate::config).
 
-use burn::tensor::Tensor;
+use burn::tensor::{Bool, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
+use super::annealing::Annealing;
+use super::bounds::{Bounds, select};
 use super::frozen::EnergyGradient;
+use super::gradient_clip::{ClipBy, GradientClip};
+use super::metropolis::{Metropolis, Proposal};
 use super::noise::NoiseSource;
-
-/// How the noise changes along a chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Annealing {
-    /// σ at every step.
-    #[default]
-    None,
-    /// σ / (1 + t), t = 0, 1, …: the paper's text.
-    Harmonic,
-    /// σ, σ, σ/2, σ/3, …: the authors' code, which changes σ after the step.
-    HarmonicDelayed,
-}
-
-impl Annealing {
-    /// What σ is multiplied by at step `t`, from 0.
-    pub fn factor(self, t: usize) -> f32 {
-        match self {
-            Self::None => 1.0,
-            Self::Harmonic => 1.0 / (1 + t) as f32,
-            Self::HarmonicDelayed => 1.0 / t.max(1) as f32,
-        }
-    }
-}
+use crate::arch::LatentSpace;
 
 /// The settings of one chain.
+///
+/// In a preset either of `step_size` and `noise` may be left out; it follows from the other by σ² = 2λ, for which an
+/// unclipped chain of small steps samples exp(−E/T).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Langevin {
     /// Number of steps τ.
     pub steps: usize,
@@ -41,77 +29,242 @@ pub struct Langevin {
     /// Standard deviation σ of the noise.
     pub noise: f32,
     /// How σ changes along the chain.
-    #[serde(default)]
     pub annealing: Annealing,
-    /// Each element of the gradient is clipped to ± this.
-    #[serde(default)]
-    pub gradient_clip: Option<f32>,
+    /// Limit on ∇E/T.
+    pub gradient_clip: Option<GradientClip>,
+    /// The box the chain stays in.
+    pub bounds: Option<Bounds>,
+    /// Whether steps may be refused, so that the chain samples exp(−E/T) for steps of any size.
+    pub metropolis: Option<Metropolis>,
+}
+
+/// Where a chain ended.
+#[derive(Clone, Debug)]
+pub struct ChainEnd {
+    /// The last state of each sample.
+    pub state: Tensor<4>,
+    /// Share of the proposed steps that were taken; `None` without Metropolis–Hastings or without steps.
+    pub acceptance: Option<f64>,
 }
 
 impl Langevin {
-    /// Runs the chain from `start` at temperature T; `confine` brings each state back into its space.
+    /// `steps` steps of size λ = `step_size` with σ = √(2λ), nothing else.
+    pub fn with_step_size(steps: usize, step_size: f32) -> Self {
+        Self::new(steps, step_size, (2.0 * step_size).sqrt())
+    }
+
+    /// `steps` steps with noise σ = `noise` and λ = σ²/2, nothing else.
+    pub fn with_noise(steps: usize, noise: f32) -> Self {
+        Self::new(steps, noise * noise / 2.0, noise)
+    }
+
+    /// `steps` steps of size λ = `step_size` with noise σ = `noise`, nothing else.
+    pub fn new(steps: usize, step_size: f32, noise: f32) -> Self {
+        Self {
+            steps,
+            step_size,
+            noise,
+            annealing: Annealing::None,
+            gradient_clip: None,
+            bounds: None,
+            metropolis: None,
+        }
+    }
+
+    /// Runs the chain from `start` `[N, C, H, W]` at temperature T in `space`: the latent space, or
+    /// [`LatentSpace::Euclidean`] for images.
     ///
-    /// Returns the last state.
+    /// `energy` is asked once a step, and once more at the start with Metropolis–Hastings.
     pub fn run(
         &self,
         start: Tensor<4>,
         temperature: f32,
         noise: &mut NoiseSource,
         energy: impl Fn(Tensor<4>) -> EnergyGradient,
-        confine: impl Fn(Tensor<4>) -> Tensor<4>,
+        space: LatentSpace,
+    ) -> ChainEnd {
+        match self.metropolis {
+            Some(metropolis) => self.run_adjusted(metropolis, start, temperature, noise, energy, space),
+            None => ChainEnd { state: self.run_plain(start, temperature, noise, energy, space), acceptance: None },
+        }
+    }
+
+    fn run_plain(
+        &self,
+        start: Tensor<4>,
+        temperature: f32,
+        noise: &mut NoiseSource,
+        energy: impl Fn(Tensor<4>) -> EnergyGradient,
+        space: LatentSpace,
     ) -> Tensor<4> {
         let (shape, device) = (start.dims(), start.device());
         (0..self.steps).fold(start, |state, t| {
-            let mut gradient = energy(state.clone()).gradient;
-            if temperature != 1.0 {
-                gradient = gradient.div_scalar(temperature);
-            }
-            if let Some(limit) = self.gradient_clip {
-                gradient = gradient.clamp(-limit, limit);
-            }
-            let sigma = self.noise * self.annealing.factor(t);
+            let gradient = self.limited(energy(state.clone()).gradient, temperature);
             let epsilon = noise.normal(shape, &device);
-            confine(state - gradient.mul_scalar(self.step_size) + epsilon.mul_scalar(sigma))
+            let proposal = state.clone() - gradient.mul_scalar(self.step_size) + epsilon.mul_scalar(self.sigma(t));
+            space.project(self.bounds.map_or(proposal.clone(), |bounds| bounds.hold(state, proposal)))
         })
+    }
+
+    fn run_adjusted(
+        &self,
+        metropolis: Metropolis,
+        start: Tensor<4>,
+        temperature: f32,
+        noise: &mut NoiseSource,
+        energy: impl Fn(Tensor<4>) -> EnergyGradient,
+        space: LatentSpace,
+    ) -> ChainEnd {
+        let (shape, device) = (start.dims(), start.device());
+        let n = shape[0];
+        let evaluate = |x: Tensor<4>| {
+            let EnergyGradient { energy, gradient } = energy(x);
+            let drift = self.limited(gradient, temperature).mul_scalar(-self.step_size);
+            (floats(energy), drift)
+        };
+        let mut state = start;
+        let (mut energies, mut drift) = evaluate(state.clone());
+        let mut taken = 0;
+        for t in 0..self.steps {
+            let sigma = self.sigma(t);
+            let step = noise.normal(shape, &device).mul_scalar(sigma);
+            let proposal = state.clone() + drift.clone() + step.clone();
+            // Outside of bounds that reject, the density is zero: such a step is refused whatever the energy there,
+            // which need not even be finite, so it is not asked for.
+            let inside = self.bounds.map(|bounds| bounds.contains(&proposal).into_data().iter::<bool>().collect());
+            let inside: Vec<bool> = inside.unwrap_or_else(|| vec![true; n]);
+            let proposal = self.bounds.map_or(proposal.clone(), |bounds| bounds.hold(state.clone(), proposal));
+            let proposal = space.project(proposal);
+
+            let (proposed_energies, proposed_drift) = evaluate(proposal.clone());
+            let drifts = (drift.clone() + proposed_drift.clone()).mul_scalar(metropolis.drift_factor(temperature));
+            let (forward, backward) = (squared_norms(step.clone()), squared_norms(drifts + step));
+            let uniform = noise.uniform_values(n);
+            let accept: Vec<bool> = (0..n)
+                .map(|i| {
+                    let proposed = Proposal {
+                        energy: energies[i].into(),
+                        proposed_energy: proposed_energies[i].into(),
+                        forward: forward[i].into(),
+                        backward: backward[i].into(),
+                    };
+                    let (step_size, sigma) = (self.step_size.into(), sigma.into());
+                    let log_ratio = metropolis.log_ratio(proposed, temperature.into(), step_size, sigma);
+                    // NaN, an energy beyond f32, is refused.
+                    inside[i] && f64::from(uniform[i]).ln() < log_ratio
+                })
+                .collect();
+
+            taken += accept.iter().filter(|accepted| **accepted).count();
+            for i in (0..n).filter(|&i| accept[i]) {
+                energies[i] = proposed_energies[i];
+            }
+            let accept = Tensor::<1, Bool>::from_data(TensorData::new(accept, [n]), &device);
+            drift = select(accept.clone(), proposed_drift, drift);
+            state = select(accept, proposal, state);
+        }
+        let proposed = n * self.steps;
+        ChainEnd { state, acceptance: (proposed > 0).then(|| taken as f64 / proposed as f64) }
+    }
+
+    /// ∇E/T, clipped.
+    fn limited(&self, gradient: Tensor<4>, temperature: f32) -> Tensor<4> {
+        let gradient = if temperature == 1.0 { gradient } else { gradient.div_scalar(temperature) };
+        self.gradient_clip.map_or(gradient.clone(), |clip| clip.apply(gradient))
+    }
+
+    fn sigma(&self, t: usize) -> f32 {
+        self.noise * self.annealing.factor(t)
+    }
+}
+
+fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().try_into_vec::<f32>().expect("energies and norms are float")
+}
+
+/// ‖x‖² of each sample.
+fn squared_norms(x: Tensor<4>) -> Vec<f32> {
+    let [n, c, h, w] = x.dims();
+    floats((x.clone() * x).reshape([n, c * h * w]).sum_dim(1))
+}
+
+/// A chain as a preset has it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    steps: usize,
+    step_size: Option<f32>,
+    noise: Option<f32>,
+    #[serde(default)]
+    annealing: Annealing,
+    gradient_clip: Option<f32>,
+    gradient_clip_by: Option<ClipBy>,
+    bounds: Option<Bounds>,
+    metropolis: Option<Metropolis>,
+}
+
+impl TryFrom<Written> for Langevin {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let Written { steps, annealing, bounds, metropolis, .. } = written;
+        let chain = match (written.step_size, written.noise) {
+            (Some(step_size), Some(noise)) => Self::new(steps, step_size, noise),
+            (Some(step_size), None) => Self::with_step_size(steps, step_size),
+            (None, Some(noise)) => Self::with_noise(steps, noise),
+            (None, None) => return Err("a chain needs `step_size`, `noise` or both"),
+        };
+        let gradient_clip = match (written.gradient_clip, written.gradient_clip_by) {
+            (Some(limit), by) => Some(GradientClip { limit, by: by.unwrap_or_default() }),
+            (None, None) => None,
+            (None, Some(_)) => return Err("`gradient_clip_by` needs `gradient_clip`, the limit"),
+        };
+        Ok(Self { annealing, gradient_clip, bounds, metropolis, ..chain })
+    }
+}
+
+impl From<Langevin> for Written {
+    fn from(chain: Langevin) -> Self {
+        let Langevin { steps, step_size, noise, annealing, gradient_clip, bounds, metropolis } = chain;
+        Self {
+            steps,
+            step_size: Some(step_size),
+            noise: Some(noise),
+            annealing,
+            gradient_clip: gradient_clip.map(|clip| clip.limit),
+            gradient_clip_by: gradient_clip.map(|clip| clip.by),
+            bounds,
+            metropolis,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use burn::tensor::Device;
 
+    use super::super::bounds::Leaving;
     use super::*;
 
-    #[test]
-    fn annealing_as_in_the_text_and_as_in_the_code() {
-        let factors = |a: Annealing| (0..4).map(|t| a.factor(t)).collect::<Vec<_>>();
-        assert_eq!(factors(Annealing::None), [1.0; 4]);
-        assert_eq!(factors(Annealing::Harmonic), [1.0, 0.5, 1.0 / 3.0, 0.25]);
-        assert_eq!(factors(Annealing::HarmonicDelayed), [1.0, 1.0, 0.5, 1.0 / 3.0]);
+    fn quadratic(x: Tensor<4>) -> EnergyGradient {
+        let n = x.dims()[0];
+        EnergyGradient { energy: (x.clone() * x.clone()).reshape([n]).mul_scalar(0.5), gradient: x }
     }
 
-    /// For E = x²/2 a chain with σ² = 2λ has a normal stationary law of variance T/(1 − λ/(2T))·…; with
-    /// x ← (1 − λ/T)·x + σ·ε the variance is exactly σ² / (1 − (1 − λ/T)²).
+    /// For E = x²/2 the steps x ← (1 − λ/T)·x + σ·ε have the stationary variance σ² / (1 − (1 − λ/T)²).
     #[test]
     fn a_quadratic_energy_gives_the_closed_form_variance() {
         let device = Device::flex();
-        let quadratic = |x: Tensor<4>| {
-            let n = x.dims()[0];
-            EnergyGradient { energy: (x.clone() * x.clone()).reshape([n]).mul_scalar(0.5), gradient: x }
-        };
         let (step_size, temperature) = (0.1f32, 0.5f32);
-        let chain = Langevin {
-            steps: 200,
-            step_size,
-            noise: (2.0 * step_size).sqrt(),
-            annealing: Annealing::None,
-            gradient_clip: None,
-        };
+        let chain = Langevin::with_step_size(200, step_size);
         let n = 20_000;
         let mut noise = NoiseSource::new(1, 0);
-        let x = chain.run(Tensor::zeros([n, 1, 1, 1], &device), temperature, &mut noise, quadratic, |x| x);
-        let values = x.into_data().try_into_vec::<f32>().expect("float data");
-        let variance = values.iter().map(|v| f64::from(v * v)).sum::<f64>() / n as f64;
+        let start = Tensor::zeros([n, 1, 1, 1], &device);
+        let end = chain.run(start, temperature, &mut noise, quadratic, LatentSpace::Euclidean);
+        assert_eq!(end.acceptance, None);
+        let variance = floats(end.state).iter().map(|v| f64::from(v * v)).sum::<f64>() / n as f64;
         let contraction = 1.0 - f64::from(step_size / temperature);
         let expected = 2.0 * f64::from(step_size) / (1.0 - contraction * contraction);
         // The standard error of a variance from n normal values is expected·√(2/n); four of them.
@@ -124,9 +277,79 @@ mod tests {
         let device = Device::flex();
         let steep =
             |x: Tensor<4>| EnergyGradient { energy: Tensor::zeros([1], &x.device()), gradient: x.ones_like() * 7.0 };
+        let gradient_clip = Some(GradientClip { limit: 0.01, by: ClipBy::Element });
+        let chain = Langevin { gradient_clip, ..Langevin::new(3, 10.0, 0.0) };
+        let start = Tensor::zeros([1, 1, 1, 1], &device);
+        let end = chain.run(start, 1.0, &mut NoiseSource::new(0, 0), steep, LatentSpace::Euclidean);
+        assert!((end.state.into_scalar::<f32>() + 0.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_chain_asks_for_one_gradient_a_step() {
+        let asked = Cell::new(0);
+        let counted = |x: Tensor<4>| {
+            asked.set(asked.get() + 1);
+            quadratic(x)
+        };
+        let run = |metropolis| {
+            asked.set(0);
+            let chain = Langevin { metropolis, ..Langevin::with_noise(7, 0.5) };
+            let start = Tensor::zeros([3, 1, 1, 1], &Device::flex());
+            chain.run(start, 1.0, &mut NoiseSource::new(0, 0), counted, LatentSpace::Euclidean);
+            asked.get()
+        };
+        assert_eq!((run(None), run(Some(Metropolis::Exact))), (7, 8));
+    }
+
+    #[test]
+    fn energies_that_are_not_numbers_are_refused() {
+        let broken = |x: Tensor<4>| {
+            let EnergyGradient { energy, gradient } = quadratic(x);
+            let outside = energy.clone().greater_elem(0.5);
+            EnergyGradient { energy: energy.mask_fill(outside, f32::NAN), gradient }
+        };
+        let chain = Langevin { metropolis: Some(Metropolis::Exact), ..Langevin::with_noise(50, 1.0) };
+        let start = Tensor::zeros([100, 1, 1, 1], &Device::flex());
+        let end = chain.run(start, 1.0, &mut NoiseSource::new(0, 0), broken, LatentSpace::Euclidean);
+        assert!(floats(end.state).iter().all(|x| x.abs() <= 1.0));
+        assert!(end.acceptance.is_some_and(|rate| rate > 0.2 && rate < 1.0), "{:?}", end.acceptance);
+    }
+
+    #[test]
+    fn bounds_hold_with_and_without_refusals() {
+        for (leaving, metropolis) in
+            [(Leaving::Clamp, None), (Leaving::Reject, None), (Leaving::Reject, Some(Metropolis::Exact))]
+        {
+            let bounds = Some(Bounds { min: -0.5, max: 0.25, leaving });
+            let chain = Langevin { bounds, metropolis, ..Langevin::with_noise(20, 0.4) };
+            let start = Tensor::zeros([200, 1, 1, 1], &Device::flex());
+            let end = chain.run(start, 1.0, &mut NoiseSource::new(0, 0), quadratic, LatentSpace::Euclidean);
+            let state = floats(end.state);
+            assert!(state.iter().all(|x| (-0.5..=0.25).contains(x)));
+            let at_the_wall = state.contains(&0.25);
+            assert_eq!(at_the_wall, leaving == Leaving::Clamp);
+        }
+    }
+
+    #[test]
+    fn either_of_step_and_noise_follows_from_the_other() {
+        let read = |text: &str| toml::from_str::<Langevin>(text);
+        let chain = read("steps = 3\nnoise = 0.1").expect("valid");
+        assert!((chain.step_size - 0.005).abs() < 1e-9 && chain.noise == 0.1);
+        let chain = read("steps = 3\nstep_size = 0.005").expect("valid");
+        assert!((chain.noise - 0.1).abs() < 1e-7 && chain.step_size == 0.005);
         let chain =
-            Langevin { steps: 3, step_size: 10.0, noise: 0.0, annealing: Annealing::None, gradient_clip: Some(0.01) };
-        let x = chain.run(Tensor::zeros([1, 1, 1, 1], &device), 1.0, &mut NoiseSource::new(0, 0), steep, |x| x);
-        assert!((x.into_scalar::<f32>() + 0.3).abs() < 1e-6);
+            read("steps = 3\nstep_size = 10.0\nnoise = 0.05\ngradient_clip = 0.01\ngradient_clip_by = \"norm\"");
+        assert_eq!(chain.expect("valid").gradient_clip, Some(GradientClip { limit: 0.01, by: ClipBy::Norm }));
+        for (text, named) in [
+            ("steps = 3", "step_size"),
+            ("steps = 3\nnoise = 0.1\ngradient_clip_by = \"norm\"", "gradient_clip"),
+            ("steps = 3\nnoise = 0.1\nmetropolis = \"exct\"", "exct"),
+            ("steps = 3\nnoise = 0.1\nbounds = { min = 0.0, max = 1.0 }", "leaving"),
+            ("steps = 3\nnois = 0.1", "nois"),
+        ] {
+            let message = read(text).expect_err("refused").to_string();
+            assert!(message.contains(named), "{message}");
+        }
     }
 }

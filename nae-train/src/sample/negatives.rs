@@ -1,5 +1,5 @@
-//! Negative samples: a latent chain, the decoder, a visible chain (paper, algorithm 1, with equations 10 and 14 in
-//! the place of its slips).
+//! Negative samples: a latent chain and the decoder where the start asks for them, and a visible chain (paper,
+//! algorithm 1, with equations 10 and 14 in the place of its slips).
 
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -7,73 +7,88 @@ use serde::{Deserialize, Serialize};
 use super::frozen::FrozenEnergy;
 use super::langevin::Langevin;
 use super::noise::NoiseSource;
-use super::replay_buffer::{ReplayBuffer, ReplayConfig};
+use super::persistent::PersistentChains;
+use super::replay_buffer::ReplayBuffer;
+use super::start::Start;
+use crate::arch::LatentSpace;
 
-/// Where the latent chain starts.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Start {
-    /// On-manifold initialisation: from the noise distribution of the latent space (uniform on the sphere, standard
-    /// normal in ℝ^D), or from a replay buffer of earlier chains.
-    OnManifold {
-        /// The buffer, where one is used.
-        #[serde(default)]
-        replay_buffer: Option<ReplayConfig>,
-    },
-    /// From latents of data, moved by Gaussian noise whose scale is drawn for each sample from [0, `max_scale`]
-    /// (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
-    PerturbedData {
-        /// Largest standard deviation of the noise.
-        max_scale: f32,
-    },
-}
-
-/// The two chains and their start.
+/// The chains and their start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerConfig {
-    /// Where latent chains start.
+    /// Where chains start.
     pub start: Start,
-    /// Chain in the latent space, on H(z) = E(f_d(z)).
-    pub latent_chain: Langevin,
-    /// Chain among images, on E(x), clamped to [0, 1].
+    /// Chain in the latent space, on H(z) = E(f_d(z)); there where the start is latent.
+    #[serde(default)]
+    pub latent_chain: Option<Langevin>,
+    /// Chain among images, on E(x).
     pub visible_chain: Langevin,
-    /// Temperature T of both chains.
+    /// Temperature T of both chains; the first one, where it is learned.
     pub temperature: f32,
 }
 
-/// Draws negative samples, keeping the replay buffer between draws.
+/// Shares of the steps that Metropolis–Hastings took; `None` for a chain without it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Acceptance {
+    /// In the latent chain.
+    pub latent: Option<f64>,
+    /// In the visible chain.
+    pub visible: Option<f64>,
+}
+
+/// Draws negative samples, keeping replay buffer and persistent chains between draws.
 #[derive(Clone, Debug)]
 pub struct NegativeSampler {
     config: SamplerConfig,
+    latent_dim: usize,
     buffer: Option<ReplayBuffer>,
+    persistent: PersistentChains,
     noise: NoiseSource,
+    acceptance: Acceptance,
 }
 
 impl NegativeSampler {
     /// A sampler for latents of `latent_dim` values whose random numbers come from `noise`.
     pub fn new(config: SamplerConfig, latent_dim: usize, noise: NoiseSource) -> Self {
-        let buffer = match config.start {
-            Start::OnManifold { replay_buffer } => replay_buffer.map(|config| ReplayBuffer::new(config, latent_dim)),
-            Start::PerturbedData { .. } => None,
-        };
-        Self { config, buffer, noise }
+        let buffer = config.start.replay_buffer().map(ReplayBuffer::new);
+        let (persistent, acceptance) = (PersistentChains::default(), Acceptance::default());
+        Self { config, latent_dim, buffer, persistent, noise, acceptance }
     }
 
-    /// As many negative samples as `data` `[N, C, H, W]` has images, values in [0, 1].
-    pub fn sample(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>) -> Tensor<4> {
+    /// As many negative samples as `data` `[N, C, H, W]` has images, from chains at `temperature`.
+    pub fn sample(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
+        self.acceptance = Acceptance::default();
+        let start =
+            if self.config.start.is_latent() { self.on_manifold(model, data, temperature) } else { self.start(data) };
+        let noise = &mut self.noise;
+        let end =
+            self.config.visible_chain.run(start, temperature, noise, |x| model.visible(x), LatentSpace::Euclidean);
+        self.acceptance.visible = end.acceptance;
+        self.keep(&end.state);
+        end.state
+    }
+
+    /// How many steps were taken in the last draw.
+    pub fn acceptance(&self) -> Acceptance {
+        self.acceptance
+    }
+
+    /// The decoder's images of a latent chain's end.
+    fn on_manifold(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
         let space = model.latent_space();
-        let SamplerConfig { latent_chain, visible_chain, temperature, .. } = self.config;
-        let z = self.start(model, data);
-        let z = latent_chain.run(z, temperature, &mut self.noise, |z| model.latent(z), |z| space.project(z));
-        if let Some(buffer) = &mut self.buffer {
-            buffer.append(&z.clone().into_data().try_into_vec::<f32>().expect("latents are float"));
+        let mut z = self.latent_start(model, data);
+        if let Some(chain) = self.config.latent_chain {
+            let end = chain.run(z, temperature, &mut self.noise, |z| model.latent(z), space);
+            self.acceptance.latent = end.acceptance;
+            z = end.state;
         }
-        let x = model.decode(z);
-        visible_chain.run(x, temperature, &mut self.noise, |x| model.visible(x), |x| x.clamp(0.0, 1.0))
+        if let Some(buffer) = &mut self.buffer {
+            buffer.append(&floats(z.clone()), self.latent_dim);
+        }
+        model.decode(z)
     }
 
-    fn start(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>) -> Tensor<4> {
+    fn latent_start(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>) -> Tensor<4> {
         let (space, device, count) = (model.latent_space(), data.device(), data.dims()[0]);
         match self.config.start {
             Start::PerturbedData { max_scale } => {
@@ -82,18 +97,57 @@ impl NegativeSampler {
                 let moved = z.clone() + self.noise.normal(z.dims(), &device) * scale;
                 space.project(moved)
             }
-            Start::OnManifold { .. } => {
-                let dim = model.encode(data.narrow(0, 0, 1)).dims()[1];
-                let fresh = space.project(self.noise.normal([count, dim, 1, 1], &device));
-                let Some(buffer) = &self.buffer else { return fresh };
-                let mut values = fresh.into_data().try_into_vec::<f32>().expect("latents are float");
-                for z in values.chunks_exact_mut(dim) {
-                    if let Some(kept) = buffer.draw(self.noise.rng()) {
-                        z.copy_from_slice(kept);
-                    }
-                }
-                Tensor::from_data(TensorData::new(values, [count, dim, 1, 1]), &device)
+            _ => {
+                let fresh = self.noise.latents(space, count, self.latent_dim, &device);
+                self.replayed(fresh)
             }
         }
     }
+
+    fn start(&mut self, data: Tensor<4>) -> Tensor<4> {
+        let (shape, device) = (data.dims(), data.device());
+        match self.config.start {
+            Start::Data => data,
+            Start::Persistent { restart } => {
+                let mut states = floats(self.noise.images(self.config.visible_chain.bounds, shape, &device));
+                self.persistent.resume(&mut states, shape[1..].iter().product(), restart, self.noise.rng());
+                Tensor::from_data(TensorData::new(states, shape), &device)
+            }
+            _ => {
+                let fresh = self.noise.images(self.config.visible_chain.bounds, shape, &device);
+                self.replayed(fresh)
+            }
+        }
+    }
+
+    /// `fresh`, but for those samples that the replay buffer has an earlier state for.
+    fn replayed(&mut self, fresh: Tensor<4>) -> Tensor<4> {
+        let Some(buffer) = &self.buffer else { return fresh };
+        let (shape, device) = (fresh.dims(), fresh.device());
+        let mut values = floats(fresh);
+        for state in values.chunks_exact_mut(shape[1..].iter().product()) {
+            if let Some(kept) = buffer.draw(self.noise.rng()) {
+                state.copy_from_slice(kept);
+            }
+        }
+        Tensor::from_data(TensorData::new(values, shape), &device)
+    }
+
+    /// Remembers where visible chains ended, for the starts that go on from there.
+    fn keep(&mut self, state: &Tensor<4>) {
+        let len = state.dims()[1..].iter().product();
+        match self.config.start {
+            Start::Persistent { .. } => self.persistent.keep(&floats(state.clone()), len),
+            Start::Noise { replay_buffer: Some(_) } => {
+                if let Some(buffer) = &mut self.buffer {
+                    buffer.append(&floats(state.clone()), len);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn floats(tensor: Tensor<4>) -> Vec<f32> {
+    tensor.into_data().try_into_vec::<f32>().expect("images and latents are float")
 }

@@ -1,4 +1,4 @@
-//! Where latent chains leave their last states for later chains to start from (paper, "NAE Implementation"; Du and
+//! Where chains leave their last states for later chains to start from (paper, "NAE Implementation"; Du and
 //! Mordatch 2019).
 
 use rand::{Rng, RngExt as _};
@@ -14,29 +14,28 @@ pub struct ReplayConfig {
     pub ratio: f64,
 }
 
-/// A ring of latent vectors of one length.
+/// A ring of states, latents or images, of one length.
 #[derive(Clone, Debug)]
 pub struct ReplayBuffer {
     config: ReplayConfig,
-    latent_dim: usize,
-    values: Vec<f32>,
+    states: Vec<Vec<f32>>,
     oldest: usize,
 }
 
 impl ReplayBuffer {
-    /// An empty buffer for vectors of `latent_dim` values.
-    pub fn new(config: ReplayConfig, latent_dim: usize) -> Self {
-        Self { config, latent_dim, values: Vec::new(), oldest: 0 }
+    /// An empty buffer.
+    pub fn new(config: ReplayConfig) -> Self {
+        Self { config, states: Vec::new(), oldest: 0 }
     }
 
     /// Number of states kept.
     pub fn len(&self) -> usize {
-        self.values.len() / self.latent_dim
+        self.states.len()
     }
 
     /// Whether no state is kept yet.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.states.is_empty()
     }
 
     /// A kept state, drawn uniformly, with the configured probability; else, or from an empty buffer, `None`.
@@ -44,17 +43,16 @@ impl ReplayBuffer {
         if self.is_empty() || !rng.random_bool(self.config.ratio) {
             return None;
         }
-        let at = rng.random_range(0..self.len());
-        Some(&self.values[at * self.latent_dim..][..self.latent_dim])
+        Some(&self.states[rng.random_range(0..self.len())])
     }
 
-    /// Keeps the states in `latents`, one after the other, over the oldest where the buffer is full.
-    pub fn append(&mut self, latents: &[f32]) {
-        for latent in latents.chunks_exact(self.latent_dim) {
+    /// Keeps `states`, `len` values each, one after the other, over the oldest where the buffer is full.
+    pub fn append(&mut self, states: &[f32], len: usize) {
+        for state in states.chunks_exact(len) {
             if self.len() < self.config.size {
-                self.values.extend_from_slice(latent);
+                self.states.push(state.to_vec());
             } else {
-                self.values[self.oldest * self.latent_dim..][..self.latent_dim].copy_from_slice(latent);
+                self.states[self.oldest].copy_from_slice(state);
                 self.oldest = (self.oldest + 1) % self.config.size;
             }
         }
@@ -69,9 +67,9 @@ mod tests {
 
     #[test]
     fn the_oldest_leaves_first() {
-        let mut buffer = ReplayBuffer::new(ReplayConfig { size: 3, ratio: 1.0 }, 1);
-        buffer.append(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        let mut kept = buffer.values.clone();
+        let mut buffer = ReplayBuffer::new(ReplayConfig { size: 3, ratio: 1.0 });
+        buffer.append(&[1.0, 2.0, 3.0, 4.0, 5.0], 1);
+        let mut kept = buffer.states.concat();
         kept.sort_by(f32::total_cmp);
         assert_eq!(kept, [3.0, 4.0, 5.0]);
     }
@@ -79,9 +77,9 @@ mod tests {
     #[test]
     fn the_ratio_is_kept() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
-        let mut buffer = ReplayBuffer::new(ReplayConfig { size: 10, ratio: 0.95 }, 2);
+        let mut buffer = ReplayBuffer::new(ReplayConfig { size: 10, ratio: 0.95 });
         assert!(buffer.draw(&mut rng).is_none(), "nothing to draw yet");
-        buffer.append(&[0.0, 1.0]);
+        buffer.append(&[0.0, 1.0], 2);
         let n = 10_000;
         let drawn = (0..n).filter(|_| buffer.draw(&mut rng).is_some()).count() as f64 / f64::from(n);
         assert!((drawn - 0.95).abs() < 4.0 * (0.95f64 * 0.05 / f64::from(n)).sqrt(), "{drawn}");

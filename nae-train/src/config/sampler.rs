@@ -1,0 +1,228 @@
+//! The check of a preset's `[sampler]`: values, and combinations that make sense.
+
+use super::ConfigError;
+use super::raw::{at_least_0, positive, require};
+use crate::arch::LatentSpace;
+use crate::sample::{Annealing, Bounds, Langevin, Leaving, ReplayConfig, SamplerConfig, Start};
+
+/// Checks `sampler` for a model with latents in `space`.
+///
+/// # Errors
+/// [`ConfigError`] names the first key whose value cannot be used, or cannot be used together with another.
+pub fn check(sampler: &SamplerConfig, space: LatentSpace) -> Result<(), ConfigError> {
+    require("sampler.temperature", sampler.temperature, "above 0", |t| positive(f64::from(*t)))?;
+    check_start(sampler.start)?;
+    match (sampler.start.is_latent(), &sampler.latent_chain) {
+        (true, Some(chain)) => check_chain(chain, space, &LATENT)?,
+        (true, None) => {
+            return refuse("sampler.latent_chain", "a chain, for a start in the latent space", "missing");
+        }
+        (false, Some(_)) => {
+            return refuse("sampler.latent_chain", "no latent chain, for a start among images", "there");
+        }
+        (false, None) => {}
+    }
+    check_chain(&sampler.visible_chain, LatentSpace::Euclidean, &VISIBLE)
+}
+
+fn check_start(start: Start) -> Result<(), ConfigError> {
+    match start {
+        Start::PerturbedData { max_scale } => {
+            require("sampler.start.perturbed_data.max_scale", max_scale, "at least 0", at_least_0)
+        }
+        Start::Persistent { restart } => {
+            require("sampler.start.persistent.restart", restart, "a probability, 0 to 1", probability)
+        }
+        Start::OnManifold { replay_buffer: Some(buffer) } => check_buffer(
+            buffer,
+            ["sampler.start.on_manifold.replay_buffer.size", "sampler.start.on_manifold.replay_buffer.ratio"],
+        ),
+        Start::Noise { replay_buffer: Some(buffer) } => {
+            check_buffer(buffer, ["sampler.start.noise.replay_buffer.size", "sampler.start.noise.replay_buffer.ratio"])
+        }
+        Start::OnManifold { replay_buffer: None } | Start::Noise { replay_buffer: None } | Start::Data => Ok(()),
+    }
+}
+
+fn check_buffer(buffer: ReplayConfig, [size, ratio]: [&'static str; 2]) -> Result<(), ConfigError> {
+    require(size, buffer.size, "at least 1", |&n| n > 0)?;
+    require(ratio, buffer.ratio, "0 to 1", probability)
+}
+
+/// The keys of one chain.
+struct Keys {
+    step_size: &'static str,
+    noise: &'static str,
+    gradient_clip: &'static str,
+    annealing: &'static str,
+    bounds: &'static str,
+    metropolis: &'static str,
+}
+
+macro_rules! keys {
+    ($chain:literal) => {
+        Keys {
+            step_size: concat!("sampler.", $chain, ".step_size"),
+            noise: concat!("sampler.", $chain, ".noise"),
+            gradient_clip: concat!("sampler.", $chain, ".gradient_clip"),
+            annealing: concat!("sampler.", $chain, ".annealing"),
+            bounds: concat!("sampler.", $chain, ".bounds"),
+            metropolis: concat!("sampler.", $chain, ".metropolis"),
+        }
+    };
+}
+
+const LATENT: Keys = keys!("latent_chain");
+const VISIBLE: Keys = keys!("visible_chain");
+
+fn check_chain(chain: &Langevin, space: LatentSpace, keys: &Keys) -> Result<(), ConfigError> {
+    require(keys.step_size, chain.step_size, "above 0", |s| positive(f64::from(*s)))?;
+    require(keys.noise, chain.noise, "at least 0", at_least_0)?;
+    if let Some(clip) = chain.gradient_clip {
+        require(keys.gradient_clip, clip.limit, "above 0", |c| positive(f64::from(*c)))?;
+    }
+    if let Some(Bounds { min, max, .. }) = chain.bounds {
+        if !(min.is_finite() && max.is_finite() && min < max) {
+            return refuse(keys.bounds, "min below max, both finite", &format!("min {min}, max {max}"));
+        }
+        if space == LatentSpace::Sphere {
+            return refuse(keys.bounds, "no box on the sphere", "there");
+        }
+    }
+    if chain.metropolis.is_none() {
+        return Ok(());
+    }
+    // See `sample::metropolis` for what detailed balance needs.
+    require(keys.noise, chain.noise, "above 0 with `metropolis`", |s| positive(f64::from(*s)))?;
+    if chain.annealing != Annealing::None {
+        return refuse(
+            keys.annealing,
+            "\"none\" with `metropolis`: drift without noise is never accepted",
+            "annealing",
+        );
+    }
+    if chain.bounds.is_some_and(|bounds| bounds.leaving == Leaving::Clamp) {
+        return refuse(keys.bounds, "leaving = \"reject\" with `metropolis`: clamping has no density", "\"clamp\"");
+    }
+    if space == LatentSpace::Sphere {
+        return refuse(keys.metropolis, "no correction on the sphere: the projected step has no such density", "there");
+    }
+    Ok(())
+}
+
+fn probability(value: &f64) -> bool {
+    (0.0..=1.0).contains(value)
+}
+
+fn refuse(key: &'static str, expected: &'static str, found: &str) -> Result<(), ConfigError> {
+    Err(ConfigError { key, expected, found: found.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENT_CHAIN: &str = "latent_chain = { steps = 10, noise = 0.1 }";
+    const VISIBLE_CHAIN: &str = "visible_chain = { steps = 30, noise = 0.1 }";
+
+    fn read(start: &str, chains: &[&str], space: LatentSpace) -> Result<(), String> {
+        let text = format!("start = {start}\ntemperature = 0.5\n{}", chains.join("\n"));
+        let sampler: SamplerConfig = toml::from_str(&text).map_err(|error| error.to_string())?;
+        let again: SamplerConfig = toml::from_str(&toml::to_string(&sampler).expect("serialises")).expect("parses");
+        assert_eq!(sampler, again);
+        check(&sampler, space).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_start_is_chosen_in_the_preset() {
+        for start in ["{ on_manifold = {} }", "{ on_manifold = { replay_buffer = { size = 10000, ratio = 0.95 } } }"] {
+            assert_eq!(read(start, &[LATENT_CHAIN, VISIBLE_CHAIN], LatentSpace::Sphere), Ok(()), "{start}");
+        }
+        let perturbed = "{ perturbed_data = { max_scale = 0.3 } }";
+        assert_eq!(read(perturbed, &[LATENT_CHAIN, VISIBLE_CHAIN], LatentSpace::Sphere), Ok(()));
+        for start in [
+            "\"data\"",
+            "{ persistent = {} }",
+            "{ persistent = { restart = 0.05 } }",
+            "{ noise = {} }",
+            "{ noise = { replay_buffer = { size = 10000, ratio = 0.95 } } }",
+        ] {
+            assert_eq!(read(start, &[VISIBLE_CHAIN], LatentSpace::Euclidean), Ok(()), "{start}");
+        }
+    }
+
+    #[test]
+    fn the_papers_two_dimensional_chain_is_valid() {
+        let visible = "visible_chain = { steps = 30, step_size = 0.005, noise = 0.1, metropolis = \"exact\", \
+                       bounds = { min = -5.0, max = 5.0, leaving = \"reject\" } }";
+        assert_eq!(read("{ on_manifold = {} }", &[LATENT_CHAIN, visible], LatentSpace::Euclidean), Ok(()));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_its_key() {
+        let (sphere, plane) = (LatentSpace::Sphere, LatentSpace::Euclidean);
+        let visible = |rest: &str| format!("visible_chain = {{ steps = 30, noise = 0.1, {rest} }}");
+        let latent = |rest: &str| format!("latent_chain = {{ steps = 30, noise = 0.1, {rest} }}");
+        let data = "\"data\"";
+        let manifold = "{ on_manifold = {} }";
+        let cases: &[(&str, &[&str], LatentSpace, &[&str])] = &[
+            (manifold, &[VISIBLE_CHAIN], sphere, &["sampler.latent_chain", "missing"]),
+            (data, &[LATENT_CHAIN, VISIBLE_CHAIN], sphere, &["sampler.latent_chain", "among images"]),
+            (
+                "{ persistent = { restart = 1.5 } }",
+                &[VISIBLE_CHAIN],
+                sphere,
+                &["sampler.start.persistent.restart", "1.5"],
+            ),
+            ("{ persistent = { restrt = 0.5 } }", &[VISIBLE_CHAIN], sphere, &["restrt"]),
+            ("\"date\"", &[VISIBLE_CHAIN], sphere, &["date"]),
+            (
+                "{ noise = { replay_buffer = { size = 0, ratio = 0.95 } } }",
+                &[VISIBLE_CHAIN],
+                sphere,
+                &["sampler.start.noise.replay_buffer.size"],
+            ),
+            (
+                data,
+                &[&visible("metropolis = \"exact\", annealing = \"harmonic\"")],
+                plane,
+                &["sampler.visible_chain.annealing"],
+            ),
+            (
+                data,
+                &[&visible("metropolis = \"exact\", bounds = { min = 0.0, max = 1.0, leaving = \"clamp\" }")],
+                plane,
+                &["sampler.visible_chain.bounds", "reject"],
+            ),
+            (
+                data,
+                &[&visible("bounds = { min = 1.0, max = 0.0, leaving = \"clamp\" }")],
+                plane,
+                &["sampler.visible_chain.bounds", "min 1, max 0"],
+            ),
+            (
+                data,
+                &["visible_chain = { steps = 30, step_size = 0.1, noise = 0.0, metropolis = \"code\" }"],
+                plane,
+                &["sampler.visible_chain.noise"],
+            ),
+            (
+                manifold,
+                &[&latent("metropolis = \"exact\""), VISIBLE_CHAIN],
+                sphere,
+                &["sampler.latent_chain.metropolis", "sphere"],
+            ),
+            (
+                manifold,
+                &[&latent("bounds = { min = 0.0, max = 1.0, leaving = \"clamp\" }"), VISIBLE_CHAIN],
+                sphere,
+                &["sampler.latent_chain.bounds", "sphere"],
+            ),
+            (data, &[&visible("gradient_clip = -0.01")], plane, &["sampler.visible_chain.gradient_clip", "-0.01"]),
+        ];
+        for (start, chains, space, named) in cases {
+            let message = read(start, chains, *space).expect_err(start);
+            assert!(named.iter().all(|name| message.contains(name)), "{message} should name {named:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The box a chain stays in, and what happens to a step that would leave it.
+
+use burn::tensor::{Bool, Tensor};
+use serde::{Deserialize, Serialize};
+
+/// What happens to a step out of the box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Leaving {
+    /// Each value is brought to the nearest one allowed.
+    Clamp,
+    /// The sample stays where it was.
+    Reject,
+}
+
+/// The box [min, max]^D.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Smallest value.
+    pub min: f32,
+    /// Largest value.
+    pub max: f32,
+    /// What happens to a step out of the box.
+    pub leaving: Leaving,
+}
+
+impl Bounds {
+    /// `proposal` where it may go, given the `state` before.
+    pub fn hold(self, state: Tensor<4>, proposal: Tensor<4>) -> Tensor<4> {
+        match self.leaving {
+            Leaving::Clamp => proposal.clamp(self.min, self.max),
+            Leaving::Reject => select(self.contains(&proposal), proposal, state),
+        }
+    }
+
+    /// Whether each sample of `x` `[N, C, H, W]` lies in the box with all its values, `[N]`. NaN lies nowhere.
+    pub fn contains(self, x: &Tensor<4>) -> Tensor<1, Bool> {
+        let [n, c, h, w] = x.dims();
+        let inside = x.clone().greater_equal_elem(self.min).bool_and(x.clone().lower_equal_elem(self.max));
+        inside.reshape([n, c * h * w]).all_dim(1).reshape([n])
+    }
+}
+
+/// Sample by sample, `yes` where `mask` is true, else `no`.
+pub(super) fn select(mask: Tensor<1, Bool>, yes: Tensor<4>, no: Tensor<4>) -> Tensor<4> {
+    let shape = yes.dims();
+    no.mask_where(mask.reshape([shape[0], 1, 1, 1]).expand(shape), yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+
+    fn points(values: &[f32]) -> Tensor<4> {
+        Tensor::from_data(TensorData::new(values.to_vec(), [values.len() / 2, 2, 1, 1]), &Device::flex())
+    }
+
+    #[test]
+    fn a_step_out_is_clamped_or_not_taken() {
+        let (state, proposal) = (points(&[0.5, 0.5, 0.25, 0.5]), points(&[0.75, 1.5, 0.0, 1.0]));
+        let held = |leaving| {
+            let bounds = Bounds { min: 0.0, max: 1.0, leaving };
+            bounds.hold(state.clone(), proposal.clone()).into_data().try_into_vec::<f32>().expect("float data")
+        };
+        assert_eq!(held(Leaving::Clamp), [0.75, 1.0, 0.0, 1.0]);
+        assert_eq!(held(Leaving::Reject), [0.5, 0.5, 0.0, 1.0], "the whole sample stays");
+    }
+
+    #[test]
+    fn nan_lies_nowhere() {
+        let bounds = Bounds { min: -1.0, max: 1.0, leaving: Leaving::Reject };
+        let held = bounds.hold(points(&[0.5, 0.5]), points(&[0.0, f32::NAN]));
+        assert_eq!(held.into_data().try_into_vec::<f32>().expect("float data"), [0.5, 0.5]);
+    }
+}

@@ -1,0 +1,78 @@
+//! Clipping of a chain's gradient (paper, "Sampling Parameters and Techniques", after Du and Mordatch 2019).
+
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// What is held below the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClipBy {
+    /// Each element, to ± the limit.
+    #[default]
+    Element,
+    /// The norm of a sample's whole gradient; longer ones are scaled down to the limit.
+    Norm,
+    /// The norm of each row of each channel: the authors' code, which takes the norm over the last axis.
+    RowNorm,
+}
+
+/// A limit on the gradient of each sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GradientClip {
+    /// The limit, above 0.
+    pub limit: f32,
+    /// What it holds.
+    pub by: ClipBy,
+}
+
+impl GradientClip {
+    /// `gradient` `[N, C, H, W]` within the limit.
+    pub fn apply(self, gradient: Tensor<4>) -> Tensor<4> {
+        let limit = self.limit;
+        let [n, c, h, w] = gradient.dims();
+        let norm = match self.by {
+            ClipBy::Element => return gradient.clamp(-limit, limit),
+            ClipBy::Norm => norm(gradient.clone().reshape([n, c * h * w])).reshape([n, 1, 1, 1]),
+            ClipBy::RowNorm => norm(gradient.clone().reshape([n * c * h, w])).reshape([n, c, h, 1]),
+        };
+        // Short gradients, zero among them, are divided by the limit itself: they stay as they are to rounding.
+        gradient * norm.clamp_min(limit).recip().mul_scalar(limit)
+    }
+}
+
+/// Norms `[N, 1]` of the rows of `[N, D]`.
+fn norm(rows: Tensor<2>) -> Tensor<2> {
+    (rows.clone() * rows).sum_dim(1).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+
+    fn clipped(limit: f32, by: ClipBy) -> Vec<f32> {
+        let values = vec![3.0f32, 4.0, 0.0, 0.0, 0.3, -0.4, 0.0, 0.0];
+        let gradient = Tensor::from_data(TensorData::new(values, [2, 1, 2, 2]), &Device::flex());
+        GradientClip { limit, by }.apply(gradient).into_data().try_into_vec::<f32>().expect("float data")
+    }
+
+    fn assert_close(found: &[f32], expected: &[f32]) {
+        assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-6), "{found:?} against {expected:?}");
+    }
+
+    #[test]
+    fn each_kind_holds_what_it_says() {
+        assert_close(&clipped(0.35, ClipBy::Element), &[0.35, 0.35, 0.0, 0.0, 0.3, -0.35, 0.0, 0.0]);
+        assert_close(&clipped(1.0, ClipBy::Norm), &[0.6, 0.8, 0.0, 0.0, 0.3, -0.4, 0.0, 0.0]);
+        assert_close(&clipped(0.25, ClipBy::Norm), &[0.15, 0.2, 0.0, 0.0, 0.15, -0.2, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_row_is_clipped_on_its_own() {
+        let gradient = Tensor::from_data(TensorData::new(vec![3.0f32, 4.0, 0.3, 0.4], [1, 1, 2, 2]), &Device::flex());
+        let clip = GradientClip { limit: 1.0, by: ClipBy::RowNorm };
+        let found = clip.apply(gradient).into_data().try_into_vec::<f32>().expect("float data");
+        assert_close(&found, &[0.6, 0.8, 0.3, 0.4]);
+    }
+}

@@ -1,0 +1,87 @@
+//! Metropolis–Hastings correction of a Langevin step (Roberts and Tweedie 1996), sample by sample.
+//!
+//! A step proposes y = x + d(x) + σε, where d is the drift: −λ∇E(x)/T, or what clipping leaves of it. The proposal's
+//! density is therefore q(y|x) = N(y; x + d(x), σ²I), and a step is taken with probability min(1, α),
+//!
+//! log α = −(E(y) − E(x))/T + log q(x|y) − log q(y|x)
+//!       = −(E(y) − E(x))/T + (‖y − x − d(x)‖² − ‖x − y − d(y)‖²) / (2σ²).
+//!
+//! **What is exact.** All of [`Metropolis::Exact`]: nothing above asks for σ² = 2λ or for the true gradient. Any σ > 0,
+//! any λ and any drift that is a function of the state alone keep p(x) ∝ exp(−E(x)/T); σ² = 2λ without clipping is
+//! merely the choice for which few steps are refused. With bounds that reject, p is cut off at the box: its density
+//! outside is 0, so such a step is refused.
+//!
+//! **What is not**, and is refused in a preset: clamping to a box and projection to the sphere, after which the
+//! step's density is not q any more; and annealing (every step would be right by its own σ_t, but with λ standing
+//! still the drift soon outgrows the noise and hardly any step is taken).
+
+use serde::{Deserialize, Serialize};
+
+/// Which ratio decides whether a step is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metropolis {
+    /// The ratio of the module's documentation: p(x) ∝ exp(−E(x)/T) is the chain's stationary law.
+    Exact,
+    /// The authors' code: log α = [−(E(y) − E(x)) − (‖λ(∇E(x) + ∇E(y)) − σε‖² − ‖σε‖²) / (4λ)] / T. The drift it
+    /// speaks of lacks T, and the proposals' part is divided by T: right at T = 1 and σ² = 2λ only.
+    Code,
+}
+
+/// One proposed step of one sample, reduced to what both ratios need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proposal {
+    /// E(x).
+    pub(super) energy: f64,
+    /// E(y).
+    pub(super) proposed_energy: f64,
+    /// ‖σε‖² = ‖y − x − d(x)‖².
+    pub(super) forward: f64,
+    /// ‖d(x) + d(y) + σε‖² = ‖x − y − d(y)‖², with the drifts the ratio asks for.
+    pub(super) backward: f64,
+}
+
+impl Metropolis {
+    /// What the drift −λ∇E/T is multiplied by in the backward step.
+    pub(super) fn drift_factor(self, temperature: f32) -> f32 {
+        match self {
+            Self::Exact => 1.0,
+            Self::Code => temperature,
+        }
+    }
+
+    /// log α.
+    pub(super) fn log_ratio(self, step: Proposal, temperature: f64, step_size: f64, noise: f64) -> f64 {
+        let energies = step.energy - step.proposed_energy;
+        let proposals = step.forward - step.backward;
+        match self {
+            Self::Exact => energies / temperature + proposals / (2.0 * noise * noise),
+            Self::Code => (energies + proposals / (4.0 * step_size)) / temperature,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: Proposal = Proposal { energy: 1.0, proposed_energy: 1.5, forward: 0.2, backward: 0.3 };
+
+    #[test]
+    fn both_ratios_agree_at_temperature_one_and_the_theoretical_noise() {
+        let step_size = 0.1f64;
+        let noise = (2.0 * step_size).sqrt();
+        let exact = Metropolis::Exact.log_ratio(STEP, 1.0, step_size, noise);
+        assert!((exact - Metropolis::Code.log_ratio(STEP, 1.0, step_size, noise)).abs() < 1e-12);
+        assert!((exact - (-0.5 - 0.1 / 0.4)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_codes_ratio_differs_at_another_temperature() {
+        let step_size = 0.1f64;
+        let noise = (2.0 * step_size).sqrt();
+        let exact = Metropolis::Exact.log_ratio(STEP, 0.5, step_size, noise);
+        assert!((exact - (-1.0 - 0.25)).abs() < 1e-12);
+        assert!((Metropolis::Code.log_ratio(STEP, 0.5, step_size, noise) - (-1.5)).abs() < 1e-12);
+    }
+}

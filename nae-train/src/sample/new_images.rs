@@ -1,0 +1,46 @@
+//! New images from a trained model (paper, "Sampling Parameters and Techniques").
+
+use burn::tensor::{Device, Tensor};
+
+use super::frozen::FrozenEnergy;
+use super::langevin::Langevin;
+use super::negatives::SamplerConfig;
+use super::noise::NoiseSource;
+use crate::arch::LatentSpace;
+
+/// How many times longer the latent chain is than in training.
+pub const LONGER: usize = 8;
+
+/// Draws new images: a latent chain [`LONGER`] times as long as in training, from noise, without a replay buffer; the
+/// decoder; the visible chain of training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NewImages {
+    latent_chain: Langevin,
+    visible_chain: Langevin,
+}
+
+impl NewImages {
+    /// The chains of `config`; `None` where it has no latent chain, for which the paper gives no way to draw images.
+    pub fn new(config: &SamplerConfig) -> Option<Self> {
+        let chain = config.latent_chain?;
+        let latent_chain = Langevin { steps: LONGER * chain.steps, ..chain };
+        Some(Self { latent_chain, visible_chain: config.visible_chain })
+    }
+
+    /// `count` images `[N, C, H, W]` of a model with latents of `latent_dim` values.
+    pub fn draw(
+        &self,
+        model: &dyn FrozenEnergy,
+        count: usize,
+        latent_dim: usize,
+        temperature: f32,
+        noise: &mut NoiseSource,
+        device: &Device,
+    ) -> Tensor<4> {
+        let space = model.latent_space();
+        let z = noise.latents(space, count, latent_dim, device);
+        let z = self.latent_chain.run(z, temperature, noise, |z| model.latent(z), space).state;
+        let x = model.decode(z);
+        self.visible_chain.run(x, temperature, noise, |x| model.visible(x), LatentSpace::Euclidean).state
+    }
+}

@@ -1,0 +1,63 @@
+//! The chains of persistent contrastive divergence: one for each place in the batch, each going on where it was.
+
+use rand::{Rng, RngExt as _};
+
+/// The last states of a number of chains.
+#[derive(Clone, Debug, Default)]
+pub struct PersistentChains {
+    states: Vec<Vec<f32>>,
+}
+
+impl PersistentChains {
+    /// Where the next steps start: `fresh` holds a new beginning for each chain, `len` values a chain. Chains that
+    /// have a state put theirs in its place, but for a share of `restart`, drawn chain by chain.
+    pub fn resume(&self, fresh: &mut [f32], len: usize, restart: f64, rng: &mut impl Rng) {
+        for (start, state) in fresh.chunks_exact_mut(len).zip(&self.states) {
+            if !rng.random_bool(restart) {
+                start.copy_from_slice(state);
+            }
+        }
+    }
+
+    /// Keeps the last states. A smaller batch than before leaves the other chains where they are.
+    pub fn keep(&mut self, states: &[f32], len: usize) {
+        for (place, state) in states.chunks_exact(len).enumerate() {
+            match self.states.get_mut(place) {
+                Some(kept) => kept.copy_from_slice(state),
+                None => self.states.push(state.to_vec()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    fn resumed(chains: &PersistentChains, restart: f64, count: usize) -> Vec<f32> {
+        let mut fresh = vec![-1.0; count];
+        chains.resume(&mut fresh, 1, restart, &mut ChaCha8Rng::seed_from_u64(0));
+        fresh
+    }
+
+    #[test]
+    fn chains_go_on_where_they_were() {
+        let mut chains = PersistentChains::default();
+        assert_eq!(resumed(&chains, 0.0, 2), [-1.0, -1.0], "nothing kept yet");
+        chains.keep(&[1.0, 2.0, 3.0], 1);
+        chains.keep(&[4.0, 5.0], 1);
+        assert_eq!(resumed(&chains, 0.0, 4), [4.0, 5.0, 3.0, -1.0]);
+    }
+
+    #[test]
+    fn the_share_of_restarts_is_kept() {
+        let n = 10_000;
+        let mut chains = PersistentChains::default();
+        chains.keep(&vec![1.0; n], 1);
+        let restarted = resumed(&chains, 0.05, n).iter().filter(|x| **x == -1.0).count() as f64 / n as f64;
+        assert!((restarted - 0.05).abs() < 4.0 * (0.05f64 * 0.95 / n as f64).sqrt(), "{restarted}");
+    }
+}
