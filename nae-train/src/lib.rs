@@ -16,6 +16,7 @@ pub mod data;
 pub mod energy;
 pub mod engine;
 pub mod eval;
+pub mod experiments;
 pub mod export;
 pub mod methods;
 pub mod report;

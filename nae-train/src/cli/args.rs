@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_train::engine::Engine;
+use nae_train::experiments::gaussians8::settings::Scale;
 use nae_train::methods::MethodKind;
 
 const EXAMPLES: &str = "\
@@ -38,6 +39,8 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
     Compare(CompareArgs),
+    /// Make an experiment of the paper again.
+    Reproduce(ReproduceArgs),
     /// List the presets, or print one.
     Presets(PresetsArgs),
 }
@@ -173,6 +176,66 @@ pub(super) struct CompareArgs {
     /// Draw no progress bar, print nothing but errors.
     #[arg(long, short)]
     pub(super) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train reproduce gaussians8 --scale smoke           does it run? seconds
+  nae-train reproduce gaussians8 --seeds 3               table and picture; goes on where it was broken off
+  nae-train reproduce gaussians8 --print > mine.toml     its settings, to change ...
+  nae-train reproduce gaussians8 --settings mine.toml    ... and to train with")]
+pub(super) struct ReproduceArgs {
+    /// The experiment.
+    #[arg(value_enum)]
+    pub(super) experiment: ExperimentArg,
+    /// How much work.
+    #[arg(long, value_enum, default_value_t = ScaleArg::Cpu)]
+    pub(super) scale: ScaleArg,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) seeds: u16,
+    /// The folder for weights, table and picture [default: runs/EXPERIMENT-SCALE].
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Settings in place of the paper's.
+    #[arg(long, value_name = "FILE.toml")]
+    pub(super) settings: Option<PathBuf>,
+    /// Print the paper's settings and do nothing.
+    #[arg(long)]
+    pub(super) print: bool,
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Draw no progress bar, print nothing but errors.
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ExperimentArg {
+    /// Density of eight Gaussians in the plane, by how negative samples are started.
+    Gaussians8,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum ScaleArg {
+    /// Seconds: does it run?
+    Smoke,
+    /// What two cores do in an hour, with smaller networks.
+    Cpu,
+    /// The paper's size.
+    Paper,
+}
+
+impl From<ScaleArg> for Scale {
+    fn from(scale: ScaleArg) -> Self {
+        match scale {
+            ScaleArg::Smoke => Self::Smoke,
+            ScaleArg::Cpu => Self::Cpu,
+            ScaleArg::Paper => Self::Paper,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ mod compare;
 mod deploy;
 mod export;
 mod presets;
+mod reproduce;
 mod train;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Deploy(args)) => deploy::run(&args),
         Some(Command::Export(args)) => export::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Reproduce(args)) => reproduce::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),
     };
     match result {

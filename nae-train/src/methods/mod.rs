@@ -177,18 +177,19 @@ impl Serialize for Figures {
 /// [`CheckpointError::Read`], also where a weight is missing or of another shape.
 pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Model>, CheckpointError> {
     let spec = config.architecture();
+    let name = &format!("method {}, architecture {}", config.method().name(), spec.name());
     Ok(match config.method() {
         MethodKind::Nae => {
             let start = checkpoint::blank(spec, device);
             let temperature = config.sampler().temperature;
-            Box::new(checkpoint::load(nae::NormalizedAutoencoder::new(start, temperature), spec, path)?)
+            Box::new(checkpoint::load(nae::NormalizedAutoencoder::new(start, temperature), name, path)?)
         }
         MethodKind::Ae | MethodKind::Dae | MethodKind::Wae => {
-            Box::new(checkpoint::load(checkpoint::blank(spec, device), spec, path)?)
+            Box::new(checkpoint::load(checkpoint::blank(spec, device), name, path)?)
         }
         MethodKind::Vae => {
             let blank = vae::VariationalAutoencoder::blank(spec, config.baselines().vae, device);
-            Box::new(checkpoint::load(blank, spec, path)?)
+            Box::new(checkpoint::load(blank, name, path)?)
         }
     })
 }

@@ -170,6 +170,7 @@ pub struct NaeMethod {
     regularization: Regularization,
     engine: Engine,
     device: Device,
+    negatives: Option<Tensor<4>>,
 }
 
 impl NaeMethod {
@@ -195,7 +196,13 @@ impl NaeMethod {
             regularization: training.regularization,
             engine,
             device: device.clone(),
+            negatives: None,
         }
+    }
+
+    /// The negative samples of the last update.
+    pub fn negatives(&self) -> Option<&Tensor<4>> {
+        self.negatives.as_ref()
     }
 
     /// The state reached.
@@ -254,6 +261,7 @@ impl Method for NaeMethod {
         let frozen = self.engine.freeze(&self.model.autoencoder, [h, w], &self.device);
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
+        self.negatives = Some(negatives.clone());
         let figures = self.update_against(x, negatives);
         self.learn_temperature(&figures);
         figures

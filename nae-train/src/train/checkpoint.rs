@@ -49,18 +49,17 @@ pub fn blank(spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
     Autoencoder::new(spec, &mut rng, &device.clone().autodiff())
 }
 
-/// Reads the weights of `blank`, made for the architecture `spec`, from `path`.
+/// Reads the weights of `blank`, a model described by `name`, from `path`.
 ///
 /// # Errors
 /// [`CheckpointError::Read`], also where a weight is missing or of another shape.
-pub fn load<M: Module>(blank: M, spec: &AutoencoderSpec, path: &Path) -> Result<M, CheckpointError> {
+pub fn load<M: Module>(blank: M, name: &str, path: &Path) -> Result<M, CheckpointError> {
     let failed = |reason: String| CheckpointError::Read { path: path.to_owned(), reason };
     let mut model = blank;
     let result = model.load_from(&mut SafetensorsStore::from_file(path)).map_err(|error| failed(error.to_string()))?;
     if !result.missing.is_empty() || !result.errors.is_empty() {
         return Err(failed(format!(
-            "it is not of this method and the architecture {}: {} weights missing, {} of another shape",
-            spec.name(),
+            "it is not of {name}: {} weights missing, {} of another shape",
             result.missing.len(),
             result.errors.len()
         )));

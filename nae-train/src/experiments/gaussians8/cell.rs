@@ -1,0 +1,196 @@
+//! One model: one method, one latent space, one seed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use super::settings::{MethodSettings, Settings, Size};
+use super::{Experiment, ExperimentError};
+use crate::arch::Autoencoder;
+use crate::density::{Grid, GridDensity, Mixture, batch, points};
+use crate::engine::Engine;
+use crate::eval::scoring::mean;
+use crate::methods::autoencoder::AutoencoderMethod;
+use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use crate::methods::{Decision, Method as _, Model as _};
+use crate::sample::NegativeSampler;
+use crate::seed::Stream;
+use crate::train::checkpoint;
+
+/// Points that the plain autoencoder's temperature is taken from.
+const TEMPERATURE_POINTS: usize = 10_000;
+/// Negative samples kept for the picture.
+const SHOWN: usize = 80;
+/// Where the true density is below this share of its largest, there is no data to speak of.
+const OFF_DATA: f64 = 1e-3;
+
+/// Names one model of the experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The method's name.
+    pub method: String,
+    /// D_z.
+    pub latent_dim: usize,
+    /// Where every random number comes from.
+    pub seed: u64,
+}
+
+/// How far a model's density is from the true one, both normalised on [−4, 4]².
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Distances {
+    /// Half the integral of |p − q|: 0 to 1.
+    pub total_variation: f64,
+    /// KL(true ‖ model), in nats.
+    pub kl_divergence: f64,
+    /// The model's mass where the true density is below a thousandth of its largest: spurious modes.
+    pub mass_off_data: f64,
+    /// T at the end.
+    pub temperature: f64,
+}
+
+/// What training leaves.
+pub struct Trained {
+    /// The model.
+    pub model: NormalizedAutoencoder,
+    /// Its distances.
+    pub result: Distances,
+    /// Some of the last negative samples; none of a plain autoencoder.
+    pub negatives: Vec<[f32; 2]>,
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, D_z = {}, seed {}", self.method, self.latent_dim, self.seed)
+    }
+}
+
+impl Cell {
+    /// The file its weights are kept in.
+    pub fn checkpoint(&self) -> String {
+        let name: String =
+            self.method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        format!("{name}-{}-{}.safetensors", self.latent_dim, self.seed)
+    }
+
+    /// Trains the model.
+    pub(super) fn train(
+        &self,
+        experiment: &Experiment,
+        device: &Device,
+        stop: &AtomicBool,
+    ) -> Result<Trained, ExperimentError> {
+        let (settings, size) = (experiment.settings(), experiment.settings().size(experiment.scale())?);
+        let truth = Mixture::eight_gaussians();
+        let mut data = Stream::Batches.of(self.seed);
+        let mut next = || batch(&truth.sample(settings.batch_size(), data.rng()), device);
+        let start = self.blank(settings, size, device)?;
+        let stopped = || stop.load(Ordering::Relaxed);
+
+        let Some((method, latent)) = self.parts(settings) else { return Err(ExperimentError::Interrupted) };
+        let (model, negatives) = match settings.sampler(method) {
+            None => {
+                let mut plain =
+                    AutoencoderMethod::new(start, settings.plain_training(size), None, Engine::Burn, device);
+                for _ in 0..size.updates {
+                    if stopped() {
+                        return Err(ExperimentError::Interrupted);
+                    }
+                    plain.update(next());
+                }
+                (with_likeliest_temperature(plain.into_autoencoder(), &truth, self.seed, device), Vec::new())
+            }
+            Some(sampler) => {
+                let training = settings.training(method, latent, size);
+                let model = NormalizedAutoencoder::new(start, sampler.temperature);
+                let sampler = NegativeSampler::new(sampler, latent.dim, Stream::Chains.of(self.seed));
+                let mut nae = NaeMethod::new(model, &training, sampler, Engine::Burn, device);
+                for _ in 0..size.updates {
+                    if stopped() {
+                        return Err(ExperimentError::Interrupted);
+                    }
+                    nae.update(next());
+                }
+                let negatives = nae.negatives().map(|x| points(x.clone())).unwrap_or_default();
+                (nae.normalized().clone(), negatives.into_iter().take(SHOWN).collect())
+            }
+        };
+        let density = self.density(&model, device)?;
+        let result = distances(&density, &truth, f64::from(model.temperature()));
+        Ok(Trained { model, result, negatives })
+    }
+
+    /// The density of `model` on the paper's domain.
+    pub(super) fn density(
+        &self,
+        model: &NormalizedAutoencoder,
+        device: &Device,
+    ) -> Result<GridDensity, ExperimentError> {
+        let temperature = f64::from(model.temperature());
+        GridDensity::from_energy(Grid::paper(), temperature, device, |x| model.decide(Decision::Reconstruction, x))
+            .map_err(|source| ExperimentError::Density { cell: self.to_string(), source })
+    }
+
+    /// The network before training.
+    pub(super) fn blank(&self, settings: &Settings, size: Size, device: &Device) -> Result<Autoencoder, ExperimentError> {
+        let Some((_, latent)) = self.parts(settings) else { return Err(ExperimentError::Interrupted) };
+        let spec = Settings::architecture(latent, size.network)
+            .map_err(|source| super::SettingsError::Invalid { origin: "settings".to_owned(), source })?;
+        Ok(Autoencoder::new(&spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff()))
+    }
+
+    fn parts<'a>(&self, settings: &'a Settings) -> Option<(&'a MethodSettings, super::settings::Latent)> {
+        let method = settings.methods().iter().find(|m| m.name == self.method)?;
+        let latent = settings.latents().iter().find(|l| l.dim == self.latent_dim)?;
+        Some((method, *latent))
+    }
+}
+
+/// A plain autoencoder as a density. Gaussian noise of variance σ² around the reconstruction gives exp(−D·E/2σ²), E per
+/// dimension; σ² = mean E is the likeliest for the data, so T = 2·(mean E)/D.
+fn with_likeliest_temperature(
+    model: Autoencoder,
+    truth: &Mixture,
+    seed: u64,
+    device: &Device,
+) -> NormalizedAutoencoder {
+    let x = batch(&truth.sample(TEMPERATURE_POINTS, Stream::Evaluation.of(seed).rng()), device);
+    let energies: Vec<f32> = model.decide(Decision::Reconstruction, x).into_data().iter::<f32>().collect();
+    let dimensions = 2.0;
+    NormalizedAutoencoder::new(model, (2.0 * mean(&energies) / dimensions) as f32)
+}
+
+fn distances(density: &GridDensity, truth: &Mixture, temperature: f64) -> Distances {
+    let grid = density.grid();
+    let logs: Vec<f64> = (0..grid.len()).map(|index| truth.log_density(grid.middle(index))).collect();
+    let floor = logs.iter().copied().fold(f64::MIN, f64::max) + OFF_DATA.ln();
+    let off = density.masses().iter().zip(&logs).filter(|(_, log)| **log < floor);
+    let mass_off_data = off.map(|(mass, _)| mass).sum();
+    // A mixture of Gaussians is a number everywhere.
+    let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x));
+    let distance = |f: &dyn Fn(&GridDensity) -> f64| exact.as_ref().map_or(f64::NAN, f);
+    Distances {
+        total_variation: distance(&|exact| exact.total_variation(density)),
+        kl_divergence: distance(&|exact| exact.kl_divergence(density)),
+        mass_off_data,
+        temperature,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_true_density_is_at_no_distance_and_the_flat_one_far() {
+        let (grid, truth) = (Grid::paper(), Mixture::eight_gaussians());
+        let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x)).expect("a density");
+        let same = distances(&exact, &truth, 1.0);
+        assert!(same.total_variation < 1e-12 && same.kl_divergence.abs() < 1e-12);
+        // A thousandth of its height bounds a Gaussian at 3.7 σ, beyond which is a thousandth of its mass.
+        assert!(same.mass_off_data < 2e-3, "{}", same.mass_off_data);
+        let flat = GridDensity::from_log_density(grid, |_| 0.0).expect("a density");
+        let far = distances(&flat, &truth, 1.0);
+        assert!(far.total_variation > 0.4 && far.mass_off_data > 0.3, "{far:?}");
+    }
+}

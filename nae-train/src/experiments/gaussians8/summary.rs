@@ -1,0 +1,116 @@
+//! The experiment's table, over seeds, and its picture, of the first seed.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use serde::Serialize;
+
+use super::{Experiment, ExperimentError, Finished};
+use crate::compare::Estimate;
+use crate::density::picture::{self, Panel};
+use crate::density::{Grid, GridDensity, Mixture};
+use crate::methods::nae::NormalizedAutoencoder;
+use crate::seed::Stream;
+use crate::train::checkpoint;
+
+/// Data drawn in each panel.
+const SHOWN: usize = 80;
+
+/// One method on one latent space, over all seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The method.
+    pub method: String,
+    /// D_z.
+    pub latent_dim: usize,
+    /// Seeds.
+    pub seeds: usize,
+    /// See [`Distances`](super::cell::Distances).
+    pub total_variation: Estimate,
+    /// In nats.
+    pub kl_divergence: Estimate,
+    /// Spurious modes.
+    pub mass_off_data: Estimate,
+    /// T at the end.
+    pub temperature: Estimate,
+}
+
+/// Means over seeds, in the order of the settings.
+pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for latent in experiment.settings().latents() {
+        for method in experiment.settings().methods() {
+            let own: Vec<&Finished> = finished
+                .iter()
+                .filter(|f| f.cell.method == method.name && f.cell.latent_dim == latent.dim)
+                .collect();
+            let estimate = |of: &dyn Fn(&Finished) -> f64| Estimate::of(&own.iter().map(|f| of(f)).collect::<Vec<_>>());
+            rows.push(Row {
+                method: method.name.clone(),
+                latent_dim: latent.dim,
+                seeds: own.len(),
+                total_variation: estimate(&|f| f.result.total_variation),
+                kl_divergence: estimate(&|f| f.result.kl_divergence),
+                mass_off_data: estimate(&|f| f.result.mass_off_data),
+                temperature: estimate(&|f| f.result.temperature),
+            });
+        }
+    }
+    rows
+}
+
+/// The table for a terminal.
+pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["D_z", "method", "total variation", "KL, nats", "mass off the data", "T"]);
+    for row in rows {
+        table.add_row([
+            row.latent_dim.to_string(),
+            row.method.clone(),
+            row.total_variation.to_string(),
+            row.kl_divergence.to_string(),
+            row.mass_off_data.to_string(),
+            row.temperature.to_string(),
+        ]);
+    }
+    let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
+    format!(
+        "8 Gaussians, model against true density on [−4, 4]², mean ± standard error over {seeds} seeds, scale `{}`\n\
+         {table}",
+        experiment.scale().name()
+    )
+}
+
+/// Densities of the first seed's models beside the true one, as SVG; weights are read from the folder `path`.
+///
+/// # Errors
+/// [`ExperimentError`] where weights cannot be read or drawing fails.
+pub fn figure(
+    experiment: &Experiment,
+    finished: &[Finished],
+    path: &Path,
+    device: &Device,
+) -> Result<String, ExperimentError> {
+    let size = experiment.settings().size(experiment.scale())?;
+    let truth = Mixture::eight_gaussians();
+    let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
+    let density = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x));
+    let density = density.map_err(|source| ExperimentError::Density { cell: "the truth".to_owned(), source })?;
+    let mut drawn = vec![("8 Gaussians".to_owned(), density, Vec::new())];
+    for f in finished.iter().filter(|f| f.cell.seed == 0) {
+        let blank = NormalizedAutoencoder::new(f.cell.blank(experiment.settings(), size, device)?, 1.0);
+        let model = checkpoint::load(blank, &f.cell.to_string(), &path.join(f.cell.checkpoint()))?;
+        let title = format!("{}, D_z = {}", f.cell.method, f.cell.latent_dim);
+        drawn.push((title, f.cell.density(&model, device)?, f.negatives.clone()));
+    }
+    let panels: Vec<Panel<'_>> = drawn
+        .iter()
+        .map(|(title, density, samples)| Panel { title, density, data: &data, samples })
+        .collect();
+    picture::densities(&panels, 4).map_err(|reason| ExperimentError::Io {
+        path: path.to_owned(),
+        source: std::io::Error::other(reason),
+    })
+}
