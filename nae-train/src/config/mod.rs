@@ -1,19 +1,21 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
-//! [`raw`] is the file's form, [`preset`] finds and reads it, and [`Config`] is what the rest of the crate gets:
+//! [`raw`] is the file's form, [`architecture`] its part on the network, [`preset`] finds and reads it, and [`Config`] is what the rest of the crate gets:
 //! values that need no further checking.
 
+pub mod architecture;
 pub mod preset;
 pub mod raw;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::{AutoencoderSpec, small_conv};
+use crate::arch::AutoencoderSpec;
 use crate::data::split::SplitShares;
 use crate::methods::nae::Regularization;
 use crate::sample::SamplerConfig;
-use raw::RawConfig;
+use raw::{RawConfig, require};
 
+pub use architecture::ArchitectureConfig;
 pub use preset::{Preset, PresetError};
 
 /// A value that no run can use.
@@ -78,14 +80,10 @@ impl Config {
     /// [`ConfigError`] names the first key whose value cannot be used.
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
-        let a = raw.architecture;
-        let architecture = match a.kind {
-            raw::ArchitectureKind::SmallConv16 => small_conv::small_conv16(1, a.width, a.latent_dim, a.latent_space),
-        }
-        .map_err(|error| ConfigError {
-            key: "architecture",
-            expected: "layers that fit together",
-            found: error.to_string(),
+        let architecture = raw.architecture.spec()?;
+        let found = architecture.image();
+        require("architecture.kind", found, "a network for images of 1x16x16, as data.source has them", |&image| {
+            image == raw.data.source.image()
         })?;
         Ok(Self { raw, architecture })
     }

@@ -55,7 +55,7 @@ impl Updater {
                 (engine.register(gradients), mean(&energies))
             }
         };
-        (self.optimizer.step(self.learning_rate, model, gradients), energy)
+        (self.optimizer.step(self.learning_rate, model, gradients).power_iteration(), energy)
     }
 
     /// Lowers the energy of the images `x` and raises that of `negatives`; returns the model and both mean energies
@@ -87,7 +87,7 @@ impl Updater {
                 (engine.register(total), [mean(&positive), mean(&negative)])
             }
         };
-        (self.optimizer.step(self.learning_rate, model, gradients), energies)
+        (self.optimizer.step(self.learning_rate, model, gradients).power_iteration(), energies)
     }
 
     fn cpu(&self, model: &Autoencoder, x: &Tensor<4>) -> CpuEngine {
