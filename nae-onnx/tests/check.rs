@@ -236,7 +236,11 @@ fn metadata_errors_name_the_key() {
             Some("0"),
             "metadata `nae.preprocessing.width` must be an integer from 1 to 65536, found 0",
         ),
-        ("nae.preprocessing.channels", Some("2"), "metadata `nae.preprocessing.channels` must be 1 or 3, found 2"),
+        (
+            "nae.preprocessing.channels",
+            Some("0"),
+            "metadata `nae.preprocessing.channels` must be an integer from 1 to 65536, found 0",
+        ),
         (
             "nae.preprocessing.high",
             Some("0"),

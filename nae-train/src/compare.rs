@@ -194,7 +194,7 @@ impl Comparison {
         stop: &AtomicBool,
     ) -> Result<Autoencoder, CompareError> {
         let mut raw = self.config.raw().clone();
-        raw.architecture.latent_dim = latent_dim;
+        *raw.architecture.latent_dim_mut() = latent_dim;
         raw.pretraining.epochs = epochs;
         let config = Config::new(raw)?;
         let model = prepared.train_autoencoder(&config, self.engine, device, stop);

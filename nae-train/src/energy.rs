@@ -1,8 +1,7 @@
 //! The energy of the model: how badly an image is reconstructed (paper, equation 9), differentiable.
 //!
 //! The same definitions as [`nae_core::energy`], which scores at run time; the tests hold the two together. Which one
-//! a model has is its [`Autoencoder::energy`]. [`ssim`] is structural similarity. The CPU engine has one energy of
-//! its own: see [`in_cpu_engine`].
+//! a model has is its [`Autoencoder::energy`]. [`ssim`] is structural similarity.
 
 pub mod ssim;
 
@@ -30,12 +29,6 @@ pub fn distance(energy: Energy, x: Tensor<4>, reconstruction: Tensor<4>) -> Tens
         // nae-core may learn more energies; those of a preset are the three above.
         other => unreachable!("{} has no differentiable form here", other.name()),
     }
-}
-
-/// Whether the CPU engine of [`engine`](crate::engine) computes `energy` and its gradients. Models with another energy
-/// need burn's.
-pub const fn in_cpu_engine(energy: Energy) -> bool {
-    matches!(energy, Energy::SquaredL2)
 }
 
 /// ‖x − x̂‖² / D, `[N]`. The division by the dimension D is the paper's ("NAE Implementation").

@@ -13,6 +13,7 @@ pub mod arch;
 pub mod compare;
 pub mod config;
 pub mod data;
+pub mod density;
 pub mod energy;
 pub mod engine;
 pub mod eval;

@@ -90,6 +90,11 @@ pub enum PrepareError {
     /// The image has a number of channels that is not read.
     #[error("expected 1 or 3 channels, found {0}")]
     Channels(usize),
+    /// The network takes something else than grey or RGB images.
+    #[error(
+        "the network takes {0} (CxHxW), not an image of 1 or 3 channels: hand its input over with `score_prepared`"
+    )]
+    NoImage(Shape),
     /// A value is not in `[0, 1]`.
     #[error("expected values from 0 to 1, found {value} at {index}; divide bytes by 255, or give them as uint8")]
     Range {
@@ -172,6 +177,9 @@ pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, Prepare
     }
     if channels != 1 && channels != 3 {
         return Err(PrepareError::Channels(channels));
+    }
+    if settings.input.channels != 1 && settings.input.channels != 3 {
+        return Err(PrepareError::NoImage(settings.input));
     }
     if pixels.values.len() != pixels.shape.len() {
         return Err(PrepareError::Length { expected: pixels.shape.len(), found: pixels.values.len() });

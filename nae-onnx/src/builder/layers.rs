@@ -113,7 +113,7 @@ impl GraphBuilder {
         let inputs = self.layer_inputs(name, OP, x, &dims, conv.weight, channels, conv.bias)?;
         let attributes = window(kernel, stride, padding, dilation, groups);
         let shape = vec![Dim::Batch, Dim::Fixed(channels), Dim::Fixed(out[0]), Dim::Fixed(out[1])];
-        self.add(name, OP, &inputs, shape, attributes)
+        self.node(name, OP, &inputs, shape, attributes)
     }
 
     /// `ConvTranspose`: `[N, in, H, W]` to `[N, channels, H', W']`, where
@@ -150,7 +150,7 @@ impl GraphBuilder {
             attributes.push(AttributeProto::ints("output_padding", integers(&output_padding)));
         }
         let shape = vec![Dim::Batch, Dim::Fixed(channels), Dim::Fixed(out[0]), Dim::Fixed(out[1])];
-        self.add(name, OP, &inputs, shape, attributes)
+        self.node(name, OP, &inputs, shape, attributes)
     }
 
     /// `Gemm`: `[N, in]` to `[N, features]`.
@@ -174,7 +174,7 @@ impl GraphBuilder {
         let dims = if gemm.transposed { [features, features_in] } else { [features_in, features] };
         let inputs = self.layer_inputs(name, OP, x, &dims, gemm.weight, features, gemm.bias)?;
         let attributes = if gemm.transposed { vec![AttributeProto::int("transB", 1)] } else { Vec::new() };
-        self.add(name, OP, &inputs, vec![Dim::Batch, Dim::Fixed(features)], attributes)
+        self.node(name, OP, &inputs, vec![Dim::Batch, Dim::Fixed(features)], attributes)
     }
 
     #[allow(clippy::too_many_arguments)] // what three operators share, and nothing else calls

@@ -1,8 +1,8 @@
 //! Builds ONNX graphs: values with known shapes, operations that check them, one model at the end.
 //!
 //! [`GraphBuilder`] knows nothing of autoencoders, energies or this project's metadata; those are
-//! put together by its callers. Operations are in `layers` (those with weights), `pointwise` and
-//! `spatial`; this file holds the values, their names, and the finished model. Nothing is read
+//! put together by its callers. Operations are in `layers` (those with weights), `normalize`,
+//! `pointwise` and `spatial`; this file holds the values, their names, and the finished model. Nothing is read
 //! here.
 //!
 //! Models have IR version 8 and operator set 17, which ONNX Runtime from 1.12, tract and burn-onnx
@@ -24,6 +24,7 @@
 
 mod error;
 mod layers;
+mod normalize;
 mod pointwise;
 mod spatial;
 
@@ -31,6 +32,7 @@ use std::collections::HashSet;
 
 pub use error::BuildError;
 pub use layers::{Conv2d, ConvTranspose2d, Gemm};
+pub use normalize::GroupNorm;
 pub use spatial::Pool2d;
 
 use crate::proto::{
@@ -183,7 +185,7 @@ impl GraphBuilder {
             self.values[value.0].renamable = false;
             value
         } else {
-            self.add(name, "Identity", &[value], self.values[value.0].shape.clone(), Vec::new()).inspect(|v| {
+            self.node(name, "Identity", &[value], self.values[value.0].shape.clone(), Vec::new()).inspect(|v| {
                 self.values[v.0].renamable = false;
             })?
         };
@@ -287,7 +289,7 @@ impl GraphBuilder {
     }
 
     /// Adds a node with one result.
-    fn add(
+    fn node(
         &mut self,
         name: &str,
         operator: &'static str,
@@ -295,11 +297,11 @@ impl GraphBuilder {
         shape: Vec<Dim>,
         attributes: Vec<AttributeProto>,
     ) -> Result<Value, BuildError> {
-        self.add_optional(name, operator, inputs.iter().map(|&v| Some(v)).collect(), shape, attributes)
+        self.node_optional(name, operator, inputs.iter().map(|&v| Some(v)).collect(), shape, attributes)
     }
 
     /// Adds a node some of whose inputs are left out.
-    fn add_optional(
+    fn node_optional(
         &mut self,
         name: &str,
         operator: &'static str,

@@ -53,6 +53,14 @@ impl GraphBuilder {
         self.binary(name, "Sub", a, b)
     }
 
+    /// `Add`: `a + b`, of equal shapes.
+    ///
+    /// # Errors
+    /// As for [`sub`](Self::sub).
+    pub fn add(&mut self, name: &str, a: Value, b: Value) -> Result<Value, BuildError> {
+        self.binary(name, "Add", a, b)
+    }
+
     /// `Mul`: `a · b` element by element, of equal shapes.
     ///
     /// # Errors
@@ -68,7 +76,7 @@ impl GraphBuilder {
     pub fn mean_per_sample(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let axes = self.sample_axes(name, "ReduceMean", x)?;
         let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 0)];
-        self.add(name, "ReduceMean", &[x], vec![Dim::Batch], attributes)
+        self.node(name, "ReduceMean", &[x], vec![Dim::Batch], attributes)
     }
 
     /// The mean over each sample of `(a - b)²`: `[N, …]` and the same to `[N]`. Three nodes.
@@ -112,8 +120,8 @@ impl GraphBuilder {
             .map(|(axis, &d)| if axes.contains(&(axis as i64)) { Dim::Fixed(1) } else { d })
             .collect();
         let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 1)];
-        let norm = self.add(&format!("{name}.norm"), "ReduceL2", &[x], norm_shape, attributes)?;
-        self.add(name, "Div", &[x, norm], shape, Vec::new())
+        let norm = self.node(&format!("{name}.norm"), "ReduceL2", &[x], norm_shape, attributes)?;
+        self.node(name, "Div", &[x, norm], shape, Vec::new())
     }
 
     /// The axes after the batch.
@@ -137,7 +145,7 @@ impl GraphBuilder {
         attributes: Vec<AttributeProto>,
     ) -> Result<Value, BuildError> {
         let shape = self.shape_of(name, x)?.to_vec();
-        self.add(name, operator, &[x], shape, attributes)
+        self.node(name, operator, &[x], shape, attributes)
     }
 
     fn binary(&mut self, name: &str, operator: &'static str, a: Value, b: Value) -> Result<Value, BuildError> {
@@ -147,6 +155,6 @@ impl GraphBuilder {
             let reason = format!("operands {} and {}", super::display_shape(&shape), super::display_shape(other));
             return Err(geometry(name, operator, reason));
         }
-        self.add(name, operator, &[a, b], shape, Vec::new())
+        self.node(name, operator, &[a, b], shape, Vec::new())
     }
 }

@@ -60,7 +60,7 @@ impl GraphBuilder {
         }
         let attributes = layers::window(kernel, stride, padding, [1; 2], 1);
         let shape = vec![Dim::Batch, Dim::Fixed(c), Dim::Fixed(out[0]), Dim::Fixed(out[1])];
-        self.add(name, op, &[x], shape, attributes)
+        self.node(name, op, &[x], shape, attributes)
     }
 
     /// `Resize`, linear in both directions, first and last pixels of input and output aligned
@@ -138,7 +138,7 @@ impl GraphBuilder {
         let scales_value = self.value(&scales_name, vec![Dim::Fixed(4)], false)?;
         self.initializers.push((scales_value, TensorProto::floats(&scales_name, &[4], &scales)));
         let shape = vec![Dim::Batch, Dim::Fixed(c), Dim::Fixed(size[0]), Dim::Fixed(size[1])];
-        self.add_optional(name, OP, vec![Some(x), None, Some(scales_value)], shape, attributes)
+        self.node_optional(name, OP, vec![Some(x), None, Some(scales_value)], shape, attributes)
     }
 
     /// `Flatten`: `[N, a, b, …]` to `[N, a·b·…]`, row-major.
@@ -148,7 +148,7 @@ impl GraphBuilder {
     pub fn flatten(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
         let features = self.sample_elements(name, "Flatten", x)?;
         let shape = vec![Dim::Batch, Dim::Fixed(features)];
-        self.add(name, "Flatten", &[x], shape, vec![AttributeProto::int("axis", 1)])
+        self.node(name, "Flatten", &[x], shape, vec![AttributeProto::int("axis", 1)])
     }
 
     /// `Reshape`: each sample to `dims`, row-major; `[N, …]` to `[N, dims…]`.
@@ -167,7 +167,7 @@ impl GraphBuilder {
         let target: Vec<i64> = std::iter::once(-1).chain(dims.iter().map(|&d| d as i64)).collect();
         let target = self.integers(&format!("{name}.shape"), &target)?;
         let shape = std::iter::once(Dim::Batch).chain(dims.iter().map(|&d| Dim::Fixed(d))).collect();
-        self.add(name, OP, &[x, target], shape, Vec::new())
+        self.node(name, OP, &[x, target], shape, Vec::new())
     }
 
     fn sample_elements(&self, name: &str, operator: &'static str, x: Value) -> Result<usize, BuildError> {

@@ -210,7 +210,11 @@ impl Lowering<'_> {
     fn reshape(&mut self, node: &Node) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let old = self.graph.sample_shape(node.inputs[0]);
-        let new = self.output_shape(node)?;
+        let Some(new) = self.graph.sample_shape(node.output) else {
+            let reason = "its result is neither [N, C, H, W] nor [N, D]; group normalisation, where such shapes come \
+                          from, is not among the engine's layers";
+            return Err(self.unsupported(node, reason));
+        };
         let was_vector = self.graph.values[node.inputs[0]].shape.len() == 2;
         let is_vector = self.graph.values[node.output].shape.len() == 2;
         let same_order = |s: Shape| s.channels == 1 || s.height * s.width == 1;

@@ -70,7 +70,7 @@ pub struct ModelMetadata {
     pub temperature: Temperature,
     /// Where the latent vectors live.
     pub latent: Latent,
-    /// The image the network takes: channels (1 grey, 3 RGB), height, width.
+    /// What the network takes: channels (1 grey, 3 RGB, any number for what is no image file), height, width.
     pub input: Shape,
     /// How an image file becomes the network's input.
     pub preprocessing: Preprocessing,

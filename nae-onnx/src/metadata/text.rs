@@ -107,10 +107,6 @@ pub(super) fn read<'a>(
     )?;
     let preprocessing = Preprocessing::new(low, high, filter)
         .map_err(|_| invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")))?;
-    let channels = entries.parse(key::CHANNELS, "1 or 3")?;
-    if channels != 1 && channels != 3 {
-        return Err(invalid(key::CHANNELS, "1 or 3", &format!("{channels}")));
-    }
     Ok(Some(ModelMetadata {
         energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
         temperature: entries
@@ -119,7 +115,7 @@ pub(super) fn read<'a>(
             geometry: entries.named(key::GEOMETRY, "sphere or euclidean", Geometry::from_name)?,
             dimension: entries.extent(key::DIMENSION)?,
         },
-        input: Shape::new(channels, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?),
+        input: Shape::new(entries.extent(key::CHANNELS)?, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?),
         preprocessing,
         calibration: calibration(&entries)?,
         provenance: Provenance {

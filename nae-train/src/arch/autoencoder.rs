@@ -5,9 +5,9 @@ use burn::tensor::{Device, Tensor};
 use nae_core::energy::Energy;
 use rand::Rng;
 
+use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
 use super::layer::Sequential;
-use super::spec::AutoencoderSpec;
 
 /// Encoder and decoder with their weights.
 #[derive(Module, Debug)]
@@ -46,6 +46,12 @@ impl Autoencoder {
     /// f_d(f_e(x)).
     pub fn reconstruct(&self, x: Tensor<4>) -> Tensor<4> {
         self.decode(self.encode(x))
+    }
+
+    /// Advances the estimates of every spectral norm by one step of power iteration: once an update, after it.
+    #[must_use]
+    pub fn power_iteration(self) -> Self {
+        Self { encoder: self.encoder.power_iteration(), decoder: self.decoder.power_iteration(), ..self }
     }
 
     /// Geometry of the latent space.

@@ -2,59 +2,147 @@
 
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
-use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
-use burn::nn::{PaddingConfig2d, Relu, Sigmoid};
+use burn::nn::pool::{AvgPool2d, AvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
+use burn::nn::{
+    GroupNorm, GroupNormConfig, LeakyRelu, LeakyReluConfig, Linear, LinearConfig, PaddingConfig2d, Relu, Sigmoid,
+};
+use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 use rand::Rng;
 
 use super::init::{bound, uniform};
 use super::spec::LayerSpec;
-use super::upsample::Upsample;
+use super::spectral::SpectralConv;
+use super::upsample::{Nearest, Upsample};
 
 /// One layer with its weights.
 #[derive(Module, Debug)]
 pub enum Layer {
     /// Convolution.
     Conv(Conv2d),
+    /// Convolution whose weight is divided by its largest singular value.
+    SpectralConv(SpectralConv),
     /// Transposed convolution.
     ConvTranspose(ConvTranspose2d),
+    /// Linear map of the flattened activation.
+    Dense(Linear),
+    /// The same values under another shape.
+    Reshape(Reshape),
     /// max(0, x).
     Relu(Relu),
+    /// x where positive, a fraction of it elsewhere.
+    LeakyRelu(LeakyRelu),
     /// Logistic function.
     Sigmoid(Sigmoid),
     /// Largest of each block.
     MaxPool(MaxPool2d),
+    /// Mean of each block.
+    AvgPool(AvgPool2d),
     /// Bilinear enlargement.
     Upsample(Upsample),
+    /// Enlargement by repetition.
+    Nearest(Nearest),
+    /// Group normalisation.
+    GroupNorm(GroupNorm),
+    /// Two paths, summed.
+    Residual(Residual),
+    /// Two paths, one the gate of the other.
+    Gated(Gated),
+}
+
+/// The same values under another shape.
+#[derive(Module, Debug)]
+pub struct Reshape {
+    channels: usize,
+    height: usize,
+    width: usize,
+}
+
+/// skip(x) + body(x).
+#[derive(Module, Debug)]
+pub struct Residual {
+    /// The path with most of the layers.
+    pub body: Sequential,
+    /// The short path; without layers it is x itself.
+    pub skip: Sequential,
+}
+
+/// body(x) ⊙ sigmoid(gate(x)).
+#[derive(Module, Debug)]
+pub struct Gated {
+    /// What is let through.
+    pub body: Sequential,
+    /// How much of it, before the logistic function.
+    pub gate: Sequential,
+}
+
+impl Reshape {
+    /// The shape, without the batch.
+    pub fn shape(&self) -> [usize; 3] {
+        [self.channels, self.height, self.width]
+    }
 }
 
 impl Layer {
-    fn new(spec: LayerSpec, input: Shape, rng: &mut impl Rng, device: &Device) -> Self {
-        match spec {
-            LayerSpec::Conv { channels, kernel } => {
+    fn new(spec: &LayerSpec, input: Shape, rng: &mut impl Rng, device: &Device) -> Self {
+        match *spec {
+            LayerSpec::Conv { channels, kernel, stride, padding, bias, spectral_norm } => {
                 let mut conv = Conv2dConfig::new([input.channels, channels], [kernel, kernel])
-                    .with_padding(PaddingConfig2d::Valid)
+                    .with_stride([stride, stride])
+                    .with_padding(explicit(padding))
+                    .with_bias(bias)
                     .init(device);
                 let bound = bound(input.channels, kernel);
                 conv.weight = uniform([channels, input.channels, kernel, kernel], bound, rng, device);
-                conv.bias = Some(uniform([channels], bound, rng, device));
-                Self::Conv(conv)
+                conv.bias = bias.then(|| uniform([channels], bound, rng, device));
+                if spectral_norm { Self::SpectralConv(SpectralConv::new(conv, rng, device)) } else { Self::Conv(conv) }
             }
-            LayerSpec::ConvTranspose { channels, kernel } => {
-                let mut conv = ConvTranspose2dConfig::new([input.channels, channels], [kernel, kernel]).init(device);
+            LayerSpec::ConvTranspose { channels, kernel, stride, padding } => {
+                let mut conv = ConvTranspose2dConfig::new([input.channels, channels], [kernel, kernel])
+                    .with_stride([stride, stride])
+                    .with_padding([padding, padding])
+                    .init(device);
                 // PyTorch takes the fan-in of a transposed kernel from its second axis, the channels out.
                 let bound = bound(channels, kernel);
                 conv.weight = uniform([input.channels, channels, kernel, kernel], bound, rng, device);
                 conv.bias = Some(uniform([channels], bound, rng, device));
                 Self::ConvTranspose(conv)
             }
+            LayerSpec::Dense { features } => {
+                let mut linear = LinearConfig::new(input.len(), features).init(device);
+                let bound = bound(input.len(), 1);
+                linear.weight = uniform([input.len(), features], bound, rng, device);
+                linear.bias = Some(uniform([features], bound, rng, device));
+                Self::Dense(linear)
+            }
+            LayerSpec::Reshape { shape: [channels, height, width] } => {
+                Self::Reshape(Reshape { channels, height, width })
+            }
             LayerSpec::Relu => Self::Relu(Relu::new()),
+            LayerSpec::LeakyRelu { slope } => {
+                Self::LeakyRelu(LeakyReluConfig::new().with_negative_slope(f64::from(slope)).init())
+            }
             LayerSpec::Sigmoid => Self::Sigmoid(Sigmoid::new()),
             LayerSpec::MaxPool { window } => {
                 Self::MaxPool(MaxPool2dConfig::new([window, window]).with_strides([window, window]).init())
             }
+            LayerSpec::AvgPool { window } => {
+                Self::AvgPool(AvgPool2dConfig::new([window, window]).with_strides([window, window]).init())
+            }
             LayerSpec::Upsample { size } => Self::Upsample(Upsample::new(size)),
+            LayerSpec::Nearest { factor } => Self::Nearest(Nearest::new(factor)),
+            LayerSpec::GroupNorm { groups } => {
+                Self::GroupNorm(GroupNormConfig::new(groups, input.channels).init(device))
+            }
+            LayerSpec::Residual { ref body, ref skip } => Self::Residual(Residual {
+                body: Sequential::new(body, input, rng, device),
+                skip: Sequential::new(skip, input, rng, device),
+            }),
+            LayerSpec::Gated { ref body, ref gate } => Self::Gated(Gated {
+                body: Sequential::new(body, input, rng, device),
+                gate: Sequential::new(gate, input, rng, device),
+            }),
         }
     }
 
@@ -62,12 +150,50 @@ impl Layer {
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         match self {
             Self::Conv(layer) => layer.forward(x),
+            Self::SpectralConv(layer) => layer.forward(x),
             Self::ConvTranspose(layer) => layer.forward(x),
+            Self::Dense(layer) => {
+                let [n, c, h, w] = x.dims();
+                let y = layer.forward(x.reshape([n, c * h * w]));
+                let features = y.dims()[1];
+                y.reshape([n, features, 1, 1])
+            }
+            Self::Reshape(Reshape { channels, height, width }) => {
+                let n = x.dims()[0];
+                x.reshape([n, *channels, *height, *width])
+            }
             Self::Relu(layer) => layer.forward(x),
+            Self::LeakyRelu(layer) => layer.forward(x),
             Self::Sigmoid(layer) => layer.forward(x),
             Self::MaxPool(layer) => layer.forward(x),
+            Self::AvgPool(layer) => layer.forward(x),
             Self::Upsample(layer) => layer.forward(x),
+            Self::Nearest(layer) => layer.forward(x),
+            Self::GroupNorm(layer) => layer.forward(x),
+            Self::Residual(Residual { body, skip }) => skip.forward(x.clone()) + body.forward(x),
+            Self::Gated(Gated { body, gate }) => body.forward(x.clone()) * sigmoid(gate.forward(x)),
         }
+    }
+
+    /// One step of power iteration for every spectral norm in this layer.
+    fn power_iteration(self) -> Self {
+        match self {
+            Self::SpectralConv(layer) => Self::SpectralConv(layer.power_iteration()),
+            Self::Residual(Residual { body, skip }) => {
+                Self::Residual(Residual { body: body.power_iteration(), skip: skip.power_iteration() })
+            }
+            Self::Gated(Gated { body, gate }) => {
+                Self::Gated(Gated { body: body.power_iteration(), gate: gate.power_iteration() })
+            }
+            other => other,
+        }
+    }
+}
+
+fn explicit(padding: usize) -> PaddingConfig2d {
+    match padding {
+        0 => PaddingConfig2d::Valid,
+        p => PaddingConfig2d::Explicit(p, p, p, p),
     }
 }
 
@@ -82,7 +208,7 @@ impl Sequential {
     pub(crate) fn new(specs: &[LayerSpec], mut input: Shape, rng: &mut impl Rng, device: &Device) -> Self {
         let layers = specs
             .iter()
-            .map(|&spec| {
+            .map(|spec| {
                 let layer = Layer::new(spec, input, rng, device);
                 input = spec.output(input).unwrap_or(input);
                 layer
@@ -99,5 +225,9 @@ impl Sequential {
     /// Applies all layers to `[N, C, H, W]`.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))
+    }
+
+    pub(crate) fn power_iteration(self) -> Self {
+        Self { layers: self.layers.into_iter().map(Layer::power_iteration).collect() }
     }
 }

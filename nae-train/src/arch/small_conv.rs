@@ -1,12 +1,16 @@
-//! A small convolutional autoencoder for 16×16 images, shaped after the paper's Conv28.
+//! Small convolutional autoencoders, shaped after the paper's Conv28.
 //!
-//! Small enough for a microcontroller, and still one that reconstructs outliers it never saw: the failure that
+//! Small enough for a microcontroller, and still ones that reconstruct outliers they never saw: the failure that
 //! normalisation mends.
 
 use nae_core::Shape;
 
+use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
-use super::spec::{AutoencoderSpec, LayerSpec, SpecError};
+use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
+
+/// Sides that [`small_conv`] is made for, in pixels.
+pub const SIDES: std::ops::RangeInclusive<usize> = 12..=40;
 
 /// The autoencoder for `channels`×16×16 images with `width` channels in the first layer and `latent_dim` latents.
 ///
@@ -18,33 +22,51 @@ pub fn small_conv16(
     latent_dim: usize,
     latent_space: LatentSpace,
 ) -> Result<AutoencoderSpec, SpecError> {
-    use LayerSpec::{Conv, ConvTranspose, MaxPool, Relu, Sigmoid, Upsample};
+    small_conv(channels, 16, width, latent_dim, latent_space)
+}
+
+/// The same for images of `side` × `side` pixels, within [`SIDES`]: the pooling grows with the image, so that the
+/// convolution that makes a vector of the rest stays small.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero or the image too small.
+pub fn small_conv(
+    channels: usize,
+    side: usize,
+    width: usize,
+    latent_dim: usize,
+    latent_space: LatentSpace,
+) -> Result<AutoencoderSpec, SpecError> {
+    use LayerSpec::{MaxPool, Relu, Sigmoid, Upsample};
+    let inner = side.saturating_sub(4);
+    let window = (inner / 6).max(2);
+    let rest = (inner / window).saturating_sub(2);
     let encoder = vec![
-        Conv { channels: width, kernel: 3 },
+        conv2d(width, 3, 1, 0),
         Relu,
-        Conv { channels: 2 * width, kernel: 3 },
+        conv2d(2 * width, 3, 1, 0),
         Relu,
-        MaxPool { window: 2 },
-        Conv { channels: 4 * width, kernel: 3 },
+        MaxPool { window },
+        conv2d(4 * width, 3, 1, 0),
         Relu,
-        Conv { channels: 16 * width, kernel: 4 },
+        conv2d(16 * width, rest, 1, 0),
         Relu,
-        Conv { channels: latent_dim, kernel: 1 },
+        conv2d(latent_dim, 1, 1, 0),
     ];
     let decoder = vec![
-        ConvTranspose { channels: 4 * width, kernel: 3 },
+        conv_transpose2d(4 * width, 3, 1, 0),
         Relu,
-        Upsample { size: 5 },
-        ConvTranspose { channels: 2 * width, kernel: 3 },
+        Upsample { size: rest + 1 },
+        conv_transpose2d(2 * width, 3, 1, 0),
         Relu,
-        Upsample { size: 12 },
-        ConvTranspose { channels: width, kernel: 3 },
+        Upsample { size: inner },
+        conv_transpose2d(width, 3, 1, 0),
         Relu,
-        ConvTranspose { channels, kernel: 3 },
+        conv_transpose2d(channels, 3, 1, 0),
         Sigmoid,
     ];
-    let name = format!("small-conv16 width={width} latent_dim={latent_dim}");
-    AutoencoderSpec::new(name, Shape::new(channels, 16, 16), encoder, decoder, latent_space)
+    let name = format!("small-conv{side} width={width} latent_dim={latent_dim}");
+    AutoencoderSpec::new(name, Shape::new(channels, side, side), encoder, decoder, latent_space)
 }
 
 #[cfg(test)]
@@ -58,6 +80,20 @@ mod tests {
         let decoder = 9_248 + 4_624 + 1_160 + 73;
         assert_eq!(spec.parameters(), encoder + decoder);
         assert_eq!(spec.latent_dim(), 32);
+        assert_eq!(spec.name(), "small-conv16 width=8 latent_dim=32");
+    }
+
+    #[test]
+    fn every_side_fits() {
+        for side in SIDES {
+            let spec = small_conv(3, side, 4, 8, LatentSpace::Sphere).expect("a valid architecture");
+            assert_eq!(spec.image(), Shape::new(3, side, side));
+        }
+        // 32: 30, 28, pooled by 4 to 7, 5, and a kernel of 5.
+        let spec = small_conv(3, 32, 4, 8, LatentSpace::Sphere).expect("a valid architecture");
+        let encoder = (3 * 4 * 9 + 4) + (4 * 8 * 9 + 8) + (8 * 16 * 9 + 16) + (16 * 64 * 25 + 64) + (64 * 8 + 8);
+        let decoder = (8 * 16 * 9 + 16) + (16 * 8 * 9 + 8) + (8 * 4 * 9 + 4) + (4 * 3 * 9 + 3);
+        assert_eq!(spec.parameters(), encoder + decoder);
     }
 
     #[test]
@@ -65,5 +101,6 @@ mod tests {
         assert!(small_conv16(1, 0, 32, LatentSpace::Sphere).is_err());
         assert!(small_conv16(1, 8, 0, LatentSpace::Sphere).is_err());
         assert!(small_conv16(0, 8, 32, LatentSpace::Sphere).is_err());
+        assert!(small_conv(1, 0, 8, 32, LatentSpace::Sphere).is_err());
     }
 }

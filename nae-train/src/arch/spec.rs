@@ -1,13 +1,15 @@
-//! What an architecture is made of, as data: layers in order, with their shapes checked.
+//! What an architecture is made of, as data: a small language of layers, with their shapes checked.
+//!
+//! Layers are written in the paper's notation by the functions at the end ([`conv2d`], [`conv_transpose2d`], …);
+//! blocks of several layers are in [`blocks`](super::blocks).
+
+use std::fmt;
 
 use nae_core::Shape;
-use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
-use super::latent::LatentSpace;
-
-/// One layer. Convolutions have stride 1 and no padding, as in the authors' Conv28.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// One layer, or two paths of layers that meet again. Activations are `[N, C, H, W]` throughout.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LayerSpec {
     /// Convolution, `kernel` × `kernel`.
     Conv {
@@ -15,6 +17,14 @@ pub enum LayerSpec {
         channels: usize,
         /// Side of the kernel, in pixels.
         kernel: usize,
+        /// Step of the kernel, in pixels.
+        stride: usize,
+        /// Zeros added on every side, in pixels.
+        padding: usize,
+        /// Whether each channel out has a bias.
+        bias: bool,
+        /// Whether the weight is divided by its largest singular value ([`spectral`](super::spectral)).
+        spectral_norm: bool,
     },
     /// Transposed convolution, `kernel` × `kernel`.
     ConvTranspose {
@@ -22,13 +32,37 @@ pub enum LayerSpec {
         channels: usize,
         /// Side of the kernel, in pixels.
         kernel: usize,
+        /// Distance of the inputs in the output, in pixels.
+        stride: usize,
+        /// Taken off the output on every side, in pixels.
+        padding: usize,
+    },
+    /// Linear map of the flattened activation, with a bias; the output is D×1×1.
+    Dense {
+        /// D, the length of the output.
+        features: usize,
+    },
+    /// The same values, in channels, rows, columns order, under another shape.
+    Reshape {
+        /// The shape.
+        shape: [usize; 3],
     },
     /// max(0, x).
     Relu,
+    /// x where positive, `slope`·x elsewhere.
+    LeakyRelu {
+        /// Slope of the negative side.
+        slope: f32,
+    },
     /// 1 / (1 + exp(−x)).
     Sigmoid,
     /// Largest of each `window` × `window` block; a remainder at the border is dropped.
     MaxPool {
+        /// Side of the block and stride, in pixels.
+        window: usize,
+    },
+    /// Mean of each `window` × `window` block; a remainder at the border is dropped.
+    AvgPool {
         /// Side of the block and stride, in pixels.
         window: usize,
     },
@@ -37,13 +71,37 @@ pub enum LayerSpec {
         /// Side of the result, in pixels.
         size: usize,
     },
+    /// Enlargement by a whole number: each pixel becomes `factor` × `factor` equal ones.
+    Nearest {
+        /// The number.
+        factor: usize,
+    },
+    /// Group normalisation (Wu and He, 2018) with a scale and a shift for each channel.
+    GroupNorm {
+        /// Number of groups; divides the channels.
+        groups: usize,
+    },
+    /// skip(x) + body(x); an empty skip is x itself.
+    Residual {
+        /// The path with most of the layers.
+        body: Vec<LayerSpec>,
+        /// The short path.
+        skip: Vec<LayerSpec>,
+    },
+    /// body(x) ⊙ sigmoid(gate(x)), element by element.
+    Gated {
+        /// What is let through.
+        body: Vec<LayerSpec>,
+        /// How much of it.
+        gate: Vec<LayerSpec>,
+    },
 }
 
 /// A layer that does not fit the activation it is given.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
     /// A kernel, window or size that the input cannot take.
-    #[error("layer {index} ({layer:?}) cannot take an input of {input}")]
+    #[error("layer {index} ({layer}) cannot take an input of {input}")]
     DoesNotFit {
         /// Position in the list, from 0.
         index: usize,
@@ -70,162 +128,182 @@ pub enum SpecError {
 
 impl LayerSpec {
     /// The activation's shape after this layer, or `None` where the layer does not fit.
-    pub fn output(self, input: Shape) -> Option<Shape> {
+    pub fn output(&self, input: Shape) -> Option<Shape> {
         let Shape { channels, height, width } = input;
-        let shape = match self {
-            Self::Conv { channels: out, kernel } => {
-                if kernel == 0 || kernel > height || kernel > width {
-                    return None;
-                }
-                Shape::new(out, height - kernel + 1, width - kernel + 1)
+        let maps =
+            |channels, size: &dyn Fn(usize) -> Option<usize>| Some(Shape::new(channels, size(height)?, size(width)?));
+        let shape = match *self {
+            Self::Conv { channels, kernel, stride, padding, .. } => maps(channels, &|side| {
+                let room = side.checked_add(padding.checked_mul(2)?)?.checked_sub(kernel)?;
+                (kernel > 0).then_some(room.checked_div(stride)? + 1)
+            })?,
+            Self::ConvTranspose { channels, kernel, stride, padding } => maps(channels, &|side| {
+                let whole = side.checked_sub(1)?.checked_mul(stride)?.checked_add(kernel)?;
+                (kernel > 0 && stride > 0).then_some(whole.checked_sub(padding.checked_mul(2)?)?)
+            })?,
+            Self::Dense { features } => Shape::vector(features),
+            Self::Reshape { shape: [channels, height, width] } => {
+                let shape = Shape::new(channels, height, width);
+                (shape.len() == input.len()).then_some(shape)?
             }
-            Self::ConvTranspose { channels: out, kernel } => {
-                if kernel == 0 {
-                    return None;
-                }
-                Shape::new(out, height + kernel - 1, width + kernel - 1)
-            }
-            Self::Relu | Self::Sigmoid => input,
-            Self::MaxPool { window } => {
-                if window == 0 {
-                    return None;
-                }
-                Shape::new(channels, height / window, width / window)
-            }
+            Self::Relu | Self::LeakyRelu { .. } | Self::Sigmoid => input,
+            Self::MaxPool { window } | Self::AvgPool { window } => maps(channels, &|side| side.checked_div(window))?,
             Self::Upsample { size } => Shape::new(channels, size, size),
+            Self::Nearest { factor } => maps(channels, &|side| side.checked_mul(factor))?,
+            Self::GroupNorm { groups } => (groups > 0 && channels.is_multiple_of(groups)).then_some(input)?,
+            Self::Residual { body: ref a, skip: ref b } | Self::Gated { body: ref a, gate: ref b } => {
+                let (a, b) = (walk(a, input).ok()?, walk(b, input).ok()?);
+                (a == b).then_some(a)?
+            }
         };
         (!shape.is_empty()).then_some(shape)
     }
 
     /// Weights and biases of this layer on `input`.
-    pub fn parameters(self, input: Shape) -> usize {
+    pub fn parameters(&self, input: Shape) -> usize {
+        match *self {
+            Self::Conv { channels, kernel, bias, .. } => {
+                input.channels * channels * kernel * kernel + if bias { channels } else { 0 }
+            }
+            Self::ConvTranspose { channels, kernel, .. } => input.channels * channels * kernel * kernel + channels,
+            Self::Dense { features } => (input.len() + 1) * features,
+            Self::GroupNorm { .. } => 2 * input.channels,
+            Self::Residual { body: ref a, skip: ref b } | Self::Gated { body: ref a, gate: ref b } => {
+                parameters(a, input) + parameters(b, input)
+            }
+            Self::Relu
+            | Self::LeakyRelu { .. }
+            | Self::Sigmoid
+            | Self::Reshape { .. }
+            | Self::MaxPool { .. }
+            | Self::AvgPool { .. }
+            | Self::Upsample { .. }
+            | Self::Nearest { .. } => 0,
+        }
+    }
+}
+
+/// The paper's notation, without the channels in: `Conv2d(channels, kernel, stride, padding)`.
+impl fmt::Display for LayerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Conv { channels, kernel } | Self::ConvTranspose { channels, kernel } => {
-                input.channels * channels * kernel * kernel + channels
+            Self::Conv { channels, kernel, stride, padding, bias, spectral_norm } => {
+                write!(f, "Conv2d({channels}, {kernel}, {stride}, {padding})")?;
+                f.write_str(if *spectral_norm { " with spectral norm" } else { "" })?;
+                f.write_str(if *bias { "" } else { " without bias" })
             }
-            _ => 0,
+            Self::ConvTranspose { channels, kernel, stride, padding } => {
+                write!(f, "ConvT2d({channels}, {kernel}, {stride}, {padding})")
+            }
+            Self::Dense { features } => write!(f, "FC({features})"),
+            Self::Reshape { shape: [c, h, w] } => write!(f, "Reshape({c}×{h}×{w})"),
+            Self::Relu => f.write_str("ReLU"),
+            Self::LeakyRelu { slope } => write!(f, "LReLU({slope})"),
+            Self::Sigmoid => f.write_str("Sigmoid"),
+            Self::MaxPool { window } => write!(f, "MaxPool({window})"),
+            Self::AvgPool { window } => write!(f, "AvgPool({window})"),
+            Self::Upsample { size } => write!(f, "Bilinear to {size}×{size}"),
+            Self::Nearest { factor } => write!(f, "Nearest({factor})"),
+            Self::GroupNorm { groups } => write!(f, "GroupNorm({groups})"),
+            Self::Residual { .. } => f.write_str("a residual block"),
+            Self::Gated { .. } => f.write_str("a gated block"),
         }
     }
 }
 
-/// An autoencoder described layer by layer, known to fit together.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AutoencoderSpec {
-    name: String,
-    image: Shape,
-    encoder: Vec<LayerSpec>,
-    decoder: Vec<LayerSpec>,
-    latent_space: LatentSpace,
-    latent_dim: usize,
-    energy: Energy,
-}
-
-impl AutoencoderSpec {
-    /// Checks that the layers fit `image`, meet in a vector, and give the image's shape back.
-    ///
-    /// # Errors
-    /// [`SpecError`] names the first layer that does not fit.
-    pub fn new(
-        name: impl Into<String>,
-        image: Shape,
-        encoder: Vec<LayerSpec>,
-        decoder: Vec<LayerSpec>,
-        latent_space: LatentSpace,
-    ) -> Result<Self, SpecError> {
-        let latent = walk(&encoder, image)?;
-        if latent.height != 1 || latent.width != 1 {
-            return Err(SpecError::NotALatent { found: latent });
-        }
-        let output = walk(&decoder, latent)?;
-        if output != image {
-            return Err(SpecError::NotAnAutoencoder { expected: image, found: output });
-        }
-        Ok(Self {
-            name: name.into(),
-            image,
-            encoder,
-            decoder,
-            latent_space,
-            latent_dim: latent.channels,
-            energy: Energy::SquaredL2,
-        })
-    }
-
-    /// The same network with another energy than squared L2.
-    #[must_use]
-    pub fn with_energy(self, energy: Energy) -> Self {
-        Self { energy, ..self }
-    }
-
-    /// How a reconstruction is compared with its image.
-    pub fn energy(&self) -> Energy {
-        self.energy
-    }
-
-    /// The architecture's name, with its sizes.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Shape of an image.
-    pub fn image(&self) -> Shape {
-        self.image
-    }
-
-    /// Layers from image to latent, before the projection to the latent space.
-    pub fn encoder(&self) -> &[LayerSpec] {
-        &self.encoder
-    }
-
-    /// Layers from latent to reconstruction.
-    pub fn decoder(&self) -> &[LayerSpec] {
-        &self.decoder
-    }
-
-    /// Geometry of the latent space.
-    pub fn latent_space(&self) -> LatentSpace {
-        self.latent_space
-    }
-
-    /// D_z, the length of the latent vector.
-    pub fn latent_dim(&self) -> usize {
-        self.latent_dim
-    }
-
-    /// Shape of the latent vector as an activation.
-    pub fn latent(&self) -> Shape {
-        Shape::new(self.latent_dim, 1, 1)
-    }
-
-    /// Where the encoder's last layer with weights stands, and the shape of what it is given.
-    pub fn encoder_head(&self) -> (usize, Shape) {
-        let mut head = (0, self.image);
-        let mut shape = self.image;
-        for (index, layer) in self.encoder.iter().enumerate() {
-            if layer.parameters(shape) > 0 {
-                head = (index, shape);
-            }
-            shape = layer.output(shape).unwrap_or(shape);
-        }
-        head
-    }
-
-    /// Number of weights and biases.
-    pub fn parameters(&self) -> usize {
-        let count = |layers: &[LayerSpec], mut shape: Shape| {
-            let mut total = 0;
-            for layer in layers {
-                total += layer.parameters(shape);
-                shape = layer.output(shape).unwrap_or(shape);
-            }
-            total
-        };
-        count(&self.encoder, self.image) + count(&self.decoder, self.latent())
-    }
-}
-
-fn walk(layers: &[LayerSpec], input: Shape) -> Result<Shape, SpecError> {
-    layers.iter().enumerate().try_fold(input, |shape, (index, &layer)| {
-        layer.output(shape).ok_or(SpecError::DoesNotFit { index, layer, input: shape })
+/// The shape after `layers`.
+pub(super) fn walk(layers: &[LayerSpec], input: Shape) -> Result<Shape, SpecError> {
+    layers.iter().enumerate().try_fold(input, |shape, (index, layer)| {
+        layer.output(shape).ok_or_else(|| SpecError::DoesNotFit { index, layer: layer.clone(), input: shape })
     })
+}
+
+/// Weights and biases of `layers`, which fit `input`.
+pub(super) fn parameters(layers: &[LayerSpec], mut input: Shape) -> usize {
+    let mut total = 0;
+    for layer in layers {
+        total += layer.parameters(input);
+        input = layer.output(input).unwrap_or(input);
+    }
+    total
+}
+
+/// Convolution with a bias.
+pub fn conv2d(channels: usize, kernel: usize, stride: usize, padding: usize) -> LayerSpec {
+    LayerSpec::Conv { channels, kernel, stride, padding, bias: true, spectral_norm: false }
+}
+
+/// Transposed convolution with a bias.
+pub fn conv_transpose2d(channels: usize, kernel: usize, stride: usize, padding: usize) -> LayerSpec {
+    LayerSpec::ConvTranspose { channels, kernel, stride, padding }
+}
+
+/// Dense layer with a bias.
+pub fn fc(features: usize) -> LayerSpec {
+    LayerSpec::Dense { features }
+}
+
+/// The same layers with spectral normalisation of every convolution, also within blocks. Transposed convolutions and
+/// dense layers stay as they are: a dense layer that is to be normalised is written as a 1×1 convolution.
+pub fn with_spectral_norm(mut layers: Vec<LayerSpec>) -> Vec<LayerSpec> {
+    for layer in &mut layers {
+        match layer {
+            LayerSpec::Conv { spectral_norm, .. } => *spectral_norm = true,
+            LayerSpec::Residual { body: a, skip: b } | LayerSpec::Gated { body: a, gate: b } => {
+                *a = with_spectral_norm(std::mem::take(a));
+                *b = with_spectral_norm(std::mem::take(b));
+            }
+            _ => {}
+        }
+    }
+    layers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(layer: &LayerSpec, input: [usize; 3]) -> Option<[usize; 3]> {
+        let [c, h, w] = input;
+        layer.output(Shape::new(c, h, w)).map(|s| [s.channels, s.height, s.width])
+    }
+
+    #[test]
+    fn shapes_are_pytorchs() {
+        assert_eq!(shape(&conv2d(5, 4, 2, 0), [3, 32, 31]), Some([5, 15, 14]));
+        assert_eq!(shape(&conv2d(5, 3, 1, 1), [3, 1, 1]), Some([5, 1, 1]));
+        assert_eq!(shape(&conv_transpose2d(5, 4, 2, 1), [3, 8, 7]), Some([5, 16, 14]));
+        assert_eq!(shape(&LayerSpec::AvgPool { window: 2 }, [3, 5, 4]), Some([3, 2, 2]));
+        assert_eq!(shape(&LayerSpec::Nearest { factor: 3 }, [3, 2, 1]), Some([3, 6, 3]));
+        assert_eq!(shape(&fc(7), [3, 2, 2]), Some([7, 1, 1]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        for layer in [
+            conv2d(1, 6, 1, 0),
+            conv2d(1, 3, 0, 0),
+            conv2d(1, 0, 1, 0),
+            conv2d(1, usize::MAX, 1, usize::MAX),
+            conv_transpose2d(1, 3, 0, 0),
+            conv_transpose2d(1, 1, 1, 3),
+            fc(0),
+            LayerSpec::Reshape { shape: [3, 5, 4] },
+            LayerSpec::MaxPool { window: 0 },
+            LayerSpec::AvgPool { window: 6 },
+            LayerSpec::Nearest { factor: 0 },
+            LayerSpec::GroupNorm { groups: 2 },
+            LayerSpec::GroupNorm { groups: 0 },
+            LayerSpec::Residual { body: vec![conv2d(3, 3, 1, 0)], skip: vec![] },
+            LayerSpec::Gated { body: vec![], gate: vec![fc(75)] },
+        ] {
+            assert_eq!(shape(&layer, [3, 5, 5]), None, "{layer}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_layer() {
+        let error = walk(&[LayerSpec::Relu, conv2d(1, 6, 1, 0)], Shape::new(3, 5, 5)).expect_err("too large");
+        assert_eq!(error.to_string(), "layer 1 (Conv2d(1, 6, 1, 0)) cannot take an input of 3x5x5");
+    }
 }

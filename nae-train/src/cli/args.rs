@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nae_train::engine::Engine;
+use nae_train::engine::EngineChoice;
 use nae_train::experiments::gaussians8::settings::Scale;
 use nae_train::methods::MethodKind;
 
@@ -63,7 +63,7 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// What computes gradients.
-    #[arg(long, value_enum, default_value_t = EngineArg::Cpu)]
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     pub(super) engine: EngineArg,
     #[command(flatten)]
     pub(super) export: ExportFiles,
@@ -103,15 +103,18 @@ impl From<MethodArg> for MethodKind {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum EngineArg {
+    /// The engine of this program where it has the network's layers, burn otherwise.
+    Auto,
     /// The engine of this program, for the processor.
     Cpu,
     /// burn's automatic differentiation.
     Burn,
 }
 
-impl From<EngineArg> for Engine {
+impl From<EngineArg> for EngineChoice {
     fn from(engine: EngineArg) -> Self {
         match engine {
+            EngineArg::Auto => Self::Auto,
             EngineArg::Cpu => Self::Cpu,
             EngineArg::Burn => Self::Burn,
         }
@@ -165,7 +168,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
     pub(super) latent_dims: Vec<usize>,
     /// What computes gradients.
-    #[arg(long, value_enum, default_value_t = EngineArg::Cpu)]
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
     pub(super) engine: EngineArg,
     /// Write every run's figures as JSON.
     #[arg(long, short, value_name = "FILE.json")]

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nae_onnx::file;
 use nae_train::compare::{CompareError, Compared, Comparison};
 use nae_train::config::{Config, preset};
+use nae_train::engine::EngineChoice;
 
 use super::Done;
 use super::args::CompareArgs;
@@ -22,12 +23,9 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         .map(|&held_out| {
             let mut raw = base.raw().clone();
             raw.data.held_out = held_out;
-            Ok(Comparison {
-                config: Config::new(raw).context("--held-out")?,
-                seeds: args.seeds.into(),
-                latent_dims: args.latent_dims.clone(),
-                engine: args.engine.into(),
-            })
+            let config = Config::new(raw).context("--held-out")?;
+            let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
+            Ok(Comparison { config, seeds: args.seeds.into(), latent_dims: args.latent_dims.clone(), engine })
         })
         .collect::<anyhow::Result<_>>()?;
     let stop = stop_on_interrupt()?;

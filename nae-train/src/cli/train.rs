@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_train::config::{Config, preset};
+use nae_train::engine::EngineChoice;
 use nae_train::eval::table::Table;
 use nae_train::methods::{MethodKind, Model};
 use nae_train::report::folder::{AUTOENCODER, RunFolder};
@@ -25,6 +26,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     let config = config(args)?;
     export::check(&args.export)?;
+    let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
     let path = args.out.clone().unwrap_or_else(|| default_folder(&config, args.seed));
     let folder = RunFolder::create(&path, &config, args.seed)?;
     let stop = stop_on_interrupt()?;
@@ -32,7 +34,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let prepared = Prepared::new(config, args.seed)?;
 
     let mut watchers = Watchers { bars: Bars::new(args.quiet), folder };
-    let outcome = prepared.train(args.engine.into(), &device, &mut watchers, &stop);
+    let outcome = prepared.train(engine, &device, &mut watchers, &stop);
     let mut folder = watchers.folder;
     if let Some(autoencoder) = &outcome.autoencoder {
         folder.save(autoencoder, AUTOENCODER);

@@ -1,15 +1,17 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
-//! [`raw`] is the file's form, [`sampler`] checks its part on negative samples, [`preset`] finds and reads it, and
-//! [`Config`] is what the rest of the crate gets: values that need no further checking.
+//! [`raw`] is the file's form, [`architecture`] its part on the network, [`sampler`] checks its part on negative samples,
+//! [`preset`] finds and reads it, and [`Config`] is what the rest of the crate gets: values that need no further
+//! checking.
 
+pub mod architecture;
 pub mod preset;
 pub mod raw;
 pub mod sampler;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arch::{AutoencoderSpec, LatentSpace, small_conv};
+use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::methods::autoencoder::Denoising;
@@ -17,8 +19,9 @@ use crate::methods::nae::Regularization;
 use crate::methods::vae::Variational;
 use crate::methods::wae::Wasserstein;
 use crate::sample::SamplerConfig;
-use raw::RawConfig;
+use raw::{RawConfig, require};
 
+pub use architecture::ArchitectureConfig;
 pub use preset::{Preset, PresetError};
 
 /// A value that no run can use.
@@ -111,20 +114,16 @@ impl Config {
     /// [`ConfigError`] names the first key whose value cannot be used.
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
-        let mut a = raw.architecture;
+        let mut architecture = raw.architecture.spec()?.with_energy(raw.energy.into());
         if raw.method == MethodKind::Vae {
             // A Gaussian posterior and prior live in ℝ^D.
-            a.latent_space = LatentSpace::Euclidean;
+            architecture = architecture.with_latent_space(LatentSpace::Euclidean);
         }
-        let architecture = match a.kind {
-            raw::ArchitectureKind::SmallConv16 => small_conv::small_conv16(1, a.width, a.latent_dim, a.latent_space),
-        }
-        .map_err(|error| ConfigError {
-            key: "architecture",
-            expected: "layers that fit together",
-            found: error.to_string(),
-        })?
-        .with_energy(raw.energy.into());
+        sampler::check(&raw.sampler, architecture.latent_space())?;
+        let found = architecture.image();
+        require("architecture.kind", found, "a network for images of 1x16x16, as data.source has them", |&image| {
+            image == raw.data.source.image()
+        })?;
         Ok(Self { raw, architecture })
     }
 

@@ -1,10 +1,11 @@
 //! The form of a preset file, key by key, and the check of its values.
 
+use nae_core::Shape;
 use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
-use super::{Baselines, ConfigError, Pretraining, Stopping, Training, sampler};
-use crate::arch::LatentSpace;
+use super::architecture::ArchitectureConfig;
+use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::sample::SamplerConfig;
@@ -24,7 +25,7 @@ pub struct RawConfig {
     /// Where the images come from.
     pub data: RawData,
     /// The network.
-    pub architecture: RawArchitecture,
+    pub architecture: ArchitectureConfig,
     /// Pre-training.
     pub pretraining: Pretraining,
     /// NAE training.
@@ -83,26 +84,13 @@ pub enum Source {
     Digits,
 }
 
-/// The network.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawArchitecture {
-    /// The family.
-    pub kind: ArchitectureKind,
-    /// Channels of the first layer.
-    pub width: usize,
-    /// D_z.
-    pub latent_dim: usize,
-    /// Geometry of the latent space.
-    pub latent_space: LatentSpace,
-}
-
-/// The known families.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArchitectureKind {
-    /// [`small_conv16`](crate::arch::small_conv::small_conv16).
-    SmallConv16,
+impl Source {
+    /// Shape of an image.
+    pub fn image(self) -> Shape {
+        match self {
+            Self::Digits => Shape::new(1, 16, 16),
+        }
+    }
 }
 
 /// Calibration.
@@ -125,9 +113,6 @@ impl RawConfig {
         require("data.split", validation + calibration + test, "shares that leave at least 0.1 for training", |s| {
             *s <= 0.9
         })?;
-        let (width, latent_dim) = (self.architecture.width, self.architecture.latent_dim);
-        require("architecture.width", width, "1 to 1024", |w| (1..=1024).contains(w))?;
-        require("architecture.latent_dim", latent_dim, "1 to 4096", |d| (1..=4096).contains(d))?;
         require("pretraining.batch_size", self.pretraining.batch_size, "at least 1", |&n| n > 0)?;
         require("pretraining.learning_rate", self.pretraining.learning_rate, "above 0", |r| positive(*r))?;
         let positive_if_given = |key, value: Option<f64>| match value {
@@ -158,8 +143,7 @@ impl RawConfig {
         require("stopping.every", self.stopping.every, "at least 1", |&n| n > 0)?;
         require("stopping.max_energy_ratio", self.stopping.max_energy_ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;
         let rate = self.calibration.false_positive_rate;
-        require("calibration.false_positive_rate", rate, "above 0 and below 1", |r| *r > 0.0 && *r < 1.0)?;
-        sampler::check(&self.sampler, self.architecture.latent_space)
+        require("calibration.false_positive_rate", rate, "above 0 and below 1", |r| *r > 0.0 && *r < 1.0)
     }
 }
 

@@ -18,6 +18,9 @@ pub struct CpuEngine {
 
 impl CpuEngine {
     /// Lays out the weights of `model` for images of `size` (rows, columns); results are tensors on `device`.
+    ///
+    /// # Panics
+    /// Where [`supports`](super::supports) is an error for the model's architecture.
     pub fn new(model: &Autoencoder, size: [usize; 2], device: &Device) -> Self {
         Self { network: Network::new(model, size), latent_space: model.latent_space(), device: device.clone() }
     }

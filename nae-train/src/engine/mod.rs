@@ -4,7 +4,8 @@
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
 //! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`] has the three loops the time goes
 //! into, [`plane`] the activations, [`pointwise`] and [`resample`] the layers without weights, [`network`] an
-//! autoencoder put together from them. The results are those of burn to rounding; the tests hold the two together.
+//! autoencoder put together from them. It has the layers of Conv28 and of the small convolutional networks, not those of
+//! every architecture: [`support`] says which, and chooses the engine. The results are those of burn to rounding; the tests hold the two together.
 //!
 //! Instruction sets are chosen at run time by [`pulp`]; there is no `unsafe` here.
 
@@ -15,8 +16,10 @@ pub mod network;
 pub mod plane;
 pub mod pointwise;
 pub mod resample;
+pub mod support;
 
 pub use cpu::CpuEngine;
+pub use support::{EngineChoice, Unsupported, supports};
 
 use burn::tensor::Device;
 
@@ -35,6 +38,9 @@ pub enum Engine {
 
 impl Engine {
     /// `model` as the chains see it, for images of `size` (rows, columns).
+    ///
+    /// # Panics
+    /// [`Engine::Cpu`] for a network that it does not [support](supports).
     pub fn freeze(self, model: &Autoencoder, size: [usize; 2], device: &Device) -> Box<dyn FrozenEnergy> {
         match self {
             Self::Cpu => Box::new(CpuEngine::new(model, size, device)),

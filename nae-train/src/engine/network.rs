@@ -1,6 +1,7 @@
 //! An autoencoder put together from the layers of this folder: forward with what the way back needs, and back.
 
 use burn::module::{Param, ParamId};
+use burn::nn::PaddingConfig2d;
 use burn::tensor::Tensor;
 
 use super::correlate::{correlate, weight_gradient};
@@ -61,6 +62,9 @@ pub struct Network {
 
 impl Network {
     /// Lays out the weights of `model` for images of `height` × `width`.
+    ///
+    /// # Panics
+    /// Where [`supports`](super::supports) is an error for the model's architecture.
     pub fn new(model: &Autoencoder, [height, width]: [usize; 2]) -> Self {
         let mut encoder = compile(&model.encoder, [height, width]);
         if model.latent_space() == LatentSpace::Sphere {
@@ -145,12 +149,12 @@ fn compile(layers: &Sequential, mut size: [usize; 2]) -> Vec<Step> {
         .layers()
         .iter()
         .map(|layer| match layer {
-            Layer::Conv(conv) => {
+            Layer::Conv(conv) if conv.stride == [1; 2] && matches!(conv.padding, PaddingConfig2d::Valid) => {
                 let step = convolution(false, &conv.weight, conv.bias.as_ref());
                 size = size.map(|s| s + 1 - step.extents.side);
                 Step::Convolution(Box::new(step))
             }
-            Layer::ConvTranspose(conv) => {
+            Layer::ConvTranspose(conv) if conv.stride == [1; 2] && conv.padding == [0; 2] => {
                 let step = convolution(true, &conv.weight, conv.bias.as_ref());
                 size = size.map(|s| s + step.extents.side - 1);
                 Step::Convolution(Box::new(step))
@@ -168,6 +172,7 @@ fn compile(layers: &Sequential, mut size: [usize; 2]) -> Vec<Step> {
                 size = to;
                 Step::Enlarge(step)
             }
+            other => panic!("not a layer of this engine, see engine::support: {other:?}"),
         })
         .collect()
 }
@@ -191,7 +196,12 @@ fn convolution(transposed: bool, weight: &Param<Tensor<4>>, bias: Option<&Param<
 
 /// The values of a parameter, in burn's order.
 pub fn floats<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
-    param.val().into_data().try_into_vec::<f32>().expect("weights are float")
+    values(param.val())
+}
+
+/// The values of weights, in burn's order.
+pub fn values<const D: usize>(weights: Tensor<D>) -> Vec<f32> {
+    weights.into_data().try_into_vec::<f32>().expect("weights are float")
 }
 
 impl Convolution {

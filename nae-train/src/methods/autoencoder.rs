@@ -100,7 +100,7 @@ impl Method for AutoencoderMethod {
                 (engine.register(gradients), Figures::new([("energy", mean(&energies))]))
             }
         };
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         figures
     }
 

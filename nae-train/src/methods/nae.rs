@@ -238,7 +238,7 @@ impl NaeMethod {
                 })
             }
         };
-        self.model.autoencoder = self.optimizer.step_halves(self.rates, model.clone(), gradients);
+        self.model.autoencoder = self.optimizer.step_halves(self.rates, model.clone(), gradients).power_iteration();
         figures
     }
 

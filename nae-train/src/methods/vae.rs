@@ -115,6 +115,11 @@ impl VariationalAutoencoder {
         sum.unwrap_or_else(|| Tensor::zeros([n], &device)).div_scalar(draws as f32)
     }
 
+    fn power_iteration(self) -> Self {
+        let (autoencoder, log_deviation) = (self.autoencoder.power_iteration(), self.log_deviation.power_iteration());
+        Self { autoencoder, log_deviation, ..self }
+    }
+
     fn log_sigma(&self) -> f32 {
         self.log_sigma.val().into_scalar::<f32>()
     }
@@ -186,7 +191,7 @@ impl Method for VaeMethod {
             let loss = nll.clone() + divergence.clone();
             ShardLoss { loss, report: vec![("energy", squares), ("nll", nll), ("divergence", divergence)] }
         });
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         if let (Some(adam), Some(squares)) = (&mut self.sigma, figures.get("energy")) {
             let log_sigma = f64::from(self.model.log_sigma());
             // ∂/∂log σ of D·log σ + D·squares/(2σ²).

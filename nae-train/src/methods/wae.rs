@@ -69,7 +69,7 @@ impl Method for WaeMethod {
             let loss = energy.clone() + mmd.clone().mul_scalar(weight);
             ShardLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }
         });
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         figures
     }
 

@@ -16,7 +16,6 @@ use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
 use crate::methods::{Decision, Method as _, Model as _};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
-use crate::train::checkpoint;
 
 /// Points that the plain autoencoder's temperature is taken from.
 const TEMPERATURE_POINTS: usize = 10_000;
@@ -132,7 +131,12 @@ impl Cell {
     }
 
     /// The network before training.
-    pub(super) fn blank(&self, settings: &Settings, size: Size, device: &Device) -> Result<Autoencoder, ExperimentError> {
+    pub(super) fn blank(
+        &self,
+        settings: &Settings,
+        size: Size,
+        device: &Device,
+    ) -> Result<Autoencoder, ExperimentError> {
         let Some((_, latent)) = self.parts(settings) else { return Err(ExperimentError::Interrupted) };
         let spec = Settings::architecture(latent, size.network)
             .map_err(|source| super::SettingsError::Invalid { origin: "settings".to_owned(), source })?;

@@ -129,8 +129,11 @@ impl Experiment {
         };
         let mut finished = Vec::new();
         for (index, line) in text.lines().enumerate() {
-            let cell: Finished = serde_json::from_str(line)
-                .map_err(|source| ExperimentError::Cell { path: file.clone(), line: index + 1, source })?;
+            let cell: Finished = serde_json::from_str(line).map_err(|source| ExperimentError::Cell {
+                path: file.clone(),
+                line: index + 1,
+                source,
+            })?;
             if cell.digest == self.digest {
                 finished.push(cell);
             }

@@ -41,10 +41,8 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
     for latent in experiment.settings().latents() {
         for method in experiment.settings().methods() {
-            let own: Vec<&Finished> = finished
-                .iter()
-                .filter(|f| f.cell.method == method.name && f.cell.latent_dim == latent.dim)
-                .collect();
+            let own: Vec<&Finished> =
+                finished.iter().filter(|f| f.cell.method == method.name && f.cell.latent_dim == latent.dim).collect();
             let estimate = |of: &dyn Fn(&Finished) -> f64| Estimate::of(&own.iter().map(|f| of(f)).collect::<Vec<_>>());
             rows.push(Row {
                 method: method.name.clone(),
@@ -105,12 +103,8 @@ pub fn figure(
         let title = format!("{}, D_z = {}", f.cell.method, f.cell.latent_dim);
         drawn.push((title, f.cell.density(&model, device)?, f.negatives.clone()));
     }
-    let panels: Vec<Panel<'_>> = drawn
-        .iter()
-        .map(|(title, density, samples)| Panel { title, density, data: &data, samples })
-        .collect();
-    picture::densities(&panels, 4).map_err(|reason| ExperimentError::Io {
-        path: path.to_owned(),
-        source: std::io::Error::other(reason),
-    })
+    let panels: Vec<Panel<'_>> =
+        drawn.iter().map(|(title, density, samples)| Panel { title, density, data: &data, samples }).collect();
+    picture::densities(&panels, 4)
+        .map_err(|reason| ExperimentError::Io { path: path.to_owned(), source: std::io::Error::other(reason) })
 }

@@ -1,0 +1,85 @@
+//! The blocks of the paper's architectures (appendix, "Network Architecture"), as layers.
+
+use nae_core::Shape;
+
+use super::spec::{LayerSpec, conv2d, fc};
+
+/// The paper's LReLU.
+pub const LEAKY_RELU: LayerSpec = LayerSpec::LeakyRelu { slope: 0.2 };
+
+/// FCRes(width, hidden, width): x + F₂(ReLU(F₁(ReLU(x)))), F₁ and F₂ dense.
+pub fn fc_res(width: usize, hidden: usize) -> LayerSpec {
+    LayerSpec::Residual { body: vec![LayerSpec::Relu, fc(hidden), LayerSpec::Relu, fc(width)], skip: vec![] }
+}
+
+/// Res(inp, hidden, out): x + F₂(LReLU(F₁(LReLU(x)))), F₁ and F₂ 3×3 convolutions with padding 1.
+///
+/// Where the channels in and out differ, x goes through a 1×1 convolution without bias first: the paper's
+/// Res(128, 256, 256) cannot be added otherwise.
+pub fn res(inp: usize, hidden: usize, out: usize) -> LayerSpec {
+    let body = vec![LEAKY_RELU, conv2d(hidden, 3, 1, 1), LEAKY_RELU, conv2d(out, 3, 1, 1)];
+    LayerSpec::Residual { body, skip: if inp == out { vec![] } else { vec![projection(out)] } }
+}
+
+/// ResUp(width, width, width, factor): U(x) + F₂(ReLU(F₁(U(ReLU(x))))), U the enlargement by repetition, with group
+/// normalisation before each ReLU where `groups` is there.
+pub fn res_up(width: usize, factor: usize, groups: Option<usize>) -> LayerSpec {
+    let enlarge = LayerSpec::Nearest { factor };
+    let mut body = activation(groups);
+    body.extend([enlarge.clone(), conv2d(width, 3, 1, 1)]);
+    body.extend(activation(groups));
+    body.push(conv2d(width, 3, 1, 1));
+    LayerSpec::Residual { body, skip: vec![enlarge] }
+}
+
+/// ResAtt(width, hidden, width): x + R₁(x) ⊙ sigmoid(R₂(x)), R₁ and R₂ each Res(width, hidden, width).
+pub fn res_att(width: usize, hidden: usize) -> LayerSpec {
+    let gated = LayerSpec::Gated { body: vec![res(width, hidden, width)], gate: vec![res(width, hidden, width)] };
+    LayerSpec::Residual { body: vec![gated], skip: vec![] }
+}
+
+/// ReLU, after group normalisation where `groups` is there.
+pub fn activation(groups: Option<usize>) -> Vec<LayerSpec> {
+    groups.map(|groups| LayerSpec::GroupNorm { groups }).into_iter().chain([LayerSpec::Relu]).collect()
+}
+
+/// 1×1 convolution without bias: what brings a short path to `channels`.
+pub fn projection(channels: usize) -> LayerSpec {
+    LayerSpec::Conv { channels, kernel: 1, stride: 1, padding: 0, bias: false, spectral_norm: false }
+}
+
+/// An image of three channels and `side` × `side` pixels.
+pub(super) fn color(side: usize) -> Shape {
+    Shape::new(3, side, side)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_and_parameters_as_in_the_paper() {
+        let vector = Shape::vector(256);
+        let block = fc_res(256, 1024);
+        assert_eq!(block.output(vector), Some(vector));
+        assert_eq!(block.parameters(vector), (256 * 1024 + 1024) + (1024 * 256 + 256));
+
+        let maps = Shape::new(128, 16, 16);
+        let block = res(128, 128, 128);
+        assert_eq!(block.output(maps), Some(maps));
+        assert_eq!(block.parameters(maps), 2 * (128 * 128 * 9 + 128));
+        let block = res(128, 256, 256);
+        assert_eq!(block.output(maps), Some(Shape::new(256, 16, 16)));
+        assert_eq!(block.parameters(maps), (128 * 256 * 9 + 256) + (256 * 256 * 9 + 256) + 128 * 256);
+
+        let block = res_up(128, 2, Some(8));
+        assert_eq!(block.output(maps), Some(Shape::new(128, 32, 32)));
+        assert_eq!(block.parameters(maps), 2 * (128 * 128 * 9 + 128) + 2 * (2 * 128));
+        assert_eq!(res_up(128, 2, None).parameters(maps), 2 * (128 * 128 * 9 + 128));
+
+        let latent = Shape::vector(32);
+        let block = res_att(32, 1024);
+        assert_eq!(block.output(latent), Some(latent));
+        assert_eq!(block.parameters(latent), 2 * ((32 * 1024 * 9 + 1024) + (1024 * 32 * 9 + 32)));
+    }
+}

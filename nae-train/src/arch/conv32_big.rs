@@ -1,0 +1,80 @@
+//! Conv32Big, the paper's network for ImageNet 32×32: the encoder is the energy function of Du and Mordatch (2019), the
+//! decoder the generator of Miyato et al. (2018).
+
+use super::autoencoder_spec::AutoencoderSpec;
+use super::blocks::{LEAKY_RELU, activation, color, res, res_up};
+use super::latent::LatentSpace;
+use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d, with_spectral_norm};
+
+/// Conv32Big for 3×32×32 images with `width` channels in the first layer and `groups` groups in the decoder's group
+/// normalisation; the paper's has 128 and 8. `latent_dim` is not stated there.
+///
+/// Every weight of the encoder has spectral normalisation. Its last layer, the table's FC, is a 1×1 convolution on a
+/// single pixel. Res(128, 256, 256) has a projection on its short path ([`res`]). The paper says that the decoder has
+/// group normalisation, not where: here it is before each ReLU, where the original generator has batch normalisation.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero or `groups` does not divide `width`.
+pub fn conv32_big(
+    width: usize,
+    groups: usize,
+    latent_dim: usize,
+    latent_space: LatentSpace,
+) -> Result<AutoencoderSpec, SpecError> {
+    use LayerSpec::AvgPool;
+    let (narrow, wide) = (width, 2 * width);
+    let encoder = with_spectral_norm(vec![
+        conv2d(narrow, 3, 1, 1),
+        res(narrow, narrow, narrow),
+        AvgPool { window: 2 },
+        res(narrow, narrow, narrow),
+        res(narrow, wide, wide),
+        AvgPool { window: 2 },
+        res(wide, wide, wide),
+        res(wide, wide, wide),
+        AvgPool { window: 2 },
+        res(wide, wide, wide),
+        LEAKY_RELU,
+        AvgPool { window: 4 },
+        conv2d(latent_dim, 1, 1, 0),
+    ]);
+    let mut decoder = vec![conv_transpose2d(width, 4, 1, 0)];
+    decoder.extend(std::iter::repeat_n(res_up(width, 2, Some(groups)), 3));
+    decoder.extend(activation(Some(groups)));
+    decoder.extend([conv2d(3, 3, 1, 1), LayerSpec::Sigmoid]);
+    let name = format!("conv32-big width={width} groups={groups} latent_dim={latent_dim}");
+    AutoencoderSpec::new(name, color(32), encoder, decoder, latent_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_as_counted_by_hand() {
+        let spec = conv32_big(128, 8, 64, LatentSpace::Sphere).expect("a valid architecture");
+        let narrow = 2 * (128 * 128 * 9 + 128);
+        let widening = (128 * 256 * 9 + 256) + (256 * 256 * 9 + 256) + 128 * 256;
+        let wide = 2 * (256 * 256 * 9 + 256);
+        let encoder = (3 * 128 * 9 + 128) + 2 * narrow + widening + 3 * wide + (256 * 64 + 64);
+        let up = 2 * (128 * 128 * 9 + 128) + 2 * (128 + 128);
+        let decoder = (64 * 128 * 16 + 128) + 3 * up + (128 + 128) + (128 * 3 * 9 + 3);
+        assert_eq!(spec.parameters(), encoder + decoder);
+        assert!(conv32_big(128, 7, 64, LatentSpace::Sphere).is_err());
+    }
+
+    #[test]
+    fn every_weight_of_the_encoder_is_normalised() {
+        fn all(layers: &[LayerSpec]) -> bool {
+            layers.iter().all(|layer| match layer {
+                LayerSpec::Conv { spectral_norm, .. } => *spectral_norm,
+                LayerSpec::Residual { body, skip } => all(body) && all(skip),
+                LayerSpec::LeakyRelu { .. } | LayerSpec::AvgPool { .. } => true,
+                _ => false,
+            })
+        }
+        let spec = conv32_big(8, 2, 4, LatentSpace::Sphere).expect("a valid architecture");
+        assert!(all(spec.encoder()));
+        assert!(!all(spec.decoder()));
+    }
+}

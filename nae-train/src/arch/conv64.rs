@@ -1,0 +1,79 @@
+//! Conv64, the paper's network for CelebA 64×64.
+
+use super::autoencoder_spec::AutoencoderSpec;
+use super::blocks::{activation, color};
+use super::latent::LatentSpace;
+use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
+
+/// Widths of [`conv64`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conv64Widths {
+    /// Channels of the encoder's first layer; the last has 8 times as many.
+    pub encoder: usize,
+    /// Channels of the decoder's last hidden layer; the first has 8 times as many.
+    pub decoder: usize,
+}
+
+impl Conv64Widths {
+    /// The paper's table.
+    pub const PAPER: Self = Self { encoder: 256, decoder: 128 };
+    /// The authors' code, whose encoder is half as wide.
+    pub const CODE: Self = Self { encoder: 128, decoder: 128 };
+}
+
+/// Conv64 for 3×64×64 images, with `groups` groups in the group normalisation before each ReLU, in encoder and decoder;
+/// the paper's has 8.
+///
+/// The table's Conv2d(245, …) is built with the 256 channels that the layer before gives.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero or `groups` does not divide the channels of a layer.
+pub fn conv64(
+    widths: Conv64Widths,
+    groups: usize,
+    latent_dim: usize,
+    latent_space: LatentSpace,
+) -> Result<AutoencoderSpec, SpecError> {
+    let mut encoder = Vec::new();
+    for factor in [1, 2, 4, 8] {
+        encoder.push(conv2d(factor * widths.encoder, 5, 2, 0));
+        encoder.extend(activation(Some(groups)));
+    }
+    encoder.push(conv2d(latent_dim, 1, 1, 0));
+
+    let mut decoder = vec![conv_transpose2d(8 * widths.decoder, 8, 1, 0)];
+    decoder.extend(activation(Some(groups)));
+    for factor in [4, 2, 1] {
+        decoder.push(conv_transpose2d(factor * widths.decoder, 4, 2, 1));
+        decoder.extend(activation(Some(groups)));
+    }
+    decoder.extend([conv_transpose2d(3, 1, 1, 0), LayerSpec::Sigmoid]);
+    let Conv64Widths { encoder: e, decoder: d } = widths;
+    let name = format!("conv64 encoder_width={e} decoder_width={d} groups={groups} latent_dim={latent_dim}");
+    AutoencoderSpec::new(name, color(64), encoder, decoder, latent_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_as_counted_by_hand() {
+        let spec = conv64(Conv64Widths::PAPER, 8, 64, LatentSpace::Sphere).expect("a valid architecture");
+        let norms = 2 * (256 + 512 + 1024 + 2048) + 2 * (1024 + 512 + 256 + 128);
+        let encoder = (3 * 256 * 25 + 256)
+            + (256 * 512 * 25 + 512)
+            + (512 * 1024 * 25 + 1024)
+            + (1024 * 2048 * 25 + 2048)
+            + (2048 * 64 + 64);
+        let decoder = (64 * 1024 * 64 + 1024)
+            + (1024 * 512 * 16 + 512)
+            + (512 * 256 * 16 + 256)
+            + (256 * 128 * 16 + 128)
+            + (128 * 3 + 3);
+        assert_eq!(spec.parameters(), encoder + decoder + norms);
+        let code = conv64(Conv64Widths::CODE, 8, 64, LatentSpace::Sphere).expect("a valid architecture");
+        assert!(code.parameters() < spec.parameters());
+        assert!(conv64(Conv64Widths::PAPER, 3, 64, LatentSpace::Sphere).is_err());
+    }
+}

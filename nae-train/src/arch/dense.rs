@@ -1,0 +1,79 @@
+//! Dense autoencoders: sensor readings, spectrogram frames, small images.
+
+use nae_core::Shape;
+
+use super::autoencoder_spec::AutoencoderSpec;
+use super::latent::LatentSpace;
+use super::spec::{LayerSpec, SpecError, fc};
+
+/// Range of a decoder's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// Any number.
+    #[default]
+    Linear,
+    /// 0 to 1, by the logistic function.
+    Sigmoid,
+}
+
+/// Dense layers of the given `widths` from the image to the latent vector, and the same in reverse, a ReLU after each;
+/// the latent vector and the output are linear, but for what `output` says.
+///
+/// `dense(Shape::vector(640), &[128; 4], 8, …)` has the widths of MLPerf Tiny's network for machine sounds,
+/// 640-128×4-8-128×4-640. That one has batch normalisation, too, and a ReLU on its latent vector; here is none of
+/// either: batch normalisation would make an image's energy depend on the others.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero.
+pub fn dense(
+    image: Shape,
+    widths: &[usize],
+    latent_dim: usize,
+    output: Output,
+    latent_space: LatentSpace,
+) -> Result<AutoencoderSpec, SpecError> {
+    let hidden = |width: &usize| [fc(*width), LayerSpec::Relu];
+    let mut encoder: Vec<LayerSpec> = widths.iter().flat_map(hidden).collect();
+    encoder.push(fc(latent_dim));
+    let mut decoder: Vec<LayerSpec> = widths.iter().rev().flat_map(hidden).collect();
+    decoder.push(fc(image.len()));
+    if output == Output::Sigmoid {
+        decoder.push(LayerSpec::Sigmoid);
+    }
+    if image != Shape::vector(image.len()) {
+        decoder.push(LayerSpec::Reshape { shape: [image.channels, image.height, image.width] });
+    }
+    let list = widths.iter().map(ToString::to_string).collect::<Vec<_>>().join("-");
+    let name = format!("dense image={image} widths={list} latent_dim={latent_dim}");
+    AutoencoderSpec::new(name, image, encoder, decoder, latent_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_as_counted_by_hand() {
+        let space = LatentSpace::Euclidean;
+        let spec = dense(Shape::vector(640), &[128; 4], 8, Output::Linear, space).expect("a valid architecture");
+        let half = |from: usize, to: usize| (from * 128 + 128) + 3 * (128 * 128 + 128) + (128 * to + to);
+        assert_eq!(spec.parameters(), half(640, 8) + half(8, 640));
+        // 264,192 multiplications: the biases are left out.
+        assert_eq!(spec.parameters() - 8 * 128 - 8 - 640, 264_192);
+        assert_eq!(spec.name(), "dense image=640x1x1 widths=128-128-128-128 latent_dim=8");
+    }
+
+    #[test]
+    fn images_come_back_in_their_shape() {
+        let image = Shape::new(3, 4, 5);
+        let spec = dense(image, &[16, 8], 2, Output::Sigmoid, LatentSpace::Sphere).expect("a valid architecture");
+        assert_eq!(spec.image(), image);
+        assert_eq!(
+            spec.parameters(),
+            (60 * 16 + 16) + (16 * 8 + 8) + (8 * 2 + 2) + (2 * 8 + 8) + (8 * 16 + 16) + (16 * 60 + 60)
+        );
+        assert!(dense(Shape::new(0, 4, 4), &[16], 2, Output::Linear, LatentSpace::Sphere).is_err());
+        assert!(dense(image, &[0], 2, Output::Linear, LatentSpace::Sphere).is_err());
+    }
+}

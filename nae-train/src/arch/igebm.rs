@@ -1,0 +1,70 @@
+//! The pair that the authors' code has for CIFAR-10, where the paper has Conv32: the encoder of IGEBM (Du and Mordatch,
+//! 2019) without spectral normalisation, and a residual generator with group normalisation.
+//!
+//! Written from the code's behaviour. Its blocks are not the paper's Res: a leaky ReLU follows the sum and the pooling,
+//! none comes first, and there is a projection on the short path wherever a block pools or widens. The code draws the
+//! generator's first weights after Glorot; here all weights are drawn as everywhere else ([`init`](super::init)).
+
+use super::autoencoder_spec::AutoencoderSpec;
+use super::blocks::{LEAKY_RELU, activation, color, projection, res_up};
+use super::latent::LatentSpace;
+use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
+
+/// The pair for 3×32×32 images, `width` channels in the first layer of the encoder and throughout the decoder, and
+/// `groups` groups in the last group normalisation; the code's has 128, 2 and `latent_dim` 32.
+///
+/// The number of groups reaches only the last normalisation, as in the code: its blocks are made without it and have
+/// one group.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero or `groups` does not divide `width`.
+pub fn igebm32(
+    width: usize,
+    groups: usize,
+    latent_dim: usize,
+    latent_space: LatentSpace,
+) -> Result<AutoencoderSpec, SpecError> {
+    let (narrow, wide) = (width, 2 * width);
+    let mut encoder = vec![conv2d(narrow, 3, 1, 1), LEAKY_RELU];
+    for (inp, out, pool) in [
+        (narrow, narrow, true),
+        (narrow, narrow, false),
+        (narrow, wide, true),
+        (wide, wide, false),
+        (wide, wide, true),
+        (wide, wide, false),
+    ] {
+        let body = vec![conv2d(out, 3, 1, 1), LEAKY_RELU, conv2d(out, 3, 1, 1)];
+        let skip = if pool || inp != out { vec![projection(out)] } else { vec![] };
+        encoder.push(LayerSpec::Residual { body, skip });
+        encoder.extend(pool.then_some(LayerSpec::AvgPool { window: 2 }));
+        encoder.push(LEAKY_RELU);
+    }
+    encoder.extend([LayerSpec::Relu, LayerSpec::AvgPool { window: 4 }, conv2d(latent_dim, 1, 1, 0)]);
+
+    let mut decoder = vec![conv_transpose2d(width, 4, 1, 0)];
+    decoder.extend(std::iter::repeat_n(res_up(width, 2, Some(1)), 3));
+    decoder.extend(activation(Some(groups)));
+    decoder.extend([conv2d(3, 3, 1, 1), LayerSpec::Sigmoid]);
+    let name = format!("igebm32 width={width} groups={groups} latent_dim={latent_dim}");
+    AutoencoderSpec::new(name, color(32), encoder, decoder, latent_space)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_as_counted_by_hand() {
+        let spec = igebm32(128, 2, 32, LatentSpace::Sphere).expect("a valid architecture");
+        let narrow = 2 * (128 * 128 * 9 + 128);
+        let widening = (128 * 256 * 9 + 256) + (256 * 256 * 9 + 256) + 128 * 256;
+        let wide = 2 * (256 * 256 * 9 + 256);
+        let projections = 128 * 128 + 256 * 256;
+        let encoder = (3 * 128 * 9 + 128) + 2 * narrow + widening + 3 * wide + projections + (256 * 32 + 32);
+        let up = 2 * (128 * 128 * 9 + 128) + 2 * (128 + 128);
+        let decoder = (32 * 128 * 16 + 128) + 3 * up + (128 + 128) + (128 * 3 * 9 + 3);
+        assert_eq!(spec.parameters(), encoder + decoder);
+        assert!(igebm32(127, 2, 32, LatentSpace::Sphere).is_err());
+    }
+}
