@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::num::NonZero;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use burn::tensor::Tensor;
@@ -15,13 +16,28 @@ use burn::tensor::Tensor;
 /// Samples in a shard.
 pub const SHARD: usize = 32;
 
-/// `batch` `[N, …]` in shards of [`SHARD`] samples; the last may be smaller.
+/// `batch` `[N, …]` in shards of [`SHARD`] samples, the last of which may be smaller; whole within [`undivided`].
 pub fn shards(batch: Tensor<4>) -> Vec<Tensor<4>> {
-    batch.split(SHARD, 0)
+    if UNDIVIDED.get() { vec![batch] } else { batch.split(SHARD, 0) }
 }
 
 thread_local! {
     static THREADS: Cell<Option<NonZero<usize>>> = const { Cell::new(None) };
+    static UNDIVIDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `f` with batches left whole by [`shards`] on this thread: for networks so small that even a whole batch is
+/// little work, where whole runs go side by side.
+pub fn undivided<R>(f: impl FnOnce() -> R) -> R {
+    /// Puts the old value back, after a panic too.
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            UNDIVIDED.set(self.0);
+        }
+    }
+    let _restore = Restore(UNDIVIDED.replace(true));
+    f()
 }
 
 /// Runs `f` with [`map`] on exactly `threads` threads instead of one a processor, where there are items enough. Holds
@@ -45,16 +61,12 @@ pub fn map<S: Send, R: Send>(items: Vec<S>, f: impl Fn(S) -> R + Sync) -> Vec<R>
     if threads <= 1 {
         return items.into_iter().map(f).collect();
     }
-    let mut lanes: Vec<Vec<(usize, S)>> = (0..threads).map(|_| Vec::new()).collect();
-    for (index, item) in items.into_iter().enumerate() {
-        lanes[index % threads].push((index, item));
-    }
-    let work =
-        |lane: Vec<(usize, S)>| -> Vec<(usize, R)> { lane.into_iter().map(|(index, item)| (index, f(item))).collect() };
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || std::iter::from_fn(next).map(|(index, item)| (index, f(item))).collect::<Vec<(usize, R)>>();
     let mut results: Vec<(usize, R)> = thread::scope(|scope| {
-        let own = lanes.pop().unwrap_or_default();
-        let others: Vec<_> = lanes.into_iter().map(|lane| scope.spawn(|| work(lane))).collect();
-        let mut results = work(own);
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut results = work();
         for other in others {
             match other.join() {
                 Ok(part) => results.extend(part),
@@ -97,6 +109,9 @@ mod tests {
     #[test]
     fn shards_are_the_batch() {
         let batch = Tensor::<4>::ones([70, 1, 2, 2], &burn::tensor::Device::flex());
-        assert_eq!(shards(batch).iter().map(|s| s.dims()[0]).collect::<Vec<_>>(), [32, 32, 6]);
+        let sizes = |batch| shards(batch).iter().map(|s| s.dims()[0]).collect::<Vec<_>>();
+        assert_eq!(sizes(batch.clone()), [32, 32, 6]);
+        assert_eq!(undivided(|| sizes(batch.clone())), [70]);
+        assert_eq!(sizes(batch), [32, 32, 6]);
     }
 }

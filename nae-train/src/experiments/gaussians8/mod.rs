@@ -9,11 +9,10 @@ pub mod settings;
 pub mod summary;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{io, num::NonZero};
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -170,7 +169,7 @@ impl Experiment {
             if stop.load(Ordering::Relaxed) {
                 return Err(ExperimentError::Interrupted);
             }
-            let trained = shard::with_threads(NonZero::<usize>::MIN, || cell.train(self, device, stop))?;
+            let trained = shard::undivided(|| cell.train(self, device, stop))?;
             trained.model.save(&path.join(cell.checkpoint()))?;
             let finished =
                 Finished { digest: self.digest.clone(), cell, result: trained.result, negatives: trained.negatives };
