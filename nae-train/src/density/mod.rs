@@ -1,0 +1,24 @@
+//! Densities in two dimensions, where everything can be computed: [`mixture`] has the true ones, [`grid`] integrates
+//! Ω and measures distances, [`picture`] draws them.
+//!
+//! Points are `[N, 2, 1, 1]` as tensors, so that networks for images take them. Nothing is trained here.
+
+pub mod grid;
+pub mod mixture;
+pub mod picture;
+
+use burn::tensor::{Device, Tensor, TensorData};
+
+pub use grid::{Grid, GridDensity, GridError};
+pub use mixture::Mixture;
+
+/// Points as a batch `[N, 2, 1, 1]`.
+pub fn batch(points: &[[f32; 2]], device: &Device) -> Tensor<4> {
+    Tensor::from_data(TensorData::new(points.concat(), [points.len(), 2, 1, 1]), device)
+}
+
+/// The points of a batch `[N, 2, 1, 1]`.
+pub fn points(batch: Tensor<4>) -> Vec<[f32; 2]> {
+    let values: Vec<f32> = batch.into_data().iter::<f32>().collect();
+    values.chunks_exact(2).map(|point| [point[0], point[1]]).collect()
+}

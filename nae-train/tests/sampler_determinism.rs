@@ -1,0 +1,125 @@
+//! Every sampler, each start with each kind of chain, is reproducible from its seed, and its result does not depend on
+//! the number of threads: bit for bit, with both engines.
+#![allow(clippy::unwrap_used)]
+
+use std::num::NonZero;
+
+use burn::tensor::{Device, Tensor};
+use nae_train::arch::{Autoencoder, LatentSpace, small_conv::small_conv16};
+use nae_train::engine::Engine;
+use nae_train::sample::{
+    Acceptance, Annealing, Bounds, ClipBy, FrozenEnergy, GradientClip, Langevin, Leaving, Metropolis, NegativeSampler,
+    NewImages, NoiseSource, ReplayConfig, SamplerConfig, Start,
+};
+use nae_train::shard;
+
+const LATENT_DIM: usize = 8;
+/// Three shards.
+const IMAGES: usize = 70;
+
+fn starts() -> Vec<Start> {
+    let replay_buffer = Some(ReplayConfig { size: 100, ratio: 0.9 });
+    vec![
+        Start::OnManifold { replay_buffer: None },
+        Start::OnManifold { replay_buffer },
+        Start::PerturbedData { max_scale: 0.3 },
+        Start::Data,
+        Start::Persistent { restart: 0.0 },
+        Start::Persistent { restart: 0.3 },
+        Start::Noise { replay_buffer: None },
+        Start::Noise { replay_buffer },
+    ]
+}
+
+fn chains() -> Vec<Langevin> {
+    let plain = Langevin::with_noise(3, 0.05);
+    let bounds = |leaving| Some(Bounds { min: 0.0, max: 1.0, leaving });
+    vec![
+        plain,
+        Langevin {
+            annealing: Annealing::Harmonic,
+            gradient_clip: Some(GradientClip { limit: 1e-3, by: ClipBy::Element }),
+            bounds: bounds(Leaving::Clamp),
+            ..plain
+        },
+        Langevin {
+            annealing: Annealing::HarmonicDelayed,
+            gradient_clip: Some(GradientClip { limit: 1e-3, by: ClipBy::RowNorm }),
+            bounds: bounds(Leaving::Reject),
+            ..plain
+        },
+        Langevin {
+            gradient_clip: Some(GradientClip { limit: 1e-3, by: ClipBy::Norm }),
+            metropolis: Some(Metropolis::Exact),
+            ..plain
+        },
+        Langevin { metropolis: Some(Metropolis::Code), ..plain },
+    ]
+}
+
+fn model(space: LatentSpace) -> Autoencoder {
+    let spec = small_conv16(1, 4, LATENT_DIM, space).unwrap();
+    Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
+}
+
+/// Two draws, so that buffers and persistent chains take part.
+fn draws(frozen: &dyn FrozenEnergy, config: SamplerConfig, seed: u64, threads: usize) -> (Vec<u32>, Acceptance) {
+    shard::with_threads(NonZero::new(threads).unwrap(), || {
+        let mut sampler = NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(seed, 3));
+        let data: Tensor<4> = NoiseSource::new(9, 0).uniform([IMAGES, 1, 16, 16], &Device::flex());
+        let images = [(); 2].map(|()| sampler.sample(frozen, data.clone(), 0.7));
+        let bits = images.into_iter().flat_map(|x| x.into_data().iter::<f32>().collect::<Vec<_>>());
+        (bits.map(f32::to_bits).collect(), sampler.acceptance())
+    })
+}
+
+#[test]
+fn a_draw_is_a_function_of_the_seed_alone() {
+    for space in [LatentSpace::Sphere, LatentSpace::Euclidean] {
+        let model = model(space);
+        for engine in [Engine::Cpu, Engine::Burn] {
+            let frozen = engine.freeze(&model, [16, 16], &Device::flex());
+            for start in starts() {
+                for visible_chain in chains() {
+                    // Detailed balance ends at the sphere, so the correction is for the plane.
+                    let adjusted = space == LatentSpace::Euclidean && visible_chain.metropolis.is_some();
+                    let metropolis = visible_chain.metropolis.filter(|_| adjusted);
+                    let latent_chain = Langevin { metropolis, ..Langevin::with_noise(2, 0.1) };
+                    let latent_chain = start.is_latent().then_some(latent_chain);
+                    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7 };
+                    let (once, acceptance) = draws(&*frozen, config, 1, 1);
+                    assert!(once.iter().all(|bits| f32::from_bits(*bits).is_finite()), "{config:?}");
+                    for threads in [1, 2, 5] {
+                        let again = draws(&*frozen, config, 1, threads);
+                        assert!(again == (once.clone(), acceptance), "{engine:?}, {threads} threads: {config:?}");
+                    }
+                    assert_ne!(draws(&*frozen, config, 2, 1).0, once, "another seed draws the same: {config:?}");
+                    assert_eq!(acceptance.visible.is_some(), visible_chain.metropolis.is_some());
+                    assert_eq!(acceptance.latent.is_some(), adjusted && start.is_latent());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn new_images_are_a_function_of_the_seed_alone() {
+    let model = model(LatentSpace::Sphere);
+    let frozen = Engine::Cpu.freeze(&model, [16, 16], &Device::flex());
+    let config = SamplerConfig {
+        start: Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 100, ratio: 0.9 }) },
+        latent_chain: Some(Langevin::with_noise(2, 0.1)),
+        visible_chain: chains()[1],
+        temperature: 1.0,
+    };
+    let images = NewImages::new(&config).unwrap();
+    let draw = |seed, threads| {
+        shard::with_threads(NonZero::new(threads).unwrap(), || {
+            let x = images.draw(&*frozen, IMAGES, LATENT_DIM, 1.0, &mut NoiseSource::new(seed, 0), &Device::flex());
+            assert_eq!(x.dims(), [IMAGES, 1, 16, 16]);
+            x.into_data().iter::<f32>().map(f32::to_bits).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(draw(1, 1), draw(1, 4));
+    assert_ne!(draw(1, 1), draw(2, 1));
+}

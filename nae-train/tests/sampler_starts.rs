@@ -1,0 +1,166 @@
+//! Where chains start, seen from a model that records what it is asked and leaves every state where it is.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::RefCell;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use nae_train::arch::LatentSpace;
+use nae_train::sample::{
+    Bounds, EnergyGradient, FrozenEnergy, Langevin, Leaving, NegativeSampler, NewImages, NoiseSource, ReplayConfig,
+    SamplerConfig, Start,
+};
+
+const LATENT_DIM: usize = 4;
+
+/// Latents are the images' first four values and images the latents with a 9 behind them; no energy has a slope.
+struct Recorder {
+    space: LatentSpace,
+    latents: RefCell<Vec<Vec<f32>>>,
+    images: RefCell<Vec<Vec<f32>>>,
+}
+
+impl Recorder {
+    fn new(space: LatentSpace) -> Self {
+        Self { space, latents: RefCell::default(), images: RefCell::default() }
+    }
+}
+
+fn flat(x: &Tensor<4>) -> EnergyGradient {
+    EnergyGradient { energy: Tensor::zeros([x.dims()[0]], &x.device()), gradient: x.zeros_like() }
+}
+
+fn values(x: &Tensor<4>) -> Vec<f32> {
+    x.clone().into_data().try_into_vec::<f32>().unwrap()
+}
+
+impl FrozenEnergy for Recorder {
+    fn latent_space(&self) -> LatentSpace {
+        self.space
+    }
+
+    fn encode(&self, x: Tensor<4>) -> Tensor<4> {
+        self.space.project(x.narrow(1, 0, LATENT_DIM))
+    }
+
+    fn decode(&self, z: Tensor<4>) -> Tensor<4> {
+        let nine = Tensor::full([z.dims()[0], 1, 1, 1], 9.0, &z.device());
+        Tensor::cat(vec![z, nine], 1)
+    }
+
+    fn visible(&self, x: Tensor<4>) -> EnergyGradient {
+        self.images.borrow_mut().push(values(&x));
+        flat(&x)
+    }
+
+    fn latent(&self, z: Tensor<4>) -> EnergyGradient {
+        self.latents.borrow_mut().push(values(&z));
+        flat(&z)
+    }
+}
+
+/// A chain of `steps` that go nowhere.
+fn still(steps: usize) -> Langevin {
+    Langevin::new(steps, 0.1, 0.0)
+}
+
+fn sampler(start: Start, bounds: Option<Bounds>) -> NegativeSampler {
+    let visible_chain = Langevin { bounds, ..still(2) };
+    let latent_chain = start.is_latent().then(|| still(3));
+    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 1.0 };
+    NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(1, 0))
+}
+
+fn data(count: usize) -> Tensor<4> {
+    let values = (0..count * 5).map(|v| v as f32).collect::<Vec<_>>();
+    Tensor::from_data(TensorData::new(values, [count, 5, 1, 1]), &Device::flex())
+}
+
+#[test]
+fn contrastive_divergence_starts_at_the_data() {
+    let (model, x) = (Recorder::new(LatentSpace::Sphere), data(3));
+    let negatives = sampler(Start::Data, None).sample(&model, x.clone(), 1.0);
+    assert_eq!(values(&negatives), values(&x));
+    assert_eq!(model.images.borrow().len(), 2);
+    assert!(model.latents.borrow().is_empty(), "no latent chain");
+}
+
+#[test]
+fn persistent_chains_go_on_where_they_were() {
+    let model = Recorder::new(LatentSpace::Sphere);
+    let mut sampler = sampler(Start::Persistent { restart: 0.0 }, None);
+    let first = values(&sampler.sample(&model, data(6), 1.0));
+    assert_eq!(values(&sampler.sample(&model, data(6), 1.0)), first);
+    let smaller = values(&sampler.sample(&model, data(2), 1.0));
+    assert_eq!(smaller, first[..10], "a smaller batch takes the first chains");
+    let larger = values(&sampler.sample(&model, data(7), 1.0));
+    assert_eq!(larger[..30], first, "a larger one adds a chain");
+}
+
+#[test]
+fn a_share_of_persistent_chains_begins_anew() {
+    let model = Recorder::new(LatentSpace::Sphere);
+    let n = 4000;
+    let mut sampler = sampler(Start::Persistent { restart: 0.05 }, None);
+    let first = values(&sampler.sample(&model, data(n), 1.0));
+    let second = values(&sampler.sample(&model, data(n), 1.0));
+    let restarted = first.chunks(5).zip(second.chunks(5)).filter(|(a, b)| a != b).count() as f64 / n as f64;
+    assert!((restarted - 0.05).abs() < 4.0 * (0.05f64 * 0.95 / n as f64).sqrt(), "{restarted}");
+}
+
+#[test]
+fn noise_fills_the_box_of_the_chain() {
+    let model = Recorder::new(LatentSpace::Sphere);
+    let bounds = Some(Bounds { min: -5.0, max: 5.0, leaving: Leaving::Reject });
+    let x = values(&sampler(Start::Noise { replay_buffer: None }, bounds).sample(&model, data(1000), 1.0));
+    assert!(x.iter().all(|v| (-5.0..5.0).contains(v)));
+    assert!(x.iter().any(|v| *v > 4.5) && x.iter().any(|v| *v < -4.5));
+}
+
+#[test]
+fn a_replay_buffer_of_images_gives_earlier_ends() {
+    let model = Recorder::new(LatentSpace::Sphere);
+    let replay_buffer = Some(ReplayConfig { size: 50, ratio: 1.0 });
+    let mut sampler = sampler(Start::Noise { replay_buffer }, None);
+    let first = values(&sampler.sample(&model, data(20), 1.0));
+    let second = values(&sampler.sample(&model, data(20), 1.0));
+    assert!(second.chunks(5).all(|x| first.chunks(5).any(|kept| kept == x)));
+}
+
+#[test]
+fn the_manifold_is_the_decoders_image_of_the_latent_chains_end() {
+    for space in [LatentSpace::Sphere, LatentSpace::Euclidean] {
+        let model = Recorder::new(space);
+        let negatives = values(&sampler(Start::OnManifold { replay_buffer: None }, None).sample(&model, data(5), 1.0));
+        assert_eq!((model.latents.borrow().len(), model.images.borrow().len()), (3, 2));
+        for (x, z) in negatives.chunks(5).zip(model.latents.borrow()[2].chunks(LATENT_DIM)) {
+            assert!(x[4] == 9.0 && x[..4].iter().zip(z).all(|(x, z)| (x - z).abs() < 1e-6));
+            let norm: f32 = z.iter().map(|v| v * v).sum();
+            assert_eq!((norm - 1.0).abs() < 1e-5, space == LatentSpace::Sphere);
+        }
+    }
+}
+
+#[test]
+fn perturbed_data_is_near_the_datas_latents() {
+    let model = Recorder::new(LatentSpace::Euclidean);
+    let x = data(200);
+    let moved = values(&sampler(Start::PerturbedData { max_scale: 0.1 }, None).sample(&model, x.clone(), 1.0));
+    for (found, x) in moved.chunks(5).zip(values(&x).chunks(5)) {
+        // Six standard deviations of the largest scale.
+        assert!(found[..4] != x[..4] && found[..4].iter().zip(x).all(|(f, x)| (f - x).abs() < 0.6));
+    }
+}
+
+#[test]
+fn new_images_take_a_latent_chain_eight_times_as_long() {
+    let model = Recorder::new(LatentSpace::Sphere);
+    let start = Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 50, ratio: 1.0 }) };
+    let config = SamplerConfig { start, latent_chain: Some(still(3)), visible_chain: still(2), temperature: 1.0 };
+    let images = NewImages::new(&config).unwrap();
+    let mut noise = NoiseSource::new(1, 0);
+    let draws = [(); 2].map(|()| values(&images.draw(&model, 5, LATENT_DIM, 1.0, &mut noise, &Device::flex())));
+    assert_eq!((model.latents.borrow().len(), model.images.borrow().len()), (2 * 24, 2 * 2));
+    assert!(draws[0].chunks(5).all(|x| draws[1].chunks(5).all(|y| x != y)), "no buffer");
+    let visible_only = SamplerConfig { start: Start::Data, latent_chain: None, ..config };
+    assert_eq!(NewImages::new(&visible_only), None);
+}
