@@ -6,6 +6,7 @@ mod support;
 use nae_core::energy::Energy;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::*;
+use nae_onnx::check::{Limits, check};
 use nae_onnx::metadata::ModelMetadata;
 use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
 use prost::Message;
@@ -172,6 +173,45 @@ fn impossible_graphs_are_refused() {
 
     assert_eq!(GraphBuilder::new("empty").finish().unwrap_err().to_string(), "the graph has no input");
     assert_eq!(start().0.finish().unwrap_err().to_string(), "the graph has no output");
+}
+
+#[test]
+fn impossible_group_normalisations_are_refused() {
+    let (mut g, x) = start();
+    let message = |r: Result<Value, BuildError>| r.unwrap_err().to_string();
+    let norm = GroupNorm { groups: 3, scale: &[1.0; 2], shift: &[0.0; 2], epsilon: 1e-5 };
+    let e = message(g.group_norm("norm", x, &norm));
+    assert_eq!(e, "norm: group normalisation: 3 groups do not divide 2 channels");
+    let e = message(g.group_norm("norm0", x, &GroupNorm { groups: 1, epsilon: 0.0, ..norm }));
+    assert_eq!(e, "norm0: group normalisation: an epsilon of 0");
+    let norm = GroupNorm { groups: 1, scale: &[1.0], shift: &[0.0; 2], epsilon: 1e-5 };
+    let e = message(g.group_norm("norm1", x, &norm));
+    assert_eq!(e, "norm1: group normalisation needs 2 elements in its scale [2, 1, 1], found 1");
+}
+
+/// Group normalisation from its operators is that of its formula, and passes the check.
+#[test]
+fn group_normalisation_is_its_formula() {
+    let mut graph = GraphBuilder::new("g");
+    let x = graph.image_input("image", [6, 2, 2]).unwrap();
+    let scale: Vec<f32> = (1..=6).map(|c| c as f32 * 0.5).collect();
+    let shift: Vec<f32> = (1..=6).map(|c| c as f32 - 3.0).collect();
+    let norm = GroupNorm { groups: 2, scale: &scale, shift: &shift, epsilon: 0.25 };
+    let y = graph.group_norm("norm", x, &norm).unwrap();
+    let y = graph.add("twice", y, y).unwrap();
+    graph.output("y", y).unwrap();
+    let checked = check(&graph.finish_bytes().unwrap(), &Limits::default()).unwrap();
+    let mut numbers = support::Numbers(3);
+    let image: Vec<f32> = (0..24).map(|_| numbers.unit()).collect();
+    let found = support::reference::run(&checked.graph, &image).remove(0).1;
+    for (i, found) in found.into_iter().enumerate() {
+        let group: Vec<f64> = image[i / 12 * 12..][..12].iter().map(|&v| f64::from(v)).collect();
+        let mean = group.iter().sum::<f64>() / 12.0;
+        let variance = group.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 12.0;
+        let (scale, shift) = (f64::from(scale[i / 4]), f64::from(shift[i / 4]));
+        let expected = 2.0 * ((f64::from(image[i]) - mean) / (variance + 0.25).sqrt() * scale + shift);
+        assert!((found - expected).abs() < 1e-12, "{i}: {found} {expected}");
+    }
 }
 
 #[test]

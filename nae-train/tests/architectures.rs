@@ -11,7 +11,8 @@ use nae_train::energy::{energy, on_manifold_energy};
 use nae_train::engine::Engine;
 use nae_train::methods::Method as _;
 use nae_train::methods::autoencoder::AutoencoderMethod;
-use nae_train::sample::NoiseSource;
+use nae_train::methods::nae::{self, Regularization};
+use nae_train::sample::{BurnFrozen, FrozenEnergy as _, NoiseSource};
 use nae_train::train::checkpoint;
 
 /// Samples in a batch.
@@ -117,6 +118,26 @@ fn estimates(layers: &[LayerSpec]) -> usize {
     layers.iter().map(of).sum()
 }
 
+/// What the chains ask: shards side by side give what one sample alone gives, and asking changes nothing.
+#[test]
+fn frozen_networks_answer_alike_in_every_shard() {
+    for spec in networks::architectures() {
+        let frozen = BurnFrozen::new(&networks::trained_scale(&spec, 1));
+        let image = spec.image();
+        let shape = [40, image.channels, image.height, image.width];
+        let x = NoiseSource::new(6, 0).uniform(shape, &Device::flex());
+        let (all, last) = (frozen.visible(x.clone()), frozen.visible(x.clone().narrow(0, 39, 1)));
+        let values = |g: Tensor<4>| g.into_data().try_into_vec::<f32>().unwrap();
+        let (all, last) = (values(all.gradient.narrow(0, 39, 1)), values(last.gradient));
+        let largest = last.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+        for (a, b) in all.iter().zip(&last) {
+            assert!((a - b).abs() <= 1e-4 * largest, "{}: {a} {b} of {largest}", spec.name());
+        }
+        assert_eq!(frozen.latent(latents(&spec, 3)).energy.dims(), [N]);
+        assert_eq!(values(frozen.visible(x).gradient.narrow(0, 39, 1)), all, "{}", spec.name());
+    }
+}
+
 #[test]
 fn every_architecture_is_updated_stored_and_read_back() {
     let device = Device::flex();
@@ -130,6 +151,16 @@ fn every_architecture_is_updated_stored_and_read_back() {
         let energies: Vec<f64> = (0..6).map(|_| method.update(x.clone()).get("energy").unwrap()).collect();
         let model = method.into_autoencoder();
         assert!(energies[5] < energies[0], "{}: {energies:?}", spec.name());
+        let negatives = images(&spec, 5);
+        let regularization = Regularization {
+            negative_energy: 1.0,
+            positive_energy: 1.0,
+            encoder_l2: 1e-4,
+            decoder_l2: 1e-4,
+            latent_norm: 1e-2,
+        };
+        let loss = nae::loss(&model, x.clone().autodiff(), negatives.autodiff(), regularization);
+        assert!(loss.total.into_scalar::<f32>().is_finite(), "{}", spec.name());
         let path = folder.path().join("weights.safetensors");
         checkpoint::save(&model, &path).unwrap();
         let read = checkpoint::load(checkpoint::blank(&spec, &device), spec.name(), &path).unwrap();

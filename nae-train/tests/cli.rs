@@ -186,6 +186,30 @@ fn the_papers_chains_run_on_both_engines() {
     }
 }
 
+/// A network that the CPU engine does not have: refused by the layer's name where it is asked for, left to burn
+/// otherwise, and deployed like any other.
+#[test]
+fn a_dense_network_is_left_to_burn() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let dense = preset(path, "dense.toml", |text| {
+        let kind = "kind = \"dense\"\nimage = [1, 16, 16]\nwidths = [32]\noutput = \"sigmoid\"";
+        replaced(&shortened(text), "kind = \"small_conv16\"\nwidth = 8", kind)
+    });
+    let message = refused(&mut train(path, "cpu", &dense, &["--engine", "cpu"]));
+    assert!(message.contains("layer 0 of the encoder") && message.contains("FC(32)"), "{message}");
+    assert!(!path.join("cpu").exists());
+    let output = run(&mut train(path, "run", &dense, &["--quiet"]));
+    assert!(output.status.success(), "{output:?}");
+    let deployed = path.join("run.nae");
+    let output = run(nae_train().arg("deploy").arg(path.join("run.onnx")).arg("-o").arg(&deployed));
+    assert!(output.status.success() && deployed.exists(), "{output:?}");
+
+    let other = preset(path, "conv28.toml", |text| replaced(&text, "small_conv16", "conv28"));
+    let message = refused(nae_train().arg("--preset").arg(&other));
+    assert!(message.contains("architecture.kind") && message.contains("1x28x28"), "{message}");
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_can_be_exported() {

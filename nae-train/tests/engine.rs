@@ -4,9 +4,11 @@
 use burn::module::Module as _;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use nae_train::arch::{Autoencoder, LatentSpace, small_conv::small_conv16};
+use nae_train::arch::conv28::conv28;
+use nae_train::arch::small_conv::{small_conv, small_conv16};
+use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use nae_train::energy::energy;
-use nae_train::engine::CpuEngine;
+use nae_train::engine::{CpuEngine, supports};
 use nae_train::sample::{BurnFrozen, FrozenEnergy, NoiseSource};
 use rand::SeedableRng as _;
 
@@ -14,6 +16,10 @@ use rand::SeedableRng as _;
 const SCALE: f32 = 2.0;
 
 fn model(channels: usize, latent_space: LatentSpace, device: &Device) -> Autoencoder {
+    model_of(&small_conv16(channels, 8, 32, latent_space).unwrap(), device)
+}
+
+fn model_of(spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
     struct Scale;
     impl burn::module::ModuleMapper for Scale {
         fn map_float<const D: usize>(
@@ -23,8 +29,7 @@ fn model(channels: usize, latent_space: LatentSpace, device: &Device) -> Autoenc
             param.map(|weights| Tensor::from_inner(weights.inner().mul_scalar(SCALE)).require_grad())
         }
     }
-    let spec = small_conv16(channels, 8, 32, latent_space).unwrap();
-    Autoencoder::new(&spec, &mut rand_chacha::ChaCha8Rng::seed_from_u64(5), device).map(&mut Scale)
+    Autoencoder::new(spec, &mut rand_chacha::ChaCha8Rng::seed_from_u64(5), device).map(&mut Scale)
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
@@ -55,11 +60,20 @@ fn assert_close(found: &[f32], expected: &[f32], samples: usize, what: &str) {
 #[test]
 fn energies_and_input_gradients_are_burns() {
     let plain = Device::flex();
-    for (channels, space) in [(1, LatentSpace::Sphere), (3, LatentSpace::Euclidean)] {
-        let model = model(channels, space, &plain.clone().autodiff());
-        let (burn, cpu) = (BurnFrozen::new(&model), CpuEngine::new(&model, [16, 16], &plain));
+    for spec in [
+        small_conv16(1, 8, 32, LatentSpace::Sphere),
+        small_conv16(3, 8, 32, LatentSpace::Euclidean),
+        // Pooling drops a remainder.
+        small_conv(1, 17, 4, 8, LatentSpace::Sphere),
+        conv28(4, 8, LatentSpace::Sphere),
+    ] {
+        let spec = spec.unwrap();
+        assert_eq!(supports(&spec), Ok(()));
+        let image = spec.image();
+        let model = model_of(&spec, &plain.clone().autodiff());
+        let (burn, cpu) = (BurnFrozen::new(&model), CpuEngine::new(&model, [image.height, image.width], &plain));
         let n = 70;
-        let x = NoiseSource::new(1, 0).uniform([n, channels, 16, 16], &plain);
+        let x = NoiseSource::new(1, 0).uniform([n, image.channels, image.height, image.width], &plain);
         let (expected, found) = (burn.visible(x.clone()), cpu.visible(x.clone()));
         assert_close(&values(found.energy), &values(expected.energy), n, "E(x)");
         assert_close(&values(found.gradient), &values(expected.gradient), n, "∇E(x)");

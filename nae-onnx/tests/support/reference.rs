@@ -103,7 +103,11 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &Graph, node
             x[0].data.chunks(pixels).map(|c| c.iter().sum::<f64>() / pixels as f64).collect()
         }
         Operator::Resize(kind) => resize(x[0], shape, *kind),
-        Operator::ReduceMean { .. } => vec![x[0].data.iter().sum::<f64>() / x[0].data.len() as f64],
+        // Over the last axes, one or all.
+        Operator::ReduceMean { .. } => {
+            let reduced = x[0].data.len() / shape.iter().product::<usize>();
+            x[0].data.chunks(reduced).map(|c| c.iter().sum::<f64>() / reduced as f64).collect()
+        }
         Operator::ReduceSum { .. } => vec![x[0].data.iter().sum()],
         Operator::ReduceL2 { .. } => vec![x[0].data.iter().map(|v| v * v).sum::<f64>().sqrt()],
         Operator::LpNormalization { .. } => {

@@ -3,8 +3,8 @@
 //!
 //! The weight `[out, in, k, k]` is read as a matrix W of `out` rows. A vector u, an estimate of the first left singular
 //! vector, is kept with the weights and not trained. σ = ‖Wᵀu‖, whose gradient with respect to W is u vᵀ with
-//! v = Wᵀu / σ, as in the paper. [`power_iteration`](SpectralConv::power_iteration) advances u; applying the layer does
-//! not, so that the energy of a frozen network is a function of its input alone.
+//! v = Wᵀu / σ, as in the paper. [`Autoencoder::power_iteration`](super::Autoencoder::power_iteration) advances u;
+//! applying the layer does not, so that the energy of a frozen network is a function of its input alone.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::Conv2d;

@@ -5,8 +5,9 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Most elements of a matrix that enlarges a whole plane at once. Such a product does more multiplications than two
-/// thin ones, and is quicker for small planes, where the transposition between those costs more.
+/// Most elements of a matrix that enlarges a whole plane at once. It grows with the fourth power of the side, and so do
+/// the multiplications; two thin products grow with the third, but need transpositions around them, which small planes
+/// are spared.
 const LARGEST_PLANE_MATRIX: usize = 1 << 14;
 
 /// Enlarges `[N, C, h, w]` to `[N, C, size, size]`, bilinear, corners aligned.
