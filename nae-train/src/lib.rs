@@ -7,7 +7,8 @@
 //! One run, in the order of its modules: [`config`] reads a preset, [`data`] loads and divides images, [`arch`] makes
 //! the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] has the losses, [`train`]
 //! the loop, [`eval`] the figures, [`export`] the model file, [`report`] the run folder. [`run`] puts them together;
-//! the binary `nae-train` is a thin shell around it. [`density`] is for two dimensions, where Ω can be integrated.
+//! the binary `nae-train` is a thin shell around it. [`density`] and [`experiments`] are for the paper's experiments;
+//! [`paper`] says where each of its equations is, and which test proves it. [`density`] is for two dimensions, where Ω can be integrated.
 
 pub mod arch;
 pub mod compare;
@@ -20,6 +21,7 @@ pub mod eval;
 pub mod experiments;
 pub mod export;
 pub mod methods;
+pub mod paper;
 pub mod report;
 pub mod run;
 pub mod sample;

@@ -1,4 +1,4 @@
-//! The gradient of the negative log-likelihood (paper, equation 8): mean ∇E over the data less mean ∇E over the model's
+//! The gradient of the negative log-likelihood (paper, equation 12): mean ∇E over the data less mean ∇E over the model's
 //! samples, both over T, against finite differences of mean E/T + log Ω with Ω integrated on a grid.
 //!
 //! The model is a small nonlinear autoencoder of points in the square [−4, 4]². The model's samples are the grid
@@ -91,7 +91,7 @@ fn equal(n: usize, device: &Device) -> Tensor<1> {
 }
 
 #[test]
-fn equation_8_is_the_gradient_of_the_integrated_likelihood() {
+fn equation_12_is_the_gradient_of_the_integrated_likelihood() {
     let device = Device::flex();
     let mut noise = NoiseSource::new(41, 0);
     let model = Small((0..Small::size()).map(|_| noise.rng().random_range(-0.9..0.9)).collect());

@@ -38,7 +38,7 @@ impl Autoencoder {
         self.latent_space.project(self.encoder.forward(x))
     }
 
-    /// Images of latents: a point of the decoder's manifold (paper, equation 11).
+    /// Images of latents: a point of the decoder's manifold (paper, equation 13).
     pub fn decode(&self, z: Tensor<4>) -> Tensor<4> {
         self.decoder.forward(z)
     }

@@ -126,3 +126,28 @@ impl Model for Autoencoder {
         checkpoint::save(self, path)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::{LatentSpace, small_conv::small_conv16};
+    use crate::energy::squared_l2;
+
+    /// What is reported is the loss: the noisy input's reconstruction against the data, on both engines.
+    #[test]
+    fn a_denoiser_is_compared_with_the_data_without_noise() {
+        let device = Device::flex();
+        let spec = small_conv16(1, 2, 4, LatentSpace::Sphere).expect("valid");
+        let model = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+        let x = NoiseSource::new(1, 0).uniform::<4>([40, 1, 16, 16], &device);
+        let noisy = x.clone() + NoiseSource::new(2, 0).normal::<4>(x.dims(), &device).mul_scalar(0.3);
+        let expected = f64::from(squared_l2(x.clone(), model.valid().reconstruct(noisy)).mean().into_scalar::<f32>());
+        for engine in [Engine::Cpu, Engine::Burn] {
+            let settings = Pretraining { epochs: 1, batch_size: 40, learning_rate: 1e-3, max_gradient_norm: None };
+            let corruption = Some((Denoising::default(), NoiseSource::new(2, 0)));
+            let mut method = AutoencoderMethod::new(model.clone(), settings, corruption, engine, &device);
+            let energy = method.update(x.clone()).get("energy").expect("reported");
+            assert!((energy - expected).abs() < 1e-5 * expected, "{engine:?}: {energy} {expected}");
+        }
+    }
+}

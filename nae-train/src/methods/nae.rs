@@ -1,4 +1,4 @@
-//! The normalized autoencoder: data's energy down, negative samples' energy up (paper, equation 8, with the regularisers
+//! The normalized autoencoder: data's energy down, negative samples' energy up (paper, equation 12, with the regularisers
 //! of section 5.1 and the appendix), and the temperature where it is learned.
 
 use std::path::Path;
@@ -262,8 +262,15 @@ impl Method for NaeMethod {
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         self.negatives = Some(negatives.clone());
-        let figures = self.update_against(x, negatives);
-        self.learn_temperature(&figures);
+        let mut figures = self.update_against(x, negatives);
+        if self.temperature.is_some() {
+            figures.add(&Figures::new([("temperature", f64::from(self.model.temperature()))]), 1.0);
+            self.learn_temperature(&figures);
+        }
+        let acceptance = self.sampler.acceptance();
+        for (name, share) in [("latent_acceptance", acceptance.latent), ("acceptance", acceptance.visible)] {
+            figures.add(&Figures::new(share.map(|share| (name, share))), 1.0);
+        }
         figures
     }
 

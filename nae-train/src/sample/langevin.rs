@@ -1,4 +1,4 @@
-//! Langevin Monte Carlo (paper, equations 10 and 14): x ← x − λ·∇E(x)/T + σ_t·ε.
+//! Langevin Monte Carlo (paper, equations 8 and 16): x ← x − λ·∇E(x)/T + σ_t·ε.
 //!
 //! Here are a chain's settings and its loop; [`annealing`](super::annealing), [`gradient_clip`](super::gradient_clip),
 //! [`bounds`](super::bounds) and [`metropolis`](super::metropolis) have the parts. Which combinations a preset may ask

@@ -1,5 +1,5 @@
 //! Negative samples: a latent chain and the decoder where the start asks for them, and a visible chain (paper,
-//! algorithm 1, with equations 10 and 14 in the place of its slips).
+//! algorithm 1, with equations 8 and 16 in the place of its slips).
 
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
