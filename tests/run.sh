@@ -83,6 +83,9 @@ RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --quiet
 if ! $quick; then
   step "Exported models in Python"
   .venv/bin/python tests/python/check_onnx.py models/digits/digits.onnx tests/vectors/images.npy tests/vectors/energies.npy
+  for model in "${CARGO_TARGET_DIR:-target}"/tmp/architectures/*.onnx; do
+    .venv/bin/python tests/python/check_onnx.py "$model" "${model%.onnx}.images.npy" "${model%.onnx}.energies.npy"
+  done
 fi
 
 step "All passed"

@@ -24,7 +24,8 @@ impl Conv64Widths {
 /// Conv64 for 3×64×64 images, with `groups` groups in the group normalisation before each ReLU, in encoder and decoder;
 /// the paper's has 8.
 ///
-/// The table's Conv2d(245, …) is built with the 256 channels that the layer before gives.
+/// The table's Conv2d(245, …) is built with the 256 channels that the layer before gives. At the table's widths the
+/// exported file has 340 MB, more than the default limits of `nae-onnx`'s check let `nae-infer` read.
 ///
 /// # Errors
 /// [`SpecError`] where a size is zero or `groups` does not divide the channels of a layer.

@@ -39,6 +39,22 @@ pub(crate) fn architectures() -> Vec<AutoencoderSpec> {
     .collect()
 }
 
+/// The networks of the paper and the code at full width.
+pub(crate) fn full_width() -> Vec<AutoencoderSpec> {
+    use LatentSpace::{Euclidean, Sphere};
+    [
+        fc_res2(5, 256, 1024, 2, Euclidean),
+        conv28(32, 32, Sphere),
+        conv32(32, 32, Sphere),
+        conv32_big(128, 8, 64, Sphere),
+        conv64(Conv64Widths::CODE, 8, 64, Sphere),
+        igebm32(128, 2, 32, Sphere),
+    ]
+    .into_iter()
+    .map(|spec| spec.expect("a valid architecture"))
+    .collect()
+}
+
 /// Every kind of layer and block, each in an autoencoder of 4×6×6 images that is dense otherwise.
 pub(crate) fn layers() -> Vec<AutoencoderSpec> {
     [
