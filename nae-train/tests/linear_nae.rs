@@ -100,9 +100,9 @@ fn the_sampled_gradient_of_log_omega_is_the_closed_form() {
     // Eigenvalues of WᵀW on both sides of the pole at 1.
     let model = Linear { weights: [[0.3, -0.5], [1.1, 0.4], [-0.6, 0.2]] };
     let (groups, size) = (40, 1000);
-    for temperature in [1.0f32, 0.5] {
+    for (temperature, seed) in [(1.0f32, 21), (0.5, 22)] {
         let zeros = Tensor::zeros([groups * size, D_X, 1, 1], &Device::flex());
-        let mut sampler = sampler(Start::Noise { replay_buffer: None }, 150, temperature, 21);
+        let mut sampler = sampler(Start::Noise { replay_buffer: None }, 150, temperature, seed);
         let samples = sampler.sample(&model, zeros, temperature);
         assert!(sampler.acceptance().visible.is_some_and(|rate| rate > 0.2 && rate < 1.0));
         let parts: Vec<_> = samples.split(size, 0).into_iter().map(|x| model.weight_gradient(x)).collect();
@@ -123,7 +123,7 @@ fn the_sampled_gradient_of_log_omega_is_the_closed_form() {
 
 /// Data of variances 1.5 and 3 along turned axes, both above T·D_x/2. Persistent chains (PCD without restart).
 ///
-/// The covariance is taken over the last updates; 3% is some six times what repeated seeds differ by.
+/// The covariance is taken over the last updates. Six seeds ended 0.2% to 0.5% from the data's; the bound is 2%.
 #[test]
 fn trained_by_samples_the_model_has_the_datas_covariance() {
     let (temperature, count, device) = (1.0f32, 2000, Device::flex());
@@ -164,7 +164,7 @@ fn trained_by_samples_the_model_has_the_datas_covariance() {
     let after = distance(mean, empirical);
     println!("{empirical:.3?} in the data, {mean:.3?} in the model: {before:.3} apart before, {after:.4} after");
     assert!(before > 0.2, "the start is no solution: {before}");
-    assert!(after < 0.03, "{mean:?} against {empirical:?}: {after}");
+    assert!(after < 0.02, "{mean:?} against {empirical:?}: {after}");
 }
 
 /// Frobenius norm of the difference over that of the second.

@@ -32,20 +32,21 @@ fn starts() -> Vec<Start> {
 }
 
 fn chains() -> Vec<Langevin> {
-    let plain = Langevin::with_noise(3, 0.05);
-    let bounds = |leaving| Some(Bounds { min: 0.0, max: 1.0, leaving });
+    let plain = Langevin::with_noise(2, 0.05);
+    // Data fills [0, 1]; some room is needed for a step of a whole image to stay inside.
+    let bounds = |margin: f32, leaving| Some(Bounds { min: -margin, max: 1.0 + margin, leaving });
     vec![
         plain,
         Langevin {
             annealing: Annealing::Harmonic,
             gradient_clip: Some(GradientClip { limit: 1e-3, by: ClipBy::Element }),
-            bounds: bounds(Leaving::Clamp),
+            bounds: bounds(0.0, Leaving::Clamp),
             ..plain
         },
         Langevin {
             annealing: Annealing::HarmonicDelayed,
             gradient_clip: Some(GradientClip { limit: 1e-3, by: ClipBy::RowNorm }),
-            bounds: bounds(Leaving::Reject),
+            bounds: bounds(0.15, Leaving::Reject),
             ..plain
         },
         Langevin {
@@ -58,7 +59,7 @@ fn chains() -> Vec<Langevin> {
 }
 
 fn model(space: LatentSpace) -> Autoencoder {
-    let spec = small_conv16(1, 4, LATENT_DIM, space).unwrap();
+    let spec = small_conv16(1, 2, LATENT_DIM, space).unwrap();
     Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
 }
 
@@ -73,32 +74,36 @@ fn draws(frozen: &dyn FrozenEnergy, config: SamplerConfig, seed: u64, threads: u
     })
 }
 
+/// One sampler with each number of threads, and with another seed.
+fn check(engine: Engine, space: LatentSpace, start: Start, visible_chain: Langevin) {
+    let frozen = engine.freeze(&model(space), [16, 16], &Device::flex());
+    // Detailed balance ends at the sphere, so a latent chain is corrected in the plane only.
+    let metropolis = visible_chain.metropolis.filter(|_| space == LatentSpace::Euclidean);
+    let latent_chain = start.is_latent().then_some(Langevin { metropolis, ..Langevin::with_noise(2, 0.1) });
+    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7 };
+    let (once, acceptance) = draws(&*frozen, config, 1, 1);
+    assert!(once.iter().all(|bits| f32::from_bits(*bits).is_finite()), "{config:?}");
+    assert!(draws(&*frozen, config, 1, 3) == (once.clone(), acceptance), "{engine:?}, 3 threads: {config:?}");
+    assert_ne!(draws(&*frozen, config, 2, 3).0, once, "another seed draws the same: {config:?}");
+    assert_eq!(acceptance.visible.is_some(), visible_chain.metropolis.is_some());
+    assert_eq!(acceptance.latent.is_some(), metropolis.is_some() && start.is_latent());
+}
+
 #[test]
 fn a_draw_is_a_function_of_the_seed_alone() {
-    for space in [LatentSpace::Sphere, LatentSpace::Euclidean] {
-        let model = model(space);
-        for engine in [Engine::Cpu, Engine::Burn] {
-            let frozen = engine.freeze(&model, [16, 16], &Device::flex());
-            for start in starts() {
-                for visible_chain in chains() {
-                    // Detailed balance ends at the sphere, so the correction is for the plane.
-                    let adjusted = space == LatentSpace::Euclidean && visible_chain.metropolis.is_some();
-                    let metropolis = visible_chain.metropolis.filter(|_| adjusted);
-                    let latent_chain = Langevin { metropolis, ..Langevin::with_noise(2, 0.1) };
-                    let latent_chain = start.is_latent().then_some(latent_chain);
-                    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7 };
-                    let (once, acceptance) = draws(&*frozen, config, 1, 1);
-                    assert!(once.iter().all(|bits| f32::from_bits(*bits).is_finite()), "{config:?}");
-                    for threads in [1, 2, 5] {
-                        let again = draws(&*frozen, config, 1, threads);
-                        assert!(again == (once.clone(), acceptance), "{engine:?}, {threads} threads: {config:?}");
-                    }
-                    assert_ne!(draws(&*frozen, config, 2, 1).0, once, "another seed draws the same: {config:?}");
-                    assert_eq!(acceptance.visible.is_some(), visible_chain.metropolis.is_some());
-                    assert_eq!(acceptance.latent.is_some(), adjusted && start.is_latent());
-                }
-            }
+    for start in starts() {
+        for chain in chains() {
+            check(Engine::Cpu, LatentSpace::Euclidean, start, chain);
         }
+        check(Engine::Cpu, LatentSpace::Sphere, start, chains()[1]);
+    }
+}
+
+/// The chains do not know what computes gradients, so one kind of chain will do.
+#[test]
+fn a_draw_by_burn_is_a_function_of_the_seed_alone() {
+    for start in starts() {
+        check(Engine::Burn, LatentSpace::Euclidean, start, chains()[3]);
     }
 }
 

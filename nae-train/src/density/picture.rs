@@ -17,7 +17,8 @@ pub struct Panel<'a> {
     pub samples: &'a [[f32; 2]],
 }
 
-const SIDE: u32 = 280;
+/// A panel, in pixels: a square under its title.
+const PANEL: (u32, u32) = (280, 300);
 /// Shades of the heat map: cells of one shade that touch in a row become one rectangle.
 const SHADES: usize = 32;
 /// Cells drawn along an axis, at most; finer grids are drawn coarser.
@@ -37,7 +38,7 @@ pub fn densities(panels: &[Panel<'_>], columns: usize) -> Result<String, String>
 fn draw(svg: &mut String, panels: &[Panel<'_>], columns: usize) -> Result<(), Box<dyn std::error::Error>> {
     let columns = columns.min(panels.len().max(1));
     let rows = panels.len().div_ceil(columns).max(1);
-    let root = SVGBackend::with_string(svg, (SIDE * columns as u32, SIDE * rows as u32)).into_drawing_area();
+    let root = SVGBackend::with_string(svg, (PANEL.0 * columns as u32, PANEL.1 * rows as u32)).into_drawing_area();
     root.fill(&WHITE)?;
     for (area, panel) in root.split_evenly((rows, columns)).iter().zip(panels) {
         draw_panel(area, panel)?;

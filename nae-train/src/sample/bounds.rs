@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub enum Leaving {
     /// Each value is brought to the nearest one allowed.
     Clamp,
-    /// The sample stays where it was.
+    /// The sample stays where it was. For points of few dimensions: of an image's many values, one soon leaves.
     Reject,
 }
 
