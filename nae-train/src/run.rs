@@ -9,7 +9,6 @@ use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::digits::DigitsError;
 use crate::data::{ImageSet, Split, digits, outliers};
-use crate::energy::in_cpu_engine;
 use crate::engine::Engine;
 use crate::eval::scoring::{energies, scores};
 use crate::eval::table::{Column, Table, outlier_sets};
@@ -77,7 +76,6 @@ impl Prepared {
         observer: &'a mut dyn Observer,
         stop: &'a AtomicBool,
     ) -> Trainer<'a> {
-        let engine = if in_cpu_engine(config.architecture().energy()) { engine } else { Engine::Burn };
         Trainer { config, split: &self.split, seed: self.seed, engine, device, observer, stop }
     }
 
