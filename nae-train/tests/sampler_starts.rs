@@ -12,21 +12,23 @@ use nae_train::sample::{
 
 const LATENT_DIM: usize = 4;
 
-/// Latents are the images' first four values and images the latents with a 9 behind them; no energy has a slope.
+/// Latents are the images' first four values and images the latents with a 9 behind them; E(x) has the slope of
+/// choice, H(z) none.
 struct Recorder {
     space: LatentSpace,
+    slope: f32,
     latents: RefCell<Vec<Vec<f32>>>,
     images: RefCell<Vec<Vec<f32>>>,
 }
 
 impl Recorder {
     fn new(space: LatentSpace) -> Self {
-        Self { space, latents: RefCell::default(), images: RefCell::default() }
+        Self { space, slope: 0.0, latents: RefCell::default(), images: RefCell::default() }
     }
 }
 
-fn flat(x: &Tensor<4>) -> EnergyGradient {
-    EnergyGradient { energy: Tensor::zeros([x.dims()[0]], &x.device()), gradient: x.zeros_like() }
+fn tilted(x: &Tensor<4>, slope: f32) -> EnergyGradient {
+    EnergyGradient { energy: Tensor::zeros([x.dims()[0]], &x.device()), gradient: x.full_like(slope) }
 }
 
 fn values(x: &Tensor<4>) -> Vec<f32> {
@@ -49,12 +51,12 @@ impl FrozenEnergy for Recorder {
 
     fn visible(&self, x: Tensor<4>) -> EnergyGradient {
         self.images.borrow_mut().push(values(&x));
-        flat(&x)
+        tilted(&x, self.slope)
     }
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
         self.latents.borrow_mut().push(values(&z));
-        flat(&z)
+        tilted(&z, 0.0)
     }
 }
 
@@ -82,6 +84,17 @@ fn contrastive_divergence_starts_at_the_data() {
     assert_eq!(values(&negatives), values(&x));
     assert_eq!(model.images.borrow().len(), 2);
     assert!(model.latents.borrow().is_empty(), "no latent chain");
+}
+
+#[test]
+fn the_temperature_is_that_of_the_draw() {
+    let model = Recorder { slope: 1.0, ..Recorder::new(LatentSpace::Sphere) };
+    let mut sampler = sampler(Start::Data, None);
+    for (temperature, way) in [(1.0, 0.2), (0.5, 0.4), (0.1, 2.0)] {
+        let negatives = values(&sampler.sample(&model, data(3), temperature));
+        let moved = negatives.iter().zip(values(&data(3)));
+        assert!(moved.into_iter().all(|(y, x)| (x - y - way).abs() < 1e-5), "two steps of 0.1/{temperature}");
+    }
 }
 
 #[test]

@@ -111,9 +111,27 @@ mod tests {
         assert!(message.contains("data.held_out") && message.contains("10"), "{message}");
         let message = with("step_size = 0.2", "step_size = nan");
         assert!(message.contains("sampler.latent_chain.step_size"), "{message}");
+        let message = with("name = \"digits\"", "name = \"digits\"\nenergy = \"l3\"");
+        assert!(message.contains("my.toml") && message.contains("l3") && message.contains("ssim"), "{message}");
+        let message = with("step_size = 10.0\nnoise = 0.05", "");
+        assert!(message.contains("my.toml") && message.contains("`step_size`, `noise` or both"), "{message}");
         let message = load("digts").expect_err("unknown").to_string();
         assert!(message.contains("digts") && message.contains("digits-omi"), "{message}");
         let message = load("absent.toml").expect_err("absent").to_string();
         assert!(message.contains("absent.toml"), "{message}");
+    }
+
+    #[test]
+    fn the_energy_is_the_presets() {
+        use nae_core::energy::Energy;
+        for (key, energy) in [
+            ("", Energy::SquaredL2),
+            ("energy = \"squared_l2\"", Energy::SquaredL2),
+            ("energy = \"l1\"", Energy::L1),
+            ("energy = \"ssim\"", Energy::Ssim),
+        ] {
+            let config = parse(&format!("{key}\n{}", PRESETS[0].text), "my.toml").expect("valid");
+            assert_eq!(config.architecture().energy(), energy);
+        }
     }
 }

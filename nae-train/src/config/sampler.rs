@@ -94,12 +94,13 @@ fn check_chain(chain: &Langevin, space: LatentSpace, keys: &Keys) -> Result<(), 
     }
     // See `sample::metropolis` for what detailed balance needs.
     require(keys.noise, chain.noise, "above 0 with `metropolis`", |s| positive(f64::from(*s)))?;
-    if chain.annealing != Annealing::None {
-        return refuse(
-            keys.annealing,
-            "\"none\" with `metropolis`: drift without noise is never accepted",
-            "annealing",
-        );
+    let annealing = match chain.annealing {
+        Annealing::None => None,
+        Annealing::Harmonic => Some("\"harmonic\""),
+        Annealing::HarmonicDelayed => Some("\"harmonic_delayed\""),
+    };
+    if let Some(found) = annealing {
+        return refuse(keys.annealing, "\"none\" with `metropolis`: drift without noise is hardly ever taken", found);
     }
     if chain.bounds.is_some_and(|bounds| bounds.leaving == Leaving::Clamp) {
         return refuse(keys.bounds, "leaving = \"reject\" with `metropolis`: clamping has no density", "\"clamp\"");
@@ -186,7 +187,7 @@ mod tests {
                 data,
                 &[&visible("metropolis = \"exact\", annealing = \"harmonic\"")],
                 plane,
-                &["sampler.visible_chain.annealing"],
+                &["sampler.visible_chain.annealing", "\"harmonic\""],
             ),
             (
                 data,
