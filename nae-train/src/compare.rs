@@ -124,7 +124,11 @@ impl Estimate {
 
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.3} ± {:.3}", self.mean, self.standard_error)
+        if self.mean.is_nan() {
+            return f.write_str("–");
+        }
+        write!(f, "{:.3}", self.mean)?;
+        if self.standard_error.is_nan() { Ok(()) } else { write!(f, " ± {:.3}", self.standard_error) }
     }
 }
 

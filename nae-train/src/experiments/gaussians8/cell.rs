@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::settings::{MethodSettings, Settings, Size};
 use super::{Experiment, ExperimentError};
 use crate::arch::Autoencoder;
-use crate::density::{Grid, GridDensity, Mixture, batch, points};
+use crate::density::{Grid, GridDensity, GridError, Mixture, batch, points};
 use crate::engine::Engine;
 use crate::eval::scoring::mean;
 use crate::methods::autoencoder::AutoencoderMethod;
@@ -52,8 +52,8 @@ pub struct Distances {
 pub struct Trained {
     /// The model.
     pub model: NormalizedAutoencoder,
-    /// Its distances.
-    pub result: Distances,
+    /// Its distances; none of a model that diverged.
+    pub result: Option<Distances>,
     /// Some of the last negative samples; none of a plain autoencoder.
     pub negatives: Vec<[f32; 2]>,
 }
@@ -114,20 +114,12 @@ impl Cell {
                 (nae.normalized().clone(), negatives.into_iter().take(SHOWN).collect())
             }
         };
-        let density = self.density(&model, device)?;
-        let result = distances(&density, &truth, f64::from(model.temperature()));
+        let result = match density(&model, device) {
+            Ok(density) => Some(distances(&density, &truth, f64::from(model.temperature()))),
+            Err(GridError::NotANumber { .. } | GridError::NoMass) => None,
+            Err(error) => return Err(error.into()),
+        };
         Ok(Trained { model, result, negatives })
-    }
-
-    /// The density of `model` on the paper's domain.
-    pub(super) fn density(
-        &self,
-        model: &NormalizedAutoencoder,
-        device: &Device,
-    ) -> Result<GridDensity, ExperimentError> {
-        let temperature = f64::from(model.temperature());
-        GridDensity::from_energy(Grid::paper(), temperature, device, |x| model.decide(Decision::Reconstruction, x))
-            .map_err(|source| ExperimentError::Density { cell: self.to_string(), source })
     }
 
     /// The network before training.
@@ -148,6 +140,12 @@ impl Cell {
         let latent = settings.latents().iter().find(|l| l.dim == self.latent_dim)?;
         Some((method, *latent))
     }
+}
+
+/// The density of `model` on the paper's domain.
+pub(super) fn density(model: &NormalizedAutoencoder, device: &Device) -> Result<GridDensity, GridError> {
+    let temperature = f64::from(model.temperature());
+    GridDensity::from_energy(Grid::paper(), temperature, device, |x| model.decide(Decision::Reconstruction, x))
 }
 
 /// A plain autoencoder as a density. Gaussian noise of variance σ² around the reconstruction gives exp(−D·E/2σ²), E per

@@ -64,14 +64,9 @@ pub enum ExperimentError {
     /// Weights cannot be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A model's density is no density.
-    #[error("{cell}: {source}")]
-    Density {
-        /// The cell.
-        cell: String,
-        /// Why.
-        source: GridError,
-    },
+    /// A density is none.
+    #[error(transparent)]
+    Density(#[from] GridError),
     /// Asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -84,8 +79,9 @@ pub struct Finished {
     pub digest: String,
     /// Which one.
     pub cell: Cell,
-    /// How far the model's density is from the true one.
-    pub result: cell::Distances,
+    /// How far the model's density is from the true one; nothing where an energy is no number, because training
+    /// diverged.
+    pub result: Option<cell::Distances>,
     /// Some of the last negative samples, for the picture.
     pub negatives: Vec<[f32; 2]>,
 }
@@ -158,14 +154,14 @@ impl Experiment {
             move |source| ExperimentError::Io { path, source }
         };
         fs::create_dir_all(path).map_err(io(path))?;
-        let mut finished = self.finished(path)?;
+        let finished = self.finished(path)?;
         let missing: Vec<Cell> =
             self.cells().into_iter().filter(|cell| !finished.iter().any(|f| f.cell == *cell)).collect();
         let file = path.join(CELLS);
         let lines = fs::OpenOptions::new().create(true).append(true).open(&file).map_err(io(&file))?;
         let lines = Mutex::new(lines);
         // One cell a thread: a batch of 200 points is too little work to divide.
-        let results = shard::map(missing, |cell| -> Result<Finished, ExperimentError> {
+        let results = shard::map(missing, |cell| -> Result<(), ExperimentError> {
             if stop.load(Ordering::Relaxed) {
                 return Err(ExperimentError::Interrupted);
             }
@@ -178,11 +174,13 @@ impl Experiment {
             let mut lines = lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             lines.write_all(line.as_bytes()).and_then(|()| lines.flush()).map_err(io(&file))?;
             done();
-            Ok(finished)
+            Ok(())
         });
         for result in results {
-            finished.push(result?);
+            result?;
         }
+        // Read again, so that a run in one piece gives the same last digits as one that was broken off.
+        let mut finished = self.finished(path)?;
         let order = self.cells();
         finished.retain(|f| order.contains(&f.cell));
         finished.sort_by_key(|f| order.iter().position(|cell| *cell == f.cell));

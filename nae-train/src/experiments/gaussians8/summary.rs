@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 
+use super::cell::{Distances, density};
 use super::{Experiment, ExperimentError, Finished};
 use crate::compare::Estimate;
 use crate::density::picture::{self, Panel};
@@ -26,6 +27,8 @@ pub struct Row {
     pub latent_dim: usize,
     /// Seeds.
     pub seeds: usize,
+    /// Seeds that diverged; the means are over the others.
+    pub diverged: usize,
     /// See [`Distances`](super::cell::Distances).
     pub total_variation: Estimate,
     /// In nats.
@@ -43,15 +46,17 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
         for method in experiment.settings().methods() {
             let own: Vec<&Finished> =
                 finished.iter().filter(|f| f.cell.method == method.name && f.cell.latent_dim == latent.dim).collect();
-            let estimate = |of: &dyn Fn(&Finished) -> f64| Estimate::of(&own.iter().map(|f| of(f)).collect::<Vec<_>>());
+            let results: Vec<Distances> = own.iter().filter_map(|f| f.result).collect();
+            let estimate = |of: &dyn Fn(&Distances) -> f64| Estimate::of(&results.iter().map(of).collect::<Vec<_>>());
             rows.push(Row {
                 method: method.name.clone(),
                 latent_dim: latent.dim,
                 seeds: own.len(),
-                total_variation: estimate(&|f| f.result.total_variation),
-                kl_divergence: estimate(&|f| f.result.kl_divergence),
-                mass_off_data: estimate(&|f| f.result.mass_off_data),
-                temperature: estimate(&|f| f.result.temperature),
+                diverged: own.len() - results.len(),
+                total_variation: estimate(&|d| d.total_variation),
+                kl_divergence: estimate(&|d| d.kl_divergence),
+                mass_off_data: estimate(&|d| d.mass_off_data),
+                temperature: estimate(&|d| d.temperature),
             });
         }
     }
@@ -66,7 +71,10 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     for row in rows {
         table.add_row([
             row.latent_dim.to_string(),
-            row.method.clone(),
+            match row.diverged {
+                0 => row.method.clone(),
+                n => format!("{} ({n} of {} diverged)", row.method, row.seeds),
+            },
             row.total_variation.to_string(),
             row.kl_divergence.to_string(),
             row.mass_off_data.to_string(),
@@ -94,14 +102,13 @@ pub fn figure(
     let size = experiment.settings().size(experiment.scale())?;
     let truth = Mixture::eight_gaussians();
     let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
-    let density = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x));
-    let density = density.map_err(|source| ExperimentError::Density { cell: "the truth".to_owned(), source })?;
-    let mut drawn = vec![("8 Gaussians".to_owned(), density, Vec::new())];
-    for f in finished.iter().filter(|f| f.cell.seed == 0) {
+    let exact = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x))?;
+    let mut drawn = vec![("8 Gaussians".to_owned(), exact, Vec::new())];
+    for f in finished.iter().filter(|f| f.cell.seed == 0 && f.result.is_some()) {
         let blank = NormalizedAutoencoder::new(f.cell.blank(experiment.settings(), size, device)?, 1.0);
         let model = checkpoint::load(blank, &f.cell.to_string(), &path.join(f.cell.checkpoint()))?;
         let title = format!("{}, D_z = {}", f.cell.method, f.cell.latent_dim);
-        drawn.push((title, f.cell.density(&model, device)?, f.negatives.clone()));
+        drawn.push((title, density(&model, device)?, f.negatives.clone()));
     }
     let panels: Vec<Panel<'_>> =
         drawn.iter().map(|(title, density, samples)| Panel { title, density, data: &data, samples }).collect();

@@ -1,0 +1,74 @@
+//! `nae-train reproduce` as a user meets it, at the scale of seconds.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn reproduce(out: &Path, extra: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    command.args(["reproduce", "gaussians8", "--scale", "smoke", "--out"]).arg(out).args(extra).output().unwrap()
+}
+
+#[test]
+fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
+    let folder = TempDir::new().unwrap();
+    let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+    let output = reproduce(&one, &["--seeds", "2", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 5, "two latent spaces, five methods");
+    for row in rows {
+        assert_eq!(row["seeds"], 2);
+        assert!((0.0..=1.0).contains(&row["total_variation"]["mean"].as_f64().unwrap()), "{row}");
+    }
+    let picture = std::fs::read_to_string(one.join("densities.svg")).unwrap();
+    assert!(picture.contains("OMI, D_z = 3"), "the first seed's densities");
+
+    // Broken off in the middle of the second seed: what is missing is trained, to the same result.
+    let cells = std::fs::read_to_string(one.join("cells.jsonl")).unwrap();
+    std::fs::create_dir(&two).unwrap();
+    let first: String = cells.lines().take(13).flat_map(|line| [line, "\n"]).collect();
+    std::fs::write(two.join("cells.jsonl"), first).unwrap();
+    for file in std::fs::read_dir(&one).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|e| e == "safetensors") {
+            std::fs::copy(&path, two.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let output = reproduce(&two, &["--seeds", "2", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let again: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(again == result, "{again}\n{result}");
+    assert_eq!(std::fs::read_to_string(two.join("cells.jsonl")).unwrap().lines().count(), 20);
+
+    // A damaged line is named.
+    std::fs::write(two.join("cells.jsonl"), "{\"digest\": 3}\n").unwrap();
+    let output = reproduce(&two, &["--quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("cells.jsonl, line 1"), "{message}");
+}
+
+#[test]
+fn settings_can_be_changed_and_are_checked() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let printed = reproduce(&out, &["--print"]);
+    let text = String::from_utf8(printed.stdout).unwrap();
+    assert!(!out.exists(), "printing makes no folder");
+    let file = folder.path().join("mine.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, text.replace("batch_size = 200", "batch_size = 0")).unwrap();
+    let message = String::from_utf8(reproduce(&out, &["--settings", path]).stderr).unwrap();
+    assert!(message.contains("mine.toml") && message.contains("batch_size"), "{message}");
+
+    // A learning rate that no training survives is reported as such.
+    std::fs::write(&file, text.replace("learning_rate = 1e-3", "learning_rate = 1e30")).unwrap();
+    let output = reproduce(&out, &["--settings", path, "--seeds", "1"]);
+    assert!(output.status.success(), "{output:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("1 of 1 diverged"), "{table}");
+}
