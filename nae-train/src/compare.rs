@@ -9,13 +9,14 @@ use std::sync::atomic::AtomicBool;
 
 use burn::tensor::Device;
 use cpu_time::ProcessTime;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
 use crate::config::{Config, ConfigError};
 use crate::engine::Engine;
 use crate::eval::table::Table;
 use crate::methods::Model;
+use crate::report::journal;
 use crate::run::{Prepared, RunError, nae_column, plain_column};
 use crate::train::observer::{Observer, Phase, Progress};
 use crate::train::selection_auroc;
@@ -54,7 +55,7 @@ pub enum CompareError {
 }
 
 /// One seed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seed {
     /// The seed.
     pub seed: u64,
@@ -67,6 +68,16 @@ pub struct Seed {
     pub processor_seconds: f64,
     /// Those epochs.
     pub autoencoder_epochs: usize,
+}
+
+/// A part of a comparison, worth keeping as soon as it is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Selection AUROC of every latent dimension the plain autoencoder chooses from.
+    Choice(Vec<(usize, f64)>),
+    /// One seed of both models.
+    Seed(Seed),
 }
 
 /// The comparison for one held-out class.
@@ -133,38 +144,60 @@ impl std::fmt::Display for Estimate {
 }
 
 impl Comparison {
-    /// Training runs this takes.
-    pub fn runs(&self) -> usize {
-        1 + self.latent_dims.len() + 2 * self.seeds as usize
-    }
-
-    /// Makes all runs; `done` is called after each.
+    /// Names what is compared; the number of seeds does not matter, so that more can follow.
     ///
     /// # Errors
-    /// [`CompareError`].
-    pub fn run(&self, device: &Device, stop: &AtomicBool, mut done: impl FnMut()) -> Result<Compared, CompareError> {
-        let (choosing, timed) = self.nae(CHOOSING_SEED, device, stop)?;
-        done();
-        let mut choice = Vec::new();
-        for &latent_dim in &self.latent_dims {
-            let model = self.autoencoder(&choosing, latent_dim, timed.epochs, device, stop)?;
-            choice.push((latent_dim, selection_auroc(&model, &choosing.split, CHOOSING_SEED, device)));
-            done();
-        }
-        let best = choice.iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or(CompareError::NoLatentDim)?.0;
+    /// Where the configuration cannot be written as TOML.
+    pub fn digest(&self) -> Result<String, toml::ser::Error> {
+        let config = toml::to_string(self.config.raw())?;
+        Ok(journal::digest([config.as_str(), &format!("{:?} {:?}", self.latent_dims, self.engine)]))
+    }
+
+    /// Parts this takes.
+    pub fn parts(&self) -> usize {
+        1 + self.seeds as usize
+    }
+
+    /// Makes all runs but those of the parts in `kept`; `done` is given each new part.
+    ///
+    /// # Errors
+    /// [`CompareError`]; parts that `done` was given need not be made again.
+    pub fn run<E: From<CompareError>>(
+        &self,
+        device: &Device,
+        stop: &AtomicBool,
+        kept: &[Part],
+        mut done: impl FnMut(&Part) -> Result<(), E>,
+    ) -> Result<Compared, E> {
+        let kept_choice = kept.iter().find_map(|part| match part {
+            Part::Choice(choice) => Some(choice.clone()),
+            Part::Seed(_) => None,
+        });
+        let choice = match kept_choice {
+            Some(choice) => choice,
+            None => {
+                let new = self.choose(device, stop)?;
+                done(&Part::Choice(new.clone()))?;
+                new
+            }
+        };
+        // Of equals, the smallest: it reconstructs least beyond the data.
+        let best = choice.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        let best = best.ok_or(CompareError::NoLatentDim)?.0;
 
         let mut seeds = Vec::new();
         for seed in 0..self.seeds {
-            let (prepared, timed) = self.nae(seed, device, stop)?;
-            done();
-            let plain = self.autoencoder(&prepared, best, timed.epochs, device, stop)?;
-            done();
-            seeds.push(Seed {
-                seed,
-                auroc: prepared.evaluate(&[plain_column(&plain), nae_column(&*timed.model)], device),
-                kept_update: timed.kept_update,
-                processor_seconds: timed.seconds,
-                autoencoder_epochs: timed.epochs,
+            let kept = kept.iter().find_map(|part| match part {
+                Part::Seed(kept) if kept.seed == seed => Some(kept.clone()),
+                _ => None,
+            });
+            seeds.push(match kept {
+                Some(kept) => kept,
+                None => {
+                    let new = self.seed(seed, best, device, stop)?;
+                    done(&Part::Seed(new.clone()))?;
+                    new
+                }
             });
         }
         Ok(Compared {
@@ -175,6 +208,30 @@ impl Comparison {
             choice,
             rows: summarize(&seeds),
             seeds,
+        })
+    }
+
+    /// Selection AUROC of every latent dimension, at the time an NAE takes.
+    fn choose(&self, device: &Device, stop: &AtomicBool) -> Result<Vec<(usize, f64)>, CompareError> {
+        let (prepared, timed) = self.nae(CHOOSING_SEED, device, stop)?;
+        self.latent_dims
+            .iter()
+            .map(|&latent_dim| {
+                let model = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
+                Ok((latent_dim, selection_auroc(&model, &prepared.split, CHOOSING_SEED, device)))
+            })
+            .collect()
+    }
+
+    fn seed(&self, seed: u64, latent_dim: usize, device: &Device, stop: &AtomicBool) -> Result<Seed, CompareError> {
+        let (prepared, timed) = self.nae(seed, device, stop)?;
+        let plain = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
+        Ok(Seed {
+            seed,
+            auroc: prepared.evaluate(&[plain_column(&plain), nae_column(&*timed.model)], device),
+            kept_update: timed.kept_update,
+            processor_seconds: timed.seconds,
+            autoencoder_epochs: timed.epochs,
         })
     }
 

@@ -81,6 +81,9 @@ pub fn map<S: Send, R: Send>(items: Vec<S>, f: impl Fn(S) -> R + Sync) -> Vec<R>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+
     use super::*;
 
     #[test]
@@ -91,17 +94,16 @@ mod tests {
 
     #[test]
     fn the_number_of_threads_is_as_asked_for() {
-        let used = |threads| {
-            let ids = with_threads(threads, || {
-                map(vec![(); 12], |()| {
-                    thread::sleep(std::time::Duration::from_millis(1));
+        for threads in [1, 3, 5] {
+            // Items meet, as many at a time as there are threads: with fewer threads they would wait for ever.
+            let meeting = Barrier::new(threads);
+            let ids = with_threads(NonZero::new(threads).expect("not zero"), || {
+                map(vec![(); 2 * threads], |()| {
+                    meeting.wait();
                     thread::current().id()
                 })
             });
-            ids.into_iter().collect::<std::collections::HashSet<_>>().len()
-        };
-        for threads in [1, 3, 5] {
-            assert_eq!(used(NonZero::new(threads).expect("not zero")), threads);
+            assert_eq!(ids.into_iter().collect::<HashSet<_>>().len(), threads);
         }
         assert_eq!(THREADS.get(), None, "the old number is back");
     }

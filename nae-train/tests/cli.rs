@@ -44,7 +44,7 @@ fn short(folder: &Path) -> PathBuf {
 }
 
 fn shortened(text: String) -> String {
-    let text = replaced(&text, "epochs = 100", "epochs = 2");
+    let text = replaced(&text, "epochs = 600", "epochs = 2");
     let text = replaced(&text, "updates = 1500", "updates = 4");
     replaced(&text, "every = 20", "every = 2")
 }
@@ -214,7 +214,7 @@ fn a_dense_network_is_left_to_burn() {
 #[test]
 fn an_interrupted_run_can_be_exported() {
     let folder = TempDir::new().unwrap();
-    let long = preset(folder.path(), "long.toml", |text| replaced(&text, "epochs = 100", "epochs = 1"));
+    let long = preset(folder.path(), "long.toml", |text| replaced(&text, "epochs = 600", "epochs = 1"));
     let mut command = train(folder.path(), "run", &long, &[]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let checkpoint = folder.path().join("run/checkpoint.safetensors");

@@ -1,5 +1,6 @@
 //! `nae-train compare`: the NAE beside a plain autoencoder of the same time, over seeds.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -7,9 +8,10 @@ use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nae_onnx::file;
-use nae_train::compare::{CompareError, Compared, Comparison};
+use nae_train::compare::{CompareError, Compared, Comparison, Part};
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
+use nae_train::report::journal::{self, Journal};
 
 use super::Done;
 use super::args::CompareArgs;
@@ -30,19 +32,31 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         .collect::<anyhow::Result<_>>()?;
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
-    let bar = bar(comparisons.iter().map(Comparison::runs).sum(), args.quiet);
+    let bar = bar(comparisons.iter().map(Comparison::parts).sum(), args.quiet);
     let mut results = Vec::new();
     for comparison in &comparisons {
-        match comparison.run(&device, &stop, || bar.inc(1)) {
+        let mut notebook = Notebook::open(args.output.as_deref(), comparison)?;
+        let kept = std::mem::take(&mut notebook.kept);
+        bar.inc(kept.len() as u64);
+        let done = |part: &Part| -> anyhow::Result<()> {
+            bar.inc(1);
+            notebook.append(part)
+        };
+        match comparison.run(&device, &stop, &kept, done) {
             Ok(result) => results.push(result),
-            Err(CompareError::Interrupted) => return Ok(Done::Interrupted),
-            Err(error) => return Err(error.into()),
+            Err(error) if matches!(error.downcast_ref(), Some(CompareError::Interrupted)) => {
+                notebook.say_where();
+                return Ok(Done::Interrupted);
+            }
+            Err(error) => return Err(error),
         }
     }
     bar.finish_and_clear();
     let json = serde_json::to_string_pretty(&results)? + "\n";
     if let Some(path) = &args.output {
         file::write(path, json.as_bytes())?;
+        // All of it is in the output now.
+        let _ = std::fs::remove_file(partial(path));
     }
     if args.json {
         print!("{json}");
@@ -52,10 +66,44 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-fn bar(runs: usize, quiet: bool) -> ProgressBar {
+/// Finished parts of one comparison, kept beside the output until it is written.
+struct Notebook {
+    journal: Option<(PathBuf, Journal)>,
+    kept: Vec<Part>,
+}
+
+impl Notebook {
+    fn open(output: Option<&Path>, comparison: &Comparison) -> anyhow::Result<Self> {
+        let Some(output) = output else { return Ok(Self { journal: None, kept: Vec::new() }) };
+        let path = partial(output);
+        let digest = comparison.digest()?;
+        let kept = journal::read(&path, &digest)?;
+        let journal = Journal::open(&path, digest)?;
+        Ok(Self { journal: Some((path, journal)), kept })
+    }
+
+    fn append(&self, part: &Part) -> anyhow::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |(_, journal)| Ok(journal.append(part)?))
+    }
+
+    fn say_where(&self) {
+        if let Some((path, _)) = &self.journal {
+            eprintln!("interrupted; the same command goes on with what {} does not have yet", path.display());
+        }
+    }
+}
+
+/// `FILE.json` to `FILE.json.partial`.
+fn partial(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn bar(parts: usize, quiet: bool) -> ProgressBar {
     let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("comparing {bar:32} {pos}/{len} runs, {elapsed} gone, {eta} left");
-    let bar = ProgressBar::with_draw_target(Some(runs as u64), target)
+    let style = ProgressStyle::with_template("comparing {bar:32} {pos}/{len} parts, {elapsed} gone, {eta} left");
+    let bar = ProgressBar::with_draw_target(Some(parts as u64), target)
         // The template is fixed text with indicatif's own fields.
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(500));

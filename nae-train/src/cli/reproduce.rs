@@ -39,7 +39,7 @@ fn gaussians8(args: &ReproduceArgs) -> anyhow::Result<Done> {
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
 
-    let bar = bar(experiment.cells().len(), experiment.finished(&path)?.len(), args.quiet);
+    let bar = bar(experiment.jobs().len(), experiment.finished(&path)?.len(), args.quiet);
     let finished = match experiment.run(&path, &device, &stop, || bar.inc(1)) {
         Ok(finished) => finished,
         Err(ExperimentError::Interrupted) => {

@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment};
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::metrics::auroc;
 use super::scoring::{mean, scores};
@@ -54,7 +54,7 @@ pub struct Column<'a> {
 }
 
 /// One outlier set under all columns.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The set.
     pub outliers: String,
@@ -64,13 +64,13 @@ pub struct Row {
     pub selection: bool,
     /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
     #[serde(flatten)]
-    pub auroc: BTreeMap<&'static str, Option<f64>>,
+    pub auroc: BTreeMap<String, Option<f64>>,
 }
 
 /// All rows, and what they are measured against.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Key and title of each column, in order.
+    /// Key and title of each column, in order; not in JSON.
     #[serde(skip)]
     pub columns: Vec<(&'static str, &'static str)>,
     /// Normal test images.
@@ -96,7 +96,7 @@ impl Table {
                 auroc: columns
                     .iter()
                     .zip(&normal)
-                    .map(|(column, normal)| (column.key, auroc(normal, &score(column, &set.images))))
+                    .map(|(column, normal)| (column.key.to_owned(), auroc(normal, &score(column, &set.images))))
                     .collect(),
             })
             .collect();
@@ -117,7 +117,7 @@ impl Table {
         let rows = self.rows.iter().map(|row| {
             let mark = if row.selection { " *" } else { "" };
             let start = [format!("{}{mark}", row.outliers), row.count.to_string()];
-            let figures = self.columns.iter().map(|(key, _)| number(row.auroc.get(key).copied().flatten()));
+            let figures = self.columns.iter().map(|(key, _)| number(row.auroc.get(*key).copied().flatten()));
             start.into_iter().chain(figures).collect()
         });
         std::iter::once(header).chain(rows).collect()
@@ -166,7 +166,7 @@ mod tests {
             outliers: outliers.to_owned(),
             count: 3,
             selection,
-            auroc: [("autoencoder", Some(0.5321)), ("nae", None)].into(),
+            auroc: [("autoencoder".to_owned(), Some(0.5321)), ("nae".to_owned(), None)].into(),
         };
         let table = Table {
             columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],

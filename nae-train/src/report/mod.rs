@@ -3,4 +3,5 @@
 
 pub mod figure;
 pub mod folder;
+pub mod journal;
 pub mod progress;

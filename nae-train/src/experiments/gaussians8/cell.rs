@@ -1,12 +1,12 @@
-//! One model: one method, one latent space, one seed.
+//! One model: one method, one latent space, one seed. [`Cell`] names it, [`Job`] trains it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{MethodSettings, Settings, Size};
-use super::{Experiment, ExperimentError};
+use super::ExperimentError;
+use super::settings::{Latent, MethodSettings, Settings, Size};
 use crate::arch::Autoencoder;
 use crate::density::{Grid, GridDensity, GridError, Mixture, batch, points};
 use crate::engine::Engine;
@@ -71,45 +71,61 @@ impl Cell {
             self.method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
         format!("{name}-{}-{}.safetensors", self.latent_dim, self.seed)
     }
+}
+
+/// A cell with all that its training needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The experiment's settings.
+    pub settings: &'a Settings,
+    /// How negative samples are made.
+    pub method: &'a MethodSettings,
+    /// The latent space.
+    pub latent: Latent,
+    /// The work.
+    pub size: Size,
+    /// Where every random number comes from.
+    pub seed: u64,
+}
+
+impl Job<'_> {
+    /// The cell's name.
+    pub fn cell(&self) -> Cell {
+        Cell { method: self.method.name.clone(), latent_dim: self.latent.dim, seed: self.seed }
+    }
+
+    /// The network before training, on the autodiff form of `device`.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Settings`] where the settings have no network.
+    pub fn start(&self, device: &Device) -> Result<Autoencoder, ExperimentError> {
+        let spec = self.settings.architecture(self.latent, self.size)?;
+        Ok(Autoencoder::new(&spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff()))
+    }
 
     /// Trains the model.
-    pub(super) fn train(
-        &self,
-        experiment: &Experiment,
-        device: &Device,
-        stop: &AtomicBool,
-    ) -> Result<Trained, ExperimentError> {
-        let (settings, size) = (experiment.settings(), experiment.settings().size(experiment.scale())?);
+    ///
+    /// # Errors
+    /// [`ExperimentError::Interrupted`] soon after `stop` is set.
+    pub fn train(&self, device: &Device, stop: &AtomicBool) -> Result<Trained, ExperimentError> {
         let truth = Mixture::eight_gaussians();
+        let mut method = self.start_method(device)?;
         let mut data = Stream::Batches.of(self.seed);
-        let mut next = || batch(&truth.sample(settings.batch_size(), data.rng()), device);
-        let start = self.blank(settings, size, device)?;
-        let stopped = || stop.load(Ordering::Relaxed);
-
-        let Some((method, latent)) = self.parts(settings) else { return Err(ExperimentError::Interrupted) };
-        let (model, negatives) = match settings.sampler(method) {
-            None => {
-                let mut plain =
-                    AutoencoderMethod::new(start, settings.plain_training(size), None, Engine::Burn, device);
-                for _ in 0..size.updates {
-                    if stopped() {
-                        return Err(ExperimentError::Interrupted);
-                    }
-                    plain.update(next());
-                }
+        for _ in 0..self.size.updates {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ExperimentError::Interrupted);
+            }
+            let x = batch(&truth.sample(self.settings.batch_size(), data.rng()), device);
+            match &mut method {
+                Started::Plain(plain) => plain.update(x),
+                Started::Normalized(nae) => nae.update(x),
+            };
+        }
+        let (model, negatives) = match method {
+            Started::Plain(plain) => {
                 (with_likeliest_temperature(plain.into_autoencoder(), &truth, self.seed, device), Vec::new())
             }
-            Some(sampler) => {
-                let training = settings.training(method, latent, size);
-                let model = NormalizedAutoencoder::new(start, sampler.temperature);
-                let sampler = NegativeSampler::new(sampler, latent.dim, Stream::Chains.of(self.seed));
-                let mut nae = NaeMethod::new(model, &training, sampler, Engine::Burn, device);
-                for _ in 0..size.updates {
-                    if stopped() {
-                        return Err(ExperimentError::Interrupted);
-                    }
-                    nae.update(next());
-                }
+            Started::Normalized(nae) => {
                 let negatives = nae.negatives().map(|x| points(x.clone())).unwrap_or_default();
                 (nae.normalized().clone(), negatives.into_iter().take(SHOWN).collect())
             }
@@ -122,24 +138,23 @@ impl Cell {
         Ok(Trained { model, result, negatives })
     }
 
-    /// The network before training.
-    pub(super) fn blank(
-        &self,
-        settings: &Settings,
-        size: Size,
-        device: &Device,
-    ) -> Result<Autoencoder, ExperimentError> {
-        let Some((_, latent)) = self.parts(settings) else { return Err(ExperimentError::Interrupted) };
-        let spec = Settings::architecture(latent, size.network)
-            .map_err(|source| super::SettingsError::Invalid { origin: "settings".to_owned(), source })?;
-        Ok(Autoencoder::new(&spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff()))
+    fn start_method(&self, device: &Device) -> Result<Started, ExperimentError> {
+        let start = self.start(device)?;
+        let Some(sampler) = self.settings.sampler(self.method) else {
+            let training = self.settings.plain_training(self.size);
+            return Ok(Started::Plain(Box::new(AutoencoderMethod::new(start, training, None, Engine::Burn, device))));
+        };
+        let training = self.settings.training(self.method, self.latent, self.size);
+        let model = NormalizedAutoencoder::new(start, sampler.temperature);
+        let sampler = NegativeSampler::new(sampler, self.latent.dim, Stream::Chains.of(self.seed));
+        Ok(Started::Normalized(Box::new(NaeMethod::new(model, &training, sampler, Engine::Burn, device))))
     }
+}
 
-    fn parts<'a>(&self, settings: &'a Settings) -> Option<(&'a MethodSettings, super::settings::Latent)> {
-        let method = settings.methods().iter().find(|m| m.name == self.method)?;
-        let latent = settings.latents().iter().find(|l| l.dim == self.latent_dim)?;
-        Some((method, *latent))
-    }
+/// A method about to train.
+enum Started {
+    Plain(Box<AutoencoderMethod>),
+    Normalized(Box<NaeMethod>),
 }
 
 /// The density of `model` on the paper's domain.

@@ -141,6 +141,7 @@ pub struct Network {
 pub struct Settings {
     raw: Raw,
     text: String,
+    origin: String,
 }
 
 impl Settings {
@@ -152,7 +153,7 @@ impl Settings {
         let raw: Raw = toml::from_str(text)
             .map_err(|source| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) })?;
         check(&raw).map_err(|source| SettingsError::Invalid { origin: origin.to_owned(), source })?;
-        Ok(Self { raw, text: text.to_owned() })
+        Ok(Self { raw, text: text.to_owned(), origin: origin.to_owned() })
     }
 
     /// The text they were read from.
@@ -221,14 +222,19 @@ impl Settings {
     /// The network.
     ///
     /// # Errors
-    /// [`ConfigError`] where a size is zero.
-    pub fn architecture(latent: Latent, network: Network) -> Result<AutoencoderSpec, ConfigError> {
-        fc_res2(network.blocks, network.width, network.hidden, latent.dim, latent.space).map_err(|error| ConfigError {
-            key: "scales.*.network",
-            expected: "layers that fit together",
-            found: error.to_string(),
-        })
+    /// [`SettingsError::Invalid`] where a size of it is zero.
+    pub fn architecture(&self, latent: Latent, size: Size) -> Result<AutoencoderSpec, SettingsError> {
+        architecture(latent, size).map_err(|source| SettingsError::Invalid { origin: self.origin.clone(), source })
     }
+}
+
+fn architecture(latent: Latent, size: Size) -> Result<AutoencoderSpec, ConfigError> {
+    let Network { blocks, width, hidden } = size.network;
+    fc_res2(blocks, width, hidden, latent.dim, latent.space).map_err(|error| ConfigError {
+        key: "scales.*.network",
+        expected: "layers that fit together",
+        found: error.to_string(),
+    })
 }
 
 fn with_temperature(chains: Chains, temperature: f32) -> SamplerConfig {
@@ -261,7 +267,7 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
         let twice = raw.latents[..index].iter().any(|l| l.dim == latent.dim);
         require("latents.dim", !twice, "given once", latent.dim.to_string())?;
         for size in raw.scales.values() {
-            Settings::architecture(*latent, size.network)?;
+            architecture(*latent, *size)?;
         }
     }
     for size in raw.scales.values() {

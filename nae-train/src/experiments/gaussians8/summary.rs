@@ -99,15 +99,16 @@ pub fn figure(
     path: &Path,
     device: &Device,
 ) -> Result<String, ExperimentError> {
-    let size = experiment.settings().size(experiment.scale())?;
     let truth = Mixture::eight_gaussians();
     let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
     let exact = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x))?;
     let mut drawn = vec![("8 Gaussians".to_owned(), exact, Vec::new())];
-    for f in finished.iter().filter(|f| f.cell.seed == 0 && f.result.is_some()) {
-        let blank = NormalizedAutoencoder::new(f.cell.blank(experiment.settings(), size, device)?, 1.0);
-        let model = checkpoint::load(blank, &f.cell.to_string(), &path.join(f.cell.checkpoint()))?;
-        let title = format!("{}, D_z = {}", f.cell.method, f.cell.latent_dim);
+    for job in experiment.jobs().iter().filter(|job| job.seed == 0) {
+        let cell = job.cell();
+        let Some(f) = finished.iter().find(|f| f.cell == cell && f.result.is_some()) else { continue };
+        let blank = NormalizedAutoencoder::new(job.start(device)?, 1.0);
+        let model = checkpoint::load(blank, &cell.to_string(), &path.join(cell.checkpoint()))?;
+        let title = format!("{}, D_z = {}", cell.method, cell.latent_dim);
         drawn.push((title, density(&model, device)?, f.negatives.clone()));
     }
     let panels: Vec<Panel<'_>> =

@@ -1,0 +1,142 @@
+//! What a long command has done so far, one JSON object a line, so that it can go on where it was broken off.
+//!
+//! Each line carries a digest of what was asked for; lines of something else are left alone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A journal that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Reading or writing failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line is none of a journal.
+    #[error("{}, line {line}: {source}; remove the line, and what it holds is done again", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// Why.
+        source: serde_json::Error,
+    },
+}
+
+/// Appends entries to a file.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+    digest: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line<T> {
+    digest: String,
+    #[serde(flatten)]
+    entry: T,
+}
+
+/// Any line: whose entry it is has to be known before the entry can be read.
+#[derive(Deserialize)]
+struct Owner {
+    digest: String,
+}
+
+/// SHA-256 of `parts`, in hexadecimal.
+pub fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The entries of `path` that were written under `digest`; none where there is no file.
+///
+/// # Errors
+/// [`JournalError`] names the file and the line.
+pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, JournalError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(JournalError::Io { path: path.to_owned(), source }),
+    };
+    let mut entries = Vec::new();
+    for (index, text) in text.lines().enumerate() {
+        let failed = |source| JournalError::Line { path: path.to_owned(), line: index + 1, source };
+        let Owner { digest: owner } = serde_json::from_str(text).map_err(failed)?;
+        if owner == digest {
+            let line: Line<T> = serde_json::from_str(text).map_err(failed)?;
+            entries.push(line.entry);
+        }
+    }
+    Ok(entries)
+}
+
+impl Journal {
+    /// Opens `path` for more entries under `digest`, making it where there is none.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`].
+    pub fn open(path: &Path, digest: String) -> Result<Self, JournalError> {
+        let io = |source| JournalError::Io { path: path.to_owned(), source };
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(io)?;
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file), digest })
+    }
+
+    /// Writes `entry` to the end, from any thread.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`].
+    pub fn append(&self, entry: &impl Serialize) -> Result<(), JournalError> {
+        let io = |source| JournalError::Io { path: self.path.clone(), source };
+        let line = Line { digest: self.digest.clone(), entry };
+        let text = serde_json::to_string(&line).map_err(|error| io(error.into()))? + "\n";
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(io)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Entry {
+        number: u32,
+    }
+
+    #[test]
+    fn entries_come_back_and_those_of_others_do_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal.jsonl");
+        assert_eq!(read::<Entry>(&path, "a").expect("no file is no entry"), []);
+        for (owner, number) in [("a", 1), ("b", 2), ("a", 3)] {
+            Journal::open(&path, owner.to_owned()).expect("opens").append(&Entry { number }).expect("writes");
+        }
+        assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }, Entry { number: 3 }]);
+        fs::write(&path, "{\"digest\": \"a\", \"number\": -1}\n").expect("writes");
+        let message = read::<Entry>(&path, "a").expect_err("no u32").to_string();
+        assert!(message.contains("journal.jsonl, line 1"), "{message}");
+    }
+
+    #[test]
+    fn a_digest_tells_where_parts_end() {
+        assert_ne!(digest(["ab", "c"]), digest(["a", "bc"]));
+        assert_eq!(digest(["ab", "c"]).len(), 64);
+    }
+}
