@@ -5,6 +5,7 @@
 //! images, on a seed that is not among those reported. Each seed gives both models the same division of the data.
 //! Time is processor time, so that what else the machine does favours neither.
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use burn::tensor::Device;
@@ -35,6 +36,8 @@ pub struct Comparison {
     pub latent_dims: Vec<usize>,
     /// What computes gradients.
     pub engine: Engine,
+    /// The folder of a data set that is not embedded.
+    pub data: Option<PathBuf>,
 }
 
 /// A comparison that cannot be made.
@@ -236,7 +239,7 @@ impl Comparison {
     }
 
     fn nae(&self, seed: u64, device: &Device, stop: &AtomicBool) -> Result<(Prepared, Timed), CompareError> {
-        let prepared = Prepared::new(self.config.clone(), seed)?;
+        let prepared = Prepared::new(self.config.clone(), seed, self.data.as_deref())?;
         let mut clock = Clock::default();
         let started = ProcessTime::now();
         let outcome = prepared.train(self.engine, device, &mut clock, stop);

@@ -1,5 +1,6 @@
 //! A whole run: data, training, calibration, evaluation. What the command line does, without the command line.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use burn::tensor::Device;
@@ -7,11 +8,11 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
-use crate::data::digits::DigitsError;
-use crate::data::{ImageSet, Split, digits, outliers};
+use crate::data::source::{DataError, Loaded};
+use crate::data::{Split, outliers};
 use crate::engine::Engine;
 use crate::eval::scoring::{energies, scores};
-use crate::eval::table::{Column, Table, outlier_sets};
+use crate::eval::table::{Column, Table, held_out_name, outlier_sets};
 use crate::export::{self, ExportError};
 use crate::methods::{Decision, MethodKind, Model};
 use crate::report::figure::{self, Panel};
@@ -24,7 +25,7 @@ use crate::train::{Outcome, Trainer};
 pub enum RunError {
     /// The data cannot be read.
     #[error(transparent)]
-    Data(#[from] DigitsError),
+    Data(#[from] DataError),
     /// The result cannot be calibrated or exported.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -39,17 +40,20 @@ pub struct Prepared {
     pub seed: u64,
     /// The parts.
     pub split: Split,
+    /// SHA-256 of the data, in hexadecimal.
+    pub data_sha256: String,
 }
 
 impl Prepared {
-    /// Loads and divides the data of `config`.
+    /// Loads the data of `config`, from `folder` where it is not embedded, and divides it.
     ///
     /// # Errors
     /// [`RunError::Data`].
-    pub fn new(config: Config, seed: u64) -> Result<Self, RunError> {
-        let images: ImageSet = digits::load()?;
-        let split = Split::new(&images, config.held_out(), config.split(), Stream::Split.of(seed).rng());
-        Ok(Self { config, seed, split })
+    pub fn new(config: Config, seed: u64, folder: Option<&Path>) -> Result<Self, RunError> {
+        let Loaded { train, test, sha256 } = config.source().load(folder)?;
+        let mut rng = Stream::Split.of(seed);
+        let split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
+        Ok(Self { config, seed, split, data_sha256: sha256 })
     }
 
     /// Trains; see [`Trainer`].
@@ -85,7 +89,7 @@ impl Prepared {
     /// [`RunError::Export`] where the energies give no threshold for the target rate.
     pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
         let energies = energies(model, &self.split.calibration, device);
-        Ok(export::metadata(&self.config, self.seed, model.temperature(), &energies)?)
+        Ok(export::metadata(&self.config, self.seed, &self.data_sha256, model.temperature(), &energies)?)
     }
 
     /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model.
@@ -106,7 +110,7 @@ impl Prepared {
 
     /// `columns` against every outlier set.
     pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Table {
-        let sets = outlier_sets(&self.split, self.config.held_out(), Stream::Evaluation.of(self.seed).rng());
+        let sets = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
         Table::measure(&self.split.test, &sets, columns, device)
     }
 
@@ -115,8 +119,8 @@ impl Prepared {
     /// # Errors
     /// What the drawing library says, as text.
     pub fn figure(&self, columns: &[Column<'_>], device: &Device) -> Result<String, String> {
-        let held_out = format!("digit {} (held out)", self.config.held_out());
-        let chimeras = outliers::chimeras(&self.split.test);
+        let held_out = held_out_name(&self.config);
+        let chimeras = outliers::chimeras(&self.split.test, self.config.source().chimera_gap());
         let sets = [("normal", &self.split.test), (&held_out, &self.split.held_out), ("chimeras", &chimeras)];
         let panels: Vec<Panel<'_>> = columns
             .iter()

@@ -186,6 +186,58 @@ fn the_papers_chains_run_on_both_engines() {
     }
 }
 
+/// Four small IDX files in the place of MNIST's.
+fn write_mnist(folder: &Path) {
+    for (name, count) in [("train", 400u32), ("t10k", 60)] {
+        let header = |axes: &[u32]| -> Vec<u8> {
+            [0, 0, 8, axes.len() as u8].into_iter().chain(axes.iter().flat_map(|axis| axis.to_be_bytes())).collect()
+        };
+        // Stripes whose width is the label, moved from image to image.
+        let pixel = |image: u32, at: u32| if ((at % 28 + image) / (image % 10 + 1)) % 2 == 0 { 255 } else { 0 };
+        let mut images = header(&[count, 28, 28]);
+        images.extend((0..count).flat_map(|image| (0..784).map(move |at| pixel(image, at))));
+        let mut labels = header(&[count]);
+        labels.extend((0..count).map(|image| (image % 10) as u8));
+        std::fs::write(folder.join(format!("{name}-images-idx3-ubyte")), images).unwrap();
+        std::fs::write(folder.join(format!("{name}-labels-idx1-ubyte")), labels).unwrap();
+    }
+}
+
+#[test]
+fn data_in_files_is_found_named_and_recorded() {
+    let folder = TempDir::new().unwrap();
+    let short = preset_like("mnist-holdout", folder.path(), "mnist.toml", |text| {
+        let text = replaced(&text, "kind = \"conv28\"", "kind = \"conv28\"\nwidth = 2");
+        let text = replaced(&text, "epochs = 100", "epochs = 1");
+        let text = replaced(&text, "updates = 19000", "updates = 2");
+        let text = replaced(&text, "every = 380", "every = 1");
+        let text = replaced(&text, "calibration = 0.02", "calibration = 0.4");
+        replaced(&text, "steps = 50", "steps = 2")
+    });
+    let data = folder.path().join("mnist");
+    std::fs::create_dir(&data).unwrap();
+    let message = refused(train(folder.path(), "none", &short, &["--quiet"]).env_remove("NAE_DATA"));
+    assert!(message.contains("--data") && message.contains("NAE_DATA"), "{message}");
+    let given = ["--json", "--data", data.to_str().unwrap()];
+    let message = refused(&mut train(folder.path(), "none", &short, &given));
+    assert!(message.contains("train-images-idx3-ubyte"), "{message}");
+
+    write_mnist(&data);
+    let output = run(&mut train(folder.path(), "one", &short, &given));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["auroc"]["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["outliers"], "digit 9 (held out)");
+    assert_eq!((&rows[0]["count"], &result["auroc"]["normal_count"]), (&6.into(), &54.into()), "the test files");
+
+    // The folder that holds the sets by their names does as well, and for export too.
+    let again = folder.path().join("again.onnx");
+    let mut export = nae_train();
+    export.arg("export").arg(folder.path().join("one")).arg("--export").arg(&again).env("NAE_DATA", folder.path());
+    assert!(run(&mut export).status.success());
+    assert_eq!(std::fs::read(&again).unwrap(), std::fs::read(folder.path().join("one.onnx")).unwrap());
+}
+
 /// A network that the CPU engine does not have: refused by the layer's name where it is asked for, left to burn
 /// otherwise, and deployed like any other.
 #[test]

@@ -11,6 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   nae-train --export model.onnx                 train on the embedded digits, export the model
   nae-train --preset digits-omi --seed 3        the paper's chains, another seed
+  nae-train --preset mnist-holdout --data DIR   the paper's first experiment; days on two cores
   nae-train --method vae                        a baseline of the paper on the same data
   nae-train presets digits > my.toml            a preset to change ...
   nae-train --preset my.toml --out runs/mine    ... and to train with
@@ -56,8 +57,11 @@ pub(super) struct TrainArgs {
     /// Seed of every random number of the run.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
+    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
     /// The class kept out of training, in place of the preset's.
-    #[arg(long, value_name = "DIGIT")]
+    #[arg(long, value_name = "CLASS")]
     pub(super) held_out: Option<u8>,
     /// The run folder [default: runs/PRESET-SEED].
     #[arg(long, value_name = "DIR")]
@@ -136,6 +140,9 @@ pub(super) struct ExportFiles {
 pub(super) struct ExportArgs {
     /// The run folder.
     pub(super) run: PathBuf,
+    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
     #[command(flatten)]
     pub(super) export: ExportFiles,
 }
@@ -164,6 +171,9 @@ pub(super) struct CompareArgs {
     /// Held-out classes, one comparison each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
     pub(super) held_out: Vec<u8>,
+    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
     /// Latent dimensions the plain autoencoder chooses from.
     #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
     pub(super) latent_dims: Vec<usize>,

@@ -27,7 +27,8 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
             raw.data.held_out = held_out;
             let config = Config::new(raw).context("--held-out")?;
             let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
-            Ok(Comparison { config, seeds: args.seeds.into(), latent_dims: args.latent_dims.clone(), engine })
+            let (latent_dims, data) = (args.latent_dims.clone(), args.data.clone());
+            Ok(Comparison { config, seeds: args.seeds.into(), latent_dims, engine, data })
         })
         .collect::<anyhow::Result<_>>()?;
     let stop = stop_on_interrupt()?;

@@ -23,7 +23,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     let device = Device::flex();
     let (config, seed) = RunFolder::read(&args.run)?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
-    let prepared = Prepared::new(config, seed)?;
+    let prepared = Prepared::new(config, seed, args.data.as_deref())?;
     let metadata = prepared.calibrate(&*model, &device)?;
     write(&args.export, &*model, &prepared.config, &metadata)?;
     Ok(Done::Whole)

@@ -31,7 +31,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let folder = RunFolder::create(&path, &config, args.seed)?;
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
-    let prepared = Prepared::new(config, args.seed)?;
+    let prepared = Prepared::new(config, args.seed, args.data.as_deref())?;
 
     let mut watchers = Watchers { bars: Bars::new(args.quiet), folder };
     let outcome = prepared.train(engine, &device, &mut watchers, &stop);

@@ -12,6 +12,7 @@ pub mod sampler;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
+use crate::data::Source;
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::methods::autoencoder::Denoising;
@@ -121,7 +122,7 @@ impl Config {
         }
         sampler::check(&raw.sampler, architecture.latent_space())?;
         let found = architecture.image();
-        require("architecture.kind", found, "a network for images of 1x16x16, as data.source has them", |&image| {
+        require("architecture.kind", found, "a network for images of the shape that data.source has", |&image| {
             image == raw.data.source.image()
         })?;
         Ok(Self { raw, architecture })
@@ -150,6 +151,11 @@ impl Config {
     /// The network.
     pub fn architecture(&self) -> &AutoencoderSpec {
         &self.architecture
+    }
+
+    /// The data set.
+    pub fn source(&self) -> Source {
+        self.raw.data.source
     }
 
     /// The class kept out of training.

@@ -18,6 +18,7 @@ pub struct Preset {
 pub const PRESETS: &[Preset] = &[
     Preset { name: "digits", text: include_str!("../../presets/digits.toml") },
     Preset { name: "digits-omi", text: include_str!("../../presets/digits-omi.toml") },
+    Preset { name: "mnist-holdout", text: include_str!("../../presets/mnist-holdout.toml") },
 ];
 
 /// A preset that cannot be used.

@@ -1,11 +1,11 @@
 //! The form of a preset file, key by key, and the check of its values.
 
-use nae_core::Shape;
 use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
+use crate::data::Source;
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::sample::SamplerConfig;
@@ -76,23 +76,6 @@ pub struct RawData {
     pub split: SplitShares,
 }
 
-/// The known data sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The embedded 8×8 digits, enlarged to 16×16.
-    Digits,
-}
-
-impl Source {
-    /// Shape of an image.
-    pub fn image(self) -> Shape {
-        match self {
-            Self::Digits => Shape::new(1, 16, 16),
-        }
-    }
-}
-
 /// Calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,11 +88,18 @@ impl RawConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         require("data.held_out", self.data.held_out, "a digit, 0 to 9", |&d| d <= 9)?;
         let SplitShares { validation, calibration, test } = self.data.split;
-        for (key, share) in
-            [("data.split.validation", validation), ("data.split.calibration", calibration), ("data.split.test", test)]
-        {
+        if test.is_some() == self.data.source.has_test_part() {
+            let (expected, found) = match test {
+                Some(_) => ("nothing: this data set has a test part of its own", "a share"),
+                None => ("a share: this data set has no test part of its own", "nothing"),
+            };
+            return Err(ConfigError { key: "data.split.test", expected, found: found.to_owned() });
+        }
+        let test = test.unwrap_or(0.0);
+        for (key, share) in [("data.split.validation", validation), ("data.split.calibration", calibration)] {
             require(key, share, "a share above 0 and below 1", |s| *s > 0.0 && *s < 1.0)?;
         }
+        require("data.split.test", test, "a share of at least 0 and below 1", |s| (0.0..1.0).contains(s))?;
         require("data.split", validation + calibration + test, "shares that leave at least 0.1 for training", |s| {
             *s <= 0.9
         })?;

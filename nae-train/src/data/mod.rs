@@ -1,12 +1,16 @@
 //! Images for training, calibration and evaluation.
 //!
-//! [`image_set`] holds images, [`digits`] the embedded set, [`outliers`] the synthetic sets of the paper,
-//! [`split`] the parts a run divides its data into. Reading folders and tables of one's own is not here yet.
+//! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
+//! reads MNIST's files, [`outliers`] makes the synthetic sets of the paper, [`split`] the parts a run divides its data
+//! into. Reading folders and tables of one's own is not here yet.
 
 pub mod digits;
+pub mod idx;
 pub mod image_set;
 pub mod outliers;
+pub mod source;
 pub mod split;
 
 pub use image_set::ImageSet;
+pub use source::Source;
 pub use split::Split;

@@ -32,10 +32,10 @@ pub fn halves(images: &ImageSet) -> ImageSet {
     of_class(shape, values, images.len())
 }
 
-/// Each image with its upper half taken from the next image of another class.
+/// Each image with its upper half taken from the next image of another class, `gap` rows blanked where they meet.
 ///
 /// Empty where all images are of one class.
-pub fn chimeras(images: &ImageSet) -> ImageSet {
+pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
     let (shape, count) = (images.shape(), images.len());
     let mut values = Vec::new();
     for index in 0..count {
@@ -43,9 +43,12 @@ pub fn chimeras(images: &ImageSet) -> ImageSet {
         let Some(donor) = (1..count).map(|step| (index + step) % count).find(another) else { continue };
         let planes = shape.height * shape.width;
         for (plane, upper) in images.image(index).chunks_exact(planes).zip(images.image(donor).chunks_exact(planes)) {
-            let middle = shape.height / 2 * shape.width;
-            values.extend_from_slice(&upper[..middle]);
-            values.extend_from_slice(&plane[middle..]);
+            let middle = shape.height / 2;
+            let end = middle.saturating_sub(gap / 2);
+            let start = (end + gap).min(shape.height).max(middle);
+            values.extend_from_slice(&upper[..end * shape.width]);
+            values.extend(std::iter::repeat_n(0.0, (start - end) * shape.width));
+            values.extend_from_slice(&plane[start * shape.width..]);
         }
     }
     let made = values.len() / shape.len();
@@ -72,8 +75,11 @@ mod tests {
 
     #[test]
     fn chimeras_join_different_classes() {
-        assert_eq!(chimeras(&two()).values(), [0.5, 0.2, 0.5, 0.4, 0.1, 0.6]);
+        assert_eq!(chimeras(&two(), 0).values(), [0.5, 0.2, 0.5, 0.4, 0.1, 0.6]);
+        let columns = ImageSet::new(Shape::new(1, 4, 1), (1..=8).map(|v| v as f32 / 10.0).collect(), vec![1, 2]);
+        let gapped = chimeras(&columns.expect("valid"), 2);
+        assert_eq!(gapped.values(), [0.5, 0.0, 0.0, 0.4, 0.1, 0.0, 0.0, 0.8]);
         let one_class = ImageSet::new(Shape::new(1, 2, 1), vec![0.1; 4], vec![3, 3]).expect("valid");
-        assert!(chimeras(&one_class).is_empty());
+        assert!(chimeras(&one_class, 0).is_empty());
     }
 }

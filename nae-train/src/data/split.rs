@@ -14,8 +14,9 @@ pub struct SplitShares {
     pub validation: f64,
     /// Gives the threshold; never seen in training or stopping.
     pub calibration: f64,
-    /// Gives the reported figures; never seen before.
-    pub test: f64,
+    /// Gives the reported figures; never seen before. Left out where the data set has a test part of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<f64>,
 }
 
 /// Normal images in four disjoint parts, and the images of the held-out class.
@@ -34,25 +35,44 @@ pub struct Split {
 }
 
 impl Split {
-    /// Divides `images` at random; every image of class `held_out` is kept apart.
+    /// Divides `images` at random; every image of class `held_out` is kept apart. Test images and outliers come from
+    /// `test` where the data set gives them.
     ///
     /// At least one image lands in each part as long as there are four normal ones.
-    pub fn new(images: &ImageSet, held_out: u8, shares: SplitShares, rng: &mut impl Rng) -> Self {
-        let (outliers, mut normal): (Vec<usize>, Vec<usize>) =
-            (0..images.len()).partition(|&i| images.labels()[i] == held_out);
+    pub fn new(
+        images: &ImageSet,
+        test: Option<&ImageSet>,
+        held_out: u8,
+        shares: SplitShares,
+        rng: &mut impl Rng,
+    ) -> Self {
+        let (outliers, mut normal) = divide(images, held_out);
         normal.shuffle(rng);
         let part = |share: f64| ((share * normal.len() as f64).round() as usize).max(1);
-        let (test, rest) = normal.split_at(part(shares.test).min(normal.len()));
+        let own = if test.is_some() { 0 } else { part(shares.test.unwrap_or(0.0)) };
+        let (own_test, rest) = normal.split_at(own.min(normal.len()));
         let (calibration, rest) = rest.split_at(part(shares.calibration).min(rest.len()));
         let (validation, train) = rest.split_at(part(shares.validation).min(rest.len()));
+        let (test, held_out) = match test {
+            None => (images.select(own_test), images.select(&outliers)),
+            Some(test) => {
+                let (outliers, normal) = divide(test, held_out);
+                (test.select(&normal), test.select(&outliers))
+            }
+        };
         Self {
             train: images.select(train),
             validation: images.select(validation),
             calibration: images.select(calibration),
-            test: images.select(test),
-            held_out: images.select(&outliers),
+            test,
+            held_out,
         }
     }
+}
+
+/// Positions of the images of class `held_out`, and of the others.
+fn divide(images: &ImageSet, held_out: u8) -> (Vec<usize>, Vec<usize>) {
+    (0..images.len()).partition(|&i| images.labels()[i] == held_out)
 }
 
 #[cfg(test)]
@@ -68,9 +88,9 @@ mod tests {
         let values: Vec<f32> = (0..n).map(|i| i as f32 / n as f32).collect();
         let labels: Vec<u8> = (0..n).map(|i| (i % 10) as u8).collect();
         let images = ImageSet::new(Shape::new(1, 1, 1), values.clone(), labels).expect("valid");
-        let shares = SplitShares { validation: 0.1, calibration: 0.2, test: 0.3 };
+        let shares = SplitShares { validation: 0.1, calibration: 0.2, test: Some(0.3) };
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
-        let split = Split::new(&images, 4, shares, &mut rng);
+        let split = Split::new(&images, None, 4, shares, &mut rng);
         assert_eq!(split.held_out.len(), 20);
         assert!(split.held_out.labels().iter().all(|&l| l == 4));
         assert_eq!((split.validation.len(), split.calibration.len(), split.test.len()), (18, 36, 54));
@@ -80,5 +100,19 @@ mod tests {
             .collect();
         all.sort_by(f32::total_cmp);
         assert_eq!(all, values);
+    }
+    #[test]
+    fn a_test_part_of_the_set_stays_apart() {
+        let set = |values: &[f32], labels: &[u8]| {
+            ImageSet::new(Shape::new(1, 1, 1), values.to_vec(), labels.to_vec()).expect("valid")
+        };
+        let images = set(&[0.1, 0.2, 0.3, 0.4, 0.5], &[1, 2, 3, 4, 5]);
+        let test = set(&[0.6, 0.7, 0.8], &[5, 1, 2]);
+        let shares = SplitShares { validation: 0.25, calibration: 0.25, test: None };
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
+        let split = Split::new(&images, Some(&test), 5, shares, &mut rng);
+        assert_eq!(split.held_out.values(), [0.6]);
+        assert_eq!(split.test.values(), [0.7, 0.8]);
+        assert_eq!((split.train.len(), split.validation.len(), split.calibration.len()), (2, 1, 1));
     }
 }

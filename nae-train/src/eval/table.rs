@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::metrics::auroc;
 use super::scoring::{mean, scores};
+use crate::config::Config;
 use crate::data::{ImageSet, Split, outliers};
 use crate::methods::{Decision, Model};
 
@@ -28,16 +29,21 @@ pub struct OutlierSet {
 }
 
 /// The outlier sets a run on `split` is evaluated against.
-pub fn outlier_sets(split: &Split, held_out: u8, rng: &mut impl Rng) -> Vec<OutlierSet> {
+pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let shape = split.test.shape();
     let set = |name: &str, images, selection| OutlierSet { name: name.to_owned(), images, selection };
     vec![
-        set(&format!("digit {held_out} (held out)"), split.held_out.clone(), false),
-        set("half-digits", outliers::halves(&split.test), false),
-        set("chimeras", outliers::chimeras(&split.test), false),
+        set(&held_out_name(config), split.held_out.clone(), false),
+        set(&format!("half-{}", config.source().class_plural()), outliers::halves(&split.test), false),
+        set("chimeras", outliers::chimeras(&split.test, config.source().chimera_gap()), false),
         set("uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng), false),
         set("ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng), true),
     ]
+}
+
+/// The name of the class kept out of training.
+pub fn held_out_name(config: &Config) -> String {
+    format!("{} {} (held out)", config.source().class(), config.held_out())
 }
 
 /// A model, judged by one of its decision functions.

@@ -6,13 +6,12 @@ pub mod graph;
 
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::density::Temperature;
-use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_core::model::Preprocessing;
 use nae_onnx::builder::BuildError;
 use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Provenance};
 
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
-use crate::data::digits;
 use crate::methods::Model;
 
 /// A model that cannot be exported.
@@ -32,12 +31,18 @@ pub enum ExportError {
     Temperature(f32),
 }
 
-/// Everything a model file says about itself, from the run's configuration, the model's temperature and the energies of
-/// its calibration images.
+/// Everything a model file says about itself, from the run's configuration and data, the model's temperature and the
+/// energies of its calibration images.
 ///
 /// # Errors
 /// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
-pub fn metadata(config: &Config, seed: u64, temperature: f32, energies: &[f32]) -> Result<ModelMetadata, ExportError> {
+pub fn metadata(
+    config: &Config,
+    seed: u64,
+    data_sha256: &str,
+    temperature: f32,
+    energies: &[f32],
+) -> Result<ModelMetadata, ExportError> {
     let spec = config.architecture();
     let calibration = Calibration::from_energies(&mut energies.to_vec())?;
     Ok(ModelMetadata {
@@ -51,16 +56,13 @@ pub fn metadata(config: &Config, seed: u64, temperature: f32, energies: &[f32]) 
             dimension: spec.latent_dim(),
         },
         input: spec.image(),
-        preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        preprocessing: Preprocessing::unit(config.source().resize_filter()),
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: format!("{}, preset {}", config.method().name(), config.name()),
-            data_description: format!(
-                "UCI handwritten digits 8x8 enlarged to 16x16, class {} held out",
-                config.held_out()
-            ),
-            data_sha256: digits::sha256(),
+            data_description: format!("{}, class {} held out", config.source().title(), config.held_out()),
+            data_sha256: data_sha256.to_owned(),
             seed,
             crate_version: env!("CARGO_PKG_VERSION").to_owned(),
         },

@@ -1,0 +1,188 @@
+//! IDX files, the format of MNIST and Fashion-MNIST: images and their labels, gzipped or not.
+//!
+//! The format is LeCun's: a magic number that gives the type and the number of axes, the length of each axis as a
+//! big-endian 32-bit number, then the values. Only bytes are read here.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use nae_core::Shape;
+use sha2::{Digest as _, Sha256};
+
+use super::image_set::{ImageSet, ImageSetError};
+
+/// No file of such data comes near this; a damaged or hostile one does not fill the memory.
+const MAX_BYTES: u64 = 1 << 30;
+/// The magic number's type for unsigned bytes.
+const BYTES: u8 = 0x08;
+
+/// A pair of files that is no set of labelled images.
+#[derive(Debug, thiserror::Error)]
+pub enum IdxError {
+    /// Neither the file nor its gzipped form is there.
+    #[error("{}: neither it nor its .gz is there", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Reading or unpacking failed.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The content is not an IDX file of bytes with so many axes.
+    #[error("{}: expected an IDX file of bytes with {axes} axes, found {found}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Axes expected.
+        axes: usize,
+        /// What was found.
+        found: String,
+    },
+    /// There are not as many labels as images.
+    #[error("{}: {found} labels for {expected} images", path.display())]
+    Labels {
+        /// The file of labels.
+        path: PathBuf,
+        /// Images.
+        expected: usize,
+        /// Labels.
+        found: usize,
+    },
+    /// The values are no images.
+    #[error("{}: {source}", path.display())]
+    Images {
+        /// The file of images.
+        path: PathBuf,
+        /// Why.
+        source: ImageSetError,
+    },
+}
+
+/// Images `1 × rows × columns` from `images`, values in [0, 1], with the classes in `labels`. Where a file is not there,
+/// its name with `.gz` added is read.
+///
+/// Adds the bytes read to `hash`.
+///
+/// # Errors
+/// [`IdxError`] names the file, what was expected and what was found.
+pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet, IdxError> {
+    let (bytes, path) = read(images, hash)?;
+    let ([count, rows, columns], pixels) = parse::<3>(&bytes, &path)?;
+    let (label_bytes, label_path) = read(labels, hash)?;
+    let ([found], classes) = parse::<1>(&label_bytes, &label_path)?;
+    if found != count {
+        return Err(IdxError::Labels { path: label_path, expected: count, found });
+    }
+    let values = pixels.iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    ImageSet::new(Shape::new(1, rows, columns), values, classes.to_vec())
+        .map_err(|source| IdxError::Images { path, source })
+}
+
+/// The unpacked content, and the path of the file that was there.
+fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), IdxError> {
+    let mut gzipped = path.as_os_str().to_owned();
+    gzipped.push(".gz");
+    let gzipped = PathBuf::from(gzipped);
+    let found = [path.to_owned(), gzipped].into_iter().find(|path| path.is_file());
+    let Some(found) = found else { return Err(IdxError::Missing { path: path.to_owned() }) };
+    let failed = |source| IdxError::Read { path: found.clone(), source };
+    let file = std::fs::File::open(&found).map_err(failed)?;
+    let mut bytes = Vec::new();
+    if found.extension().is_some_and(|extension| extension == "gz") {
+        GzDecoder::new(file).take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    } else {
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    }
+    hash.update(&bytes);
+    Ok((bytes, found))
+}
+
+/// Lengths of the axes, and the values.
+fn parse<'a, const AXES: usize>(bytes: &'a [u8], path: &Path) -> Result<([usize; AXES], &'a [u8]), IdxError> {
+    let failed = |found: String| IdxError::Format { path: path.to_owned(), axes: AXES, found };
+    let (magic, rest) = bytes.split_at_checked(4).ok_or_else(|| failed(format!("{} bytes", bytes.len())))?;
+    if magic != [0, 0, BYTES, AXES as u8] {
+        return Err(failed(format!("the magic number {magic:02x?}")));
+    }
+    let (header, values) = rest.split_at_checked(4 * AXES).ok_or_else(|| failed("a header cut short".to_owned()))?;
+    let mut lengths = [0; AXES];
+    for (length, bytes) in lengths.iter_mut().zip(header.as_chunks::<4>().0) {
+        *length = u32::from_be_bytes(*bytes) as usize;
+    }
+    let expected = lengths.iter().try_fold(1usize, |product, &length| product.checked_mul(length));
+    if expected != Some(values.len()) {
+        return Err(failed(format!("{} values for axes of {lengths:?}", values.len())));
+    }
+    Ok((lengths, values))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).expect("writes");
+        path
+    }
+
+    fn idx(axes: &[u32], values: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0, 0, BYTES, axes.len() as u8];
+        axes.iter().for_each(|axis| bytes.extend(axis.to_be_bytes()));
+        bytes.extend(values);
+        bytes
+    }
+
+    #[test]
+    fn images_and_labels_plain_and_gzipped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (images, labels) = (idx(&[2, 1, 3], &[0, 51, 255, 1, 2, 3]), idx(&[2], &[7, 1]));
+        let plain = file(folder.path(), "images", &images);
+        let label_path = file(folder.path(), "labels", &labels);
+        let set = load(&plain, &label_path, &mut Sha256::new()).expect("valid");
+        assert_eq!((set.shape(), set.labels()), (Shape::new(1, 1, 3), &[7, 1][..]));
+        assert_eq!(set.image(0), [0.0, 0.2, 1.0]);
+
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&images).expect("packs");
+        file(folder.path(), "packed.gz", &packed.finish().expect("packs"));
+        let (mut a, mut b) = (Sha256::new(), Sha256::new());
+        let again = load(&folder.path().join("packed"), &label_path, &mut a).expect("valid");
+        load(&plain, &label_path, &mut b).expect("valid");
+        assert_eq!(again, set);
+        assert_eq!(a.finalize(), b.finalize(), "packing does not change what the data is");
+    }
+
+    #[test]
+    fn what_is_no_idx_file_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let good = file(folder.path(), "good", &idx(&[1, 1, 2], &[1, 2]));
+        let label = file(folder.path(), "label", &idx(&[1], &[1]));
+        let message =
+            |images: &Path, labels: &Path| load(images, labels, &mut Sha256::new()).expect_err("no images").to_string();
+        for (name, bytes) in [
+            ("empty", Vec::new()),
+            ("labels-for-images", idx(&[1], &[1])),
+            ("cut", idx(&[1, 1, 2], &[1])),
+            ("header", vec![0, 0, BYTES, 3, 0, 0]),
+            ("huge", idx(&[u32::MAX, u32::MAX, u32::MAX], &[1])),
+        ] {
+            let path = file(folder.path(), name, &bytes);
+            let message = message(&path, &label);
+            assert!(message.contains(name) && message.contains("3 axes"), "{message}");
+        }
+        let two = file(folder.path(), "two", &idx(&[2], &[1, 2]));
+        assert!(message(&good, &two).contains("2 labels for 1 images"));
+        assert!(message(&folder.path().join("absent"), &label).contains("absent"));
+        let broken = file(folder.path(), "broken.gz", b"not gzip");
+        assert!(message(&broken.with_extension(""), &label).contains("broken.gz"));
+    }
+}
