@@ -193,7 +193,8 @@ fn write_mnist(folder: &Path) {
             [0, 0, 8, axes.len() as u8].into_iter().chain(axes.iter().flat_map(|axis| axis.to_be_bytes())).collect()
         };
         // Stripes whose width is the label, moved from image to image.
-        let pixel = |image: u32, at: u32| if ((at % 28 + image) / (image % 10 + 1)) % 2 == 0 { 255 } else { 0 };
+        let pixel =
+            |image: u32, at: u32| if ((at % 28 + image) / (image % 10 + 1)).is_multiple_of(2) { 255 } else { 0 };
         let mut images = header(&[count, 28, 28]);
         images.extend((0..count).flat_map(|image| (0..784).map(move |at| pixel(image, at))));
         let mut labels = header(&[count]);

@@ -127,7 +127,8 @@ impl Job<'_> {
             }
             Started::Normalized(nae) => {
                 let negatives = nae.negatives().map(|x| points(x.clone())).unwrap_or_default();
-                (nae.normalized().clone(), negatives.into_iter().take(SHOWN).collect())
+                let finite = |point: &[f32; 2]| point.iter().all(|v| v.is_finite());
+                (nae.normalized().clone(), negatives.into_iter().filter(finite).take(SHOWN).collect())
             }
         };
         let result = match density(&model, device) {
