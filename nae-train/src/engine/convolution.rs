@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 
 use super::correlate::{Finish, correlate};
 use super::geometry::{Reading, Window};
-use super::gradient::weight_gradient;
+use super::gradient::{Products, weight_gradient};
 use super::kernel::Kernel;
 use super::parameters::{Gradients, Order, Parameters, Taps, floats, values};
 use super::plane::{Planes, Size};
@@ -119,12 +119,13 @@ impl Convolution {
             Reading::Convolution => (input, gradient),
             Reading::Transposed => (gradient, input),
         };
-        let Window { kernel: [rows, _], stride, padding } = self.window;
-        let into = gradients.of(self.weight);
-        if padding > 0 {
-            weight_gradient(&wide.bordered(padding), narrow, rows, stride, into);
+        let Window { kernel: [rows, columns], stride, padding } = self.window;
+        if narrow.size.h * narrow.size.w == 1 && padding == 0 {
+            gradients.defer(self.weight, wide, narrow);
         } else {
-            weight_gradient(wide, narrow, rows, stride, into);
+            let products = Products { rows, stride, taps: 0..columns * wide.size.c, channels: 0..narrow.size.c };
+            let bordered = (padding > 0).then(|| wide.bordered(padding));
+            weight_gradient(bordered.as_ref().unwrap_or(wide), narrow, products, gradients.of(self.weight));
         }
         if let Some(bias) = self.bias {
             let sums = gradients.of(bias);

@@ -9,6 +9,8 @@ use pulp::{Arch, Simd, WithSimd};
 use super::geometry::Class;
 use super::kernel::{Kernel, Phase};
 use super::plane::Planes;
+use super::pointwise::rectified;
+use super::vector::{load, store};
 
 /// Vectors of output channels computed together.
 pub const VECTORS: usize = 2;
@@ -86,7 +88,7 @@ pub(super) fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
 }
 
 // Everything below is inlined into the function that pulp compiles for each instruction set; what is not inlined
-// would be compiled for the oldest processor.
+// would be compiled for the oldest processor. That includes closures, and `map` of an array.
 
 /// Many output channels: vectors run along them.
 struct Wide<'a> {
@@ -164,7 +166,10 @@ impl Wide<'_> {
             let mut sums = [*bias; P];
             for row in 0..class.rows.len {
                 let at = (class.rows.first + row) * phase.span + skip;
-                let windows = starts.map(|start| &self.input.data[start + row * row_len..][..len]);
+                let mut windows = [&self.input.data[..0]; P];
+                for (window, start) in windows.iter_mut().zip(starts) {
+                    *window = &self.input.data[start + row * row_len..][..len];
+                }
                 sums = accumulate::<S, P, V>(simd, sums, windows, &weights[at..at + len]);
             }
             for (place, sums) in places.into_iter().zip(sums) {
@@ -172,7 +177,7 @@ impl Wide<'_> {
                     let place = place + v * S::F32_LANES;
                     let channels = S::F32_LANES.min(to.c - channel - v * S::F32_LANES);
                     let sum = self.finished(simd, sum, place, channels);
-                    simd.partial_store_f32s(&mut self.output.data[place..place + channels], sum);
+                    store(simd, &mut self.output.data[place..place + channels], sum);
                 }
             }
         }
@@ -180,14 +185,11 @@ impl Wide<'_> {
 
     #[inline(always)]
     fn finished<S: Simd>(&self, simd: S, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
-        let zero = simd.splat_f32s(0.0);
-        let (sign, slope) = match self.finish {
-            Finish::Keep => return sum,
-            Finish::Rectify { slope } => (sum, slope),
-            Finish::Gate { output, slope } => (simd.partial_load_f32s(&output[place..place + channels]), slope),
-        };
-        let other = if slope == 0.0 { zero } else { simd.mul_f32s(sum, simd.splat_f32s(slope)) };
-        simd.select_f32s(simd.greater_than_f32s(sign, zero), sum, other)
+        match self.finish {
+            Finish::Keep => sum,
+            Finish::Rectify { slope } => rectified(simd, sum, sum, slope),
+            Finish::Gate { output, slope } => rectified(simd, sum, load(simd, &output[place..place + channels]), slope),
+        }
     }
 }
 
@@ -201,9 +203,12 @@ fn accumulate<S: Simd, const P: usize, const V: usize>(
 ) -> [[S::f32s; V]; P] {
     // One length for all, which the compiler sees: no index is checked in the loop.
     let len = weights.len();
-    let windows = windows.map(|window| &window[..len]);
+    let mut trimmed = windows;
+    for window in &mut trimmed {
+        *window = &window[..len];
+    }
     for (k, weight) in weights.iter().enumerate() {
-        for (sums, window) in sums.iter_mut().zip(windows) {
+        for (sums, window) in sums.iter_mut().zip(trimmed) {
             let value = simd.splat_f32s(window[k]);
             for (sum, weight) in sums.iter_mut().zip(weight) {
                 *sum = simd.mul_add_f32s(value, *weight, *sum);

@@ -4,7 +4,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::network::{Network, TOGETHER};
-use super::parameters::{Gradients, WeightGradients};
+use super::parameters::WeightGradients;
 use super::plane::{Planes, Size};
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{EnergyGradient, FrozenEnergy};
@@ -120,16 +120,8 @@ impl CpuEngine {
             }
             (energies, gradients)
         });
-        let mut energies = Vec::new();
-        let mut total: Option<Gradients> = None;
-        for (part_energies, part) in parts {
-            energies.extend(part_energies);
-            match &mut total {
-                Some(total) => total.add(&part),
-                None => total = Some(part),
-            }
-        }
-        (energies, self.network.ordered(total.unwrap_or_else(|| self.network.zero_gradients())))
+        let (energies, gradients): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        (energies.concat(), self.network.ordered(gradients))
     }
 
     /// Gradients in the form burn's optimisers take.

@@ -1,37 +1,53 @@
 //! The gradient of a kernel's weights: sums over all windows of a batch.
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 
 use super::correlate::{VECTORS, lanes, on_vectors_of};
 use super::plane::Planes;
+use super::vector::store;
 
 /// Values of the two planes that are gone through for all weights before the next: what the second-level cache holds.
 const CACHED: usize = 3 << 15;
 
-/// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of every value of `wide` with every
-/// value of `narrow` whose window it is in. Windows are `stride` apart, have as many rows as `rows` says, and lie within
-/// `wide`.
-///
-/// Each sum is one chain of multiply-adds that starts at the value found, so a batch may be given in pieces.
-pub fn weight_gradient(wide: &Planes, narrow: &Planes, rows: usize, stride: usize, gradient: &mut [f32]) {
-    on_vectors_of(lanes(narrow.size.c), Products { wide, narrow, rows, stride, gradient });
+/// Which of the products of two planes are summed.
+#[derive(Clone, Debug)]
+pub struct Products {
+    /// Rows of a window.
+    pub rows: usize,
+    /// Distance between neighbouring windows.
+    pub stride: usize,
+    /// Which values of each row of a window.
+    pub taps: Range<usize>,
+    /// Which channels of the narrow plane.
+    pub channels: Range<usize>,
 }
 
-struct Products<'a> {
+/// Adds to `gradient` `[row][tap][channel]` the products of every value of `wide` with every value of `narrow` whose
+/// window it is in. Windows lie within `wide`.
+///
+/// Each sum is one chain of multiply-adds that starts at the value found, so a batch may be given in pieces.
+pub fn weight_gradient(wide: &Planes, narrow: &Planes, products: Products, gradient: &mut [f32]) {
+    let count = products.channels.len();
+    debug_assert_eq!(gradient.len(), products.rows * products.taps.len() * count);
+    on_vectors_of(lanes(count), Sums { wide, narrow, products, gradient });
+}
+
+struct Sums<'a> {
     wide: &'a Planes,
     narrow: &'a Planes,
-    rows: usize,
-    stride: usize,
+    products: Products,
     gradient: &'a mut [f32],
 }
 
-impl WithSimd for Products<'_> {
+impl WithSimd for Sums<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let images = (CACHED / (self.wide.size.len() + self.narrow.size.len()).max(1)).max(1);
-        let channels = self.narrow.size.c;
+        let channels = self.products.channels.len();
         let step = VECTORS * S::F32_LANES;
         for start in (0..self.narrow.n).step_by(images) {
             let images = start..(start + images).min(self.narrow.n);
@@ -46,49 +62,39 @@ impl WithSimd for Products<'_> {
     }
 }
 
-impl Products<'_> {
+impl Sums<'_> {
     /// Narrow channels from `first` on, `V` vectors of them, `T` values of the window at a time.
     #[inline(always)]
-    fn block<S: Simd, const T: usize, const V: usize>(
-        &mut self,
-        simd: S,
-        images: std::ops::Range<usize>,
-        first: usize,
-    ) {
+    fn block<S: Simd, const T: usize, const V: usize>(&mut self, simd: S, images: Range<usize>, first: usize) {
         let (wide, narrow) = (self.wide.size, self.narrow.size);
-        let span = self.gradient.len() / (self.rows * narrow.c);
-        let (wide_row, narrow_row, step) = (wide.w * wide.c, narrow.w * narrow.c, self.stride * wide.c);
-        let counts: [usize; V] =
-            std::array::from_fn(|v| S::F32_LANES.min(narrow.c.saturating_sub(first + v * S::F32_LANES)));
-        let whole = counts[V - 1] == S::F32_LANES;
-        let load = |pixel: &[f32]| -> [S::f32s; V] {
-            let values = &pixel[first..];
-            if whole {
-                let (vectors, _) = S::as_simd_f32s(values).0.as_chunks::<V>();
-                vectors[0]
-            } else {
-                std::array::from_fn(|v| simd.partial_load_f32s(&values[v * S::F32_LANES..][..counts[v]]))
-            }
-        };
-        for row in 0..self.rows {
+        let Products { rows, stride, ref taps, ref channels } = self.products;
+        let (span, width, lead) = (taps.len(), channels.len(), channels.start + first);
+        let (wide_row, narrow_row, step) = (wide.w * wide.c, narrow.w * narrow.c, stride * wide.c);
+        let mut counts = [S::F32_LANES; V];
+        counts[V - 1] = (width - first - (V - 1) * S::F32_LANES).min(S::F32_LANES);
+        for row in 0..rows {
             for start in (0..span).step_by(T) {
-                let taps = T.min(span - start);
+                let count = T.min(span - start);
                 let mut sums = [[simd.splat_f32s(0.0); V]; T];
-                for (tap, sums) in sums.iter_mut().enumerate().take(taps) {
-                    *sums = load(&self.gradient[((row * span) + start + tap) * narrow.c..][..narrow.c]);
+                for (tap, sums) in sums.iter_mut().enumerate().take(count) {
+                    *sums = load_all(simd, &self.gradient[(row * span + start + tap) * width + first..], counts);
                 }
                 for image in images.clone() {
                     for oy in 0..narrow.h {
-                        let at = (image * wide.h + oy * self.stride + row) * wide_row;
-                        let windows = &self.wide.data[at..at + wide_row];
+                        let at = (image * wide.h + oy * stride + row) * wide_row + taps.start + start;
+                        let windows = &self.wide.data[at..][..wide_row - taps.start - start];
                         let pixels = &self.narrow.data[(image * narrow.h + oy) * narrow_row..][..narrow_row];
                         for (ox, pixel) in pixels.chunks_exact(narrow.c).enumerate() {
-                            let delta = load(pixel);
-                            let window = &windows[ox * step + start..];
+                            let delta = load_all(simd, &pixel[lead..], counts);
+                            let window = &windows[ox * step..];
                             let window = match window.first_chunk::<T>() {
                                 Some(window) => *window,
                                 // The end of the row; what lies beyond the span is not kept.
-                                None => std::array::from_fn(|t| window.get(t).copied().unwrap_or(0.0)),
+                                None => {
+                                    let mut rest = [0.0; T];
+                                    rest[..window.len()].copy_from_slice(window);
+                                    rest
+                                }
                             };
                             for (sums, value) in sums.iter_mut().zip(window) {
                                 let value = simd.splat_f32s(value);
@@ -99,14 +105,30 @@ impl Products<'_> {
                         }
                     }
                 }
-                for (tap, sums) in sums.into_iter().enumerate().take(taps) {
-                    let at = ((row * span) + start + tap) * narrow.c + first;
+                for (tap, sums) in sums.into_iter().enumerate().take(count) {
+                    let at = (row * span + start + tap) * width + first;
                     for (v, sum) in sums.into_iter().enumerate() {
                         let at = at + v * S::F32_LANES;
-                        simd.partial_store_f32s(&mut self.gradient[at..at + counts[v]], sum);
+                        store(simd, &mut self.gradient[at..at + counts[v]], sum);
                     }
                 }
             }
         }
     }
+}
+
+/// The first of `values`: as many as `counts` says in each vector, all but the last of which are whole.
+#[inline(always)]
+fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize; V]) -> [S::f32s; V] {
+    let mut vectors = [simd.splat_f32s(0.0); V];
+    if counts[V - 1] == S::F32_LANES {
+        for (vector, value) in vectors.iter_mut().zip(S::as_simd_f32s(&values[..V * S::F32_LANES]).0) {
+            *vector = *value;
+        }
+    } else {
+        for (v, vector) in vectors.iter_mut().enumerate() {
+            *vector = simd.partial_load_f32s(&values[v * S::F32_LANES..][..counts[v]]);
+        }
+    }
+    vectors
 }

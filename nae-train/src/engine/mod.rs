@@ -5,7 +5,7 @@
 //! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`] and [`gradient`] have the loops the
 //! time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`] their memory; [`convolution`],
 //! [`norm`], [`pointwise`] and [`resample`] are the layers, [`parameters`] their weights' gradients, [`steps`] chains of
-//! layers, and [`network`] an autoencoder put together from them. It has every layer of [`crate::arch`], and squared L2
+//! layers, [`network`] an autoencoder put together from them, [`vector`] what they share. It has every layer of [`crate::arch`], and squared L2
 //! for the energy: [`support`] says so, and chooses the engine. The results are those of burn to rounding; the tests
 //! hold the two together. `ENGINE.md` beside the crate has what was measured.
 //!
@@ -26,6 +26,7 @@ pub mod pointwise;
 pub mod resample;
 pub mod steps;
 pub mod support;
+pub mod vector;
 
 pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};

@@ -8,7 +8,7 @@ use crate::arch::{Autoencoder, LatentSpace};
 
 /// Samples that go through the network together: few enough that a layer's output is still in the cache when the next
 /// layer reads it, many enough that a layer's weights are worth reading.
-pub const TOGETHER: usize = 8;
+pub const TOGETHER: usize = 16;
 
 /// An autoencoder with its weights laid out.
 pub struct Network {
@@ -47,7 +47,7 @@ impl Network {
         let decoded = forward(&self.decoder, z);
         let (energies, mut direct) = squared_l2(x, decoded.output(z));
         let through = self.back_to_image(x, &encoded, &decoded, negated(&direct));
-        add(&mut direct, &through);
+        add(&mut direct.data, &through.data);
         (energies, direct)
     }
 
@@ -87,8 +87,8 @@ impl Network {
         self.parameters.zeros()
     }
 
-    /// Gradients as burn's parameters have them.
-    pub fn ordered(&self, gradients: Gradients) -> WeightGradients {
+    /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
+    pub fn ordered(&self, gradients: Vec<Gradients>) -> WeightGradients {
         self.parameters.ordered(gradients)
     }
 

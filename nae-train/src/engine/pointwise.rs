@@ -1,27 +1,39 @@
 //! Rectifiers, sigmoid, the projection to the sphere, and the energy, each with its backward pass.
 
-use pulp::Arch;
+use pulp::Simd;
 
 use super::plane::Planes;
+use super::vector::{Pair, each};
+
+#[derive(Clone, Copy)]
+struct Rectified(f32);
+
+/// `a` where `sign` is positive, `slope`·`a` elsewhere.
+#[inline(always)]
+pub fn rectified<S: Simd>(simd: S, a: S::f32s, sign: S::f32s, slope: f32) -> S::f32s {
+    let zero = simd.splat_f32s(0.0);
+    // Not a product where it is zero, which would keep a minus sign, or an infinity as no number.
+    let other = if slope == 0.0 { zero } else { simd.mul_f32s(a, simd.splat_f32s(slope)) };
+    simd.select_f32s(simd.greater_than_f32s(sign, zero), a, other)
+}
+
+impl Pair for Rectified {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        rectified(simd, a, b, self.0)
+    }
+}
 
 /// x where positive, `slope`·x elsewhere.
 pub fn rectify(x: &Planes, slope: f32) -> Planes {
-    let mut output = Planes::scratch(x.n, x.size);
-    Arch::new().dispatch(|| {
-        for (y, x) in output.data.iter_mut().zip(&x.data) {
-            *y = if *x > 0.0 { *x } else { slope * *x };
-        }
-    });
+    let mut output = x.clone();
+    each(Rectified(slope), &mut output.data, &x.data);
     output
 }
 
 /// The gradient before a rectifier, in place. `decisive` is its input, or its output where `slope` is not negative.
 pub fn rectify_backward(decisive: &Planes, slope: f32, gradient: &mut Planes) {
-    Arch::new().dispatch(|| {
-        for (g, y) in gradient.data.iter_mut().zip(&decisive.data) {
-            *g = if *y > 0.0 { *g } else { slope * *g };
-        }
-    });
+    each(Rectified(slope), &mut gradient.data, &decisive.data);
 }
 
 /// 1 / (1 + exp(−x)), in place.
@@ -38,22 +50,34 @@ pub fn sigmoid_backward(output: &Planes, gradient: &mut Planes) {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Sum;
+
+impl Pair for Sum {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.add_f32s(a, b)
+    }
+}
+
 /// a + b, in place of a.
-pub fn add(a: &mut Planes, b: &Planes) {
-    Arch::new().dispatch(|| {
-        for (a, b) in a.data.iter_mut().zip(&b.data) {
-            *a += b;
-        }
-    });
+pub fn add(a: &mut [f32], b: &[f32]) {
+    each(Sum, a, b);
+}
+
+#[derive(Clone, Copy)]
+struct Product;
+
+impl Pair for Product {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.mul_f32s(a, b)
+    }
 }
 
 /// a ⊙ b, in place of a.
-pub fn multiply(a: &mut Planes, b: &Planes) {
-    Arch::new().dispatch(|| {
-        for (a, b) in a.data.iter_mut().zip(&b.data) {
-            *a *= b;
-        }
-    });
+pub fn multiply(a: &mut [f32], b: &[f32]) {
+    each(Product, a, b);
 }
 
 /// Divides each sample by its norm, in place; returns the norms.

@@ -1,8 +1,11 @@
 //! Pooling and enlargement, each with its backward pass.
 
-use pulp::Arch;
+use pulp::{Simd, WithSimd};
 
+use super::correlate::{lanes, on_vectors_of};
 use super::plane::{Planes, Size};
+use super::pointwise::rectified;
+use super::vector::{load, store};
 use crate::arch::upsample::axis_weights;
 
 fn pooled(size: Size, window: usize) -> Size {
@@ -11,23 +14,39 @@ fn pooled(size: Size, window: usize) -> Size {
 
 /// Largest of each `window` × `window` block; rows and columns that do not fill one are left out.
 pub fn max_pool(x: &Planes, window: usize) -> Planes {
-    let (from, to) = (x.size, pooled(x.size, window));
-    let mut output = Planes::scratch(x.n, to);
-    Arch::new().dispatch(|| {
+    let mut output = Planes::scratch(x.n, pooled(x.size, window));
+    on_vectors_of(lanes(x.size.c), MaxPool { x, window, output: &mut output });
+    output
+}
+
+struct MaxPool<'a> {
+    x: &'a Planes,
+    window: usize,
+    output: &'a mut Planes,
+}
+
+impl WithSimd for MaxPool<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { x, window, output } = self;
+        let (from, to) = (x.size, output.size);
         for (image, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
             for (at, out) in y.chunks_exact_mut(to.c).enumerate() {
                 let corner = (at / to.w * from.w + at % to.w) * window;
-                out.fill(f32::NEG_INFINITY);
-                for tap in 0..window * window {
-                    let pixel = corner + tap / window * from.w + tap % window;
-                    for (best, value) in out.iter_mut().zip(&image[pixel * from.c..][..from.c]) {
-                        *best = if *value > *best { *value } else { *best };
+                for (k, out) in out.chunks_mut(S::F32_LANES).enumerate() {
+                    let mut best = simd.splat_f32s(f32::NEG_INFINITY);
+                    for tap in 0..window * window {
+                        let pixel = (corner + tap / window * from.w + tap % window) * from.c;
+                        let value = load(simd, &image[pixel + k * S::F32_LANES..][..out.len()]);
+                        best = simd.select_f32s(simd.greater_than_f32s(value, best), value, best);
                     }
+                    store(simd, out, best);
                 }
             }
         }
-    });
-    output
+    }
 }
 
 /// The gradient before [`max_pool`], which made `y` of `x`; the first of equals gets it. Where a rectifier of `slope`,
@@ -36,31 +55,49 @@ pub fn max_pool_backward(x: &Planes, y: &Planes, gradient: &Planes, window: usiz
     let (from, to) = (x.size, y.size);
     let whole = (to.h * window, to.w * window) == (from.h, from.w);
     let mut input = if whole { Planes::scratch(x.n, from) } else { Planes::zeros(x.n, from) };
-    let slope = slope.unwrap_or(1.0);
-    Arch::new().dispatch(|| {
-        // What of each channel's gradient is still to be given away.
-        let mut left = vec![0.0f32; to.c];
+    on_vectors_of(lanes(from.c), MaxPoolBackward { x, y, gradient, window, slope, input: &mut input });
+    input
+}
+
+struct MaxPoolBackward<'a> {
+    x: &'a Planes,
+    y: &'a Planes,
+    gradient: &'a Planes,
+    window: usize,
+    slope: Option<f32>,
+    input: &'a mut Planes,
+}
+
+impl WithSimd for MaxPoolBackward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { x, y, gradient, window, slope, input } = self;
+        let (from, to) = (x.size, y.size);
+        let zero = simd.splat_f32s(0.0);
         let samples = x.data.chunks_exact(from.len()).zip(input.data.chunks_exact_mut(from.len()));
         let pooled = y.data.chunks_exact(to.len()).zip(gradient.data.chunks_exact(to.len()));
         for ((x, input), (y, gradient)) in samples.zip(pooled) {
             for (at, (y, g)) in y.chunks_exact(to.c).zip(gradient.chunks_exact(to.c)).enumerate() {
-                for ((left, g), y) in left.iter_mut().zip(g).zip(y) {
-                    *left = if *y > 0.0 { *g } else { slope * *g };
-                }
                 let corner = (at / to.w * from.w + at % to.w) * window;
-                for tap in 0..window * window {
-                    let pixel = (corner + tap / window * from.w + tap % window) * from.c;
-                    let values = x[pixel..][..from.c].iter().zip(&mut input[pixel..][..from.c]);
-                    for (((x, input), y), left) in values.zip(y).zip(&mut left) {
-                        let won = *x == *y;
-                        *input = if won { *left } else { 0.0 };
-                        *left = if won { 0.0 } else { *left };
+                for (k, (y, g)) in y.chunks(S::F32_LANES).zip(g.chunks(S::F32_LANES)).enumerate() {
+                    let (channels, y) = (y.len(), load(simd, y));
+                    // What is still to be given away.
+                    let mut left = load(simd, g);
+                    if let Some(slope) = slope {
+                        left = rectified(simd, left, y, slope);
+                    }
+                    for tap in 0..window * window {
+                        let pixel = (corner + tap / window * from.w + tap % window) * from.c + k * S::F32_LANES;
+                        let won = simd.equal_f32s(load(simd, &x[pixel..][..channels]), y);
+                        store(simd, &mut input[pixel..][..channels], simd.select_f32s(won, left, zero));
+                        left = simd.select_f32s(won, zero, left);
                     }
                 }
             }
         }
-    });
-    input
+    }
 }
 
 /// Mean of each `window` × `window` block; rows and columns that do not fill one are left out.
@@ -68,20 +105,18 @@ pub fn average_pool(x: &Planes, window: usize) -> Planes {
     let (from, to) = (x.size, pooled(x.size, window));
     let mut output = Planes::zeros(x.n, to);
     let scale = 1.0 / (window * window) as f32;
-    Arch::new().dispatch(|| {
-        for (image, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
-            for (at, out) in y.chunks_exact_mut(to.c).enumerate() {
-                let corner = (at / to.w * from.w + at % to.w) * window;
-                for tap in 0..window * window {
-                    let pixel = corner + tap / window * from.w + tap % window;
-                    for (sum, value) in out.iter_mut().zip(&image[pixel * from.c..][..from.c]) {
-                        *sum += value;
-                    }
+    for (image, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
+        for (at, out) in y.chunks_exact_mut(to.c).enumerate() {
+            let corner = (at / to.w * from.w + at % to.w) * window;
+            for tap in 0..window * window {
+                let pixel = corner + tap / window * from.w + tap % window;
+                for (sum, value) in out.iter_mut().zip(&image[pixel * from.c..][..from.c]) {
+                    *sum += value;
                 }
-                out.iter_mut().for_each(|sum| *sum *= scale);
             }
+            out.iter_mut().for_each(|sum| *sum *= scale);
         }
-    });
+    }
     output
 }
 
@@ -107,19 +142,17 @@ pub fn nearest_backward(gradient: &Planes, factor: usize) -> Planes {
 fn spread(x: &Planes, to: Size, window: usize, scale: f32) -> Planes {
     let from = x.size;
     let mut output = Planes::zeros(x.n, to);
-    Arch::new().dispatch(|| {
-        for (x, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
-            for (at, pixel) in x.chunks_exact(from.c).enumerate() {
-                let corner = (at / from.w * to.w + at % from.w) * window;
-                for tap in 0..window * window {
-                    let target = corner + tap / window * to.w + tap % window;
-                    for (y, x) in y[target * to.c..][..to.c].iter_mut().zip(pixel) {
-                        *y = scale * x;
-                    }
+    for (x, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
+        for (at, pixel) in x.chunks_exact(from.c).enumerate() {
+            let corner = (at / from.w * to.w + at % from.w) * window;
+            for tap in 0..window * window {
+                let target = corner + tap / window * to.w + tap % window;
+                for (y, x) in y[target * to.c..][..to.c].iter_mut().zip(pixel) {
+                    *y = scale * x;
                 }
             }
         }
-    });
+    }
     output
 }
 
@@ -161,18 +194,7 @@ impl Enlargement {
     pub fn forward(&self, x: &Planes) -> Planes {
         let c = x.size.c;
         let mut output = Planes::scratch(x.n, Size { h: self.to[0], w: self.to[1], c });
-        let (source, target) = (x.size.len(), output.size.len());
-        Arch::new().dispatch(|| {
-            for (from, to) in x.data.chunks_exact(source).zip(output.data.chunks_exact_mut(target)) {
-                for (pixel, taps) in to.chunks_exact_mut(c).zip(&self.taps) {
-                    let [p, q, r, s] = taps.map(|(index, _)| &from[index as usize * c..][..c]);
-                    let [a, b, d, e] = taps.map(|(_, weight)| weight);
-                    for ((((out, p), q), r), s) in pixel.iter_mut().zip(p).zip(q).zip(r).zip(s) {
-                        *out = a * p + b * q + d * r + e * s;
-                    }
-                }
-            }
-        });
+        on_vectors_of(lanes(c), Enlarge { taps: &self.taps, x, output: &mut output });
         output
     }
 
@@ -180,18 +202,61 @@ impl Enlargement {
     pub fn backward(&self, gradient: &Planes) -> Planes {
         let c = gradient.size.c;
         let mut input = Planes::zeros(gradient.n, Size { h: self.from[0], w: self.from[1], c });
-        let (source, target) = (input.size.len(), gradient.size.len());
-        Arch::new().dispatch(|| {
-            for (to, from) in gradient.data.chunks_exact(target).zip(input.data.chunks_exact_mut(source)) {
-                for (pixel, taps) in to.chunks_exact(c).zip(&self.taps) {
-                    for &(index, weight) in taps {
-                        for (sum, value) in from[index as usize * c..][..c].iter_mut().zip(pixel) {
-                            *sum += weight * value;
-                        }
+        on_vectors_of(lanes(c), EnlargeBackward { taps: &self.taps, gradient, input: &mut input });
+        input
+    }
+}
+
+struct Enlarge<'a> {
+    taps: &'a [[(u32, f32); 4]],
+    x: &'a Planes,
+    output: &'a mut Planes,
+}
+
+impl WithSimd for Enlarge<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (c, source, target) = (self.x.size.c, self.x.size.len(), self.output.size.len());
+        for (from, to) in self.x.data.chunks_exact(source).zip(self.output.data.chunks_exact_mut(target)) {
+            for (pixel, taps) in to.chunks_exact_mut(c).zip(self.taps) {
+                for (k, out) in pixel.chunks_mut(S::F32_LANES).enumerate() {
+                    let mut sum = simd.splat_f32s(0.0);
+                    for (index, weight) in taps {
+                        let value = load(simd, &from[*index as usize * c + k * S::F32_LANES..][..out.len()]);
+                        sum = simd.add_f32s(sum, simd.mul_f32s(value, simd.splat_f32s(*weight)));
+                    }
+                    store(simd, out, sum);
+                }
+            }
+        }
+    }
+}
+
+struct EnlargeBackward<'a> {
+    taps: &'a [[(u32, f32); 4]],
+    gradient: &'a Planes,
+    input: &'a mut Planes,
+}
+
+impl WithSimd for EnlargeBackward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (c, source, target) = (self.input.size.c, self.input.size.len(), self.gradient.size.len());
+        for (to, from) in self.gradient.data.chunks_exact(target).zip(self.input.data.chunks_exact_mut(source)) {
+            for (pixel, taps) in to.chunks_exact(c).zip(self.taps) {
+                for &(index, weight) in taps {
+                    let weight = simd.splat_f32s(weight);
+                    let sums = from[index as usize * c..][..c].chunks_mut(S::F32_LANES);
+                    for (sum, value) in sums.zip(pixel.chunks(S::F32_LANES)) {
+                        let total = simd.add_f32s(load(simd, sum), simd.mul_f32s(load(simd, value), weight));
+                        store(simd, sum, total);
                     }
                 }
             }
-        });
-        input
+        }
     }
 }

@@ -197,7 +197,7 @@ pub fn forward(steps: &[Step], input: &Planes) -> Trace {
                     Step::Residual { body, skip } => {
                         let (body, skip) = (forward(body, x), forward(skip, x));
                         let mut output = skip.output(x).clone();
-                        add(&mut output, body.output(x));
+                        add(&mut output.data, &body.output(x).data);
                         saved = Saved::Paths(body, skip);
                         output
                     }
@@ -206,7 +206,7 @@ pub fn forward(steps: &[Step], input: &Planes) -> Trace {
                         let mut open = gate.output(x).clone();
                         sigmoid(&mut open);
                         let mut output = open.clone();
-                        multiply(&mut output, body.output(x));
+                        multiply(&mut output.data, &body.output(x).data);
                         saved = Saved::Gate(body, gate, open);
                         output
                     }
@@ -273,16 +273,18 @@ pub fn back(
             }
             (Step::Residual { body, skip }, Saved::Paths(body_trace, skip_trace)) => {
                 let mut sum = back(skip, before, skip_trace, gradient.clone(), true, gradients.as_deref_mut());
-                add(&mut sum, &back(body, before, body_trace, gradient, true, gradients.as_deref_mut()));
+                let through = back(body, before, body_trace, gradient, true, gradients.as_deref_mut());
+                add(&mut sum.data, &through.data);
                 sum
             }
             (Step::Gated { body, gate }, Saved::Gate(body_trace, gate_trace, open)) => {
                 let mut at_gate = gradient.clone();
-                multiply(&mut at_gate, body_trace.output(before));
+                multiply(&mut at_gate.data, &body_trace.output(before).data);
                 sigmoid_backward(open, &mut at_gate);
-                multiply(&mut gradient, open);
+                multiply(&mut gradient.data, &open.data);
                 let mut sum = back(gate, before, gate_trace, at_gate, true, gradients.as_deref_mut());
-                add(&mut sum, &back(body, before, body_trace, gradient, true, gradients.as_deref_mut()));
+                let through = back(body, before, body_trace, gradient, true, gradients.as_deref_mut());
+                add(&mut sum.data, &through.data);
                 sum
             }
             (Step::Sphere | Step::GroupNorm(_) | Step::Residual { .. } | Step::Gated { .. }, _) => {

@@ -1,7 +1,7 @@
 //! What bounds a step of Conv28: GFLOP/s of each layer of a shard, beside the peak of the processor's multiply-adds
 //! measured next to it, and beside `gemm` on the same shape.
 //!
-//! `cargo run --release -p nae-train --example roofline`. One thread; processor time; the least of interleaved repeats.
+//! `cargo bench -p nae-train --bench roofline`. One thread; processor time; the least of interleaved repeats.
 //! For `gemm`, "strided" is a product for each kernel row, its input rows being the image itself, and "im2col" a copy of
 //! the windows of one image at a time and then one product. Arithmetic counts what a layer needs, without zeros.
 #![allow(clippy::expect_used, unsafe_code)]
@@ -9,7 +9,7 @@
 use cpu_time::ThreadTime;
 use nae_train::engine::correlate::{Finish, correlate};
 use nae_train::engine::geometry::{Reading, Window};
-use nae_train::engine::gradient::weight_gradient;
+use nae_train::engine::gradient::{Products, weight_gradient};
 use nae_train::engine::kernel::Kernel;
 use nae_train::engine::network::TOGETHER;
 use nae_train::engine::plane::{Planes, Size};
@@ -156,6 +156,7 @@ fn main() {
         let g = Planes::from_channels_first(TOGETHER, to, &values(TOGETHER * to.len()));
         let (wide, narrow) = if reading == Reading::Convolution { (&x, &g) } else { (&g, &x) };
         let mut gradient = vec![0.0; weight.len()];
+        let products = Products { rows: kernel, stride: 1, taps: 0..kernel * wide.size.c, channels: 0..narrow.size.c };
         // `gemm` is given the convolution among the two directions: the other one needs zeros.
         let (wide_size, narrow_size) = (wide.size, narrow.size);
         let mut result = Planes::zeros(TOGETHER, narrow_size);
@@ -169,7 +170,7 @@ fn main() {
                 seconds(|| peak_flops = Arch::new().dispatch(Peak)),
                 seconds(|| drop(correlate(&x, &forward, Finish::Keep))),
                 seconds(|| drop(correlate(&g, &backward, Finish::Keep))),
-                seconds(|| weight_gradient(wide, narrow, kernel, 1, &mut gradient)),
+                seconds(|| weight_gradient(wide, narrow, products.clone(), &mut gradient)),
                 seconds(|| strided(wide, kernel, &weight, &mut result)),
                 seconds(|| im2col(wide, kernel, &weight, &mut windows, &mut result)),
             ];
