@@ -1,123 +1,259 @@
-//! The CPU engine against burn: the same energies, input gradients and weight gradients.
+//! The CPU engine against burn, for every layer and every architecture: the same energies, input gradients and weight
+//! gradients; and against finite differences in float64 for random convolutions.
 #![allow(clippy::unwrap_used)]
 
-use burn::module::Module as _;
+mod networks;
+
+use burn::module::{Module as _, ModuleMapper, Param};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
-use nae_train::arch::conv28::conv28;
-use nae_train::arch::small_conv::{small_conv, small_conv16};
-use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
-use nae_train::energy::energy;
+use burn::tensor::{Device, FloatDType, Tensor};
+use nae_core::Shape;
+use nae_train::arch::spec::{conv_transpose2d, conv2d, fc};
+use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace, LayerSpec};
+use nae_train::energy::{energy, on_manifold_energy};
 use nae_train::engine::{CpuEngine, supports};
-use nae_train::sample::{BurnFrozen, FrozenEnergy, NoiseSource};
-use rand::SeedableRng as _;
+use nae_train::sample::{BurnFrozen, EnergyGradient, FrozenEnergy, NoiseSource};
+use nae_train::shard;
+use proptest::prelude::*;
 
-/// Fresh weights make almost nothing but x of the gradient; trained ones are larger.
-const SCALE: f32 = 2.0;
+/// Samples: more than a shard, and no whole number of tiles.
+const N: usize = 37;
 
-fn model(channels: usize, latent_space: LatentSpace, device: &Device) -> Autoencoder {
-    model_of(&small_conv16(channels, 8, 32, latent_space).unwrap(), device)
-}
-
-fn model_of(spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
-    struct Scale;
-    impl burn::module::ModuleMapper for Scale {
-        fn map_float<const D: usize>(
-            &mut self,
-            param: burn::module::Param<Tensor<D>>,
-        ) -> burn::module::Param<Tensor<D>> {
-            param.map(|weights| Tensor::from_inner(weights.inner().mul_scalar(SCALE)).require_grad())
-        }
-    }
-    Autoencoder::new(spec, &mut rand_chacha::ChaCha8Rng::seed_from_u64(5), device).map(&mut Scale)
-}
+/// Largest difference in each sample: relative to its largest value, and absolute.
+const RELATIVE: f64 = 1e-5;
+const ABSOLUTE: f64 = 1e-7;
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec::<f32>().unwrap()
 }
 
-/// Largest difference in each sample, relative to the sample's largest value.
-fn worst(found: &[f32], expected: &[f32], samples: usize) -> Vec<f32> {
-    assert_eq!(found.len(), expected.len());
-    let len = found.len() / samples;
-    found
-        .chunks(len)
-        .zip(expected.chunks(len))
-        .map(|(f, e)| {
-            let scale = e.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-            f.iter().zip(e).fold(0.0f32, |m, (f, e)| m.max((f - e).abs())) / scale
-        })
-        .collect()
+fn engine_of(model: &Autoencoder, spec: &AutoencoderSpec) -> CpuEngine {
+    assert_eq!(supports(spec), Ok(()));
+    let image = spec.image();
+    CpuEngine::new(model, [image.channels, image.height, image.width], &Device::flex())
 }
 
-/// All samples within 1e-5, but for one in 32 where a ReLU or a maximum is decided the other way by rounding.
-fn assert_close(found: &[f32], expected: &[f32], samples: usize, what: &str) {
-    let differences = worst(found, expected, samples);
-    let off = differences.iter().filter(|d| **d > 1e-5 || d.is_nan()).count();
-    assert!(off * 32 <= samples, "{what}: {off} of {samples} samples differ: {differences:?}");
+fn images(spec: &AutoencoderSpec, n: usize, seed: u64) -> Tensor<4> {
+    let image = spec.image();
+    NoiseSource::new(seed, 0).uniform([n, image.channels, image.height, image.width], &Device::flex())
+}
+
+fn every() -> impl Iterator<Item = AutoencoderSpec> {
+    networks::layers().into_iter().chain(networks::architectures())
+}
+
+/// Error in units of what is allowed.
+fn error(found: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let scale = expected.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+    let worst = found.iter().zip(expected).fold(0.0f64, |m, (f, e)| m.max((f64::from(*f) - e).abs()));
+    if worst.is_nan() { f64::INFINITY } else { worst / (RELATIVE * scale + ABSOLUTE) }
+}
+
+/// A copy that computes in float64.
+fn double(model: &Autoencoder) -> Autoencoder {
+    struct Double;
+    impl ModuleMapper for Double {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|weights| weights.cast(FloatDType::F64))
+        }
+    }
+    model.clone().no_grad().map(&mut Double)
+}
+
+type Of = fn(&Autoencoder, Tensor<4>) -> Tensor<1>;
+
+/// Energies and gradients in float64 near one sample: at itself and at points so near that single precision hardly
+/// tells them apart, but may be on the other side of a ReLU's or a maximum's kink.
+fn near(model: &Autoencoder, f: Of, sample: &Tensor<4>, radius: f64) -> Vec<(f64, Vec<f64>)> {
+    const POINTS: usize = 64;
+    let [_, c, h, w] = sample.dims();
+    let shifts = NoiseSource::new(9, 0).uniform::<4>([POINTS, c, h, w], &Device::flex()).cast(FloatDType::F64);
+    let x = sample.clone().cast(FloatDType::F64).expand([POINTS, c, h, w]);
+    let x = (x + shifts.sub_scalar(0.5).mul_scalar(radius)).autodiff().require_grad();
+    let energies = f(model, x.clone());
+    let mut gradients = energies.clone().sum().backward();
+    let gradient: Vec<f64> = x.grad_remove(&mut gradients).unwrap().into_data().try_into_vec().unwrap();
+    let energies: Vec<f64> = energies.into_data().try_into_vec().unwrap();
+    energies.into_iter().zip(gradient.chunks(c * h * w).map(<[f64]>::to_vec)).collect()
+}
+
+/// Every sample within the tolerance of burn's; but for half, for which it is enough that float64 finds what the
+/// engine found next to the sample: at kinks, and where rounding of the input alone moves the result by more.
+fn assert_burns(
+    what: &str,
+    model: &Autoencoder,
+    f: Of,
+    x: &Tensor<4>,
+    found: EnergyGradient,
+    expected: EnergyGradient,
+) {
+    let n = x.dims()[0];
+    let [found_e, expected_e] = [values(found.energy), values(expected.energy)];
+    let [found_g, expected_g] = [values(found.gradient), values(expected.gradient)];
+    let len = found_g.len() / n;
+    let wide = |v: &[f32]| v.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
+    let mut model64 = None;
+    let mut off = 0;
+    for i in 0..n {
+        let sample = i * len..(i + 1) * len;
+        let (e, g) = (&found_e[i..=i], &found_g[sample.clone()]);
+        let difference = error(e, &wide(&expected_e[i..=i])).max(error(g, &wide(&expected_g[sample])));
+        if difference <= 1.0 {
+            continue;
+        }
+        off += 1;
+        let model64 = model64.get_or_insert_with(|| double(model));
+        let points: Vec<_> = [1e-8, 1e-6, 4e-6]
+            .iter()
+            .flat_map(|radius| near(model64, f, &x.clone().narrow(0, i, 1), *radius))
+            .collect();
+        let nearest_e = points.iter().map(|(energy, _)| error(e, &[*energy])).fold(f64::INFINITY, f64::min);
+        let nearest_g = points.iter().map(|(_, gradient)| error(g, gradient)).fold(f64::INFINITY, f64::min);
+        assert!(
+            nearest_e.max(nearest_g) <= 1.0,
+            "{what}: sample {i} is {difference} off burn's, {nearest_e} and {nearest_g} off float64"
+        );
+    }
+    assert!(off * 2 <= n, "{what}: {off} of {n} samples off");
+}
+
+fn assert_values(what: &str, n: usize, found: &[f32], expected: &[f32]) {
+    let len = found.len() / n;
+    for (i, (found, expected)) in found.chunks(len).zip(expected.chunks(len)).enumerate() {
+        let expected: Vec<f64> = expected.iter().map(|v| f64::from(*v)).collect();
+        let difference = error(found, &expected);
+        assert!(difference <= 1.0, "{what}: sample {i} is {difference} times the tolerance off");
+    }
 }
 
 #[test]
 fn energies_and_input_gradients_are_burns() {
-    let plain = Device::flex();
-    for spec in [
-        small_conv16(1, 8, 32, LatentSpace::Sphere),
-        small_conv16(3, 8, 32, LatentSpace::Euclidean),
-        // Pooling drops a remainder.
-        small_conv(1, 17, 4, 8, LatentSpace::Sphere),
-        conv28(4, 8, LatentSpace::Sphere),
-    ] {
-        let spec = spec.unwrap();
-        assert_eq!(supports(&spec), Ok(()));
-        let image = spec.image();
-        let model = model_of(&spec, &plain.clone().autodiff());
-        let (burn, cpu) = (BurnFrozen::new(&model), CpuEngine::new(&model, [image.height, image.width], &plain));
-        let n = 70;
-        let x = NoiseSource::new(1, 0).uniform([n, image.channels, image.height, image.width], &plain);
-        let (expected, found) = (burn.visible(x.clone()), cpu.visible(x.clone()));
-        assert_close(&values(found.energy), &values(expected.energy), n, "E(x)");
-        assert_close(&values(found.gradient), &values(expected.gradient), n, "∇E(x)");
-
+    for spec in every() {
+        let model = networks::trained_scale(&spec, 1);
+        let (burn, cpu) = (BurnFrozen::new(&model), engine_of(&model, &spec));
+        let what = |part: &str| format!("{part} of {}", spec.name());
+        let x = images(&spec, N, 2);
+        assert_burns(&what("E(x)"), &model, energy, &x, cpu.visible(x.clone()), burn.visible(x.clone()));
         let (expected_z, z) = (burn.encode(x.clone()), cpu.encode(x));
-        assert_close(&values(z.clone()), &values(expected_z), n, "z");
-        assert_close(&values(cpu.decode(z.clone())), &values(burn.decode(z.clone())), n, "f_d(z)");
-        let (expected, found) = (burn.latent(z.clone()), cpu.latent(z));
-        assert_close(&values(found.energy), &values(expected.energy), n, "H(z)");
-        assert_close(&values(found.gradient), &values(expected.gradient), n, "∇H(z)");
+        assert_values(&what("z"), N, &values(z.clone()), &values(expected_z));
+        assert_values(&what("f_d(z)"), N, &values(cpu.decode(z.clone())), &values(burn.decode(z.clone())));
+        assert_burns(&what("H(z)"), &model, on_manifold_energy, &z, cpu.latent(z.clone()), burn.latent(z.clone()));
     }
 }
 
 #[test]
 fn weight_gradients_are_burns() {
-    let plain = Device::flex();
-    let autodiff = plain.clone().autodiff();
-    let model = model(1, LatentSpace::Sphere, &autodiff);
-    let x = NoiseSource::new(2, 0).uniform([40, 1, 16, 16], &plain);
-    let cpu = CpuEngine::new(&model, [16, 16], &plain);
-    let (_, gradients) = cpu.weights(x.clone(), |e| e / 40.0);
-    // With the energy as its own coefficient, held constant, the loss is half the mean squared energy.
-    let e = energy(&model, x.autodiff());
-    let loss = (e.clone() * e).mean().mul_scalar(0.5);
-    let expected = GradientsParams::from_grads(loss.backward(), &model);
-    assert_eq!(gradients.len(), 18, "weight and bias of nine layers");
-    for (id, shape, found) in gradients {
-        let expected = match shape.len() {
-            1 => values(expected.get::<1>(id).unwrap()),
-            _ => values(expected.get::<4>(id).unwrap()),
-        };
-        let scale = expected.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-        let worst = found.iter().zip(&expected).fold(0.0f32, |m, (f, e)| m.max((f - e).abs()));
-        assert!(worst <= 2e-4 * scale, "{shape:?}: {worst} of {scale}");
+    const FEW: usize = 5;
+    for spec in every() {
+        let model = networks::trained_scale(&spec, 1);
+        let x = images(&spec, FEW, 3);
+        let (_, gradients) = engine_of(&model, &spec).weights(x.clone(), |e| e / FEW as f32);
+        // With the energy as its own coefficient, held constant, the loss is half the mean squared energy.
+        struct Tracked;
+        impl ModuleMapper for Tracked {
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+                param.map(Tensor::require_grad)
+            }
+        }
+        let tracked = model.clone().map(&mut Tracked);
+        let e = energy(&tracked, x.autodiff());
+        let loss = (e.clone() * e).mean().mul_scalar(0.5);
+        let expected = GradientsParams::from_grads(loss.backward(), &tracked);
+        assert_eq!(gradients.len(), expected.len(), "{}", spec.name());
+        for (id, shape, found) in gradients {
+            let expected = match shape.len() {
+                1 => values(expected.get::<1>(id).unwrap()),
+                2 => values(expected.get::<2>(id).unwrap()),
+                _ => values(expected.get::<4>(id).unwrap()),
+            };
+            let scale = expected.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+            let worst = found.iter().zip(&expected).fold(0.0f32, |m, (f, e)| m.max((f - e).abs()));
+            assert!(worst <= 2e-4 * scale + 1e-7, "{}, {shape:?}: {worst} of {scale}", spec.name());
+        }
     }
 }
 
 #[test]
-fn results_do_not_depend_on_how_a_batch_is_cut() {
-    let plain = Device::flex();
-    let model = model(1, LatentSpace::Sphere, &plain.clone().autodiff());
-    let cpu = CpuEngine::new(&model, [16, 16], &plain);
-    let x = NoiseSource::new(3, 0).uniform([33, 1, 16, 16], &plain);
-    let whole = values(cpu.visible(x.clone()).gradient);
-    let last = values(cpu.visible(x.narrow(0, 32, 1)).gradient);
-    assert_eq!(whole[32 * 256..], last);
+fn results_depend_neither_on_threads_nor_on_how_a_batch_is_cut() {
+    for spec in networks::architectures() {
+        let model = networks::trained_scale(&spec, 1);
+        let cpu = engine_of(&model, &spec);
+        let x = images(&spec, N, 4);
+        let run = |threads: usize| {
+            shard::with_threads(threads.try_into().unwrap(), || {
+                let (energies, gradients) = cpu.weights(x.clone(), |e| e - 0.1);
+                let gradients: Vec<f32> = gradients.into_iter().flat_map(|(_, _, values)| values).collect();
+                (values(cpu.visible(x.clone()).gradient), energies, gradients)
+            })
+        };
+        let one = run(1);
+        assert!(run(2) == one && run(3) == one, "{}", spec.name());
+        let last = values(cpu.visible(x.clone().narrow(0, N - 1, 1)).gradient);
+        assert_eq!(one.0[one.0.len() - last.len()..], last, "{}", spec.name());
+    }
+}
+
+/// A convolution or a transposed one, with channels in that are fewer or more than a vector's.
+#[derive(Clone, Debug)]
+struct Case {
+    transposed: bool,
+    channels: [usize; 2],
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+    size: [usize; 2],
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let sizes = ((1usize..8), (1usize..8));
+    let channels = (prop_oneof![1usize..4, 7usize..19, 30usize..36], prop_oneof![1usize..10, 15usize..18, 30usize..50]);
+    (any::<bool>(), channels, 1usize..5, 1usize..4, 0usize..3, sizes).prop_map(
+        |(transposed, (a, b), kernel, stride, padding, (h, w))| Case {
+            transposed,
+            channels: [a, b],
+            kernel,
+            stride,
+            padding,
+            size: [h, w],
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// ∇E·d by the engine and (E(x + hd) − E(x − hd)) / 2h by burn in float64.
+    #[test]
+    fn random_convolutions_are_differentiated(case in case()) {
+        let Case { transposed, channels: [inp, out], kernel, stride, padding, size: [h, w] } = case;
+        let layer =
+            if transposed { conv_transpose2d(out, kernel, stride, padding) } else { conv2d(out, kernel, stride, padding) };
+        let image = Shape::new(inp, h, w);
+        let encoder = vec![layer, LayerSpec::LeakyRelu { slope: 0.3 }, fc(3)];
+        let decoder = vec![fc(image.len()), LayerSpec::Reshape { shape: [inp, h, w] }];
+        let Ok(spec) = AutoencoderSpec::new("random", image, encoder, decoder, LatentSpace::Euclidean) else {
+            return Err(TestCaseError::reject("the kernel does not fit"));
+        };
+        const FEW: usize = 3;
+        const STEP: f64 = 1e-6;
+        let model = networks::trained_scale(&spec, 1);
+        let x = images(&spec, FEW, 5);
+        let gradient = values(engine_of(&model, &spec).visible(x.clone()).gradient);
+        let model64 = double(&model);
+        let d = NoiseSource::new(6, 0).uniform::<4>(x.dims(), &Device::flex()).sub_scalar(0.5);
+        let at = |h: f64| -> Vec<f64> {
+            let x = x.clone().cast(FloatDType::F64) + d.clone().cast(FloatDType::F64).mul_scalar(h);
+            energy(&model64, x.autodiff()).into_data().try_into_vec().unwrap()
+        };
+        let (up, down, d) = (at(STEP), at(-STEP), values(d.clone()));
+        let len = image.len();
+        for (i, (up, down)) in up.iter().zip(&down).enumerate() {
+            let (g, d) = (&gradient[i * len..][..len], &d[i * len..][..len]);
+            let along: f64 = g.iter().zip(d).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
+            let size = |v: &[f32]| v.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
+            let difference = (up - down) / (2.0 * STEP);
+            prop_assert!((along - difference).abs() <= 2e-5 * size(g) * size(d) + 1e-7, "{along} {difference}");
+        }
+    }
 }

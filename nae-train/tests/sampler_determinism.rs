@@ -76,7 +76,7 @@ fn draws(frozen: &dyn FrozenEnergy, config: SamplerConfig, seed: u64, threads: u
 
 /// One sampler with each number of threads, and with another seed.
 fn check(engine: Engine, space: LatentSpace, start: Start, visible_chain: Langevin) {
-    let frozen = engine.freeze(&model(space), [16, 16], &Device::flex());
+    let frozen = engine.freeze(&model(space), [1, 16, 16], &Device::flex());
     // Detailed balance ends at the sphere, so a latent chain is corrected in the plane only.
     let metropolis = visible_chain.metropolis.filter(|_| space == LatentSpace::Euclidean);
     let latent_chain = start.is_latent().then_some(Langevin { metropolis, ..Langevin::with_noise(2, 0.1) });
@@ -110,7 +110,7 @@ fn a_draw_by_burn_is_a_function_of_the_seed_alone() {
 #[test]
 fn new_images_are_a_function_of_the_seed_alone() {
     let model = model(LatentSpace::Sphere);
-    let frozen = Engine::Cpu.freeze(&model, [16, 16], &Device::flex());
+    let frozen = Engine::Cpu.freeze(&model, [1, 16, 16], &Device::flex());
     let config = SamplerConfig {
         start: Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 100, ratio: 0.9 }) },
         latent_chain: Some(Langevin::with_noise(2, 0.1)),

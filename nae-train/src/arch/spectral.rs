@@ -46,6 +46,11 @@ impl SpectralConv {
         self.conv.weight.val() / self.sigma().reshape([1, 1, 1, 1])
     }
 
+    /// u, the estimate of the first left singular vector, `[out]`.
+    pub fn estimate(&self) -> Tensor<1> {
+        self.estimate.val().without_autodiff()
+    }
+
     /// The estimate of the largest singular value, `[1]`.
     pub fn sigma(&self) -> Tensor<1> {
         let u = self.estimate.val().without_autodiff();
@@ -83,7 +88,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::engine::network::values;
+    use crate::engine::parameters::values;
 
     fn layer(weight: Vec<f32>, shape: [usize; 4], device: &Device) -> SpectralConv {
         let mut conv = Conv2dConfig::new([shape[1], shape[0]], [shape[2], shape[3]]).init(device);

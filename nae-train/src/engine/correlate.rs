@@ -1,38 +1,54 @@
-//! The loops the time goes into: correlation with a kernel, and the gradient of its weights.
+//! The loop most time goes into: sums over windows of the input, for a convolution or a transposed one.
 //!
-//! Channels last, a kernel row covers `columns · channels` contiguous values of the input, and the next pixel's lie
-//! `channels` further on: no copy of the image in columns is needed. A convolution is a correlation; a transposed
-//! convolution, and the gradient of a convolution, are correlations with the flipped kernel on an input widened by
-//! zeros, whose rows above and below the image are skipped.
+//! A tile of output pixels times two vectors of output channels is summed in registers, over the rows of the window,
+//! each of which is contiguous in the input. Every output is one chain of multiply-adds in a fixed order, so results
+//! depend neither on the tiles nor on the batch.
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::kernel::{Blocks, Kernel, Weights};
+use super::geometry::Class;
+use super::kernel::{Kernel, Phase};
 use super::plane::Planes;
+use super::pointwise::rectified;
+use super::vector::{load, store};
 
-/// Pixels, or values of a window, computed together: as many sums as the registers hold.
-const TILE: usize = 8;
+/// Vectors of output channels computed together.
+pub const VECTORS: usize = 2;
 
-/// Correlates `input`, already widened, with `kernel`; `pad` rows of zeros are taken to lie above and below.
-pub fn correlate(input: &Planes, kernel: &Kernel, pad: usize) -> Planes {
-    let columns = kernel.span / input.c;
-    let (h, w) = (input.h + 2 * pad + 1 - kernel.rows, input.w + 1 - columns);
-    let mut output = Planes::zeros(input.n, h, w, kernel.channels);
-    match &kernel.weights {
-        Weights::Wide(blocks) => {
-            on_vectors_of(blocks.lanes, Wide { input, kernel, blocks, pad, output: &mut output });
-        }
-        Weights::Narrow(weights, bias) => {
-            Arch::new().dispatch(Narrow { input, kernel, weights, bias, pad, output: &mut output });
-        }
-    }
-    output
+/// Values of the input that are gone through with one block of weights before the next: what the second-level cache
+/// holds beside the weights.
+const CACHED: usize = 1 << 16;
+/// Fewest pixels that are worth reading a block of weights for.
+const WORTHWHILE: usize = 64;
+
+/// What is done with a sum before it is written.
+#[derive(Clone, Copy, Debug)]
+pub enum Finish<'a> {
+    /// Nothing.
+    Keep,
+    /// x where positive, `slope`·x elsewhere: ReLU where `slope` is 0.
+    Rectify {
+        /// The slope.
+        slope: f32,
+    },
+    /// The same by the sign of another value at the same place: the way back through it, given its output.
+    Gate {
+        /// The output of the rectifier.
+        output: &'a [f32],
+        /// Its slope.
+        slope: f32,
+    },
 }
 
-/// Adds to `gradient` `[row][column · input channel][output channel]` the products of every input value with every
-/// output gradient it contributes to, for a kernel of `rows` rows that stays within the input.
-pub fn weight_gradient(input: &Planes, output: &Planes, rows: usize, gradient: &mut [f32]) {
-    Arch::new().dispatch(WeightGradient { input, output, rows, gradient });
+/// The output of `kernel` for `input`, each value finished.
+pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes {
+    debug_assert_eq!(input.size, kernel.from);
+    let mut output = Planes::scratch(input.n, kernel.to);
+    match kernel.lanes {
+        Some(lanes) => on_vectors_of(lanes, Wide { input, kernel, finish, output: &mut output }),
+        None => Arch::new().dispatch(Narrow { input, kernel, finish, output: &mut output }),
+    }
+    output
 }
 
 /// Channels that are computed together where there are `channels` of them: sixteen fill one AVX-512 register, eight one
@@ -51,7 +67,7 @@ pub fn lanes(channels: usize) -> usize {
 }
 
 /// Runs `op` with vectors of `lanes` values, one of those [`lanes`] gives.
-fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
+pub(super) fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
     #[cfg(target_arch = "x86_64")]
     if lanes == 8
         && let Some(simd) = pulp::x86::V3::try_new()
@@ -72,14 +88,13 @@ fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
 }
 
 // Everything below is inlined into the function that pulp compiles for each instruction set; what is not inlined
-// would be compiled for the oldest processor.
+// would be compiled for the oldest processor. That includes closures, and `map` of an array.
 
-/// Correlation with many output channels: a vector of them at a time, [`TILE`] pixels side by side.
+/// Many output channels: vectors run along them.
 struct Wide<'a> {
     input: &'a Planes,
     kernel: &'a Kernel,
-    blocks: &'a Blocks,
-    pad: usize,
+    finish: Finish<'a>,
     output: &'a mut Planes,
 }
 
@@ -87,43 +102,23 @@ impl WithSimd for Wide<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { input, kernel, blocks, pad, output } = self;
-        let (row_len, span) = (input.w * input.c, kernel.span);
-        let pixels = output.n * output.w;
-        let (weights, _) = S::as_simd_f32s(&blocks.weights);
-        let (biases, _) = S::as_simd_f32s(&blocks.bias);
-        for ((block, weights), bias) in weights.chunks_exact(kernel.rows * span).enumerate().zip(biases) {
-            let first = block * S::F32_LANES;
-            let channels = S::F32_LANES.min(kernel.channels - first);
-            for oy in 0..output.h {
-                let low = pad.saturating_sub(oy);
-                let high = kernel.rows.min(input.h + pad - oy);
-                for tile in (0..pixels).step_by(TILE) {
-                    let mut at = [(0, 0); TILE];
-                    let (mut image, mut ox) = (tile / output.w, tile % output.w);
-                    for (p, at) in at.iter_mut().enumerate() {
-                        *at = (image, ox);
-                        // The last tile repeats its last pixel: the same value is written more than once.
-                        if tile + p + 1 < pixels {
-                            ox += 1;
-                            if ox == output.w {
-                                (image, ox) = (image + 1, 0);
-                            }
-                        }
-                    }
-                    let mut sums = [*bias; TILE];
-                    for row in low..high {
-                        let iy = oy + row - pad;
-                        let mut windows = [&input.data[..0]; TILE];
-                        for (window, (image, ox)) in windows.iter_mut().zip(at) {
-                            *window = &input.data[(image * input.h + iy) * row_len + ox * input.c..][..span];
-                        }
-                        sums = accumulate(simd, sums, windows, &weights[row * span..][..span]);
-                    }
-                    for ((image, ox), sum) in at.into_iter().zip(sums) {
-                        let start = ((image * output.h + oy) * output.w + ox) * output.c + first;
-                        simd.partial_store_f32s(&mut output.data[start..start + channels], sum);
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let kernel = self.kernel;
+        let step = VECTORS * S::F32_LANES;
+        let in_cache = (CACHED / kernel.from.len().max(1)).max(1);
+        for class in &kernel.classes {
+            let phase = &kernel.phases[class.rows.phase][class.columns.phase];
+            let images = in_cache.max(WORTHWHILE / class.pixels.len());
+            for first in (0..self.input.n).step_by(images) {
+                let images = first..(first + images).min(self.input.n);
+                for start in (0..kernel.bias.len()).step_by(step) {
+                    let weights = &phase.weights[start * phase.taps..];
+                    let block = Block { class, phase, weights, channel: start, images: images.clone() };
+                    // As many sums as the registers hold: thirty-two of AVX-512 and NEON, sixteen of AVX2.
+                    match (kernel.bias.len() - start >= step, S::F32_LANES == 8) {
+                        (true, false) => self.block::<S, 8, 2>(simd, block),
+                        (true, true) => self.block::<S, 6, 2>(simd, block),
+                        (false, _) => self.block::<S, 8, 1>(simd, block),
                     }
                 }
             }
@@ -131,119 +126,182 @@ impl WithSimd for Wide<'_> {
     }
 }
 
-/// `sums` and the products of each window with the weights. The chain of `zip`s compares lengths once, where indices
-/// would be checked at every step.
+/// Output pixels of one class and output channels from `channel` on.
+struct Block<'a> {
+    class: &'a Class,
+    phase: &'a Phase,
+    weights: &'a [f32],
+    channel: usize,
+    images: std::ops::Range<usize>,
+}
+
+impl Wide<'_> {
+    #[inline(always)]
+    fn block<S: Simd, const P: usize, const V: usize>(&mut self, simd: S, block: Block<'_>) {
+        let Block { class, phase, weights, channel, images } = block;
+        let (from, to) = (self.kernel.from, self.kernel.to);
+        let (weights, _) = S::as_simd_f32s(weights).0.as_chunks::<V>();
+        let (bias, _) = S::as_simd_f32s(&self.kernel.bias[channel..]).0.as_chunks::<V>();
+        let Some(bias) = bias.first() else { return };
+        let (skip, len) = (class.columns.first * from.c, class.columns.len * from.c);
+        let pixels = &class.pixels[..];
+        let row_len = from.w * from.c;
+        let (mut image, mut pixel) = (images.start, 0);
+        let total = images.len() * pixels.len();
+        for tile in (0..total).step_by(P) {
+            let mut starts = [0; P];
+            let mut places = [0; P];
+            for (p, (start, place)) in starts.iter_mut().zip(&mut places).enumerate() {
+                let [input, output] = pixels[pixel];
+                *start = image * from.len() + input;
+                *place = image * to.len() + output * to.c + channel;
+                // The last tile repeats its last pixel: the same value is written more than once.
+                if tile + p + 1 < total {
+                    pixel += 1;
+                    if pixel == pixels.len() {
+                        (image, pixel) = (image + 1, 0);
+                    }
+                }
+            }
+            let mut sums = [*bias; P];
+            for row in 0..class.rows.len {
+                let at = (class.rows.first + row) * phase.span + skip;
+                let mut windows = [&self.input.data[..0]; P];
+                for (window, start) in windows.iter_mut().zip(starts) {
+                    *window = &self.input.data[start + row * row_len..][..len];
+                }
+                sums = accumulate::<S, P, V>(simd, sums, windows, &weights[at..at + len]);
+            }
+            for (place, sums) in places.into_iter().zip(sums) {
+                for (v, sum) in sums.into_iter().enumerate() {
+                    let place = place + v * S::F32_LANES;
+                    let channels = S::F32_LANES.min(to.c - channel - v * S::F32_LANES);
+                    let sum = self.finished(simd, sum, place, channels);
+                    store(simd, &mut self.output.data[place..place + channels], sum);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn finished<S: Simd>(&self, simd: S, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
+        match self.finish {
+            Finish::Keep => sum,
+            Finish::Rectify { slope } => rectified(simd, sum, sum, slope),
+            Finish::Gate { output, slope } => rectified(simd, sum, load(simd, &output[place..place + channels]), slope),
+        }
+    }
+}
+
+/// `sums` and the products of each window with the weights.
 #[inline(always)]
-fn accumulate<S: Simd>(
+fn accumulate<S: Simd, const P: usize, const V: usize>(
     simd: S,
-    mut sums: [S::f32s; TILE],
-    windows: [&[f32]; TILE],
-    weights: &[S::f32s],
-) -> [S::f32s; TILE] {
-    let [a, b, c, d, e, f, g, h] = windows;
-    let values = a.iter().zip(b).zip(c).zip(d).zip(e).zip(f).zip(g).zip(h);
-    for (weight, (((((((a, b), c), d), e), f), g), h)) in weights.iter().zip(values) {
-        for (sum, value) in sums.iter_mut().zip([a, b, c, d, e, f, g, h]) {
-            *sum = simd.mul_add_f32s(simd.splat_f32s(*value), *weight, *sum);
+    mut sums: [[S::f32s; V]; P],
+    windows: [&[f32]; P],
+    weights: &[[S::f32s; V]],
+) -> [[S::f32s; V]; P] {
+    // One length for all, which the compiler sees: no index is checked in the loop.
+    let len = weights.len();
+    let mut trimmed = windows;
+    for window in &mut trimmed {
+        *window = &window[..len];
+    }
+    for (k, weight) in weights.iter().enumerate() {
+        for (sums, window) in sums.iter_mut().zip(trimmed) {
+            let value = simd.splat_f32s(window[k]);
+            for (sum, weight) in sums.iter_mut().zip(weight) {
+                *sum = simd.mul_add_f32s(value, *weight, *sum);
+            }
         }
     }
     sums
 }
 
-/// Correlation with few output channels: the vectors run along the window instead.
+/// Few output channels: vectors run along the window.
 struct Narrow<'a> {
     input: &'a Planes,
     kernel: &'a Kernel,
-    weights: &'a [f32],
-    bias: &'a [f32],
-    pad: usize,
+    finish: Finish<'a>,
     output: &'a mut Planes,
 }
+
+/// Pixels side by side, so that one's sum need not wait for another's.
+const SIDE_BY_SIDE: usize = 4;
 
 impl WithSimd for Narrow<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { input, kernel, weights, bias, pad, output } = self;
-        let (row_len, span, channels) = (input.w * input.c, kernel.span, kernel.channels);
-        for image in 0..output.n {
-            for oy in 0..output.h {
-                let (low, high) = (pad.saturating_sub(oy), kernel.rows.min(input.h + pad - oy));
-                for ox in 0..output.w {
-                    let start = ((image * output.h + oy) * output.w + ox) * channels;
-                    let pixel = &mut output.data[start..][..channels];
-                    for ((value, bias), weights) in
-                        pixel.iter_mut().zip(bias).zip(weights.chunks_exact(kernel.rows * span))
-                    {
-                        let mut sum = simd.splat_f32s(0.0);
-                        for row in low..high {
-                            let iy = oy + row - pad;
-                            let window = &input.data[(image * input.h + iy) * row_len + ox * input.c..][..span];
-                            let weights = &weights[row * span..][..span];
-                            for (a, b) in window.chunks(S::F32_LANES).zip(weights.chunks(S::F32_LANES)) {
-                                sum = simd.mul_add_f32s(simd.partial_load_f32s(a), simd.partial_load_f32s(b), sum);
+        let Self { input, kernel, finish, output } = self;
+        let (from, to) = (kernel.from, kernel.to);
+        let row_len = from.w * from.c;
+        for class in &kernel.classes {
+            let phase = &kernel.phases[class.rows.phase][class.columns.phase];
+            // The lanes of a value are those it has in a whole window, wherever the window is cut off.
+            let (skip, len) = (class.columns.first * from.c, class.columns.len * from.c);
+            let lead = skip % S::F32_LANES;
+            for image in 0..input.n {
+                for pixels in class.pixels.chunks(SIDE_BY_SIDE) {
+                    for channel in 0..to.c {
+                        let weights = &phase.weights[channel * phase.taps..][..phase.taps];
+                        let mut sums = [simd.splat_f32s(0.0); SIDE_BY_SIDE];
+                        for row in 0..class.rows.len {
+                            let weights = &weights[(class.rows.first + row) * phase.span + skip..][..len];
+                            for (sum, [start, _]) in sums.iter_mut().zip(pixels) {
+                                let window = &input.data[image * from.len() + start + row * row_len..][..len];
+                                *sum = along(simd, *sum, window, weights, lead);
                             }
                         }
-                        *value = bias + simd.reduce_sum_f32s(sum);
-                    }
-                }
-            }
-        }
-    }
-}
-
-struct WeightGradient<'a> {
-    input: &'a Planes,
-    output: &'a Planes,
-    rows: usize,
-    gradient: &'a mut [f32],
-}
-
-impl WithSimd for WeightGradient<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        products(simd, self.input, self.output, self.rows, self.gradient);
-    }
-}
-
-#[inline(always)]
-fn products<S: Simd>(simd: S, input: &Planes, output: &Planes, rows: usize, gradient: &mut [f32]) {
-    let channels = output.c;
-    let span = gradient.len() / (rows * channels);
-    let (row_len, out_row_len) = (input.w * input.c, output.w * channels);
-    for first in (0..channels).step_by(S::F32_LANES) {
-        let lanes = S::F32_LANES.min(channels - first);
-        for row in 0..rows {
-            for start in (0..span).step_by(TILE) {
-                let mut sums = [simd.splat_f32s(0.0); TILE];
-                for image in 0..output.n {
-                    for oy in 0..output.h {
-                        let in_row = &input.data[(image * input.h + oy + row) * row_len..][..row_len];
-                        let out_row = &output.data[(image * output.h + oy) * out_row_len..][..out_row_len];
-                        for (ox, pixel) in out_row.chunks_exact(channels).enumerate() {
-                            let delta = simd.partial_load_f32s(&pixel[first..first + lanes]);
-                            let window = &in_row[ox * input.c + start..];
-                            let window = match window.first_chunk::<TILE>() {
-                                Some(window) => *window,
-                                // The end of the row; what lies beyond the span is not read again.
-                                None => std::array::from_fn(|t| window.get(t).copied().unwrap_or(0.0)),
+                        for (sum, [_, place]) in sums.into_iter().zip(pixels) {
+                            let place = image * to.len() + place * to.c + channel;
+                            let value = kernel.bias[channel] + simd.reduce_sum_f32s(sum);
+                            output.data[place] = match finish {
+                                Finish::Keep => value,
+                                Finish::Rectify { slope } => {
+                                    if value > 0.0 {
+                                        value
+                                    } else {
+                                        slope * value
+                                    }
+                                }
+                                Finish::Gate { output, slope } => {
+                                    if output[place] > 0.0 {
+                                        value
+                                    } else {
+                                        slope * value
+                                    }
+                                }
                             };
-                            for (sum, value) in sums.iter_mut().zip(window) {
-                                *sum = simd.mul_add_f32s(simd.splat_f32s(value), delta, *sum);
-                            }
                         }
                     }
-                }
-                for (tap, sum) in sums.iter().take(TILE.min(span - start)).enumerate() {
-                    let at = (row * span + start + tap) * channels + first;
-                    let total = &mut gradient[at..at + lanes];
-                    let updated = simd.add_f32s(simd.partial_load_f32s(total), *sum);
-                    simd.partial_store_f32s(total, updated);
                 }
             }
         }
     }
+}
+
+/// `sum` and the products of `window` and `weights`, the first of which is in lane `lead`.
+#[inline(always)]
+fn along<S: Simd>(simd: S, mut sum: S::f32s, window: &[f32], weights: &[f32], lead: usize) -> S::f32s {
+    let (mut a, mut b) = (window, weights);
+    if lead > 0 {
+        let head = (S::F32_LANES - lead).min(a.len());
+        let shifted = |values: &[f32]| {
+            let mut lanes = [0.0; 16];
+            lanes[lead..lead + head].copy_from_slice(&values[..head]);
+            simd.partial_load_f32s(&lanes[..S::F32_LANES.min(16)])
+        };
+        sum = simd.mul_add_f32s(shifted(a), shifted(b), sum);
+        (a, b) = (&a[head..], &b[head..]);
+    }
+    let ((a, a_rest), (b, b_rest)) = (S::as_simd_f32s(a), S::as_simd_f32s(b));
+    for (a, b) in a.iter().zip(b) {
+        sum = simd.mul_add_f32s(*a, *b, sum);
+    }
+    if !a_rest.is_empty() {
+        sum = simd.mul_add_f32s(simd.partial_load_f32s(a_rest), simd.partial_load_f32s(b_rest), sum);
+    }
+    sum
 }

@@ -3,8 +3,9 @@
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::network::{Network, WeightGradients};
-use super::plane::Planes;
+use super::network::{Network, TOGETHER};
+use super::parameters::WeightGradients;
+use super::plane::{Planes, Size};
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{EnergyGradient, FrozenEnergy};
 use crate::shard::{self, SHARD};
@@ -16,50 +17,83 @@ pub struct CpuEngine {
     device: Device,
 }
 
+/// Samples in channel-first order.
+#[derive(Clone, Copy)]
+struct Samples<'a> {
+    size: Size,
+    values: &'a [f32],
+}
+
+impl<'a> Samples<'a> {
+    fn parts(self, samples: usize) -> impl Iterator<Item = Samples<'a>> {
+        self.values.chunks(samples * self.size.len()).map(move |values| Self { values, ..self })
+    }
+
+    fn planes(self) -> Planes {
+        Planes::from_channels_first(self.values.len() / self.size.len(), self.size, self.values)
+    }
+}
+
+/// A tensor's values.
+struct Batch {
+    size: Size,
+    values: Vec<f32>,
+}
+
+impl Batch {
+    fn new(input: Tensor<4>) -> Self {
+        let [_, c, h, w] = input.dims();
+        let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
+        Self { size: Size { h, w, c }, values }
+    }
+
+    fn shards(&self) -> Vec<Samples<'_>> {
+        Samples { size: self.size, values: &self.values }.parts(SHARD).collect()
+    }
+}
+
 impl CpuEngine {
-    /// Lays out the weights of `model` for images of `size` (rows, columns); results are tensors on `device`.
-    ///
-    /// # Panics
-    /// Where [`supports`](super::supports) is an error for the model's architecture.
-    pub fn new(model: &Autoencoder, size: [usize; 2], device: &Device) -> Self {
-        Self { network: Network::new(model, size), latent_space: model.latent_space(), device: device.clone() }
+    /// Lays out the weights of `model` for images of `shape` (channels, rows, columns); results are tensors on
+    /// `device`. The engine computes squared L2 energies, whatever the model's: see [`supports`](super::supports).
+    pub fn new(model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
+        Self { network: Network::new(model, shape), latent_space: model.latent_space(), device: device.clone() }
     }
 
-    fn map(&self, input: Tensor<4>, f: impl Fn(Planes) -> Planes + Sync) -> Tensor<4> {
-        let (outputs, _) = self.map_with(input, |planes| (f(planes), ()));
-        outputs
+    fn map(&self, input: Tensor<4>, f: impl Fn(&Planes) -> Planes + Sync) -> Tensor<4> {
+        self.gradient(input, |planes| (Vec::new(), f(planes))).gradient
     }
 
-    fn map_with<R: Send>(&self, input: Tensor<4>, f: impl Fn(Planes) -> (Planes, R) + Sync) -> (Tensor<4>, Vec<R>) {
+    fn gradient(&self, input: Tensor<4>, f: impl Fn(&Planes) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
         let n = input.dims()[0];
-        let parts = shard::map(planes(input), |shard| {
-            let (output, rest) = f(shard);
-            ([output.c, output.h, output.w], output.to_channels_first(), rest)
+        let batch = Batch::new(input);
+        let parts = shard::map(batch.shards(), |shard| {
+            let (mut energies, mut values, mut size) = (Vec::new(), Vec::new(), Size::default());
+            for part in shard.parts(TOGETHER) {
+                let (part_energies, output) = f(&part.planes());
+                energies.extend(part_energies);
+                values.extend(output.to_channels_first());
+                size = output.size;
+            }
+            (energies, values, size)
         });
-        let [c, h, w] = parts.first().map_or([0; 3], |part| part.0);
-        let mut values = Vec::with_capacity(n * c * h * w);
-        let mut rest = Vec::with_capacity(parts.len());
-        for (_, part, r) in parts {
+        let Size { h, w, c } = parts.first().map_or(Size::default(), |part| part.2);
+        let (mut energies, mut values) = (Vec::with_capacity(n), Vec::with_capacity(n * c * h * w));
+        for (part_energies, part, _) in parts {
+            energies.extend(part_energies);
             values.extend(part);
-            rest.push(r);
         }
-        (Tensor::from_data(TensorData::new(values, [n, c, h, w]), &self.device), rest)
-    }
-
-    fn gradient(&self, input: Tensor<4>, f: impl Fn(Planes) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
-        let (gradient, energies) = self.map_with(input, |planes| {
-            let (energies, gradient) = f(planes);
-            (gradient, energies)
-        });
-        let energies = energies.concat();
-        let n = energies.len();
-        EnergyGradient { energy: Tensor::from_data(TensorData::new(energies, [n]), &self.device), gradient }
+        let count = energies.len();
+        EnergyGradient {
+            energy: Tensor::from_data(TensorData::new(energies, [count]), &self.device),
+            gradient: Tensor::from_data(TensorData::new(values, [n, c, h, w]), &self.device),
+        }
     }
 
     /// Energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held
     /// constant.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {
-        gathered(shard::map(planes(x), |shard| self.network.weights(shard, &coefficient)))
+        let batch = Batch::new(x);
+        self.sharded(batch.shards().into_iter().map(|x| (x, x)).collect(), coefficient)
     }
 
     /// As [`weights`](Self::weights), where the reconstruction of `input` is compared with `target`.
@@ -69,55 +103,49 @@ impl CpuEngine {
         target: Tensor<4>,
         coefficient: impl Fn(f32) -> f32 + Sync,
     ) -> (Vec<f32>, WeightGradients) {
-        let pairs = planes(input).into_iter().zip(planes(target)).collect();
-        gathered(shard::map(pairs, |(input, target)| self.network.weights_towards(input, &target, &coefficient)))
+        let (input, target) = (Batch::new(input), Batch::new(target));
+        self.sharded(input.shards().into_iter().zip(target.shards()).collect(), coefficient)
+    }
+
+    fn sharded(
+        &self,
+        shards: Vec<(Samples<'_>, Samples<'_>)>,
+        coefficient: impl Fn(f32) -> f32 + Sync,
+    ) -> (Vec<f32>, WeightGradients) {
+        let parts = shard::map(shards, |(input, target)| {
+            let (mut energies, mut gradients) = (Vec::new(), self.network.zero_gradients());
+            for (input, target) in input.parts(TOGETHER).zip(target.parts(TOGETHER)) {
+                let (input, target) = (input.planes(), target.planes());
+                energies.extend(self.network.weights(&input, &target, &coefficient, &mut gradients));
+            }
+            (energies, gradients)
+        });
+        let (energies, gradients): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        (energies.concat(), self.network.ordered(gradients))
     }
 
     /// Gradients in the form burn's optimisers take.
     pub fn register(&self, gradients: WeightGradients) -> GradientsParams {
         let mut params = GradientsParams::new();
         for (id, shape, values) in gradients {
-            match shape[..] {
-                [a] => params.register(id, Tensor::<1>::from_data(TensorData::new(values, [a]), &self.device)),
-                [a, b, c, d] => {
-                    params.register(id, Tensor::<4>::from_data(TensorData::new(values, [a, b, c, d]), &self.device));
-                }
-                _ => unreachable!("weights are of one or four axes"),
+            let data = TensorData::new(values, shape.clone());
+            match shape.len() {
+                1 => params.register(id, Tensor::<1>::from_data(data, &self.device)),
+                2 => params.register(id, Tensor::<2>::from_data(data, &self.device)),
+                _ => params.register(id, Tensor::<4>::from_data(data, &self.device)),
             }
         }
         params
     }
 }
 
-/// Energies and summed gradients of all shards, in order.
-fn gathered(parts: Vec<(Vec<f32>, WeightGradients)>) -> (Vec<f32>, WeightGradients) {
-    let mut energies = Vec::new();
-    let mut total: WeightGradients = Vec::new();
-    for (part_energies, part) in parts {
-        energies.extend(part_energies);
-        add(&mut total, part);
-    }
-    (energies, total)
-}
-
-/// Adds `part` to `total`, which lists the same parameters in the same order or is empty.
+/// Adds `part` to `total`, which lists the same parameters in the same order.
 pub fn add(total: &mut WeightGradients, part: WeightGradients) {
-    if total.is_empty() {
-        *total = part;
-        return;
-    }
     for ((_, _, sum), (_, _, values)) in total.iter_mut().zip(part) {
         for (sum, value) in sum.iter_mut().zip(values) {
             *sum += value;
         }
     }
-}
-
-fn planes(input: Tensor<4>) -> Vec<Planes> {
-    let [_, c, h, w] = input.dims();
-    let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
-    let len = c * h * w;
-    values.chunks(SHARD * len).map(|shard| Planes::from_channels_first(shard.len() / len, [c, h, w], shard)).collect()
 }
 
 impl FrozenEnergy for CpuEngine {

@@ -2,21 +2,31 @@
 //! weights, channels last, forward and backward written together for each layer.
 //!
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
-//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`] has the three loops the time goes
-//! into, [`plane`] the activations, [`pointwise`] and [`resample`] the layers without weights, [`network`] an
-//! autoencoder put together from them. It has the layers of Conv28 and of the small convolutional networks, not those of
-//! every architecture: [`support`] says which, and chooses the engine. The results are those of burn to rounding; the tests hold the two together.
+//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`] and [`gradient`] have the loops the
+//! time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`] their memory; [`convolution`],
+//! [`norm`], [`pointwise`] and [`resample`] are the layers, [`parameters`] their weights' gradients, [`steps`] chains of
+//! layers, [`network`] an autoencoder put together from them, [`vector`] what they share. It has every layer of [`crate::arch`], and squared L2
+//! for the energy: [`support`] says so, and chooses the engine. The results are those of burn to rounding; the tests
+//! hold the two together. `ENGINE.md` beside the crate has what was measured.
 //!
 //! Instruction sets are chosen at run time by [`pulp`]; there is no `unsafe` here.
 
+pub mod buffers;
+pub mod convolution;
 pub mod correlate;
 pub mod cpu;
+pub mod geometry;
+pub mod gradient;
 pub mod kernel;
 pub mod network;
+pub mod norm;
+pub mod parameters;
 pub mod plane;
 pub mod pointwise;
 pub mod resample;
+pub mod steps;
 pub mod support;
+pub mod vector;
 
 pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};
@@ -37,13 +47,11 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// `model` as the chains see it, for images of `size` (rows, columns).
-    ///
-    /// # Panics
-    /// [`Engine::Cpu`] for a network that it does not [support](supports).
-    pub fn freeze(self, model: &Autoencoder, size: [usize; 2], device: &Device) -> Box<dyn FrozenEnergy> {
+    /// `model` as the chains see it, for images of `shape` (channels, rows, columns). [`Engine::Cpu`] is for
+    /// networks that it [supports].
+    pub fn freeze(self, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Box<dyn FrozenEnergy> {
         match self {
-            Self::Cpu => Box::new(CpuEngine::new(model, size, device)),
+            Self::Cpu => Box::new(CpuEngine::new(model, shape, device)),
             Self::Burn => Box::new(BurnFrozen::new(model)),
         }
     }

@@ -1,32 +1,64 @@
 //! Activations of a shard: `[N, H, W, C]`, contiguous.
 
-/// A batch of activations.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Planes {
-    /// Samples.
-    pub n: usize,
+use super::buffers;
+
+/// Rows, columns and channels of one sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
     /// Rows.
     pub h: usize,
     /// Columns.
     pub w: usize,
     /// Channels.
     pub c: usize,
+}
+
+impl Size {
+    /// Values of one sample.
+    pub fn len(self) -> usize {
+        self.h * self.w * self.c
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A batch of activations. Its memory is kept for the next pass when it is dropped.
+#[derive(Debug, Default, PartialEq)]
+pub struct Planes {
+    /// Samples.
+    pub n: usize,
+    /// Shape of each.
+    pub size: Size,
     /// Values, channels fastest.
     pub data: Vec<f32>,
 }
 
 impl Planes {
+    /// With values that are still to be written.
+    pub fn scratch(n: usize, size: Size) -> Self {
+        Self { n, size, data: buffers::take(n * size.len()) }
+    }
+
     /// All zero.
-    pub fn zeros(n: usize, h: usize, w: usize, c: usize) -> Self {
-        Self { n, h, w, c, data: vec![0.0; n * h * w * c] }
+    pub fn zeros(n: usize, size: Size) -> Self {
+        let mut planes = Self::scratch(n, size);
+        planes.data.fill(0.0);
+        planes
     }
 
     /// From values in channel-first order.
-    pub fn from_channels_first(n: usize, [c, h, w]: [usize; 3], values: &[f32]) -> Self {
-        let mut planes = Self::zeros(n, h, w, c);
-        for (image, out) in values.chunks_exact(c * h * w).zip(planes.data.chunks_exact_mut(c * h * w)) {
-            for (channel, plane) in image.chunks_exact(h * w).enumerate() {
-                for (pixel, &value) in out.iter_mut().skip(channel).step_by(c).zip(plane) {
+    pub fn from_channels_first(n: usize, size: Size, values: &[f32]) -> Self {
+        let mut planes = Self::scratch(n, size);
+        if size.c == 1 || size.h * size.w == 1 {
+            planes.data.copy_from_slice(values);
+            return planes;
+        }
+        for (image, out) in values.chunks_exact(size.len()).zip(planes.data.chunks_exact_mut(size.len())) {
+            for (channel, plane) in image.chunks_exact(size.h * size.w).enumerate() {
+                for (pixel, &value) in out.iter_mut().skip(channel).step_by(size.c).zip(plane) {
                     *pixel = value;
                 }
             }
@@ -36,29 +68,68 @@ impl Planes {
 
     /// The values in channel-first order.
     pub fn to_channels_first(&self) -> Vec<f32> {
-        let (c, pixels) = (self.c, self.h * self.w);
-        let mut values = Vec::with_capacity(self.data.len());
-        for image in self.data.chunks_exact(c * pixels) {
-            for channel in 0..c {
-                values.extend(image.iter().skip(channel).step_by(c));
-            }
-        }
+        let mut values = vec![0.0; self.data.len()];
+        self.write_channels_first(&mut values);
         values
     }
 
-    /// Values of one sample.
-    pub fn sample_len(&self) -> usize {
-        self.h * self.w * self.c
+    fn write_channels_first(&self, values: &mut [f32]) {
+        let Size { h, w, c } = self.size;
+        if c == 1 || h * w == 1 {
+            values.copy_from_slice(&self.data);
+            return;
+        }
+        for (image, out) in self.data.chunks_exact(self.size.len()).zip(values.chunks_exact_mut(self.size.len())) {
+            for (channel, plane) in out.chunks_exact_mut(h * w).enumerate() {
+                for (value, pixel) in plane.iter_mut().zip(image.iter().skip(channel).step_by(c)) {
+                    *value = *pixel;
+                }
+            }
+        }
     }
 
-    /// With `columns` zero columns added on the left and on the right.
-    pub fn widened(&self, columns: usize) -> Self {
-        let mut wide = Self::zeros(self.n, self.h, self.w + 2 * columns, self.c);
-        let (row, wide_row) = (self.w * self.c, wide.w * self.c);
-        for (from, to) in self.data.chunks_exact(row).zip(wide.data.chunks_exact_mut(wide_row)) {
-            to[columns * self.c..][..row].copy_from_slice(from);
+    /// Puts the samples of `other`, of the same shape, behind these.
+    pub fn append(&mut self, other: &Self) {
+        debug_assert_eq!(self.size, other.size);
+        self.n += other.n;
+        self.data.extend_from_slice(&other.data);
+    }
+
+    /// The same values, in channel-first order, under another shape.
+    pub fn reshaped(&self, size: Size) -> Self {
+        let mut values = buffers::take(self.data.len());
+        self.write_channels_first(&mut values);
+        let planes = Self::from_channels_first(self.n, size, &values);
+        buffers::give(values);
+        planes
+    }
+
+    /// With a border of `border` zeros around each sample.
+    pub fn bordered(&self, border: usize) -> Self {
+        let Size { h, w, c } = self.size;
+        let size = Size { h: h + 2 * border, w: w + 2 * border, c };
+        let mut wide = Self::zeros(self.n, size);
+        for (from, to) in self.data.chunks_exact(self.size.len()).zip(wide.data.chunks_exact_mut(size.len())) {
+            let inner = to.chunks_exact_mut(size.w * c).skip(border);
+            for (from, to) in from.chunks_exact(w * c).zip(inner) {
+                to[border * c..][..w * c].copy_from_slice(from);
+            }
         }
         wide
+    }
+}
+
+impl Clone for Planes {
+    fn clone(&self) -> Self {
+        let mut planes = Self::scratch(self.n, self.size);
+        planes.data.copy_from_slice(&self.data);
+        planes
+    }
+}
+
+impl Drop for Planes {
+    fn drop(&mut self) {
+        buffers::give(std::mem::take(&mut self.data));
     }
 }
 
@@ -66,17 +137,26 @@ impl Planes {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_order_of_channels_survives_a_round_trip() {
-        let values: Vec<f32> = (0..2 * 3 * 4 * 5).map(|v| v as f32).collect();
-        let planes = Planes::from_channels_first(2, [3, 4, 5], &values);
-        assert_eq!(planes.data[1], 20.0, "second channel of the first pixel");
-        assert_eq!(planes.to_channels_first(), values);
+    fn counting(n: usize, size: Size) -> (Vec<f32>, Planes) {
+        let values: Vec<f32> = (0..n * size.len()).map(|v| v as f32).collect();
+        let planes = Planes::from_channels_first(n, size, &values);
+        (values, planes)
     }
 
     #[test]
-    fn widening_adds_columns_only() {
-        let planes = Planes { n: 1, h: 2, w: 1, c: 2, data: vec![1.0, 2.0, 3.0, 4.0] };
-        assert_eq!(planes.widened(1).data, [0.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0]);
+    fn the_order_of_channels_survives_a_round_trip() {
+        let (values, planes) = counting(2, Size { h: 4, w: 5, c: 3 });
+        assert_eq!(planes.data[1], 20.0, "second channel of the first pixel");
+        assert_eq!(planes.to_channels_first(), values);
+        assert_eq!(planes.reshaped(Size { h: 2, w: 3, c: 10 }).to_channels_first(), values);
+    }
+
+    #[test]
+    fn a_border_is_zero() {
+        let (_, planes) = counting(2, Size { h: 2, w: 3, c: 2 });
+        let wide = planes.bordered(1);
+        assert_eq!(wide.size, Size { h: 4, w: 5, c: 2 });
+        assert_eq!(wide.data.iter().sum::<f32>(), planes.data.iter().sum::<f32>());
+        assert_eq!(wide.data[12..18], planes.data[..6]);
     }
 }

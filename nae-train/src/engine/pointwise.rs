@@ -1,19 +1,39 @@
-//! ReLU, sigmoid, the projection to the sphere, and the energy, each with its backward pass.
+//! Rectifiers, sigmoid, the projection to the sphere, and the energy, each with its backward pass.
+
+use pulp::Simd;
 
 use super::plane::Planes;
+use super::vector::{Pair, each};
 
-/// max(0, x), in place.
-pub fn relu(x: &mut Planes) {
-    for value in &mut x.data {
-        *value = value.max(0.0);
+#[derive(Clone, Copy)]
+struct Rectified(f32);
+
+/// `a` where `sign` is positive, `slope`·`a` elsewhere.
+#[inline(always)]
+pub fn rectified<S: Simd>(simd: S, a: S::f32s, sign: S::f32s, slope: f32) -> S::f32s {
+    let zero = simd.splat_f32s(0.0);
+    // Not a product where it is zero, which would keep a minus sign, or an infinity as no number.
+    let other = if slope == 0.0 { zero } else { simd.mul_f32s(a, simd.splat_f32s(slope)) };
+    simd.select_f32s(simd.greater_than_f32s(sign, zero), a, other)
+}
+
+impl Pair for Rectified {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        rectified(simd, a, b, self.0)
     }
 }
 
-/// The gradient before a ReLU whose output was `output`, in place.
-pub fn relu_backward(output: &Planes, gradient: &mut Planes) {
-    for (g, y) in gradient.data.iter_mut().zip(&output.data) {
-        *g = if *y > 0.0 { *g } else { 0.0 };
-    }
+/// x where positive, `slope`·x elsewhere.
+pub fn rectify(x: &Planes, slope: f32) -> Planes {
+    let mut output = x.clone();
+    each(Rectified(slope), &mut output.data, &x.data);
+    output
+}
+
+/// The gradient before a rectifier, in place. `decisive` is its input, or its output where `slope` is not negative.
+pub fn rectify_backward(decisive: &Planes, slope: f32, gradient: &mut Planes) {
+    each(Rectified(slope), &mut gradient.data, &decisive.data);
 }
 
 /// 1 / (1 + exp(−x)), in place.
@@ -30,9 +50,39 @@ pub fn sigmoid_backward(output: &Planes, gradient: &mut Planes) {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Sum;
+
+impl Pair for Sum {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.add_f32s(a, b)
+    }
+}
+
+/// a + b, in place of a.
+pub fn add(a: &mut [f32], b: &[f32]) {
+    each(Sum, a, b);
+}
+
+#[derive(Clone, Copy)]
+struct Product;
+
+impl Pair for Product {
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.mul_f32s(a, b)
+    }
+}
+
+/// a ⊙ b, in place of a.
+pub fn multiply(a: &mut [f32], b: &[f32]) {
+    each(Product, a, b);
+}
+
 /// Divides each sample by its norm, in place; returns the norms.
 pub fn normalize(x: &mut Planes) -> Vec<f32> {
-    let len = x.sample_len();
+    let len = x.size.len();
     x.data
         .chunks_exact_mut(len)
         .map(|sample| {
@@ -47,7 +97,7 @@ pub fn normalize(x: &mut Planes) -> Vec<f32> {
 
 /// The gradient before [`normalize`], whose output was `output`: (g − z·⟨z, g⟩) / norm, in place.
 pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes) {
-    let len = output.sample_len();
+    let len = output.size.len();
     for ((g, z), norm) in gradient.data.chunks_exact_mut(len).zip(output.data.chunks_exact(len)).zip(norms) {
         let along: f32 = g.iter().zip(z).map(|(g, z)| g * z).sum();
         for (g, z) in g.iter_mut().zip(z) {
@@ -59,8 +109,8 @@ pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes)
 /// Mean squared difference of each sample, and its gradient with respect to `x`: 2(x − r)/D. That with respect to the
 /// reconstruction is its negative.
 pub fn squared_l2(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
-    let len = x.sample_len();
-    let mut gradient = Planes::zeros(x.n, x.h, x.w, x.c);
+    let len = x.size.len();
+    let mut gradient = Planes::scratch(x.n, x.size);
     let scale = 2.0 / len as f32;
     let energies = x
         .data

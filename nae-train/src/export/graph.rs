@@ -9,7 +9,7 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::layer::{Gated, Layer, Residual, Sequential};
 use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
-use crate::engine::network::{floats, values};
+use crate::engine::parameters::{floats, values};
 
 /// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
 ///

@@ -84,7 +84,7 @@ impl AutoencoderMethod {
 impl Method for AutoencoderMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
         let input = self.input(&x);
-        let [n, _, h, w] = x.dims();
+        let [n, c, h, w] = x.dims();
         let (gradients, figures) = match self.engine {
             Engine::Burn => {
                 let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
@@ -95,7 +95,7 @@ impl Method for AutoencoderMethod {
                 })
             }
             Engine::Cpu => {
-                let engine = CpuEngine::new(&self.model, [h, w], &self.device);
+                let engine = CpuEngine::new(&self.model, [c, h, w], &self.device);
                 let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
                 (engine.register(gradients), Figures::new([("energy", mean(&energies))]))
             }

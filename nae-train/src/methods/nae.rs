@@ -15,7 +15,7 @@ use crate::arch::Autoencoder;
 use crate::config::Training;
 use crate::energy::{distance, energy, mean_squared_norm};
 use crate::engine::cpu::add;
-use crate::engine::network::{WeightGradients, floats};
+use crate::engine::parameters::{WeightGradients, floats};
 use crate::engine::{CpuEngine, Engine};
 use crate::eval::scoring::mean;
 use crate::sample::NegativeSampler;
@@ -216,8 +216,8 @@ impl NaeMethod {
         let (gradients, figures) = match self.engine {
             // The CPU engine has no gradient of a function of the latents.
             Engine::Cpu if regularization.latent_norm == 0.0 => {
-                let [n, _, h, w] = x.dims();
-                let engine = CpuEngine::new(model, [h, w], &self.device);
+                let [n, c, h, w] = x.dims();
+                let engine = CpuEngine::new(model, [c, h, w], &self.device);
                 let (positive, mut total) = engine.weights(x, |energy| positive_coefficient(energy, n, regularization));
                 let (negative, part) =
                     engine.weights(negatives, |energy| negative_coefficient(energy, n, regularization));
@@ -257,8 +257,8 @@ impl NaeMethod {
 
 impl Method for NaeMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
-        let [_, _, h, w] = x.dims();
-        let frozen = self.engine.freeze(&self.model.autoencoder, [h, w], &self.device);
+        let [_, c, h, w] = x.dims();
+        let frozen = self.engine.freeze(&self.model.autoencoder, [c, h, w], &self.device);
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         self.negatives = Some(negatives.clone());

@@ -1,0 +1,114 @@
+//! Which input values each output pixel of a convolution, or of a transposed one, is a sum over.
+//!
+//! Channels last, the values under one row of a kernel are contiguous. At the edges the kernel hangs over, and a
+//! transposed convolution with a stride uses another part of its kernel for each remainder of the position: so output
+//! pixels come in classes, those of a class summing over the same part of the kernel, without zeros that would be
+//! multiplied, and without a widened copy of the input.
+
+use super::plane::Size;
+
+/// Kernel, stride and padding, the same along both axes but for the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Rows and columns of the kernel.
+    pub kernel: [usize; 2],
+    /// Distance between neighbouring windows.
+    pub stride: usize,
+    /// Zeros around the larger plane.
+    pub padding: usize,
+}
+
+/// In which direction a kernel is read: each is the other's adjoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// out\[o\] = Σ in\[o·stride + r − padding\]·w\[r\].
+    Convolution,
+    /// out\[i·stride + r − padding\] += in\[i\]·w\[r\].
+    Transposed,
+}
+
+/// What one output coordinate reads along one axis: `len` inputs from `start` on, with the taps of `phase` from `first`
+/// on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reach {
+    phase: usize,
+    first: usize,
+    len: usize,
+    start: usize,
+}
+
+/// The part of the kernel that a class of pixels reads along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which taps of the kernel: see [`taps`].
+    pub phase: usize,
+    /// First of them.
+    pub first: usize,
+    /// How many.
+    pub len: usize,
+}
+
+impl Part {
+    /// Of a kernel that hangs over the edge altogether.
+    const NOTHING: Self = Self { phase: 0, first: 0, len: 0 };
+}
+
+/// Output pixels that read the same part of the kernel.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Along the rows.
+    pub rows: Part,
+    /// Along the columns.
+    pub columns: Part,
+    /// For each pixel, the first value it reads in a sample and its own place among the output pixels.
+    pub pixels: Vec<[usize; 2]>,
+}
+
+/// Positions in the kernel of the taps of each phase along one axis, in the order in which inputs are read.
+pub fn taps(reading: Reading, kernel: usize, stride: usize) -> Vec<Vec<usize>> {
+    match reading {
+        Reading::Convolution => vec![(0..kernel).collect()],
+        Reading::Transposed => (0..stride).map(|phase| (phase..kernel).step_by(stride).rev().collect()).collect(),
+    }
+}
+
+fn reaches(reading: Reading, kernel: usize, window: Window, from: usize, to: usize) -> Vec<Reach> {
+    let Window { stride, padding, .. } = window;
+    // The inputs that taps 0.. would read start at `at`, which is before the first where the kernel hangs over.
+    let clip = |phase: usize, at: isize, taps: usize| {
+        let low = at.max(0);
+        let high = (at + taps as isize).min(from as isize).max(low);
+        Reach { phase, first: (low - at) as usize, len: (high - low) as usize, start: low as usize }
+    };
+    (0..to)
+        .map(|o| match reading {
+            Reading::Convolution => clip(0, (o * stride) as isize - padding as isize, kernel),
+            Reading::Transposed => {
+                let (nearest, phase) = ((o + padding) / stride, (o + padding) % stride);
+                let taps = kernel.saturating_sub(phase).div_ceil(stride);
+                clip(phase, nearest as isize + 1 - taps as isize, taps)
+            }
+        })
+        .collect()
+}
+
+/// The classes of output pixels from `from` to `to`, whose channels do not matter but for the values of a pixel.
+pub fn classes(reading: Reading, window: Window, from: Size, to: Size) -> Vec<Class> {
+    let rows = reaches(reading, window.kernel[0], window, from.h, to.h);
+    let columns = reaches(reading, window.kernel[1], window, from.w, to.w);
+    let mut classes: Vec<Class> = Vec::new();
+    let part = |reach: &Reach| Part { phase: reach.phase, first: reach.first, len: reach.len };
+    for (y, row) in rows.iter().enumerate() {
+        for (x, column) in columns.iter().enumerate() {
+            let read = row.len > 0 && column.len > 0;
+            let start = (row.start * from.w + column.start) * from.c;
+            let pixel = [if read { start } else { 0 }, y * to.w + x];
+            let (row, column) = if read { (part(row), part(column)) } else { (Part::NOTHING, Part::NOTHING) };
+            match classes.iter_mut().find(|class| class.rows == row && class.columns == column) {
+                Some(class) => class.pixels.push(pixel),
+                None => classes.push(Class { rows: row, columns: column, pixels: vec![pixel] }),
+            }
+        }
+    }
+    classes
+}

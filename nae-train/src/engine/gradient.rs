@@ -1,0 +1,134 @@
+//! The gradient of a kernel's weights: sums over all windows of a batch.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::correlate::{VECTORS, lanes, on_vectors_of};
+use super::plane::Planes;
+use super::vector::store;
+
+/// Values of the two planes that are gone through for all weights before the next: what the second-level cache holds.
+const CACHED: usize = 3 << 15;
+
+/// Which of the products of two planes are summed.
+#[derive(Clone, Debug)]
+pub struct Products {
+    /// Rows of a window.
+    pub rows: usize,
+    /// Distance between neighbouring windows.
+    pub stride: usize,
+    /// Which values of each row of a window.
+    pub taps: Range<usize>,
+    /// Which channels of the narrow plane.
+    pub channels: Range<usize>,
+}
+
+/// Adds to `gradient` `[row][tap][channel]` the products of every value of `wide` with every value of `narrow` whose
+/// window it is in. Windows lie within `wide`.
+///
+/// Each sum is one chain of multiply-adds that starts at the value found, so a batch may be given in pieces.
+pub fn weight_gradient(wide: &Planes, narrow: &Planes, products: Products, gradient: &mut [f32]) {
+    let count = products.channels.len();
+    debug_assert_eq!(gradient.len(), products.rows * products.taps.len() * count);
+    on_vectors_of(lanes(count), Sums { wide, narrow, products, gradient });
+}
+
+struct Sums<'a> {
+    wide: &'a Planes,
+    narrow: &'a Planes,
+    products: Products,
+    gradient: &'a mut [f32],
+}
+
+impl WithSimd for Sums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let images = (CACHED / (self.wide.size.len() + self.narrow.size.len()).max(1)).max(1);
+        let channels = self.products.channels.len();
+        let step = VECTORS * S::F32_LANES;
+        for start in (0..self.narrow.n).step_by(images) {
+            let images = start..(start + images).min(self.narrow.n);
+            for first in (0..channels).step_by(step) {
+                match (channels - first > S::F32_LANES, S::F32_LANES == 8) {
+                    (true, false) => self.block::<S, 8, 2>(simd, images.clone(), first),
+                    (true, true) => self.block::<S, 6, 2>(simd, images.clone(), first),
+                    (false, _) => self.block::<S, 8, 1>(simd, images.clone(), first),
+                }
+            }
+        }
+    }
+}
+
+impl Sums<'_> {
+    /// Narrow channels from `first` on, `V` vectors of them, `T` values of the window at a time.
+    #[inline(always)]
+    fn block<S: Simd, const T: usize, const V: usize>(&mut self, simd: S, images: Range<usize>, first: usize) {
+        let (wide, narrow) = (self.wide.size, self.narrow.size);
+        let Products { rows, stride, ref taps, ref channels } = self.products;
+        let (span, width, lead) = (taps.len(), channels.len(), channels.start + first);
+        let (wide_row, narrow_row, step) = (wide.w * wide.c, narrow.w * narrow.c, stride * wide.c);
+        let mut counts = [S::F32_LANES; V];
+        counts[V - 1] = (width - first - (V - 1) * S::F32_LANES).min(S::F32_LANES);
+        for row in 0..rows {
+            for start in (0..span).step_by(T) {
+                let count = T.min(span - start);
+                let mut sums = [[simd.splat_f32s(0.0); V]; T];
+                for (tap, sums) in sums.iter_mut().enumerate().take(count) {
+                    *sums = load_all(simd, &self.gradient[(row * span + start + tap) * width + first..], counts);
+                }
+                for image in images.clone() {
+                    for oy in 0..narrow.h {
+                        let at = (image * wide.h + oy * stride + row) * wide_row + taps.start + start;
+                        let windows = &self.wide.data[at..][..wide_row - taps.start - start];
+                        let pixels = &self.narrow.data[(image * narrow.h + oy) * narrow_row..][..narrow_row];
+                        for (ox, pixel) in pixels.chunks_exact(narrow.c).enumerate() {
+                            let delta = load_all(simd, &pixel[lead..], counts);
+                            let window = &windows[ox * step..];
+                            let window = match window.first_chunk::<T>() {
+                                Some(window) => *window,
+                                // The end of the row; what lies beyond the span is not kept.
+                                None => {
+                                    let mut rest = [0.0; T];
+                                    rest[..window.len()].copy_from_slice(window);
+                                    rest
+                                }
+                            };
+                            for (sums, value) in sums.iter_mut().zip(window) {
+                                let value = simd.splat_f32s(value);
+                                for (sum, delta) in sums.iter_mut().zip(delta) {
+                                    *sum = simd.mul_add_f32s(value, delta, *sum);
+                                }
+                            }
+                        }
+                    }
+                }
+                for (tap, sums) in sums.into_iter().enumerate().take(count) {
+                    let at = (row * span + start + tap) * width + first;
+                    for (v, sum) in sums.into_iter().enumerate() {
+                        let at = at + v * S::F32_LANES;
+                        store(simd, &mut self.gradient[at..at + counts[v]], sum);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first of `values`: as many as `counts` says in each vector, all but the last of which are whole.
+#[inline(always)]
+fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize; V]) -> [S::f32s; V] {
+    let mut vectors = [simd.splat_f32s(0.0); V];
+    if counts[V - 1] == S::F32_LANES {
+        for (vector, value) in vectors.iter_mut().zip(S::as_simd_f32s(&values[..V * S::F32_LANES]).0) {
+            *vector = *value;
+        }
+    } else {
+        for (v, vector) in vectors.iter_mut().enumerate() {
+            *vector = simd.partial_load_f32s(&values[v * S::F32_LANES..][..counts[v]]);
+        }
+    }
+    vectors
+}
