@@ -26,8 +26,8 @@ thread_local! {
     static UNDIVIDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f` with batches left whole by [`shards`] on this thread: for networks so small that even a whole batch is
-/// little work, where whole runs go side by side.
+/// Runs `f` on this thread alone, with batches left whole by [`shards`]: for networks so small that even a whole batch
+/// is little work, where whole runs go side by side.
 pub fn undivided<R>(f: impl FnOnce() -> R) -> R {
     /// Puts the old value back, after a panic too.
     struct Restore(bool);
@@ -37,7 +37,7 @@ pub fn undivided<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     let _restore = Restore(UNDIVIDED.replace(true));
-    f()
+    with_threads(NonZero::<usize>::MIN, f)
 }
 
 /// Runs `f` with [`map`] on exactly `threads` threads instead of one a processor, where there are items enough. Holds

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
 use super::settings::{Latent, MethodSettings, Settings, Size};
-use crate::arch::Autoencoder;
+use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::density::{Grid, GridDensity, GridError, Mixture, batch, points};
-use crate::engine::Engine;
+use crate::engine::EngineChoice;
 use crate::eval::scoring::mean;
 use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
@@ -99,8 +99,11 @@ impl Job<'_> {
     /// # Errors
     /// [`ExperimentError::Settings`] where the settings have no network.
     pub fn start(&self, device: &Device) -> Result<Autoencoder, ExperimentError> {
-        let spec = self.settings.architecture(self.latent, self.size)?;
-        Ok(Autoencoder::new(&spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff()))
+        Ok(self.network(&self.settings.architecture(self.latent, self.size)?, device))
+    }
+
+    fn network(&self, spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
+        Autoencoder::new(spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff())
     }
 
     /// Trains the model.
@@ -140,15 +143,17 @@ impl Job<'_> {
     }
 
     fn start_method(&self, device: &Device) -> Result<Started, ExperimentError> {
-        let start = self.start(device)?;
+        let spec = self.settings.architecture(self.latent, self.size)?;
+        let engine = EngineChoice::Auto.engine(&spec)?;
+        let start = self.network(&spec, device);
         let Some(sampler) = self.settings.sampler(self.method) else {
             let training = self.settings.plain_training(self.size);
-            return Ok(Started::Plain(Box::new(AutoencoderMethod::new(start, training, None, Engine::Burn, device))));
+            return Ok(Started::Plain(Box::new(AutoencoderMethod::new(start, training, None, engine, device))));
         };
         let training = self.settings.training(self.method, self.latent, self.size);
         let model = NormalizedAutoencoder::new(start, sampler.temperature);
         let sampler = NegativeSampler::new(sampler, self.latent.dim, Stream::Chains.of(self.seed));
-        Ok(Started::Normalized(Box::new(NaeMethod::new(model, &training, sampler, Engine::Burn, device))))
+        Ok(Started::Normalized(Box::new(NaeMethod::new(model, &training, sampler, engine, device))))
     }
 }
 

@@ -17,6 +17,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::density::GridError;
+use crate::engine::Unsupported;
 use crate::methods::Model as _;
 use crate::report::journal::{self, Journal, JournalError};
 use crate::shard;
@@ -54,6 +55,9 @@ pub enum ExperimentError {
     /// [`CELLS`] cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// No engine has the network.
+    #[error(transparent)]
+    Engine(#[from] Unsupported),
     /// Weights cannot be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
