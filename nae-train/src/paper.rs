@@ -52,9 +52,10 @@
 //!
 //! | what | item | test |
 //! |---|---|---|
-//! | HalfMNIST's and ChimeraMNIST's making, on digits | [`outliers`](crate::data::outliers) | `src/data/outliers.rs` `halves_alternate`, `chimeras_join_different_classes` |
+//! | HalfMNIST, ChimeraMNIST | [`outliers`](crate::data::outliers) | `src/data/outliers.rs` `halves_alternate`, `chimeras_join_different_classes` |
 //! | ConstantGray, Noise | [`outliers`](crate::data::outliers) | `tests/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
-//! | MNIST, FashionMNIST, Omniglot, CIFAR-10, SVHN, CelebA, ImageNet32 | not here yet | – |
+//! | MNIST, FashionMNIST | [`Source`](crate::data::Source), [`idx`](crate::data::idx) | `src/data/idx.rs` `images_and_labels_plain_and_gzipped`; `tests/cli.rs` `data_in_files_is_found_named_and_recorded` |
+//! | Omniglot, CIFAR-10, SVHN, CelebA, ImageNet32 | not here yet | – |
 //!
 //! # Appendix: network architectures (table of architectures)
 //!
