@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::correlate::{VECTORS, lanes, on_vectors_of};
 use super::plane::Planes;
-use super::vector::store;
+use super::vector::{load_all, store};
 
 /// Values of the two planes that are gone through for all weights before the next: what the second-level cache holds.
 const CACHED: usize = 3 << 15;
@@ -115,20 +115,4 @@ impl Sums<'_> {
             }
         }
     }
-}
-
-/// The first of `values`: as many as `counts` says in each vector, all but the last of which are whole.
-#[inline(always)]
-fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize; V]) -> [S::f32s; V] {
-    let mut vectors = [simd.splat_f32s(0.0); V];
-    if counts[V - 1] == S::F32_LANES {
-        for (vector, value) in vectors.iter_mut().zip(S::as_simd_f32s(&values[..V * S::F32_LANES]).0) {
-            *vector = *value;
-        }
-    } else {
-        for (v, vector) in vectors.iter_mut().enumerate() {
-            *vector = simd.partial_load_f32s(&values[v * S::F32_LANES..][..counts[v]]);
-        }
-    }
-    vectors
 }
