@@ -101,10 +101,17 @@ fn product([m, k, n]: [usize; 3], a: &[f32], stride: usize, b: &[f32], c: &mut [
     }
 }
 
-/// A convolution by one product for each image row and kernel row.
+/// A convolution by one product for each image row and kernel row; for all images together where the output is a pixel.
 fn strided(x: &Planes, kernel: usize, weights: &[f32], output: &mut Planes) {
     let (from, to) = (x.size, output.size);
     let (row, span) = (from.w * from.c, kernel * from.c);
+    if to.h * to.w == 1 {
+        for r in 0..kernel {
+            let weights = &weights[r * span * to.c..];
+            product([x.n, span, to.c], &x.data[r * row..], from.len(), weights, &mut output.data, r > 0);
+        }
+        return;
+    }
     for (image, out) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
         for (oy, out) in out.chunks_exact_mut(to.w * to.c).enumerate() {
             for r in 0..kernel {
@@ -115,10 +122,15 @@ fn strided(x: &Planes, kernel: usize, weights: &[f32], output: &mut Planes) {
     }
 }
 
-/// A convolution by one product for each image, of its windows copied side by side.
+/// A convolution by one product for each image, of its windows copied side by side; for all images together, without a
+/// copy, where the output is a pixel.
 fn im2col(x: &Planes, kernel: usize, weights: &[f32], windows: &mut [f32], output: &mut Planes) {
     let (from, to) = (x.size, output.size);
     let (row, span) = (from.w * from.c, kernel * from.c);
+    if to.h * to.w == 1 {
+        product([x.n, kernel * span, to.c], &x.data, from.len(), weights, &mut output.data, false);
+        return;
+    }
     for (image, out) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
         for (pixel, window) in windows.chunks_exact_mut(kernel * span).enumerate() {
             for (r, part) in window.chunks_exact_mut(span).enumerate() {

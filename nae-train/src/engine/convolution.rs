@@ -36,7 +36,7 @@ struct Outline {
 
 impl Convolution {
     /// From burn's convolution, on planes of size `from`.
-    pub fn convolution(conv: &Conv2d, from: Size, parameters: &mut Parameters) -> Self {
+    pub fn plain(conv: &Conv2d, from: Size, parameters: &mut Parameters) -> Self {
         let weights = floats(&conv.weight);
         Self::new(&outline(conv, from), &conv.weight, &weights, conv.bias.as_ref(), parameters)
     }

@@ -49,7 +49,7 @@ pub enum Order {
 
 impl Taps {
     /// Number of weights.
-    pub fn len(&self) -> usize {
+    pub fn weights(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.wide * self.narrow
     }
 
@@ -185,9 +185,9 @@ impl Slot {
         // Of wide channels, whole tiles.
         const { assert!(32 % Outer::TILE == 0) };
         let (unit, units) = match order {
-            Order::Convolution => (taps.len() / taps.narrow, taps.narrow),
+            Order::Convolution => (taps.weights() / taps.narrow, taps.narrow),
             Order::Dense if taps.kernel == [1, 1] => (taps.narrow, taps.wide),
-            Order::Dense => (taps.len(), 1),
+            Order::Dense => (taps.weights(), 1),
         };
         let together = (PIECE / unit).clamp(1, units).next_multiple_of(32);
         unit * if units.is_multiple_of(together) { together } else { units }
@@ -204,7 +204,7 @@ impl Slot {
             return;
         };
         // Inputs of the kernel, `[row][column][wide channel]`, and channels of the narrow plane.
-        let (mut inputs, mut channels) = (0..taps.len() / taps.narrow, 0..taps.narrow);
+        let (mut inputs, mut channels) = (0..taps.weights() / taps.narrow, 0..taps.narrow);
         if order == Order::Dense && taps.kernel == [1, 1] {
             inputs = start / taps.narrow..(start + values.len()) / taps.narrow;
         } else {
