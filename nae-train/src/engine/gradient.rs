@@ -52,9 +52,11 @@ impl WithSimd for Sums<'_> {
         for start in (0..self.narrow.n).step_by(images) {
             let images = start..(start + images).min(self.narrow.n);
             for first in (0..channels).step_by(step) {
-                match (channels - first > S::F32_LANES, S::F32_LANES == 8) {
+                // As many sums as the registers hold, and not more values at once than there are.
+                let few = S::F32_LANES == 8 || self.products.taps.len() <= 4;
+                match (channels - first > S::F32_LANES, few) {
                     (true, false) => self.block::<S, 8, 2>(simd, images.clone(), first),
-                    (true, true) => self.block::<S, 6, 2>(simd, images.clone(), first),
+                    (true, true) => self.block::<S, 4, 2>(simd, images.clone(), first),
                     (false, _) => self.block::<S, 8, 1>(simd, images.clone(), first),
                 }
             }

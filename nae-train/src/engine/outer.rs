@@ -62,9 +62,10 @@ impl WithSimd for Sum<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let step = VECTORS * S::F32_LANES;
+        // Two vectors of eight sums each are more than AVX2 has registers.
+        let step = if S::F32_LANES == 8 { S::F32_LANES } else { VECTORS * S::F32_LANES };
         for first in (0..self.width).step_by(step) {
-            if self.width - first > S::F32_LANES {
+            if self.width - first > S::F32_LANES && step > S::F32_LANES {
                 self.block::<S, 2>(simd, first);
             } else {
                 self.block::<S, 1>(simd, first);
