@@ -11,8 +11,9 @@ use nae_train::engine::correlate::{Finish, correlate};
 use nae_train::engine::geometry::{Reading, Window};
 use nae_train::engine::gradient::{Products, weight_gradient};
 use nae_train::engine::kernel::Kernel;
-use nae_train::engine::network::TOGETHER;
+use nae_train::engine::outer::Outer;
 use nae_train::engine::plane::{Planes, Size};
+use nae_train::shard::SHARD;
 use pulp::{Arch, Simd, WithSimd};
 
 const REPEATS: usize = 12;
@@ -100,10 +101,17 @@ fn product([m, k, n]: [usize; 3], a: &[f32], stride: usize, b: &[f32], c: &mut [
     }
 }
 
-/// A convolution by one product for each image row and kernel row.
+/// A convolution by one product for each image row and kernel row; for all images together where the output is a pixel.
 fn strided(x: &Planes, kernel: usize, weights: &[f32], output: &mut Planes) {
     let (from, to) = (x.size, output.size);
     let (row, span) = (from.w * from.c, kernel * from.c);
+    if to.h * to.w == 1 {
+        for r in 0..kernel {
+            let weights = &weights[r * span * to.c..];
+            product([x.n, span, to.c], &x.data[r * row..], from.len(), weights, &mut output.data, r > 0);
+        }
+        return;
+    }
     for (image, out) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
         for (oy, out) in out.chunks_exact_mut(to.w * to.c).enumerate() {
             for r in 0..kernel {
@@ -114,10 +122,15 @@ fn strided(x: &Planes, kernel: usize, weights: &[f32], output: &mut Planes) {
     }
 }
 
-/// A convolution by one product for each image, of its windows copied side by side.
+/// A convolution by one product for each image, of its windows copied side by side; for all images together, without a
+/// copy, where the output is a pixel.
 fn im2col(x: &Planes, kernel: usize, weights: &[f32], windows: &mut [f32], output: &mut Planes) {
     let (from, to) = (x.size, output.size);
     let (row, span) = (from.w * from.c, kernel * from.c);
+    if to.h * to.w == 1 {
+        product([x.n, kernel * span, to.c], &x.data, from.len(), weights, &mut output.data, false);
+        return;
+    }
     for (image, out) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
         for (pixel, window) in windows.chunks_exact_mut(kernel * span).enumerate() {
             for (r, part) in window.chunks_exact_mut(span).enumerate() {
@@ -129,7 +142,7 @@ fn im2col(x: &Planes, kernel: usize, weights: &[f32], windows: &mut [f32], outpu
 }
 
 fn main() {
-    println!("{TOGETHER} images; GFLOP/s of one thread, and the share of the peak measured beside it");
+    println!("{SHARD} images; GFLOP/s of one thread, and the share of the peak measured beside it");
     println!(
         "{:10} {:>6} {:>6} {:>6} {:>14} {:>14} {:>14} {:>9} {:>9}",
         "", "K", "out", "peak", "forward", "to the input", "to the weights", "strided", "im2col"
@@ -152,17 +165,18 @@ fn main() {
         let any = |o: usize, i: usize, r: usize, c: usize| weight[(o * inp.max(out) + i + r + c) % weight.len()];
         let forward = Kernel::new(reading, window, from, to, &[], any);
         let backward = Kernel::new(back, window, to, from, &[], any);
-        let x = Planes::from_channels_first(TOGETHER, from, &values(TOGETHER * from.len()));
-        let g = Planes::from_channels_first(TOGETHER, to, &values(TOGETHER * to.len()));
+        let x = Planes::from_channels_first(SHARD, from, &values(SHARD * from.len()));
+        let g = Planes::from_channels_first(SHARD, to, &values(SHARD * to.len()));
         let (wide, narrow) = if reading == Reading::Convolution { (&x, &g) } else { (&g, &x) };
         let mut gradient = vec![0.0; weight.len()];
         let products = Products { rows: kernel, stride: 1, taps: 0..kernel * wide.size.c, channels: 0..narrow.size.c };
+        let (once, sizes) = (narrow.size.h == 1, [wide.size.len(), narrow.size.len()]);
         // `gemm` is given the convolution among the two directions: the other one needs zeros.
         let (wide_size, narrow_size) = (wide.size, narrow.size);
-        let mut result = Planes::zeros(TOGETHER, narrow_size);
+        let mut result = Planes::zeros(SHARD, narrow_size);
         let mut windows = vec![0.0; narrow_size.h * narrow_size.w * kernel * kernel * wide_size.c];
         let smaller = side.min(other);
-        let flops = 2.0 * (TOGETHER * kernel * kernel * inp * out * smaller * smaller) as f64;
+        let flops = 2.0 * (SHARD * kernel * kernel * inp * out * smaller * smaller) as f64;
         let mut best = [f64::INFINITY; 6];
         let mut peak_flops = 0.0;
         for _ in 0..REPEATS {
@@ -170,7 +184,10 @@ fn main() {
                 seconds(|| peak_flops = Arch::new().dispatch(Peak)),
                 seconds(|| drop(correlate(&x, &forward, Finish::Keep))),
                 seconds(|| drop(correlate(&g, &backward, Finish::Keep))),
-                seconds(|| weight_gradient(wide, narrow, products.clone(), &mut gradient)),
+                seconds(|| match once {
+                    true => Outer::new(sizes, &wide.data, &narrow.data).add_to(0, 0..sizes[1], &mut gradient),
+                    false => weight_gradient(wide, narrow, products.clone(), &mut gradient),
+                }),
                 seconds(|| strided(wide, kernel, &weight, &mut result)),
                 seconds(|| im2col(wide, kernel, &weight, &mut windows, &mut result)),
             ];

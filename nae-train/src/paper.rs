@@ -119,6 +119,7 @@
 //! | Conv28's padding 1, last kernel 4 | gives no 28×28 | none, 3 | as the code |
 //! | Conv64's 245 channels | a slip | – | 256 |
 //! | Conv32Big's Res(128, 256, 256) | no projection on the skip | – | a 1×1 convolution |
+//! | x₀ outside of the bounds | – | clamped | clamped |
 //! | annealing | σ/(1 + t) | σ, σ, σ/2, σ/3, … | the text; `harmonic_delayed` is the code |
 //! | Metropolis–Hastings at T ≠ 1 | – | detailed balance at T = 1 only | the Langevin proposal's ratio; `metropolis = "code"` is the code |
 //! | the loss | divided by T | not divided | not divided |

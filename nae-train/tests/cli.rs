@@ -239,20 +239,24 @@ fn data_in_files_is_found_named_and_recorded() {
     assert_eq!(std::fs::read(&again).unwrap(), std::fs::read(folder.path().join("one.onnx")).unwrap());
 }
 
-/// A network that the CPU engine does not have: refused by the layer's name where it is asked for, left to burn
-/// otherwise, and deployed like any other.
+/// An energy that the CPU engine does not have is refused by its name where the engine is asked for; a dense network
+/// trains with it, and deploys like any other.
 #[test]
-fn a_dense_network_is_left_to_burn() {
+fn a_dense_network_trains_by_the_cpu_engine() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
-    let dense = preset(path, "dense.toml", |text| {
-        let kind = "kind = \"dense\"\nimage = [1, 16, 16]\nwidths = [32]\noutput = \"sigmoid\"";
-        replaced(&shortened(text), "kind = \"small_conv16\"\nwidth = 8", kind)
-    });
-    let message = refused(&mut train(path, "cpu", &dense, &["--engine", "cpu"]));
-    assert!(message.contains("layer 0 of the encoder") && message.contains("FC(32)"), "{message}");
-    assert!(!path.join("cpu").exists());
-    let output = run(&mut train(path, "run", &dense, &["--quiet"]));
+    let dense = |name: &str, energy: &str| {
+        preset(path, name, |text| {
+            let kind = "kind = \"dense\"\nimage = [1, 16, 16]\nwidths = [32]\noutput = \"sigmoid\"";
+            let text = replaced(&shortened(text), "kind = \"small_conv16\"\nwidth = 8", kind);
+            replaced(&text, "name = \"digits\"", &format!("name = \"digits\"\n{energy}"))
+        })
+    };
+    let l1 = dense("l1.toml", "energy = \"l1\"");
+    let message = refused(&mut train(path, "l1", &l1, &["--engine", "cpu"]));
+    assert!(message.contains("the energy l1"), "{message}");
+    assert!(!path.join("l1").exists());
+    let output = run(&mut train(path, "run", &dense("dense.toml", ""), &["--quiet", "--engine", "cpu"]));
     assert!(output.status.success(), "{output:?}");
     let deployed = path.join("run.nae");
     let output = run(nae_train().arg("deploy").arg(path.join("run.onnx")).arg("-o").arg(&deployed));

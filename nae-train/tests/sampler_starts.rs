@@ -153,6 +153,18 @@ fn the_manifold_is_the_decoders_image_of_the_latent_chains_end() {
     }
 }
 
+/// The decoder's fifth value is 9, outside of the box: a chain that rejects what lies outside could never leave it.
+#[test]
+fn a_start_outside_of_the_box_is_brought_to_its_border() {
+    for leaving in [Leaving::Reject, Leaving::Clamp] {
+        let bounds = Bounds { min: -5.0, max: 5.0, leaving };
+        let model = Recorder::new(LatentSpace::Sphere);
+        let start = Start::OnManifold { replay_buffer: None };
+        let negatives = values(&sampler(start, Some(bounds)).sample(&model, data(5), 1.0));
+        assert!(negatives.chunks(5).all(|x| x[4] == 5.0), "{negatives:?}");
+    }
+}
+
 #[test]
 fn perturbed_data_is_near_the_datas_latents() {
     let model = Recorder::new(LatentSpace::Euclidean);

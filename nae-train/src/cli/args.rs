@@ -107,7 +107,7 @@ impl From<MethodArg> for MethodKind {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum EngineArg {
-    /// The engine of this program where it has the network's layers, burn otherwise.
+    /// The engine of this program where it has the network's energy, burn otherwise.
     Auto,
     /// The engine of this program, for the processor.
     Cpu,

@@ -36,7 +36,7 @@ struct Outline {
 
 impl Convolution {
     /// From burn's convolution, on planes of size `from`.
-    pub fn convolution(conv: &Conv2d, from: Size, parameters: &mut Parameters) -> Self {
+    pub fn plain(conv: &Conv2d, from: Size, parameters: &mut Parameters) -> Self {
         let weights = floats(&conv.weight);
         Self::new(&outline(conv, from), &conv.weight, &weights, conv.bias.as_ref(), parameters)
     }
@@ -120,7 +120,8 @@ impl Convolution {
             Reading::Transposed => (gradient, input),
         };
         let Window { kernel: [rows, columns], stride, padding } = self.window;
-        if narrow.size.h * narrow.size.w == 1 && padding == 0 {
+        let once = [wide.size.h, wide.size.w] == self.window.kernel && padding == 0;
+        if once {
             gradients.defer(self.weight, wide, narrow);
         } else {
             let products = Products { rows, stride, taps: 0..columns * wide.size.c, channels: 0..narrow.size.c };

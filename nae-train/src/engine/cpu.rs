@@ -3,8 +3,8 @@
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::network::{Network, TOGETHER};
-use super::parameters::WeightGradients;
+use super::network::Network;
+use super::parameters::{Gradients, WeightGradients};
 use super::plane::{Planes, Size};
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{EnergyGradient, FrozenEnergy};
@@ -17,39 +17,13 @@ pub struct CpuEngine {
     device: Device,
 }
 
-/// Samples in channel-first order.
-#[derive(Clone, Copy)]
-struct Samples<'a> {
-    size: Size,
-    values: &'a [f32],
-}
-
-impl<'a> Samples<'a> {
-    fn parts(self, samples: usize) -> impl Iterator<Item = Samples<'a>> {
-        self.values.chunks(samples * self.size.len()).map(move |values| Self { values, ..self })
-    }
-
-    fn planes(self) -> Planes {
-        Planes::from_channels_first(self.values.len() / self.size.len(), self.size, self.values)
-    }
-}
-
-/// A tensor's values.
-struct Batch {
-    size: Size,
-    values: Vec<f32>,
-}
-
-impl Batch {
-    fn new(input: Tensor<4>) -> Self {
-        let [_, c, h, w] = input.dims();
-        let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
-        Self { size: Size { h, w, c }, values }
-    }
-
-    fn shards(&self) -> Vec<Samples<'_>> {
-        Samples { size: self.size, values: &self.values }.parts(SHARD).collect()
-    }
+/// A batch in shards.
+fn shards(input: Tensor<4>) -> Vec<Planes> {
+    let [_, c, h, w] = input.dims();
+    let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
+    let size = Size { h, w, c };
+    let shard = |values: &[f32]| Planes::from_channels_first(values.len() / size.len(), size, values);
+    values.chunks(SHARD * size.len()).map(shard).collect()
 }
 
 impl CpuEngine {
@@ -65,16 +39,9 @@ impl CpuEngine {
 
     fn gradient(&self, input: Tensor<4>, f: impl Fn(&Planes) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
         let n = input.dims()[0];
-        let batch = Batch::new(input);
-        let parts = shard::map(batch.shards(), |shard| {
-            let (mut energies, mut values, mut size) = (Vec::new(), Vec::new(), Size::default());
-            for part in shard.parts(TOGETHER) {
-                let (part_energies, output) = f(&part.planes());
-                energies.extend(part_energies);
-                values.extend(output.to_channels_first());
-                size = output.size;
-            }
-            (energies, values, size)
+        let parts = shard::map(shards(input), |shard| {
+            let (energies, output) = f(&shard);
+            (energies, output.to_channels_first(), output.size)
         });
         let Size { h, w, c } = parts.first().map_or(Size::default(), |part| part.2);
         let (mut energies, mut values) = (Vec::with_capacity(n), Vec::with_capacity(n * c * h * w));
@@ -92,8 +59,7 @@ impl CpuEngine {
     /// Energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held
     /// constant.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {
-        let batch = Batch::new(x);
-        self.sharded(batch.shards().into_iter().map(|x| (x, x)).collect(), coefficient)
+        self.gathered(shard::map(shards(x), |x| self.network.weights(&x, &x, &coefficient)))
     }
 
     /// As [`weights`](Self::weights), where the reconstruction of `input` is compared with `target`.
@@ -103,23 +69,13 @@ impl CpuEngine {
         target: Tensor<4>,
         coefficient: impl Fn(f32) -> f32 + Sync,
     ) -> (Vec<f32>, WeightGradients) {
-        let (input, target) = (Batch::new(input), Batch::new(target));
-        self.sharded(input.shards().into_iter().zip(target.shards()).collect(), coefficient)
+        let pairs = shards(input).into_iter().zip(shards(target)).collect();
+        self.gathered(shard::map(pairs, |(input, target): (Planes, Planes)| {
+            self.network.weights(&input, &target, &coefficient)
+        }))
     }
 
-    fn sharded(
-        &self,
-        shards: Vec<(Samples<'_>, Samples<'_>)>,
-        coefficient: impl Fn(f32) -> f32 + Sync,
-    ) -> (Vec<f32>, WeightGradients) {
-        let parts = shard::map(shards, |(input, target)| {
-            let (mut energies, mut gradients) = (Vec::new(), self.network.zero_gradients());
-            for (input, target) in input.parts(TOGETHER).zip(target.parts(TOGETHER)) {
-                let (input, target) = (input.planes(), target.planes());
-                energies.extend(self.network.weights(&input, &target, &coefficient, &mut gradients));
-            }
-            (energies, gradients)
-        });
+    fn gathered(&self, parts: Vec<(Vec<f32>, Gradients)>) -> (Vec<f32>, WeightGradients) {
         let (energies, gradients): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         (energies.concat(), self.network.ordered(gradients))
     }

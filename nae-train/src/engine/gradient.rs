@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::correlate::{VECTORS, lanes, on_vectors_of};
 use super::plane::Planes;
-use super::vector::store;
+use super::vector::{load_all, store};
 
 /// Values of the two planes that are gone through for all weights before the next: what the second-level cache holds.
 const CACHED: usize = 3 << 15;
@@ -52,9 +52,11 @@ impl WithSimd for Sums<'_> {
         for start in (0..self.narrow.n).step_by(images) {
             let images = start..(start + images).min(self.narrow.n);
             for first in (0..channels).step_by(step) {
-                match (channels - first > S::F32_LANES, S::F32_LANES == 8) {
+                // As many sums as the registers hold, and not more values at once than there are.
+                let few = S::F32_LANES == 8 || self.products.taps.len() <= 4;
+                match (channels - first > S::F32_LANES, few) {
                     (true, false) => self.block::<S, 8, 2>(simd, images.clone(), first),
-                    (true, true) => self.block::<S, 6, 2>(simd, images.clone(), first),
+                    (true, true) => self.block::<S, 4, 2>(simd, images.clone(), first),
                     (false, _) => self.block::<S, 8, 1>(simd, images.clone(), first),
                 }
             }
@@ -115,20 +117,4 @@ impl Sums<'_> {
             }
         }
     }
-}
-
-/// The first of `values`: as many as `counts` says in each vector, all but the last of which are whole.
-#[inline(always)]
-fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize; V]) -> [S::f32s; V] {
-    let mut vectors = [simd.splat_f32s(0.0); V];
-    if counts[V - 1] == S::F32_LANES {
-        for (vector, value) in vectors.iter_mut().zip(S::as_simd_f32s(&values[..V * S::F32_LANES]).0) {
-            *vector = *value;
-        }
-    } else {
-        for (v, vector) in vectors.iter_mut().enumerate() {
-            *vector = simd.partial_load_f32s(&values[v * S::F32_LANES..][..counts[v]]);
-        }
-    }
-    vectors
 }

@@ -16,7 +16,7 @@ pub struct Kernel {
     pub classes: Vec<Class>,
     /// `phases[row phase][column phase]`.
     pub phases: Vec<Vec<Phase>>,
-    /// Channels of a vector; `None` for fewer than [`NARROW`] output channels, where vectors run along the window.
+    /// Channels of a vector; `None` where there are too few output channels to fill one: vectors run along the window.
     pub lanes: Option<usize>,
     /// One for each output channel, and zeros to whole vectors.
     pub bias: Vec<f32>,

@@ -2,8 +2,8 @@
 //! weights, channels last, forward and backward written together for each layer.
 //!
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
-//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`] and [`gradient`] have the loops the
-//! time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`] their memory; [`convolution`],
+//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`], [`gradient`] and [`outer`] have the
+//! loops the time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`] their memory; [`convolution`],
 //! [`norm`], [`pointwise`] and [`resample`] are the layers, [`parameters`] their weights' gradients, [`steps`] chains of
 //! layers, [`network`] an autoencoder put together from them, [`vector`] what they share. It has every layer of [`crate::arch`], and squared L2
 //! for the energy: [`support`] says so, and chooses the engine. The results are those of burn to rounding; the tests
@@ -20,6 +20,7 @@ pub mod gradient;
 pub mod kernel;
 pub mod network;
 pub mod norm;
+pub mod outer;
 pub mod parameters;
 pub mod plane;
 pub mod pointwise;

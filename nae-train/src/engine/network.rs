@@ -6,10 +6,6 @@ use super::pointwise::{add, squared_l2};
 use super::steps::{Step, Trace, back, compile, forward};
 use crate::arch::{Autoencoder, LatentSpace};
 
-/// Samples that go through the network together: few enough that a layer's output is still in the cache when the next
-/// layer reads it, many enough that a layer's weights are worth reading.
-pub const TOGETHER: usize = 16;
-
 /// An autoencoder with its weights laid out.
 pub struct Network {
     encoder: Vec<Step>,
@@ -60,13 +56,7 @@ impl Network {
 
     /// Energies of `target` compared with the reconstruction of `input`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with
     /// respect to the weights, coefficients held constant.
-    pub fn weights(
-        &self,
-        input: &Planes,
-        target: &Planes,
-        coefficient: impl Fn(f32) -> f32,
-        gradients: &mut Gradients,
-    ) -> Vec<f32> {
+    pub fn weights(&self, input: &Planes, target: &Planes, coefficient: impl Fn(f32) -> f32) -> (Vec<f32>, Gradients) {
         let encoded = forward(&self.encoder, input);
         let z = encoded.output(input);
         let decoded = forward(&self.decoder, z);
@@ -77,14 +67,10 @@ impl Network {
             let factor = coefficient(*energy);
             sample.iter_mut().for_each(|g| *g *= factor);
         }
-        let at_latent = back(&self.decoder, z, &decoded, gradient, true, Some(&mut *gradients));
-        back(&self.encoder, input, &encoded, at_latent, false, Some(gradients));
-        energies
-    }
-
-    /// Gradients that are zero.
-    pub fn zero_gradients(&self) -> Gradients {
-        self.parameters.zeros()
+        let mut gradients = self.parameters.zeros();
+        let at_latent = back(&self.decoder, z, &decoded, gradient, true, Some(&mut gradients));
+        back(&self.encoder, input, &encoded, at_latent, false, Some(&mut gradients));
+        (energies, gradients)
     }
 
     /// The sum of the gradients of the shards of a batch, as burn's parameters have them.

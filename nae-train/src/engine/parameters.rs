@@ -4,7 +4,7 @@ use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
 
 use super::buffers;
-use super::gradient::{Products, weight_gradient};
+use super::outer::Outer;
 use super::plane::Planes;
 use super::pointwise::add;
 use crate::arch::spectral::SpectralConv;
@@ -49,7 +49,7 @@ pub enum Order {
 
 impl Taps {
     /// Number of weights.
-    pub fn len(&self) -> usize {
+    pub fn weights(&self) -> usize {
         self.kernel[0] * self.kernel[1] * self.wide * self.narrow
     }
 
@@ -182,10 +182,12 @@ impl Slot {
     /// are burn's last axis, some of the wide plane.
     fn piece(&self) -> usize {
         let Some((taps, order)) = self.kernel else { return self.len() };
+        // Of wide channels, whole tiles.
+        const { assert!(32 % Outer::TILE == 0) };
         let (unit, units) = match order {
-            Order::Convolution => (taps.len() / taps.narrow, taps.narrow),
+            Order::Convolution => (taps.weights() / taps.narrow, taps.narrow),
             Order::Dense if taps.kernel == [1, 1] => (taps.narrow, taps.wide),
-            Order::Dense => (taps.len(), 1),
+            Order::Dense => (taps.weights(), 1),
         };
         let together = (PIECE / unit).clamp(1, units).next_multiple_of(32);
         unit * if units.is_multiple_of(together) { together } else { units }
@@ -195,35 +197,35 @@ impl Slot {
     fn sum(&self, parts: &[Gathered], start: usize, values: &mut [f32]) {
         let Some((taps, order)) = self.kernel else {
             for part in parts {
-                part.add_to(values);
+                if let Gathered::Sums(sums) = part {
+                    add(values, sums);
+                }
             }
             return;
         };
-        let [rows, columns] = taps.kernel;
-        let mut products = Products { rows, stride: 1, taps: 0..columns * taps.wide, channels: 0..taps.narrow };
+        // Inputs of the kernel, `[row][column][wide channel]`, and channels of the narrow plane.
+        let (mut inputs, mut channels) = (0..taps.weights() / taps.narrow, 0..taps.narrow);
         if order == Order::Dense && taps.kernel == [1, 1] {
-            products.taps = start / taps.narrow..(start + values.len()) / taps.narrow;
+            inputs = start / taps.narrow..(start + values.len()) / taps.narrow;
         } else {
-            let channel = taps.len() / taps.narrow;
-            products.channels = start / channel..(start + values.len()) / channel;
+            channels = start / inputs.len()..(start + values.len()) / inputs.len();
         }
-        let (mut total, mut sums) = (buffers::take(values.len()), buffers::take(values.len()));
+        let mut total = buffers::take(values.len());
         total.fill(0.0);
         for part in parts {
             match part {
-                Gathered::Planes { wide, narrow } => {
-                    sums.fill(0.0);
-                    weight_gradient(wide, narrow, products.clone(), &mut sums);
-                    add(&mut total, &sums);
+                Gathered::Outer(outer) => outer.add_to(inputs.start, channels.clone(), &mut total),
+                Gathered::Sums(sums) => {
+                    for (total, row) in total.chunks_exact_mut(channels.len()).zip(sums.chunks_exact(taps.narrow)) {
+                        add(total, &row[channels.clone()]);
+                    }
                 }
                 Gathered::Nothing => {}
-                Gathered::Sums(_) => part.add_part(taps, &products, &mut total),
             }
         }
-        let part = Taps { wide: products.taps.len() / columns, narrow: products.channels.len(), ..taps };
-        part.order(order, &total, values);
+        let wide = inputs.len() / (taps.kernel[0] * taps.kernel[1]);
+        Taps { wide, narrow: channels.len(), ..taps }.order(order, &total, values);
         buffers::give(total);
-        buffers::give(sums);
     }
 }
 
@@ -233,29 +235,8 @@ enum Gathered {
     Nothing,
     /// The sums themselves; kernels as `[row][column][wide][narrow]`.
     Sums(Vec<f32>),
-    /// What they are sums of products of, for kernels that see a sample only once: then there are more weights than
-    /// values, and the weights of a whole batch are summed at once.
-    Planes {
-        wide: Planes,
-        narrow: Planes,
-    },
-}
-
-impl Gathered {
-    fn add_to(&self, values: &mut [f32]) {
-        if let Self::Sums(sums) = self {
-            add(values, sums);
-        }
-    }
-
-    /// Adds the sums of some of the channels of the narrow plane.
-    fn add_part(&self, taps: Taps, products: &Products, total: &mut [f32]) {
-        let Self::Sums(sums) = self else { return };
-        let rows = sums.chunks_exact(taps.narrow);
-        for (total, row) in total.chunks_exact_mut(products.channels.len()).zip(rows) {
-            add(total, &row[products.channels.clone()]);
-        }
-    }
+    /// What they are sums of products of, for kernels that see a sample only once.
+    Outer(Outer),
 }
 
 /// Gradients of all parameters, by slot, and their lengths.
@@ -271,19 +252,14 @@ impl Gradients {
         }
         match gathered {
             Gathered::Sums(sums) => sums,
-            Gathered::Nothing | Gathered::Planes { .. } => unreachable!("made above"),
+            Gathered::Nothing | Gathered::Outer(_) => unreachable!("made above"),
         }
     }
 
     /// Keeps both planes for the gradient in `slot`: a kernel's, each sample of which has one window.
     pub fn defer(&mut self, slot: usize, wide: &Planes, narrow: &Planes) {
-        match &mut self.0[slot] {
-            Gathered::Planes { wide: w, narrow: n } => {
-                w.append(wide);
-                n.append(narrow);
-            }
-            gathered => *gathered = Gathered::Planes { wide: wide.clone(), narrow: narrow.clone() },
-        }
+        let sizes = [wide.size.len(), narrow.size.len()];
+        self.0[slot] = Gathered::Outer(Outer::new(sizes, &wide.data, &narrow.data));
     }
 }
 

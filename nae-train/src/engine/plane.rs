@@ -88,13 +88,6 @@ impl Planes {
         }
     }
 
-    /// Puts the samples of `other`, of the same shape, behind these.
-    pub fn append(&mut self, other: &Self) {
-        debug_assert_eq!(self.size, other.size);
-        self.n += other.n;
-        self.data.extend_from_slice(&other.data);
-    }
-
     /// The same values, in channel-first order, under another shape.
     pub fn reshaped(&self, size: Size) -> Self {
         let mut values = buffers::take(self.data.len());

@@ -91,7 +91,7 @@ pub fn compile(layers: &Sequential, size: &mut Size, parameters: &mut Parameters
             Step::Convolution(Box::new(convolution), None)
         };
         let step = match layer {
-            Layer::Conv(conv) => kernel(Convolution::convolution(conv, from, parameters)),
+            Layer::Conv(conv) => kernel(Convolution::plain(conv, from, parameters)),
             Layer::SpectralConv(layer) => kernel(Convolution::spectral(layer, from, parameters)),
             Layer::ConvTranspose(conv) => kernel(Convolution::transposed(conv, from, parameters)),
             Layer::Dense(linear) => kernel(Convolution::dense(linear, from, parameters)),

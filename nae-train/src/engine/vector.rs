@@ -24,6 +24,22 @@ pub fn store<S: Simd>(simd: S, values: &mut [f32], vector: S::f32s) {
     }
 }
 
+/// The first of `values`: as many as `counts` says in each vector, all but the last of which are whole.
+#[inline(always)]
+pub fn load_all<S: Simd, const V: usize>(simd: S, values: &[f32], counts: [usize; V]) -> [S::f32s; V] {
+    let mut vectors = [simd.splat_f32s(0.0); V];
+    if counts[V - 1] == S::F32_LANES {
+        for (vector, value) in vectors.iter_mut().zip(S::as_simd_f32s(&values[..V * S::F32_LANES]).0) {
+            *vector = *value;
+        }
+    } else {
+        for (v, vector) in vectors.iter_mut().enumerate() {
+            *vector = simd.partial_load_f32s(&values[v * S::F32_LANES..][..counts[v]]);
+        }
+    }
+    vectors
+}
+
 /// What is made of two values.
 pub trait Pair: Copy {
     /// The new value in place of `a`.

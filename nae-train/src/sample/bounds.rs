@@ -29,9 +29,14 @@ impl Bounds {
     /// `proposal` where it may go, given the `state` before.
     pub fn hold(self, state: Tensor<4>, proposal: Tensor<4>) -> Tensor<4> {
         match self.leaving {
-            Leaving::Clamp => proposal.clamp(self.min, self.max),
+            Leaving::Clamp => self.nearest(proposal),
             Leaving::Reject => select(self.contains(&proposal), proposal, state),
         }
+    }
+
+    /// The point of the box that is nearest to each sample of `x`: where a chain can start.
+    pub fn nearest(self, x: Tensor<4>) -> Tensor<4> {
+        x.clamp(self.min, self.max)
     }
 
     /// Whether each sample of `x` `[N, C, H, W]` lies in the box with all its values, `[N]`. NaN lies nowhere.

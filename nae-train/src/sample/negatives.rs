@@ -73,7 +73,8 @@ impl NegativeSampler {
         self.acceptance
     }
 
-    /// The decoder's images of a latent chain's end.
+    /// The decoder's images of a latent chain's end, brought into the visible chain's box as in the authors' code: from
+    /// outside, every step would be refused, and the image would stay where its energy is largest.
     fn on_manifold(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
         let space = model.latent_space();
         let mut z = self.latent_start(model, data);
@@ -85,7 +86,8 @@ impl NegativeSampler {
         if let Some(buffer) = &mut self.buffer {
             buffer.append(&floats(z.clone()), self.latent_dim);
         }
-        model.decode(z)
+        let x = model.decode(z);
+        self.config.visible_chain.bounds.map_or(x.clone(), |bounds| bounds.nearest(x))
     }
 
     fn latent_start(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>) -> Tensor<4> {

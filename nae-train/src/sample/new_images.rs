@@ -41,6 +41,7 @@ impl NewImages {
         let z = noise.latents(space, count, latent_dim, device);
         let z = self.latent_chain.run(z, temperature, noise, |z| model.latent(z), space).state;
         let x = model.decode(z);
+        let x = self.visible_chain.bounds.map_or(x.clone(), |bounds| bounds.nearest(x));
         self.visible_chain.run(x, temperature, noise, |x| model.visible(x), LatentSpace::Euclidean).state
     }
 }
