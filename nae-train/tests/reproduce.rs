@@ -66,7 +66,7 @@ fn settings_can_be_changed_and_are_checked() {
     assert!(message.contains("mine.toml") && message.contains("batch_size"), "{message}");
 
     // A learning rate that no training survives is reported as such.
-    std::fs::write(&file, text.replace("learning_rate = 1e-3", "learning_rate = 1e30")).unwrap();
+    std::fs::write(&file, text.replace("\nlearning_rate = 1e-3", "\nlearning_rate = 1e30")).unwrap();
     let output = reproduce(&out, &["--settings", path, "--seeds", "1"]);
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();

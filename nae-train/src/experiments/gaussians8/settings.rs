@@ -66,7 +66,6 @@ pub enum SettingsError {
 struct Raw {
     batch_size: usize,
     temperature: f32,
-    temperature_rate: f64,
     negative_energy: f32,
     latents: Vec<Latent>,
     methods: Vec<MethodSettings>,
@@ -118,8 +117,10 @@ pub struct Chains {
 pub struct Size {
     /// Parameter updates.
     pub updates: usize,
-    /// Adam's.
+    /// Adam's, of the weights.
     pub learning_rate: f64,
+    /// Adam's, of log T.
+    pub temperature_learning_rate: f64,
     /// FCRes2's.
     pub network: Network,
 }
@@ -197,7 +198,7 @@ impl Settings {
             learning_rate: size.learning_rate,
             encoder_learning_rate: None,
             decoder_learning_rate: None,
-            temperature_learning_rate: Some(self.raw.temperature_rate * size.learning_rate),
+            temperature_learning_rate: Some(size.temperature_learning_rate),
             fixed_decoder: false,
             regularization: Regularization {
                 negative_energy: self.raw.negative_energy,
@@ -249,7 +250,6 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
     let positive = |v: f64| v.is_finite() && v > 0.0;
     require("batch_size", raw.batch_size > 0, "at least 1", raw.batch_size.to_string())?;
     require("temperature", positive(raw.temperature.into()), "above 0", raw.temperature.to_string())?;
-    require("temperature_rate", positive(raw.temperature_rate), "above 0", raw.temperature_rate.to_string())?;
     let weight = |v: f32| v.is_finite() && v >= 0.0;
     require("negative_energy", weight(raw.negative_energy), "at least 0", raw.negative_energy.to_string())?;
     for (index, method) in raw.methods.iter().enumerate() {
@@ -272,7 +272,12 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
     }
     for size in raw.scales.values() {
         require("scales.*.updates", size.updates > 0, "at least 1", size.updates.to_string())?;
-        require("scales.*.learning_rate", positive(size.learning_rate), "above 0", size.learning_rate.to_string())?;
+        for (key, rate) in [
+            ("scales.*.learning_rate", size.learning_rate),
+            ("scales.*.temperature_learning_rate", size.temperature_learning_rate),
+        ] {
+            require(key, positive(rate), "above 0", rate.to_string())?;
+        }
     }
     Ok(())
 }
@@ -304,7 +309,7 @@ mod tests {
         };
         let message = with("batch_size = 200", "batch_size = 0");
         assert!(message.contains("my.toml") && message.contains("batch_size"), "{message}");
-        let message = with("temperature_rate", "temperatur_rate");
+        let message = with("temperature_learning_rate", "temperatur_rate");
         assert!(message.contains("temperatur_rate"), "{message}");
         let message = with("name = \"CD\"", "name = \"OMI\"");
         assert!(message.contains("methods.name"), "{message}");
