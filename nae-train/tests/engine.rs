@@ -80,7 +80,9 @@ fn near(model: &Autoencoder, f: Of, sample: &Tensor<4>, radius: f64) -> Vec<(f64
 }
 
 /// Every sample within the tolerance of burn's; but for half, for which it is enough that float64 finds what the
-/// engine found next to the sample: at kinks, and where rounding of the input alone moves the result by more.
+/// engine found next to the sample: at kinks, and where rounding of the input alone moves the result by more. At full
+/// width, of which there are fewer samples, single precision crosses several kinks at once, and no point may be found
+/// beyond all of them: there the engine is to be no further from float64 than twice what burn is.
 fn assert_burns(
     what: &str,
     model: &Autoencoder,
@@ -109,14 +111,18 @@ fn assert_burns(
             .iter()
             .flat_map(|radius| near(model64, f, &x.clone().narrow(0, i, 1), *radius))
             .collect();
-        let nearest_e = points.iter().map(|(energy, _)| error(e, &[*energy])).fold(f64::INFINITY, f64::min);
-        let nearest_g = points.iter().map(|(_, gradient)| error(g, gradient)).fold(f64::INFINITY, f64::min);
-        assert!(
-            nearest_e.max(nearest_g) <= 1.0,
-            "{what}: sample {i} is {difference} off burn's, {nearest_e} and {nearest_g} off float64"
-        );
+        let nearest = |e: &[f32], g: &[f32]| {
+            let of = |(energy, gradient): &(f64, Vec<f64>)| (error(e, &[*energy]), error(g, gradient));
+            let errors: Vec<(f64, f64)> = points.iter().map(of).collect();
+            let least = |errors: Vec<f64>| errors.into_iter().fold(f64::INFINITY, f64::min);
+            let (energies, gradients) = errors.into_iter().unzip();
+            least(energies).max(least(gradients))
+        };
+        let (own, burns) = (nearest(e, g), nearest(&expected_e[i..=i], &expected_g[i * len..(i + 1) * len]));
+        let allowed = if n < N { f64::max(1.0, 2.0 * burns) } else { 1.0 };
+        assert!(own <= allowed, "{what}: sample {i} is {difference} off burn's, {own} off float64, burn {burns}");
     }
-    assert!(off * 2 <= n, "{what}: {off} of {n} samples off");
+    assert!(off * 2 <= n || n < N, "{what}: {off} of {n} samples off");
 }
 
 fn assert_values(what: &str, n: usize, found: &[f32], expected: &[f32]) {
@@ -131,16 +137,32 @@ fn assert_values(what: &str, n: usize, found: &[f32], expected: &[f32]) {
 #[test]
 fn energies_and_input_gradients_are_burns() {
     for spec in every() {
-        let model = networks::trained_scale(&spec, 1);
-        let (burn, cpu) = (BurnFrozen::new(&model), engine_of(&model, &spec));
-        let what = |part: &str| format!("{part} of {}", spec.name());
-        let x = images(&spec, N, 2);
-        assert_burns(&what("E(x)"), &model, energy, &x, cpu.visible(x.clone()), burn.visible(x.clone()));
-        let (expected_z, z) = (burn.encode(x.clone()), cpu.encode(x));
-        assert_values(&what("z"), N, &values(z.clone()), &values(expected_z));
-        assert_values(&what("f_d(z)"), N, &values(cpu.decode(z.clone())), &values(burn.decode(z.clone())));
-        assert_burns(&what("H(z)"), &model, on_manifold_energy, &z, cpu.latent(z.clone()), burn.latent(z.clone()));
+        assert_input_gradients(&spec, N);
     }
+}
+
+/// The paper's widths, but for the largest three networks, which take too long in float64.
+#[test]
+fn energies_and_input_gradients_are_burns_at_full_width() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        eprintln!("skipped: takes minutes; set NAE_SLOW_TESTS=1 to run it");
+        return;
+    }
+    for spec in networks::full_width().into_iter().take(3) {
+        assert_input_gradients(&spec, 4);
+    }
+}
+
+fn assert_input_gradients(spec: &AutoencoderSpec, n: usize) {
+    let model = networks::trained_scale(spec, 1);
+    let (burn, cpu) = (BurnFrozen::new(&model), engine_of(&model, spec));
+    let what = |part: &str| format!("{part} of {}", spec.name());
+    let x = images(spec, n, 2);
+    assert_burns(&what("E(x)"), &model, energy, &x, cpu.visible(x.clone()), burn.visible(x.clone()));
+    let (expected_z, z) = (burn.encode(x.clone()), cpu.encode(x));
+    assert_values(&what("z"), n, &values(z.clone()), &values(expected_z));
+    assert_values(&what("f_d(z)"), n, &values(cpu.decode(z.clone())), &values(burn.decode(z.clone())));
+    assert_burns(&what("H(z)"), &model, on_manifold_energy, &z, cpu.latent(z.clone()), burn.latent(z.clone()));
 }
 
 /// Largest difference of a weight's gradient from burn's, in each parameter, in parts of its largest.

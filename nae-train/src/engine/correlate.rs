@@ -1,8 +1,8 @@
 //! The loop most time goes into: sums over windows of the input, for a convolution or a transposed one.
 //!
 //! A tile of output pixels times two vectors of output channels is summed in registers, over the rows of the window,
-//! each of which is contiguous in the input. Every output is one chain of multiply-adds in a fixed order, so results
-//! depend neither on the tiles nor on the batch.
+//! each of which is contiguous in the input. Every output is summed in a fixed order, so results depend neither on the
+//! tiles nor on the batch.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -18,6 +18,9 @@ pub const VECTORS: usize = 2;
 /// Values of the input that are gone through with one block of weights before the next: what the second-level cache
 /// holds beside the weights.
 const CACHED: usize = 1 << 16;
+/// Most multiply-adds of one row of a window in one chain. Longer rows are summed in pieces, which are then added: the
+/// rounding of a chain grows with its length.
+const CHAIN: usize = 256;
 /// Fewest pixels that are worth reading a block of weights for.
 const WORTHWHILE: usize = 64;
 
@@ -166,11 +169,16 @@ impl Wide<'_> {
             let mut sums = [*bias; P];
             for row in 0..class.rows.len {
                 let at = (class.rows.first + row) * phase.span + skip;
+                let weights = &weights[at..at + len];
                 let mut windows = [&self.input.data[..0]; P];
                 for (window, start) in windows.iter_mut().zip(starts) {
                     *window = &self.input.data[start + row * row_len..][..len];
                 }
-                sums = accumulate::<S, P, V>(simd, sums, windows, &weights[at..at + len]);
+                if len <= CHAIN {
+                    sums = accumulate::<S, P, V>(simd, sums, windows, weights);
+                } else {
+                    sums = accumulate_pieces::<S, P, V>(simd, sums, windows, weights);
+                }
             }
             for (place, sums) in places.into_iter().zip(sums) {
                 for (v, sum) in sums.into_iter().enumerate() {
@@ -212,6 +220,29 @@ fn accumulate<S: Simd, const P: usize, const V: usize>(
             let value = simd.splat_f32s(window[k]);
             for (sum, weight) in sums.iter_mut().zip(weight) {
                 *sum = simd.mul_add_f32s(value, *weight, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// The same for long windows, in pieces.
+#[inline(always)]
+fn accumulate_pieces<S: Simd, const P: usize, const V: usize>(
+    simd: S,
+    mut sums: [[S::f32s; V]; P],
+    windows: [&[f32]; P],
+    weights: &[[S::f32s; V]],
+) -> [[S::f32s; V]; P] {
+    for (k, weights) in weights.chunks(CHAIN).enumerate() {
+        let mut pieces = windows;
+        for piece in &mut pieces {
+            *piece = &piece[k * CHAIN..][..weights.len()];
+        }
+        let part = accumulate::<S, P, V>(simd, [[simd.splat_f32s(0.0); V]; P], pieces, weights);
+        for (sums, part) in sums.iter_mut().zip(part) {
+            for (sum, part) in sums.iter_mut().zip(part) {
+                *sum = simd.add_f32s(*sum, part);
             }
         }
     }
