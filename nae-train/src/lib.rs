@@ -15,6 +15,7 @@ pub mod compare;
 pub mod config;
 pub mod data;
 pub mod density;
+pub mod digest;
 pub mod energy;
 pub mod engine;
 pub mod eval;

@@ -19,6 +19,8 @@ pub struct Autoencoder {
     #[module(skip)]
     latent_space: LatentSpace,
     #[module(skip)]
+    latent_dim: usize,
+    #[module(skip)]
     energy: Energy,
 }
 
@@ -29,6 +31,7 @@ impl Autoencoder {
             encoder: Sequential::new(spec.encoder(), spec.image(), rng, device),
             decoder: Sequential::new(spec.decoder(), spec.latent(), rng, device),
             latent_space: spec.latent_space(),
+            latent_dim: spec.latent_dim(),
             energy: spec.energy(),
         }
     }
@@ -57,6 +60,11 @@ impl Autoencoder {
     /// Geometry of the latent space.
     pub fn latent_space(&self) -> LatentSpace {
         self.latent_space
+    }
+
+    /// D_z, the length of the latent vector.
+    pub fn latent_dim(&self) -> usize {
+        self.latent_dim
     }
 
     /// How a reconstruction is compared with its image.

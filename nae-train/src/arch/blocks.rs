@@ -2,7 +2,7 @@
 
 use nae_core::Shape;
 
-use super::spec::{LayerSpec, conv2d, fc};
+use super::spec::{LayerSpec, conv_transpose2d, conv2d, fc};
 
 /// The paper's LReLU.
 pub const LEAKY_RELU: LayerSpec = LayerSpec::LeakyRelu { slope: 0.2 };
@@ -36,6 +36,16 @@ pub fn res_up(width: usize, factor: usize, groups: Option<usize>) -> LayerSpec {
 pub fn res_att(width: usize, hidden: usize) -> LayerSpec {
     let gated = LayerSpec::Gated { body: vec![res(width, hidden, width)], gate: vec![res(width, hidden, width)] };
     LayerSpec::Residual { body: vec![gated], skip: vec![] }
+}
+
+/// The residual generator of Miyato et al. (2018), from a latent to a colour image of 32×32 pixels: group normalisation
+/// in the place of batch normalisation, with `block_groups` groups in the blocks and `last_groups` after them.
+pub fn generator32(width: usize, block_groups: usize, last_groups: usize) -> Vec<LayerSpec> {
+    let mut layers = vec![conv_transpose2d(width, 4, 1, 0)];
+    layers.extend(std::iter::repeat_n(res_up(width, 2, Some(block_groups)), 3));
+    layers.extend(activation(Some(last_groups)));
+    layers.extend([conv2d(3, 3, 1, 1), LayerSpec::Sigmoid]);
+    layers
 }
 
 /// ReLU, after group normalisation where `groups` is there.

@@ -2,9 +2,9 @@
 //! decoder the generator of Miyato et al. (2018).
 
 use super::autoencoder_spec::AutoencoderSpec;
-use super::blocks::{LEAKY_RELU, activation, color, res, res_up};
+use super::blocks::{LEAKY_RELU, color, generator32, res};
 use super::latent::LatentSpace;
-use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d, with_spectral_norm};
+use super::spec::{LayerSpec, SpecError, conv2d, with_spectral_norm};
 
 /// Conv32Big for 3×32×32 images with `width` channels in the first layer and `groups` groups in the decoder's group
 /// normalisation; the paper's has 128 and 8. `latent_dim` is not stated there.
@@ -38,10 +38,7 @@ pub fn conv32_big(
         AvgPool { window: 4 },
         conv2d(latent_dim, 1, 1, 0),
     ]);
-    let mut decoder = vec![conv_transpose2d(width, 4, 1, 0)];
-    decoder.extend(std::iter::repeat_n(res_up(width, 2, Some(groups)), 3));
-    decoder.extend(activation(Some(groups)));
-    decoder.extend([conv2d(3, 3, 1, 1), LayerSpec::Sigmoid]);
+    let decoder = generator32(width, groups, groups);
     let name = format!("conv32-big width={width} groups={groups} latent_dim={latent_dim}");
     AutoencoderSpec::new(name, color(32), encoder, decoder, latent_space)
 }

@@ -6,9 +6,9 @@
 //! generator's first weights after Glorot; here all weights are drawn as everywhere else ([`init`](super::init)).
 
 use super::autoencoder_spec::AutoencoderSpec;
-use super::blocks::{LEAKY_RELU, activation, color, projection, res_up};
+use super::blocks::{LEAKY_RELU, color, generator32, projection};
 use super::latent::LatentSpace;
-use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
+use super::spec::{LayerSpec, SpecError, conv2d};
 
 /// The pair for 3×32×32 images, `width` channels in the first layer of the encoder and throughout the decoder, and
 /// `groups` groups in the last group normalisation; the code's has 128, 2 and `latent_dim` 32.
@@ -42,10 +42,7 @@ pub fn igebm32(
     }
     encoder.extend([LayerSpec::Relu, LayerSpec::AvgPool { window: 4 }, conv2d(latent_dim, 1, 1, 0)]);
 
-    let mut decoder = vec![conv_transpose2d(width, 4, 1, 0)];
-    decoder.extend(std::iter::repeat_n(res_up(width, 2, Some(1)), 3));
-    decoder.extend(activation(Some(groups)));
-    decoder.extend([conv2d(3, 3, 1, 1), LayerSpec::Sigmoid]);
+    let decoder = generator32(width, 1, groups);
     let name = format!("igebm32 width={width} groups={groups} latent_dim={latent_dim}");
     AutoencoderSpec::new(name, color(32), encoder, decoder, latent_space)
 }

@@ -1,21 +1,19 @@
 //! `nae-train compare`: the NAE beside a plain autoencoder of the same time, over seeds.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nae_onnx::file;
 use nae_train::compare::{CompareError, Compared, Comparison, Part};
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
 use nae_train::report::journal::{self, Journal};
 
-use super::Done;
 use super::args::CompareArgs;
 use super::train::stop_on_interrupt;
+use super::{Done, progress};
 
 pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let base = preset::load(&args.preset)?;
@@ -33,7 +31,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         .collect::<anyhow::Result<_>>()?;
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
-    let bar = bar(comparisons.iter().map(Comparison::parts).sum(), args.quiet);
+    let bar = progress::bar("comparing", "parts", comparisons.iter().map(Comparison::parts).sum(), args.quiet);
     let mut results = Vec::new();
     for comparison in &comparisons {
         let mut notebook = Notebook::open(args.output.as_deref(), comparison)?;
@@ -99,16 +97,6 @@ fn partial(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(".partial");
     PathBuf::from(name)
-}
-
-fn bar(parts: usize, quiet: bool) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("comparing {bar:32} {pos}/{len} parts, {elapsed} gone, {eta} left");
-    let bar = ProgressBar::with_draw_target(Some(parts as u64), target)
-        // The template is fixed text with indicatif's own fields.
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }
 
 fn print(compared: &Compared) {

@@ -5,6 +5,7 @@ mod compare;
 mod deploy;
 mod export;
 mod presets;
+mod progress;
 mod reproduce;
 mod train;
 

@@ -1,19 +1,17 @@
 //! `nae-train reproduce`: an experiment of the paper, with a table and a picture.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use burn::tensor::Device;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nae_onnx::file;
 use nae_train::experiments::gaussians8::settings::{PAPER, Scale, Settings};
 use nae_train::experiments::gaussians8::{Experiment, ExperimentError, summary};
 use serde_json::json;
 
-use super::Done;
 use super::args::{ExperimentArg, ReproduceArgs};
 use super::train::stop_on_interrupt;
+use super::{Done, progress};
 
 pub(super) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
     match args.experiment {
@@ -39,7 +37,8 @@ fn gaussians8(args: &ReproduceArgs) -> anyhow::Result<Done> {
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
 
-    let bar = bar(experiment.jobs().len(), experiment.finished(&path)?.len(), args.quiet);
+    let bar = progress::bar("training", "models", experiment.jobs().len(), args.quiet);
+    bar.inc(experiment.finished(&path)?.len() as u64);
     let finished = match experiment.run(&path, &device, &stop, || bar.inc(1)) {
         Ok(finished) => finished,
         Err(ExperimentError::Interrupted) => {
@@ -68,15 +67,4 @@ fn gaussians8(args: &ReproduceArgs) -> anyhow::Result<Done> {
         println!("result.json, densities.svg and weights are in {}", path.display());
     }
     Ok(Done::Whole)
-}
-
-fn bar(cells: usize, finished: usize, quiet: bool) -> ProgressBar {
-    let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template("training {bar:32} {pos}/{len} models, {elapsed} gone, {eta} left");
-    let bar = ProgressBar::with_draw_target(Some(cells as u64), target)
-        // The template is fixed text with indicatif's own fields.
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        .with_position(finished as u64);
-    bar.enable_steady_tick(Duration::from_millis(500));
-    bar
 }

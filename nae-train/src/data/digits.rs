@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::image_set::{ImageSet, ImageSetError};
 use crate::arch::upsample::axis_weights;
+use crate::digest::hex;
 
 const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");
 const SIDE: usize = 8;
@@ -43,7 +44,7 @@ pub fn load() -> Result<ImageSet, DigitsError> {
 
 /// SHA-256 of the embedded file, in hexadecimal: what a model's metadata names as its data.
 pub fn sha256() -> String {
-    Sha256::digest(FILE).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::new_with_prefix(FILE))
 }
 
 fn parse(text: &str) -> Result<ImageSet, DigitsError> {

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::ImageSet;
 use super::digits::{self, DigitsError};
 use super::idx::{self, IdxError};
+use crate::digest::hex;
 
 /// The environment variable that names the folder of data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
@@ -151,7 +152,6 @@ impl Source {
             Ok(set)
         };
         let (train, test) = (part("train")?, part("t10k")?);
-        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Loaded { train, test: Some(test), sha256 })
+        Ok(Loaded { train, test: Some(test), sha256: hex(hash) })
     }
 }

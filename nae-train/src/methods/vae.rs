@@ -101,7 +101,7 @@ impl VariationalAutoencoder {
     /// with the same random numbers for all samples and all calls.
     pub fn negative_log_likelihood_bound(&self, x: Tensor<4>) -> Tensor<1> {
         let (device, n) = (x.device(), x.dims()[0]);
-        let dim = self.posterior(x.clone().narrow(0, 0, 1))[0].dims()[1];
+        let dim = self.autoencoder.latent_dim();
         let mut noise = Stream::Likelihood.of(0);
         let draws = self.samples.max(1);
         let sum = (0..draws)
@@ -182,7 +182,7 @@ impl VaeMethod {
 impl Method for VaeMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
         let [n, c, h, w] = x.dims();
-        let dim = self.model.valid().posterior(x.clone().narrow(0, 0, 1))[0].dims()[1];
+        let dim = self.model.autoencoder.latent_dim();
         let epsilon = self.noise.normal::<4>([n, dim, 1, 1], &self.device);
         let pairs = shard::shards(x).into_iter().zip(shard::shards(epsilon));
         let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();

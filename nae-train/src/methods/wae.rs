@@ -1,7 +1,6 @@
 //! The Wasserstein autoencoder (Tolstikhin et al., ICLR 2018): reconstruction error, plus the distance of the data's
 //! latents from the latent space's noise distribution, as MMD.
 
-use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
@@ -57,9 +56,8 @@ impl WaeMethod {
 impl Method for WaeMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
         let n = x.dims()[0];
-        let dim = self.model.valid().encode(x.clone().narrow(0, 0, 1)).dims()[1];
-        let space = self.model.latent_space();
-        let noise = space.project(self.prior.normal([n, dim, 1, 1], &self.device));
+        let (space, dim) = (self.model.latent_space(), self.model.latent_dim());
+        let noise = self.prior.latents(space, n, dim, &self.device);
         let weight = self.settings.mmd;
         let (gradients, figures) = sharded(&self.model, vec![(n, (x, noise))], |model, (x, noise)| {
             let x: Tensor<4> = x.autodiff();
