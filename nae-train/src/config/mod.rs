@@ -75,6 +75,9 @@ pub struct Training {
     /// Whether the decoder stays as pre-training left it.
     #[serde(default)]
     pub fixed_decoder: bool,
+    /// Decay of a running mean of the weights, which is then the model that is looked at and kept, where this is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average: Option<f64>,
     /// Weights of the regularisers.
     pub regularization: Regularization,
 }

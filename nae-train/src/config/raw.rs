@@ -115,6 +115,9 @@ impl RawConfig {
         positive_if_given("training.encoder_learning_rate", self.training.encoder_learning_rate)?;
         positive_if_given("training.decoder_learning_rate", self.training.decoder_learning_rate)?;
         positive_if_given("training.temperature_learning_rate", self.training.temperature_learning_rate)?;
+        if let Some(decay) = self.training.average {
+            require("training.average", decay, "above 0 and below 1", |d| *d > 0.0 && *d < 1.0)?;
+        }
         let regularization = self.training.regularization;
         for (key, weight) in [
             ("training.regularization.negative_energy", regularization.negative_energy),

@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(moved(&before.decoder, &fixed.decoder), 0.0);
         assert!(moved(&before.encoder, &fixed.encoder) > 5e-5);
         // Adam's first step is the learning rate.
-        let rates = Training { decoder_learning_rate: Some(1e-2), ..config().training() };
+        let rates = Training { learning_rate: 1e-4, decoder_learning_rate: Some(1e-2), ..config().training() };
         let both = after(&rates);
         assert!((moved(&before.decoder, &both.decoder) - 1e-2).abs() < 1e-3);
         assert!((moved(&before.encoder, &both.encoder) - 1e-4).abs() < 1e-5);

@@ -1,10 +1,11 @@
 //! The training loop: pre-training as an autoencoder, then NAE training with a look at the model now and then; or the
 //! epochs of another method.
 //!
-//! [`batches`] orders the data, [`stopping`] decides which state to keep, [`observer`] is how a run is watched,
+//! [`batches`] orders the data, [`averaging`] steadies the weights, [`stopping`] decides which state to keep, [`observer`] is how a run is watched,
 //! [`checkpoint`] stores weights. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
+pub mod averaging;
 pub mod batches;
 pub mod checkpoint;
 pub mod observer;
@@ -27,6 +28,7 @@ use crate::methods::wae::WaeMethod;
 use crate::methods::{Figures, Method, MethodKind, Model};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
+use averaging::Average;
 use batches::Batches;
 use observer::{Observer, Phase, Progress};
 use stopping::{Look, Verdict, Watch};
@@ -179,6 +181,7 @@ impl Trainer<'_> {
 
         let mut watch = Watch::new(stopping, self.look(&start, &gray, 0, None), start.clone());
         let autoencoder = Some(start.autoencoder.clone());
+        let mut average = settings.average.map(|decay| Average::new(decay, &start));
         let mut method = NaeMethod::new(start, &settings, sampler, self.engine, self.device);
         let mut ending = Ending::Finished;
         let mut sums = Sums::default();
@@ -186,13 +189,17 @@ impl Trainer<'_> {
         for update in 1..=settings.updates {
             let figures = method.update(self.split.train.batch(&order.next(settings.batch_size), self.device));
             sums.add(&figures);
+            if let Some(average) = &mut average {
+                average.update(method.normalized());
+            }
             self.observer.progress(&Progress { phase: Phase::Normalizing, step: update, figures });
 
             let interrupted = self.stopped();
             if update % stopping.every == 0 || update == settings.updates || interrupted {
-                let look = self.look(method.normalized(), &gray, update, Some(sums.take()));
+                let reached = average.as_ref().map_or(method.normalized(), Average::model);
+                let look = self.look(reached, &gray, update, Some(sums.take()));
                 self.observer.look(&look);
-                if watch.judge(look, method.normalized()) == Verdict::Diverged {
+                if watch.judge(look, reached) == Verdict::Diverged {
                     ending = Ending::Diverged { update };
                     break;
                 }

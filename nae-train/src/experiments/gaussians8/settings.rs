@@ -200,6 +200,7 @@ impl Settings {
             decoder_learning_rate: None,
             temperature_learning_rate: Some(size.temperature_learning_rate),
             fixed_decoder: false,
+            average: None,
             regularization: Regularization {
                 negative_energy: self.raw.negative_energy,
                 positive_energy: method.positive_energy,
