@@ -4,9 +4,10 @@
 //! each of which is contiguous in the input. Every output is summed in a fixed order, so results depend neither on the
 //! tiles nor on the batch.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::geometry::Class;
+use super::instructions::{dispatch, on_vectors_of};
 use super::kernel::{Kernel, Phase};
 use super::plane::Planes;
 use super::pointwise::rectified;
@@ -49,45 +50,9 @@ pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes 
     let mut output = Planes::scratch(input.n, kernel.to);
     match kernel.lanes {
         Some(lanes) => on_vectors_of(lanes, Wide { input, kernel, finish, output: &mut output }),
-        None => Arch::new().dispatch(Narrow { input, kernel, finish, output: &mut output }),
+        None => dispatch(Narrow { input, kernel, finish, output: &mut output }),
     }
     output
-}
-
-/// Channels that are computed together where there are `channels` of them: sixteen fill one AVX-512 register, eight one
-/// of AVX2. Half-empty vectors of sixteen are no quicker than full ones of eight.
-pub fn lanes(channels: usize) -> usize {
-    struct Lanes;
-    impl WithSimd for Lanes {
-        type Output = usize;
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, _simd: S) -> usize {
-            S::F32_LANES
-        }
-    }
-    let longest = Arch::new().dispatch(Lanes);
-    if longest == 16 && !channels.is_multiple_of(16) && channels <= 32 { 8 } else { longest }
-}
-
-/// Runs `op` with vectors of `lanes` values, one of those [`lanes`] gives.
-pub(super) fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
-    #[cfg(target_arch = "x86_64")]
-    if lanes == 8
-        && let Some(simd) = pulp::x86::V3::try_new()
-    {
-        struct Call<Op>(pulp::x86::V3, Op);
-        impl<Op: WithSimd> pulp::NullaryFnOnce for Call<Op> {
-            type Output = Op::Output;
-            #[inline(always)]
-            fn call(self) -> Op::Output {
-                self.1.with_simd(self.0)
-            }
-        }
-        return simd.vectorize(Call(simd, op));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = lanes;
-    Arch::new().dispatch(op)
 }
 
 // Everything below is inlined into the function that pulp compiles for each instruction set; what is not inlined

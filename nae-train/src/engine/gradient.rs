@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::correlate::{VECTORS, lanes, on_vectors_of};
+use super::correlate::VECTORS;
+use super::instructions::{lanes, on_vectors_of};
 use super::plane::Planes;
 use super::vector::{load_all, store};
 

@@ -1,8 +1,9 @@
 //! Weights laid out for [`correlate`](super::correlate): for each phase of the kernel, in blocks of as many output
 //! channels as are computed together, within a block by kernel row, column and input channel.
 
-use super::correlate::{VECTORS, lanes};
+use super::correlate::VECTORS;
 use super::geometry::{Class, Reading, Window, classes, taps};
+use super::instructions::lanes;
 use super::plane::Size;
 
 /// A kernel for planes of a given size.

@@ -9,7 +9,7 @@
 //! for the energy: [`support`] says so, and chooses the engine. The results are those of burn to rounding; the tests
 //! hold the two together. `ENGINE.md` beside the crate has what was measured.
 //!
-//! Instruction sets are chosen at run time by [`pulp`]; there is no `unsafe` here.
+//! [`instructions`] chooses the instruction set at run time; there is no `unsafe` here.
 
 pub mod buffers;
 pub mod convolution;
@@ -17,6 +17,7 @@ pub mod correlate;
 pub mod cpu;
 pub mod geometry;
 pub mod gradient;
+pub mod instructions;
 pub mod kernel;
 pub mod network;
 pub mod norm;

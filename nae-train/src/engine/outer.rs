@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::correlate::{VECTORS, lanes, on_vectors_of};
+use super::correlate::VECTORS;
+use super::instructions::{lanes, on_vectors_of};
 use super::vector::{load_all, store};
 
 /// Inputs that are multiplied with the same outputs together.

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::correlate::{lanes, on_vectors_of};
+use super::instructions::{lanes, on_vectors_of};
 use super::plane::{Planes, Size};
 use super::pointwise::rectified;
 use super::vector::{load, store};

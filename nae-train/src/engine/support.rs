@@ -3,14 +3,18 @@
 use nae_core::energy::Energy;
 
 use super::Engine;
+use super::instructions::{Instructions, Unavailable};
 use crate::arch::AutoencoderSpec;
 
 /// What the CPU engine does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     /// An energy.
     #[error("the CPU engine does not have the energy {0}; the engine `burn` has, and `auto` chooses it")]
     Energy(&'static str),
+    /// An instruction set.
+    #[error(transparent)]
+    Instructions(#[from] Unavailable),
 }
 
 /// What is asked for; [`Engine`] is what is taken.
@@ -29,8 +33,10 @@ impl EngineChoice {
     /// The engine for a network.
     ///
     /// # Errors
-    /// [`Unsupported`] where the CPU engine is asked for and does not have the energy.
+    /// [`Unsupported`] where the CPU engine is asked for and does not have the energy, or where `NAE_INSTRUCTIONS` asks
+    /// for what the processor does not have.
     pub fn engine(self, spec: &AutoencoderSpec) -> Result<Engine, Unsupported> {
+        Instructions::asked()?;
         match self {
             Self::Auto if supports(spec).is_ok() => Ok(Engine::Cpu),
             Self::Cpu => supports(spec).map(|()| Engine::Cpu),

@@ -3,7 +3,9 @@
 //! pulp compiles [`WithSimd::with_simd`] for each instruction set, and what is inlined into it; a closure it is given
 //! may not be, and then runs as code for the oldest processor. So what takes time is written as a type.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+
+use super::instructions::dispatch;
 
 /// A vector of `values`, of which there are at most as many as lanes; zero in the other lanes.
 #[inline(always)]
@@ -63,5 +65,5 @@ pub fn each(op: impl Pair, a: &mut [f32], b: &[f32]) {
         }
     }
     debug_assert_eq!(a.len(), b.len());
-    Arch::new().dispatch(Each(op, a, b));
+    dispatch(Each(op, a, b));
 }
