@@ -1,15 +1,14 @@
-//! Detection metrics.
+//! Detection metrics, of the energies of normal data and of outliers: outliers are the positives, and have the higher
+//! energies. The values are scikit-learn's; the tests hold them to it.
+//!
+//! How sure a value is, is in [`interval`](super::interval).
 
 /// Area under the ROC curve of "the outlier has the higher energy": the probability that a random outlier's energy
 /// exceeds a random normal one's, ties counting half (Mann–Whitney; Hanley and McNeil 1982).
 ///
 /// `None` where one of the sets is empty or an energy is NaN.
 pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
-    if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
-        return None;
-    }
-    let mut all: Vec<(f32, bool)> =
-        normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect();
+    let mut all = labelled(normal, outlier)?;
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut outlier_ranks = 0.0;
     let mut start = 0;
@@ -20,6 +19,59 @@ pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
     }
     let (n, m) = (normal.len() as f64, outlier.len() as f64);
     Some((outlier_ranks - m * (m + 1.0) / 2.0) / (n * m))
+}
+
+/// Area under the precision–recall curve, as average precision: Σ (Rₖ − Rₖ₋₁) Pₖ over the thresholds, from the highest
+/// energy down. A detector that knows nothing has the share of outliers.
+///
+/// `None` where one of the sets is empty or an energy is NaN.
+pub fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
+    let mut area = 0.0;
+    let mut recall = 0.0;
+    for Alarms { caught, false_alarms } in thresholds(normal, outlier)? {
+        let now = caught as f64 / outlier.len() as f64;
+        area += (now - recall) * caught as f64 / (caught + false_alarms) as f64;
+        recall = now;
+    }
+    Some(area)
+}
+
+/// Share of normal data above the highest threshold that catches at least `true_positive_rate` of the outliers (0.95:
+/// "FPR95"; outliers are the positives, as in Hendrycks, Mazeika and Dietterich, ICLR 2019).
+///
+/// `None` where one of the sets is empty or an energy is NaN.
+pub fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: &[f32]) -> Option<f64> {
+    let enough = |alarms: &Alarms| alarms.caught as f64 / outlier.len() as f64 >= true_positive_rate;
+    let alarms = thresholds(normal, outlier)?.into_iter().find(enough)?;
+    Some(alarms.false_alarms as f64 / normal.len() as f64)
+}
+
+/// What one threshold raises.
+struct Alarms {
+    caught: usize,
+    false_alarms: usize,
+}
+
+/// Every threshold between two energies, from the highest down.
+fn thresholds(normal: &[f32], outlier: &[f32]) -> Option<Vec<Alarms>> {
+    let mut all = labelled(normal, outlier)?;
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut caught, mut false_alarms) = (0, 0);
+    let step = |group: &[(f32, bool)]| {
+        let outliers = group.iter().filter(|e| e.1).count();
+        caught += outliers;
+        false_alarms += group.len() - outliers;
+        Alarms { caught, false_alarms }
+    };
+    Some(all.chunk_by(|a, b| a.0 == b.0).map(step).collect())
+}
+
+/// All energies, with whether it is an outlier's.
+fn labelled(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f32, bool)>> {
+    if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
+        return None;
+    }
+    Some(normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect())
 }
 
 #[cfg(test)]
@@ -51,6 +103,42 @@ mod tests {
         assert_eq!(auroc(&[1.0, 1.0], &[1.0]), Some(0.5));
         assert_eq!(auroc(&[], &[1.0]), None);
         assert_eq!(auroc(&[f32::NAN], &[1.0]), None);
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Reference {
+        normal: Vec<f32>,
+        outlier: Vec<f32>,
+        auroc: f64,
+        aupr: f64,
+        false_positive_rate_at_95: f64,
+    }
+
+    #[test]
+    fn values_are_those_of_scikit_learn() {
+        #[derive(serde::Deserialize)]
+        struct References {
+            detection: Vec<Reference>,
+        }
+        let references: References = serde_json::from_str(include_str!("../../tests/data/metrics.json"))
+            .expect("made by tests/python/metrics.py");
+        assert!(references.detection.len() > 5);
+        for Reference { normal, outlier, auroc: a, aupr: p, false_positive_rate_at_95: f } in references.detection {
+            let found =
+                [auroc(&normal, &outlier), aupr(&normal, &outlier), false_positive_rate_at(0.95, &normal, &outlier)];
+            for (found, expected) in found.into_iter().zip([a, p, f]) {
+                let found = found.expect("not empty");
+                assert!((found - expected).abs() < 1e-12, "{found} {expected}, {normal:?} {outlier:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_of_nothing() {
+        for (normal, outlier) in [(&[][..], &[1.0][..]), (&[1.0], &[]), (&[f32::NAN], &[1.0])] {
+            assert_eq!(aupr(normal, outlier), None);
+            assert_eq!(false_positive_rate_at(0.95, normal, outlier), None);
+        }
     }
 
     proptest::proptest! {

@@ -1,8 +1,9 @@
 //! How well energies tell outliers from normal data.
 //!
-//! [`metrics`] has the area under the ROC curve, [`scoring`] the energies of a set, [`table`] the comparison of the
+//! [`metrics`] has the areas under the curves, [`interval`] how sure they are, [`scoring`] the energies of a set, [`table`] the comparison of the
 //! plain autoencoder with the NAE that every run ends with.
 
+pub mod interval;
 pub mod metrics;
 pub mod scoring;
 pub mod table;
