@@ -104,24 +104,25 @@ mod tests {
         }
     }
 
+    /// Of how many of 200 pairs of samples the interval holds the true AUROC.
+    fn covered(interval: impl Fn(&[f32], &[f32], u64) -> Interval) -> usize {
+        // Normal distributions one standard deviation apart: Φ(1/√2).
+        const TRUTH: f64 = 0.760_249_938_906_524_4;
+        (0..200)
+            .filter(|&seed| {
+                let normal = normals(2 * seed, 60);
+                let outlier: Vec<f32> = normals(2 * seed + 1, 40).into_iter().map(|x| x + 1.0).collect();
+                let Interval { low, high } = interval(&normal, &outlier, seed);
+                (low..=high).contains(&TRUTH)
+            })
+            .count()
+    }
+
     /// Of 95% intervals, about 95% hold the true value.
     #[test]
     fn intervals_cover() {
-        // Normal distributions one standard deviation apart: AUROC Φ(1/√2).
-        const TRUTH: f64 = 0.760_249_938_906_524_4;
-        let runs = 200;
-        let covered = |interval: &dyn Fn(&[f32], &[f32], u64) -> Interval| {
-            (0..runs)
-                .filter(|&seed| {
-                    let normal = normals(2 * seed, 60);
-                    let outlier: Vec<f32> = normals(2 * seed + 1, 40).into_iter().map(|x| x + 1.0).collect();
-                    let Interval { low, high } = interval(&normal, &outlier, seed);
-                    (low..=high).contains(&TRUTH)
-                })
-                .count()
-        };
-        let newcombe = covered(&|n, o, _| of_auroc(auroc(n, o).expect("not empty"), n.len(), o.len()));
-        let bootstrapped = covered(&|n, o, seed| bootstrap(auroc, n, o, seed).expect("not empty"));
+        let newcombe = covered(|n, o, _| of_auroc(auroc(n, o).expect("not empty"), n.len(), o.len()));
+        let bootstrapped = covered(|n, o, seed| bootstrap(auroc, n, o, seed).expect("not empty"));
         // 190 ± 3.1 are expected; four standard deviations.
         assert!((178..=200).contains(&newcombe), "{newcombe}");
         assert!((175..=200).contains(&bootstrapped), "{bootstrapped}");
