@@ -12,6 +12,7 @@ use super::kernel::{Kernel, Phase};
 use super::plane::Planes;
 use super::pointwise::rectified;
 use super::vector::{load, store};
+use super::winograd;
 
 /// Vectors of output channels computed together.
 pub const VECTORS: usize = 2;
@@ -48,9 +49,13 @@ pub enum Finish<'a> {
 pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes {
     debug_assert_eq!(input.size, kernel.from);
     let mut output = Planes::scratch(input.n, kernel.to);
-    match kernel.lanes {
-        Some(lanes) => on_vectors_of(lanes, Wide { input, kernel, finish, output: &mut output }),
-        None => dispatch(Narrow { input, kernel, finish, output: &mut output }),
+    match (kernel.lanes, &kernel.winograd) {
+        (Some(lanes), Some(winograd)) => {
+            let pass = winograd::Pass { winograd, bias: &kernel.bias, input, finish, output: &mut output };
+            on_vectors_of(lanes, pass);
+        }
+        (Some(lanes), None) => on_vectors_of(lanes, Wide { input, kernel, finish, output: &mut output }),
+        (None, _) => dispatch(Narrow { input, kernel, finish, output: &mut output }),
     }
     output
 }
@@ -139,30 +144,42 @@ impl Wide<'_> {
                 for (window, start) in windows.iter_mut().zip(starts) {
                     *window = &self.input.data[start + row * row_len..][..len];
                 }
-                if len <= CHAIN {
-                    sums = accumulate::<S, P, V>(simd, sums, windows, weights);
-                } else {
-                    sums = accumulate_pieces::<S, P, V>(simd, sums, windows, weights);
-                }
+                sums = sum_of_products::<S, P, V>(simd, sums, windows, weights);
             }
             for (place, sums) in places.into_iter().zip(sums) {
                 for (v, sum) in sums.into_iter().enumerate() {
                     let place = place + v * S::F32_LANES;
                     let channels = S::F32_LANES.min(to.c - channel - v * S::F32_LANES);
-                    let sum = self.finished(simd, sum, place, channels);
+                    let sum = finished(simd, self.finish, sum, place, channels);
                     store(simd, &mut self.output.data[place..place + channels], sum);
                 }
             }
         }
     }
+}
 
-    #[inline(always)]
-    fn finished<S: Simd>(&self, simd: S, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
-        match self.finish {
-            Finish::Keep => sum,
-            Finish::Rectify { slope } => rectified(simd, sum, sum, slope),
-            Finish::Gate { output, slope } => rectified(simd, sum, load(simd, &output[place..place + channels]), slope),
-        }
+/// `sum`, of `channels` channels from `place` of the output on, as it is to be written.
+#[inline(always)]
+pub(super) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
+    match finish {
+        Finish::Keep => sum,
+        Finish::Rectify { slope } => rectified(simd, sum, sum, slope),
+        Finish::Gate { output, slope } => rectified(simd, sum, load(simd, &output[place..place + channels]), slope),
+    }
+}
+
+/// `sums` and the products of each window with the weights; long windows in pieces.
+#[inline(always)]
+pub(super) fn sum_of_products<S: Simd, const P: usize, const V: usize>(
+    simd: S,
+    sums: [[S::f32s; V]; P],
+    windows: [&[f32]; P],
+    weights: &[[S::f32s; V]],
+) -> [[S::f32s; V]; P] {
+    if weights.len() <= CHAIN {
+        accumulate::<S, P, V>(simd, sums, windows, weights)
+    } else {
+        accumulate_pieces::<S, P, V>(simd, sums, windows, weights)
     }
 }
 

@@ -5,6 +5,7 @@ use super::correlate::VECTORS;
 use super::geometry::{Class, Reading, Window, classes, taps};
 use super::instructions::lanes;
 use super::plane::Size;
+use super::winograd::Winograd;
 
 /// A kernel for planes of a given size.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct Kernel {
     pub lanes: Option<usize>,
     /// One for each output channel, and zeros to whole vectors.
     pub bias: Vec<f32>,
+    /// The same kernel transformed, where that is quicker.
+    pub winograd: Option<Winograd>,
 }
 
 /// The weights of one phase.
@@ -68,7 +71,8 @@ impl Kernel {
         let phases = rows.iter().map(|rows| columns.iter().map(|columns| phase(rows, columns)).collect()).collect();
         let padded = blocks.last().map_or(0, |block| block.end);
         let bias = (0..padded).map(|o| bias.get(o).copied().unwrap_or(0.0)).collect();
-        Self { from, to, classes: classes(reading, window, from, to), phases, lanes, bias }
+        let winograd = lanes.and_then(|lanes| Winograd::new(reading, window, [from, to], lanes, &weight));
+        Self { from, to, classes: classes(reading, window, from, to), phases, lanes, bias, winograd }
     }
 }
 

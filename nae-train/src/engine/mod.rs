@@ -2,12 +2,13 @@
 //! weights, channels last, forward and backward written together for each layer.
 //!
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
-//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`], [`gradient`] and [`outer`] have the
-//! loops the time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`] their memory; [`convolution`],
-//! [`norm`], [`pointwise`] and [`resample`] are the layers, [`parameters`] their weights' gradients, [`steps`] chains of
-//! layers, [`network`] an autoencoder put together from them, [`vector`] what they share. It has every layer of [`crate::arch`], and squared L2
-//! for the energy: [`support`] says so, and chooses the engine. The results are those of burn to rounding; the tests
-//! hold the two together. `ENGINE.md` beside the crate has what was measured.
+//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`], [`winograd`], [`gradient`] and
+//! [`outer`] have the loops the time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`]
+//! their memory; [`convolution`], [`norm`], [`pointwise`] and [`resample`] are the layers, [`parameters`] their weights'
+//! gradients, [`steps`] chains of layers, [`network`] an autoencoder put together from them, [`vector`] what they share.
+//! It has every layer of [`crate::arch`], and squared L2 for the energy: [`support`] says so, and chooses the engine. The
+//! results are those of burn to rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was
+//! measured.
 //!
 //! [`instructions`] chooses the instruction set at run time; there is no `unsafe` here.
 
@@ -29,6 +30,7 @@ pub mod resample;
 pub mod steps;
 pub mod support;
 pub mod vector;
+pub mod winograd;
 
 pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};

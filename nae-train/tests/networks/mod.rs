@@ -61,6 +61,11 @@ pub(crate) fn layers() -> Vec<AutoencoderSpec> {
         vec![conv2d(3, 3, 2, 1)],
         vec![conv_transpose2d(3, 4, 2, 1)],
         with_spectral_norm(vec![conv2d(3, 3, 1, 1)]),
+        // Channels and sizes for which the engine has another way with three by three taps.
+        vec![conv2d(32, 3, 1, 1), conv2d(64, 3, 1, 0)],
+        vec![conv2d(32, 2, 1, 0), conv2d(48, 3, 1, 1)],
+        vec![conv2d(32, 2, 1, 0), conv_transpose2d(48, 3, 1, 0)],
+        vec![conv2d(32, 3, 1, 1), conv_transpose2d(32, 3, 1, 1)],
         vec![fc(5)],
         vec![LayerSpec::Reshape { shape: [2, 3, 24] }],
         vec![LayerSpec::LeakyRelu { slope: 0.2 }],
