@@ -109,12 +109,16 @@ fn batches_of_numpy_are_read() {
     let floats: Vec<u8> = bytes.iter().flat_map(|&b| (f32::from(b) / 255.0).to_le_bytes()).collect();
     folder.npy("f4.npy", "<f4", "(2, 1, 16, 16)", &floats);
     folder.npy("one.npy", "<f4", "(16, 16)", &floats[..1024]);
-    let assert = folder.run(&["score", "model.nae", "u8.npy", "f4.npy", "one.npy", "--json"]).success();
+    // NumPy's own defaults: 64 bits, channels last.
+    let doubles: Vec<u8> = bytes.iter().flat_map(|&b| (f64::from(b) / 255.0).to_le_bytes()).collect();
+    folder.npy("f8.npy", "<f8", "(2, 16, 16, 1)", &doubles);
+    let assert = folder.run(&["score", "model.nae", "u8.npy", "f4.npy", "one.npy", "f8.npy", "--json"]).success();
     let found = lines(&assert.get_output().stdout);
     let names: Vec<&str> = found.iter().map(|l| l["input"].as_str().unwrap()).collect();
-    assert_eq!(names, ["u8.npy[0]", "u8.npy[1]", "f4.npy[0]", "f4.npy[1]", "one.npy"]);
+    assert_eq!(names, ["u8.npy[0]", "u8.npy[1]", "f4.npy[0]", "f4.npy[1]", "one.npy", "f8.npy[0]", "f8.npy[1]"]);
     assert_eq!(found[0]["energy"], found[2]["energy"]);
     assert_eq!(found[0]["energy"], found[4]["energy"]);
+    assert_eq!(found[1]["energy"], found[6]["energy"]);
 }
 
 #[test]
@@ -126,10 +130,10 @@ fn one_bad_file_does_not_stop_the_others() {
     let nan: Vec<u8> = [f32::NAN; 4].iter().flat_map(|v| v.to_le_bytes()).collect();
     folder.npy("nan.npy", "<f4", "(2, 2)", &nan);
     folder.npy("long.npy", "<f4", "(3, 2, 2)", &nan);
-    folder.npy("f8.npy", "<f8", "(1, 2)", &nan);
+    folder.npy("i4.npy", "<i4", "(1, 2)", &nan[..8]);
     folder.npy("deep.npy", "<f4", &"(".repeat(3000), &nan);
     folder.npy("huge.npy", "<f4", "(4294967296, 4294967296, 4294967296)", &nan);
-    let bad = ["bad.png", "short.png", "missing.png", "nan.npy", "long.npy", "f8.npy", "deep.npy", "huge.npy"];
+    let bad = ["bad.png", "short.png", "missing.png", "nan.npy", "long.npy", "i4.npy", "deep.npy", "huge.npy"];
     let arguments = [&["score", "model.nae"][..], &bad, &["a.png", "--json"]].concat();
     let assert = folder
         .run(&arguments)
@@ -138,7 +142,9 @@ fn one_bad_file_does_not_stop_the_others() {
         .stderr(contains("cannot read missing.png: No such file"))
         .stderr(contains("nan.npy: expected values from 0 to 1, found NaN at 0"))
         .stderr(contains("long.npy: expected as many bytes as its header says, found 16 for [3, 2, 2] of <f4"))
-        .stderr(contains("f8.npy: expected little-endian float32 ('<f4') or uint8 ('|u1'), found <f8"))
+        .stderr(contains(
+            "i4.npy: expected little-endian float32 ('<f4') or float64 ('<f8'), or uint8 ('|u1'), found <i4",
+        ))
         .stderr(contains("deep.npy: expected a .npy file, found a header no program writes"))
         .stderr(contains("short.png: "))
         .stderr(contains("huge.npy: "));
