@@ -232,11 +232,11 @@ fn whole(entry: impl Read, limit: u64) -> Content {
     if bytes.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(bytes) }
 }
 
-/// A name in an archive as one in a folder would be.
+/// A name in an archive as one in a folder would be, and safe to print.
 fn label(name: &str) -> String {
     let folder = name.ends_with(['/', '\\']);
     let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !matches!(*part, "" | "." | "..")).collect();
-    parts.join("/") + if folder { "/" } else { "" }
+    (parts.join("/") + if folder { "/" } else { "" }).replace(char::is_control, "\u{fffd}")
 }
 
 /// Ends with an error after so many bytes, where [`Read::take`] would end as if the file did.
@@ -282,6 +282,7 @@ mod tests {
         assert_eq!(label("../../etc/passwd"), "etc/passwd");
         assert_eq!(label("./a\\b.png"), "a/b.png");
         assert_eq!(label("folder/"), "folder/");
+        assert_eq!(label("a\x1b[2J.png"), "a\u{fffd}[2J.png");
     }
 
     #[test]

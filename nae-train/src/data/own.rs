@@ -4,7 +4,7 @@
 //! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads
 //! images whose shape is not known yet and settles it; [`load`] reads them at a known one. Both give the same images
 //! for the same files, however they are packed: sorted by name, the sub-folder as class. What is trained on them is
-//! chosen elsewhere.
+//! chosen in [`plan`](crate::plan).
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -64,7 +64,7 @@ pub enum OwnError {
     /// There is no image.
     #[error(
         "{}: expected PNG, JPEG or PNM images or .npy or .npz batches (by their names), found none among {others} other \
-         files",
+         files; a data set in files of its own, such as MNIST's, needs its --preset",
         path.display()
     )]
     Empty {
@@ -204,7 +204,7 @@ pub fn load(path: &Path, shape: Shape, filter: ResizeFilter, corrupt: Corrupt) -
 }
 
 /// The folder's name, or the file's without what says how it is packed.
-fn title(path: &Path) -> String {
+pub fn title(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz"];

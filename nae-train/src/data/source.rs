@@ -1,4 +1,4 @@
-//! The data sets that presets name, and where they are read from.
+//! The data sets that presets name, images of one's own among them, and where they are read from.
 
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,14 @@ use sha2::{Digest as _, Sha256};
 use super::ImageSet;
 use super::digits::{self, DigitsError};
 use super::idx::{self, IdxError};
+use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
 use crate::digest::hex;
 
 /// The environment variable that names the folder of data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
 
 /// A data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The embedded 8×8 digits, enlarged to 16×16.
@@ -25,6 +26,9 @@ pub enum Source {
     Mnist,
     /// Fashion-MNIST (Xiao, Rasul and Vollgraf 2017), the four IDX files.
     FashionMnist,
+    /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
+    /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
+    Own(OwnImages),
 }
 
 /// What was read.
@@ -36,6 +40,15 @@ pub struct Loaded {
     pub test: Option<ImageSet>,
     /// SHA-256 of the unpacked files, in hexadecimal.
     pub sha256: String,
+    /// What should be known of the data before a model is believed, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl From<Collection> for Loaded {
+    fn from(collection: Collection) -> Self {
+        let warnings = collection.warnings();
+        Self { train: collection.images, test: None, sha256: collection.sha256, warnings }
+    }
 }
 
 /// A data set that cannot be read.
@@ -52,6 +65,12 @@ pub enum DataError {
         "{0} is not part of the program; give its folder with --data DIR, or set NAE_DATA to the folder that has `{1}`"
     )]
     NoFolder(&'static str, &'static str),
+    /// Images of one's own.
+    #[error(transparent)]
+    Own(#[from] OwnError),
+    /// It is not known where images of one's own lie.
+    #[error("this is trained on images of one's own, called {0}: give their folder or archive with --data")]
+    NoImages(String),
     /// The images of the files are not the set's.
     #[error("{}: images of {found}, {expected} expected", folder.display())]
     Shape {
@@ -66,16 +85,18 @@ pub enum DataError {
 
 impl Source {
     /// Shape of an image.
-    pub fn image(self) -> Shape {
+    pub fn image(&self) -> Shape {
         match self {
+            Self::Own(own) => own.shape(),
             Self::Digits => Shape::new(1, digits::ENLARGED, digits::ENLARGED),
             Self::Mnist | Self::FashionMnist => Shape::new(1, 28, 28),
         }
     }
 
     /// What a model's metadata and tables call it.
-    pub fn title(self) -> &'static str {
+    pub fn title(&self) -> &str {
         match self {
+            Self::Own(own) => &own.title,
             Self::Digits => "UCI handwritten digits 8x8 enlarged to 16x16",
             Self::Mnist => "MNIST",
             Self::FashionMnist => "Fashion-MNIST",
@@ -83,29 +104,30 @@ impl Source {
     }
 
     /// What one of its classes is called, before its number.
-    pub fn class(self) -> &'static str {
+    pub fn class(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digit",
-            Self::FashionMnist => "class",
+            Self::FashionMnist | Self::Own(_) => "class",
         }
     }
 
     /// Several of them.
-    pub fn class_plural(self) -> &'static str {
+    pub fn class_plural(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digits",
-            Self::FashionMnist => "images",
+            Self::FashionMnist | Self::Own(_) => "images",
         }
     }
 
     /// Whether the set itself says which images are for testing.
-    pub fn has_test_part(self) -> bool {
-        self != Self::Digits
+    pub fn has_test_part(&self) -> bool {
+        matches!(self, Self::Mnist | Self::FashionMnist)
     }
 
     /// How an image of another size is brought to the set's.
-    pub fn resize_filter(self) -> ResizeFilter {
+    pub fn resize_filter(&self) -> ResizeFilter {
         match self {
+            Self::Own(_) => own::RESIZE,
             // As the digits themselves were enlarged.
             Self::Digits => ResizeFilter::BilinearAlignCorners,
             Self::Mnist | Self::FashionMnist => ResizeFilter::Bilinear,
@@ -113,33 +135,37 @@ impl Source {
     }
 
     /// Rows blanked where a chimera's halves meet: six of 28 in the paper.
-    pub fn chimera_gap(self) -> usize {
+    pub fn chimera_gap(&self) -> usize {
         match self {
-            Self::Digits => 0,
+            Self::Digits | Self::Own(_) => 0,
             Self::Mnist | Self::FashionMnist => 6,
         }
     }
 
-    fn folder_name(self) -> &'static str {
-        match self {
-            Self::Digits => "digits",
-            Self::Mnist => "mnist",
-            Self::FashionMnist => "fashion-mnist",
-        }
-    }
-
     /// Reads the set: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded sets need
-    /// neither.
+    /// neither, images of one's own need `folder`; `corrupt` is for them.
     ///
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.
-    pub fn load(self, folder: Option<&Path>) -> Result<Loaded, DataError> {
-        if self == Self::Digits {
-            return Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256() });
+    pub fn load(&self, folder: Option<&Path>, corrupt: Corrupt) -> Result<Loaded, DataError> {
+        match self {
+            Self::Digits => {
+                Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() })
+            }
+            Self::Mnist => self.load_idx("MNIST", "mnist", folder),
+            Self::FashionMnist => self.load_idx("Fashion-MNIST", "fashion-mnist", folder),
+            Self::Own(own) => {
+                let folder = folder.ok_or_else(|| DataError::NoImages(own.title.clone()))?;
+                Ok(own::load(folder, own.shape(), own::RESIZE, corrupt)?.into())
+            }
         }
-        let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(self.folder_name()));
+    }
+
+    /// The four IDX files of the set called `title`, in `folder` or in the one called `name`.
+    fn load_idx(&self, title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<Loaded, DataError> {
+        let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
         let folder = folder.map(Path::to_owned).or_else(given);
-        let folder = folder.ok_or(DataError::NoFolder(self.title(), self.folder_name()))?;
+        let folder = folder.ok_or(DataError::NoFolder(title, name))?;
         let mut hash = Sha256::new();
         let mut part = |name: &str| {
             let images = folder.join(format!("{name}-images-idx3-ubyte"));
@@ -152,6 +178,6 @@ impl Source {
             Ok(set)
         };
         let (train, test) = (part("train")?, part("t10k")?);
-        Ok(Loaded { train, test: Some(test), sha256: hex(hash) })
+        Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
     }
 }

@@ -24,26 +24,44 @@ pub struct OutlierSet {
     pub name: String,
     /// The images.
     pub images: ImageSet,
-    /// Whether training was allowed to look at such images.
-    pub selection: bool,
+    /// What they are.
+    pub kind: OutlierKind,
 }
 
-/// The outlier sets a run on `split` is evaluated against.
+/// Where outliers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutlierKind {
+    /// Given by whoever trains.
+    Given,
+    /// The class kept out of training.
+    HeldOut,
+    /// Halves of normal images.
+    Halves,
+    /// Two normal images each.
+    Chimeras,
+    /// Uniform noise.
+    Noise,
+    /// Of one grey each: the selection set, the only one that training may look at.
+    ConstantGray,
+}
+
+/// The outlier sets a run on `split` is evaluated against: the class kept out of training, if any; synthetic ones.
+/// There are no chimeras of images of one class.
 pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
-    let shape = split.test.shape();
-    let set = |name: &str, images, selection| OutlierSet { name: name.to_owned(), images, selection };
-    vec![
-        set(&held_out_name(config), split.held_out.clone(), false),
-        set(&format!("half-{}", config.source().class_plural()), outliers::halves(&split.test), false),
-        set("chimeras", outliers::chimeras(&split.test, config.source().chimera_gap()), false),
-        set("uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng), false),
-        set("ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng), true),
-    ]
-}
-
-/// The name of the class kept out of training.
-pub fn held_out_name(config: &Config) -> String {
-    format!("{} {} (held out)", config.source().class(), config.held_out())
+    let (shape, source) = (split.test.shape(), config.source());
+    let mut sets = Vec::new();
+    let mut add = |kind, name: &str, images| sets.push(OutlierSet { name: name.to_owned(), images, kind });
+    if let Some(class) = config.held_out() {
+        add(OutlierKind::HeldOut, &format!("{} {class} (held out)", source.class()), split.held_out.clone());
+    }
+    add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));
+    let chimeras = outliers::chimeras(&split.test, source.chimera_gap());
+    if !chimeras.is_empty() {
+        add(OutlierKind::Chimeras, "chimeras", chimeras);
+    }
+    add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
+    add(OutlierKind::ConstantGray, "ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));
+    sets
 }
 
 /// A model, judged by one of its decision functions.
@@ -68,6 +86,9 @@ pub struct Row {
     pub count: usize,
     /// Whether training was allowed to look at such images.
     pub selection: bool,
+    /// Whether they were given by whoever trains.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
     /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
     #[serde(flatten)]
     pub auroc: BTreeMap<String, Option<f64>>,
@@ -98,7 +119,8 @@ impl Table {
             .map(|set| Row {
                 outliers: set.name.clone(),
                 count: set.images.len(),
-                selection: set.selection,
+                selection: set.kind == OutlierKind::ConstantGray,
+                given: set.kind == OutlierKind::Given,
                 auroc: columns
                     .iter()
                     .zip(&normal)
@@ -172,6 +194,7 @@ mod tests {
             outliers: outliers.to_owned(),
             count: 3,
             selection,
+            given: false,
             auroc: [("autoencoder".to_owned(), Some(0.5321)), ("nae".to_owned(), None)].into(),
         };
         let table = Table {

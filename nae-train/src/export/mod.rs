@@ -61,7 +61,10 @@ pub fn metadata(
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: format!("{}, preset {}", config.method().name(), config.name()),
-            data_description: format!("{}, class {} held out", config.source().title(), config.held_out()),
+            data_description: match config.held_out() {
+                Some(class) => format!("{}, class {class} held out", config.source().title()),
+                None => config.source().title().to_owned(),
+            },
             data_sha256: data_sha256.to_owned(),
             seed,
             crate_version: env!("CARGO_PKG_VERSION").to_owned(),
