@@ -57,7 +57,8 @@ fn a_folder_and_archives_of_it_are_the_same_images_as_in_scoring() {
         (read.classes.as_slice(), read.images.labels()),
         (&["good".to_owned(), "worn".into()][..], &[0, 0, 1, 1][..])
     );
-    assert_eq!((read.skipped.len(), read.grey, read.warnings().len()), (0, 4, 0));
+    assert_eq!((read.skipped.len(), read.others, read.grey), (0, 2, 4));
+    assert!(read.warnings()[0].contains("2 other files"), "{:?}", read.warnings());
     for (n, name) in names.iter().enumerate() {
         let scored = input::read(&data.join(name)).unwrap();
         let prepared = input::prepare_for(&scored[0].pixels, chosen.shape(), Preprocessing::unit(RESIZE)).unwrap();

@@ -39,9 +39,9 @@ enum Command {
 }
 
 const SCORE_HELP: &str = "\
-An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W] or
-[H, W] of float32 from 0 to 1, or uint8. A file that cannot be read is reported, the others are
-scored, and the exit status is 1.
+An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C],
+[N, H, W] or [H, W] of floats from 0 to 1, or uint8. A file that cannot be read is reported, the
+others are scored, and the exit status is 1.
 
 Examples:
   nae-infer score model.onnx part-*.png

@@ -128,7 +128,7 @@ impl Files {
             })?;
             let name = entry.path().strip_prefix(&self.path).unwrap_or(entry.path());
             let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
-            let name = parts.join("/");
+            let name = parts.join("/").replace(char::is_control, "\u{fffd}");
             if entry.file_type().is_file() && wanted(&name) {
                 found.push((name, entry.into_path()));
             }

@@ -1,10 +1,11 @@
 //! Images for training, calibration and evaluation.
 //!
 //! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`outliers`]
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`outliers`]
 //! makes the synthetic sets of the paper, [`split`] the parts a run divides its data into. Reading tables of one's own
 //! is not here.
 
+pub mod cifar;
 mod collect;
 pub mod digits;
 pub mod files;

@@ -26,6 +26,9 @@ pub const RESIZE: ResizeFilter = ResizeFilter::Bilinear;
 /// One damaged file in so many is an accident; more are a misunderstanding.
 const CORRUPT_SHARE: usize = 10;
 
+/// Damaged files that a warning names.
+const NAMED: usize = 5;
+
 /// What images of one's own are called and brought to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -153,6 +156,8 @@ pub struct Collection {
     pub sha256: String,
     /// Files that cannot be decoded.
     pub skipped: Vec<Skipped>,
+    /// Files that are no images by their names; hidden ones among them.
+    pub others: usize,
     /// Images without colour.
     pub grey: usize,
 }
@@ -161,10 +166,16 @@ impl Collection {
     /// What should be known of the data before a model is believed, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let Some(Skipped { name, reason }) = self.skipped.first() {
-            let count = self.skipped.len();
-            let others = if count > 1 { format!(", and {} more", count - 1) } else { String::new() };
-            warnings.push(format!("left out, as it cannot be read: {name}: {reason}{others}"));
+        if !self.skipped.is_empty() {
+            let mut named: Vec<String> =
+                self.skipped.iter().take(NAMED).map(|Skipped { name, reason }| format!("{name}: {reason}")).collect();
+            if self.skipped.len() > NAMED {
+                named.push(format!("and {} more", self.skipped.len() - NAMED));
+            }
+            warnings.push(format!("files that cannot be read are left out: {}", named.join("; ")));
+        }
+        if self.others > 0 {
+            warnings.push(format!("{} other files are left out, no images that are read by their names", self.others));
         }
         if self.images.shape().channels == 3 && self.grey > 0 && self.grey < self.images.len() {
             let (grey, all) = (self.grey, self.images.len());
@@ -339,7 +350,7 @@ fn gather(
     if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.len() {
         return Err(OwnError::Mixed { path: path.to_owned(), grey, images: images.len() });
     }
-    Ok(Some(Collection { images, classes, sha256, skipped, grey }))
+    Ok(Some(Collection { images, classes, sha256, skipped, others: others.get(), grey }))
 }
 
 /// Whether every pixel has R = G = B.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::ImageSet;
+use super::cifar::{self, CifarError};
 use super::digits::{self, DigitsError};
 use super::idx::{self, IdxError};
 use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
@@ -26,6 +27,8 @@ pub enum Source {
     Mnist,
     /// Fashion-MNIST (Xiao, Rasul and Vollgraf 2017), the four IDX files.
     FashionMnist,
+    /// CIFAR-10 (Krizhevsky 2009), the binary batches.
+    Cifar10,
     /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
     Own(OwnImages),
@@ -60,6 +63,9 @@ pub enum DataError {
     /// A set in files.
     #[error(transparent)]
     Idx(#[from] IdxError),
+    /// CIFAR-10's files.
+    #[error(transparent)]
+    Cifar(#[from] CifarError),
     /// It is not known where the set lies.
     #[error(
         "{0} is not part of the program; give its folder with --data DIR, or set NAE_DATA to the folder that has `{1}`"
@@ -90,6 +96,7 @@ impl Source {
             Self::Own(own) => own.shape(),
             Self::Digits => Shape::new(1, digits::ENLARGED, digits::ENLARGED),
             Self::Mnist | Self::FashionMnist => Shape::new(1, 28, 28),
+            Self::Cifar10 => cifar::SHAPE,
         }
     }
 
@@ -100,6 +107,7 @@ impl Source {
             Self::Digits => "UCI handwritten digits 8x8 enlarged to 16x16",
             Self::Mnist => "MNIST",
             Self::FashionMnist => "Fashion-MNIST",
+            Self::Cifar10 => "CIFAR-10",
         }
     }
 
@@ -107,7 +115,7 @@ impl Source {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digit",
-            Self::FashionMnist | Self::Own(_) => "class",
+            Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "class",
         }
     }
 
@@ -115,13 +123,13 @@ impl Source {
     pub fn class_plural(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digits",
-            Self::FashionMnist | Self::Own(_) => "images",
+            Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "images",
         }
     }
 
     /// Whether the set itself says which images are for testing.
     pub fn has_test_part(&self) -> bool {
-        matches!(self, Self::Mnist | Self::FashionMnist)
+        matches!(self, Self::Mnist | Self::FashionMnist | Self::Cifar10)
     }
 
     /// How an image of another size is brought to the set's.
@@ -130,14 +138,14 @@ impl Source {
             Self::Own(_) => own::RESIZE,
             // As the digits themselves were enlarged.
             Self::Digits => ResizeFilter::BilinearAlignCorners,
-            Self::Mnist | Self::FashionMnist => ResizeFilter::Bilinear,
+            Self::Mnist | Self::FashionMnist | Self::Cifar10 => ResizeFilter::Bilinear,
         }
     }
 
     /// Rows blanked where a chimera's halves meet: six of 28 in the paper.
     pub fn chimera_gap(&self) -> usize {
         match self {
-            Self::Digits | Self::Own(_) => 0,
+            Self::Digits | Self::Cifar10 | Self::Own(_) => 0,
             Self::Mnist | Self::FashionMnist => 6,
         }
     }
@@ -154,6 +162,13 @@ impl Source {
             }
             Self::Mnist => self.load_idx("MNIST", "mnist", folder),
             Self::FashionMnist => self.load_idx("Fashion-MNIST", "fashion-mnist", folder),
+            Self::Cifar10 => {
+                let folder = own_folder("CIFAR-10", "cifar10", folder)?;
+                let mut hash = Sha256::new();
+                let train = cifar::load(&folder, &cifar::TRAIN, &mut hash)?;
+                let test = Some(cifar::load(&folder, &cifar::TEST, &mut hash)?);
+                Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
+            }
             Self::Own(own) => {
                 let folder = folder.ok_or_else(|| DataError::NoImages(own.title.clone()))?;
                 Ok(own::load(folder, own.shape(), own::RESIZE, corrupt)?.into())
@@ -163,9 +178,7 @@ impl Source {
 
     /// The four IDX files of the set called `title`, in `folder` or in the one called `name`.
     fn load_idx(&self, title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<Loaded, DataError> {
-        let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
-        let folder = folder.map(Path::to_owned).or_else(given);
-        let folder = folder.ok_or(DataError::NoFolder(title, name))?;
+        let folder = own_folder(title, name, folder)?;
         let mut hash = Sha256::new();
         let mut part = |name: &str| {
             let images = folder.join(format!("{name}-images-idx3-ubyte"));
@@ -179,5 +192,37 @@ impl Source {
         };
         let (train, test) = (part("train")?, part("t10k")?);
         Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
+    }
+}
+
+/// `folder`, or else the one called `name` in the folder that `NAE_DATA` names.
+fn own_folder(title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<PathBuf, DataError> {
+    let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
+    folder.map(Path::to_owned).or_else(given).ok_or(DataError::NoFolder(title, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::preset;
+
+    /// A set whose own files say what is for testing, with a network that fits it.
+    #[test]
+    fn cifar10_is_a_source_of_presets() {
+        let digits = preset::PRESETS[0].text;
+        let text = digits
+            .replace("source = \"digits\"", "source = \"cifar10\"")
+            .replace(", test = 0.2", "")
+            .replace("kind = \"small_conv16\"", "kind = \"small_conv\"\nchannels = 3\nside = 32");
+        let config = preset::parse(&text, "cifar.toml").expect("valid");
+        let folder = tempfile::tempdir().expect("a folder");
+        let load = || config.source().load(Some(folder.path()), Corrupt::Skip);
+        assert!(load().expect_err("no file").to_string().contains("data_batch_1.bin"));
+        for name in cifar::TRAIN.iter().chain(&cifar::TEST) {
+            std::fs::write(folder.path().join(name), [7; 3073]).expect("writes");
+        }
+        let loaded = load().expect("valid");
+        assert_eq!((loaded.train.len(), loaded.test.map_or(0, |test| test.len())), (5, 1));
+        assert_eq!(loaded.train.shape(), config.architecture().image());
     }
 }
