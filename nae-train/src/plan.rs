@@ -1,18 +1,21 @@
-//! Settings for images of one's own: what `nae-train --data DIR` does with nothing else said.
+//! Settings for data of one's own: what `nae-train --data DIR` does with nothing else said.
 //!
-//! [`draft`] takes the preset `digits`, which has the chains that get furthest in minutes, and fits it to the images:
+//! [`draft`] takes the preset `digits`, which has the chains that get furthest in minutes, and fits it to the data:
 //! network, division, threshold. [`schedule`] scales its pre-training and its NAE training, in their proportion, to the
 //! time there is, by the [`Speed`] of a few updates measured on this machine. The numbers chosen are those of the
 //! [`Config`]: a run from it does not measure anything, and can be repeated.
 //!
-//! Reading the images and choosing their size is [`data::own`](crate::data::own)'s.
+//! Reading the data and choosing its shape is [`data::own`](crate::data::own)'s and
+//! [`data::own_table`](crate::data::own_table)'s.
 
 use std::time::Duration;
 
 use crate::arch::LatentSpace;
+use crate::arch::dense::Output;
 use crate::config::{ArchitectureConfig, Config, ConfigError, PresetError, preset};
 use crate::data::Source;
 use crate::data::own::OwnImages;
+use crate::data::own_table::OwnTable;
 use crate::data::split::SplitShares;
 use crate::train::speed::Speed;
 
@@ -25,6 +28,8 @@ const MAX_SCALE: f64 = 4.0;
 /// Channels of the first layer and D_z, as there.
 const WIDTH: usize = 8;
 const LATENT_DIM: usize = 32;
+/// Widths of the dense network for tables. Its D_z is half the columns, up to that of images.
+const TABLE_WIDTHS: [usize; 2] = [128, 64];
 /// Its γ = 25 means so many times the energy of normal images after pre-training, 1/(2·25) against 0.002; that energy
 /// is another for other images.
 const NEGATIVE_BOUND: f64 = 10.0;
@@ -39,14 +44,14 @@ const RESERVE: f64 = 0.05;
 /// False-positive rates, and the calibration images each takes.
 const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10), (0.2, 5)];
 
-/// The fewest images that can be divided: five of them calibrate.
+/// The fewest images or rows that can be divided: five of them calibrate.
 pub const MIN_IMAGES: usize = 50;
 
-/// Images that no run can be planned for.
+/// Data that no run can be planned for.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Too few.
-    #[error("{title}: {found} images; at least {MIN_IMAGES} are needed, and some hundred to be of use")]
+    #[error("{title}: {found} images or rows; at least {MIN_IMAGES} are needed, and some hundred to be of use")]
     TooFew {
         /// What they are called.
         title: String,
@@ -66,21 +71,42 @@ pub enum PlanError {
 /// # Errors
 /// [`PlanError::TooFew`] where there are fewer than [`MIN_IMAGES`].
 pub fn draft(own: &OwnImages, count: usize) -> Result<Config, PlanError> {
-    if count < MIN_IMAGES {
-        return Err(PlanError::TooFew { title: own.title.clone(), found: count });
-    }
-    let mut raw = preset::load(BASE)?.raw().clone();
-    "own-data".clone_into(&mut raw.name);
-    raw.data.source = Source::Own(own.clone());
-    raw.data.held_out = None;
-    raw.data.split = SplitShares { validation: SHARE, calibration: SHARE, test: Some(SHARE) };
-    raw.architecture = ArchitectureConfig::SmallConv {
+    let architecture = ArchitectureConfig::SmallConv {
         channels: own.channels,
         side: own.side,
         width: WIDTH,
         latent_dim: LATENT_DIM,
         latent_space: LatentSpace::Sphere,
     };
+    fit(Source::Own(own.clone()), architecture, count)
+}
+
+/// The same for a table of `count` rows.
+///
+/// # Errors
+/// As for [`draft`].
+pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
+    let shape = own.shape();
+    let architecture = ArchitectureConfig::Dense {
+        image: [shape.channels, shape.height, shape.width],
+        widths: TABLE_WIDTHS.to_vec(),
+        output: Output::Sigmoid,
+        latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
+        latent_space: LatentSpace::Sphere,
+    };
+    fit(Source::Table(own.clone()), architecture, count)
+}
+
+fn fit(source: Source, architecture: ArchitectureConfig, count: usize) -> Result<Config, PlanError> {
+    if count < MIN_IMAGES {
+        return Err(PlanError::TooFew { title: source.title().to_owned(), found: count });
+    }
+    let mut raw = preset::load(BASE)?.raw().clone();
+    "own-data".clone_into(&mut raw.name);
+    raw.data.source = source;
+    raw.data.held_out = None;
+    raw.data.split = SplitShares { validation: SHARE, calibration: SHARE, test: Some(SHARE) };
+    raw.architecture = architecture;
     raw.training.regularization.negative_energy = 0.0;
     raw.training.negative_bound = Some(NEGATIVE_BOUND);
     let calibration = (SHARE * count as f64).round() as usize;
@@ -129,6 +155,8 @@ pub fn describe(config: &Config, train_images: usize, speed: &Speed) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nae_onnx::metadata::{Column, Missing};
+
     use super::*;
 
     fn own() -> OwnImages {
@@ -168,7 +196,21 @@ mod tests {
             assert_eq!(draft(&own(), count).expect("enough").false_positive_rate(), rate, "{count}");
         }
         let message = draft(&own(), 49).expect_err("too few").to_string();
-        assert!(message.contains("screws: 49 images") && message.contains("50"), "{message}");
+        assert!(message.contains("screws: 49 images or rows") && message.contains("50"), "{message}");
+    }
+
+    #[test]
+    fn a_plan_for_a_table_survives_its_file() {
+        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2 };
+        let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
+        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, columns };
+        let config = draft_table(&own, 300).expect("enough");
+        assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
+        let text = toml::to_string(config.raw()).expect("serialises");
+        assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
+        let damaged = text.replace("deviation = 0.30000000000000004", "deviation = 0.0");
+        let message = preset::parse(&damaged, "again").expect_err("no deviation").to_string();
+        assert!(message.contains("data.source.table.columns"), "{message}");
     }
 
     #[test]

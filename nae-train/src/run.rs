@@ -10,7 +10,7 @@ use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::own::{self, Corrupt};
 use crate::data::source::{DataError, Loaded};
-use crate::data::{ImageSet, Split};
+use crate::data::{ImageSet, Source, Split, own_table};
 use crate::engine::Engine;
 use crate::eval::scoring::{energies, scores};
 use crate::eval::table::{Column, OutlierKind, OutlierSet, Table, outlier_sets};
@@ -69,15 +69,18 @@ impl Prepared {
     }
 
     /// Reads the images at `path`, a folder or an archive, to evaluate on; they are brought to the shape of the data.
+    /// A table where the data is one.
     ///
     /// # Errors
     /// [`RunError::Data`].
     pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
-        let source = self.config.source();
-        let read = own::load(path, source.image(), source.resize_filter(), corrupt).map_err(DataError::from)?;
-        self.warnings.extend(read.warnings().into_iter().map(|warning| format!("outliers: {warning}")));
+        let read: Loaded = match self.config.source() {
+            Source::Table(own) => own_table::load(path, own).map_err(DataError::from)?.into(),
+            source => own::load(path, source.image(), source.resize_filter(), corrupt).map_err(DataError::from)?.into(),
+        };
+        self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
-        self.outliers.push(OutlierSet { name, images: read.images, kind: OutlierKind::Given });
+        self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given });
         Ok(())
     }
 
@@ -150,8 +153,9 @@ impl Prepared {
     /// # Errors
     /// What the drawing library says, as text.
     pub fn figure(&self, columns: &[Column<'_>], device: &Device) -> Result<String, String> {
+        use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled};
         let outliers = self.outlier_sets();
-        let shown = [OutlierKind::Given, OutlierKind::HeldOut, OutlierKind::Chimeras, OutlierKind::Halves]
+        let shown = [Given, HeldOut, Chimeras, Shuffled, Halves]
             .into_iter()
             .flat_map(|kind| outliers.iter().filter(move |set| set.kind == kind))
             .take(2);

@@ -7,8 +7,11 @@ use std::process::{Command, Output};
 use burn::tensor::Device;
 use nae_core::Shape;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
+use nae_infer::input::table;
 use nae_infer::{BackendKind, Detector};
+use nae_onnx::metadata::Missing;
 use nae_train::data::own::{self, Corrupt};
+use nae_train::data::own_table;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
 use nae_train::report::folder::RunFolder;
@@ -115,6 +118,57 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     }
 }
 
+/// Two readings on a circle, and one that follows from them; with a time that is no number.
+fn readings(path: &Path, count: usize, damaged: bool) {
+    let mut text = "time,x,y,product\n".to_owned();
+    for n in 0..count {
+        let (x, y) = (0.7 * n as f64).sin_cos();
+        let product = if damaged { -x * y } else { x * y };
+        text += &format!("12:{n},{:.5},{:.5},{:.5}\n", 10.0 * x, y, product);
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, odd) = (path.join("pump.csv"), path.join("odd.csv"));
+    readings(&data, 240, false);
+    readings(&odd, 30, true);
+    let odd = odd.to_str().unwrap();
+    let output = run(&mut train(path, "one", &data, &["--json", "--outliers", odd, "--time-budget", "4s"]));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (no numbers)"), "{said}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        result["auroc"]["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
+    assert_eq!(names, ["odd (given)", "half-rows", "shuffled rows", "uniform noise", "ConstantGray"]);
+
+    let model = std::fs::read(path.join("one.onnx")).unwrap();
+    let config = path.join("one/config.toml");
+    assert!(run(&mut train(path, "two", &data, &["--quiet", "--preset", config.to_str().unwrap()])).status.success());
+    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+
+    let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
+    let (config, _) = RunFolder::read(&path.join("one")).unwrap();
+    let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
+    let (_, rows) = own_table::choose(&data, Missing::Refuse).unwrap();
+    let columns = detector.settings().columns.as_ref().unwrap();
+    let table = table::read(&data).unwrap();
+    let positions = table.positions(columns).unwrap();
+    for (row, energy) in table.rows().iter().zip(energies(&*trained, &rows.samples, &Device::flex())) {
+        let scored = detector.score_prepared(&row.prepare(&positions, columns).unwrap()).unwrap()[0].energy;
+        assert!((scored - energy).abs() <= 1e-4 * energy + 1e-8, "line {}: {scored} {energy}", row.line);
+    }
+
+    let text = std::fs::read_to_string(&data).unwrap();
+    std::fs::write(&data, text.replacen(",1.00000,", ",NA,", 1)).unwrap();
+    let message = refused(&mut train(path, "no", &data, &[]));
+    assert!(message.contains("line 2") && message.contains("\"y\"") && message.contains("--missing mean"), "{message}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_training() {
     let folder = TempDir::new().unwrap();
@@ -128,7 +182,7 @@ fn what_makes_no_sense_is_refused_before_training() {
     let message = refused(&mut train(path, "no", &data, &["--method", "vae"]));
     assert!(message.contains("--method") && message.contains("config.toml"), "{message}");
     let message = refused(&mut train(path, "no", &inner, &[]));
-    assert!(message.contains("level: 30 images") && message.contains("50"), "{message}");
+    assert!(message.contains("level: 30 images or rows") && message.contains("50"), "{message}");
     let message = refused(&mut train(path, "no", &path.join("absent"), &[]));
     assert!(message.contains("absent") && message.contains("--data"), "{message}");
     std::fs::write(data.join("bad.png"), b"no image").unwrap();

@@ -11,10 +11,12 @@
 //!
 //! `nae-train` reads images of one's own by the same functions, so that a model sees in training
 //! what it will see here: [`parse`] for files in archives, [`dimensions`] to choose a size,
-//! [`prepare_for`] while there is no model yet. What the network makes of it is not here.
+//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`]. What the
+//! network makes of it is not here.
 
 mod npy;
 mod resize;
+pub mod table;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

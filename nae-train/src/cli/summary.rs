@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use nae_train::data::Source;
 use nae_train::eval::table::Table;
 use nae_train::methods::MethodKind;
 use nae_train::run::Prepared;
@@ -73,7 +72,7 @@ impl Summary<'_> {
 
     pub(super) fn markdown(&self, threshold: Option<f32>) -> String {
         let config = &self.prepared.config;
-        let title = if let Source::Own(own) = config.source() { &own.title } else { config.name() };
+        let title = config.source().own_title().unwrap_or(config.name());
         format!(
             "# {title} · seed {}\n\n{}{}\n{}![Energies](energies.svg)\n\n- {}\n- {}\n- network: {}, {} parameters\n{}- {} s in \
              all\n{}",

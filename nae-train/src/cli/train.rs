@@ -9,7 +9,6 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
-use nae_train::data::Source;
 use nae_train::engine::{Engine, EngineChoice};
 use nae_train::methods::{MethodKind, Model};
 use nae_train::report::folder::{AUTOENCODER, RunFolder};
@@ -106,7 +105,7 @@ fn default_folder(config: &Config, seed: u64) -> PathBuf {
         MethodKind::Nae => String::new(),
         other => format!("-{}", other.name()),
     };
-    let name = if let Source::Own(own) = config.source() { &own.title } else { config.name() };
+    let name = config.source().own_title().unwrap_or(config.name());
     PathBuf::from(format!("runs/{name}{method}-{seed}"))
 }
 

@@ -71,7 +71,7 @@ impl From<EnergyKind> for Energy {
 pub struct RawData {
     /// The data set.
     pub source: Source,
-    /// The class that is never trained on; all classes are normal where none is given. Images of one's own have none.
+    /// The class that is never trained on; all classes are normal where none is given. Data of one's own have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<u8>,
     /// Shares of the normal images that are not trained on.
@@ -94,9 +94,13 @@ impl RawConfig {
                 require("data.source.own.channels", *channels, "1 or 3", |c| [1, 3].contains(c))?;
                 require("data.source.own.side", *side, "1 to 1024", |s| (1..=1024).contains(s))
             }
-            (Source::Own(_), Some(class)) => {
-                let expected = "nothing: images of one's own have no numbered classes; keep outliers in a folder of \
-                                their own (--outliers)";
+            (Source::Table(own), None) => own.checked().map(drop).map_err(|error| ConfigError {
+                key: "data.source.table.columns",
+                expected: "columns with names, finite means and positive deviations",
+                found: error.to_string(),
+            }),
+            (Source::Own(_) | Source::Table(_), Some(class)) => {
+                let expected = "nothing: data of one's own have no numbered classes; keep outliers apart (--outliers)";
                 Err(ConfigError { key: "data.held_out", expected, found: class.to_string() })
             }
             (_, Some(class)) => require("data.held_out", *class, "a digit, 0 to 9", |&d| d <= 9),

@@ -1,9 +1,8 @@
 //! Images for training, calibration and evaluation.
 //!
 //! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`outliers`]
-//! makes the synthetic sets of the paper, [`split`] the parts a run divides its data into. Reading tables of one's own
-//! is not here.
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`own_table`] a table, [`outliers`]
+//! makes the synthetic sets of the paper, [`split`] the parts a run divides its data into.
 
 pub mod cifar;
 mod collect;
@@ -13,6 +12,7 @@ pub mod idx;
 pub mod image_set;
 pub mod outliers;
 pub mod own;
+pub mod own_table;
 pub mod source;
 pub mod split;
 

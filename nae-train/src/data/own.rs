@@ -218,7 +218,7 @@ pub fn load(path: &Path, shape: Shape, filter: ResizeFilter, corrupt: Corrupt) -
 pub fn title(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz"];
+    let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
     let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
     let stem = stem.unwrap_or(&name);
     if stem.is_empty() { "images".to_owned() } else { stem.to_owned() }

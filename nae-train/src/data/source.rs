@@ -12,13 +12,14 @@ use super::cifar::{self, CifarError};
 use super::digits::{self, DigitsError};
 use super::idx::{self, IdxError};
 use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
+use super::own_table::{self, OwnTable, OwnTableError, Rows};
 use crate::digest::hex;
 
 /// The environment variable that names the folder of data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
 
 /// A data set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The embedded 8×8 digits, enlarged to 16×16.
@@ -32,6 +33,8 @@ pub enum Source {
     /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
     Own(OwnImages),
+    /// A table of one's own, likewise: see [`own_table::choose`].
+    Table(OwnTable),
 }
 
 /// What was read.
@@ -51,6 +54,12 @@ impl From<Collection> for Loaded {
     fn from(collection: Collection) -> Self {
         let warnings = collection.warnings();
         Self { train: collection.images, test: None, sha256: collection.sha256, warnings }
+    }
+}
+
+impl From<Rows> for Loaded {
+    fn from(Rows { samples, sha256, warnings }: Rows) -> Self {
+        Self { train: samples, test: None, sha256, warnings }
     }
 }
 
@@ -74,9 +83,12 @@ pub enum DataError {
     /// Images of one's own.
     #[error(transparent)]
     Own(#[from] OwnError),
-    /// It is not known where images of one's own lie.
-    #[error("this is trained on images of one's own, called {0}: give their folder or archive with --data")]
-    NoImages(String),
+    /// A table of one's own.
+    #[error(transparent)]
+    Table(#[from] OwnTableError),
+    /// It is not known where data of one's own lie.
+    #[error("this is trained on data of one's own, called {0}: give the folder or file with --data")]
+    NoOwn(String),
     /// The images of the files are not the set's.
     #[error("{}: images of {found}, {expected} expected", folder.display())]
     Shape {
@@ -94,6 +106,7 @@ impl Source {
     pub fn image(&self) -> Shape {
         match self {
             Self::Own(own) => own.shape(),
+            Self::Table(own) => own.shape(),
             Self::Digits => Shape::new(1, digits::ENLARGED, digits::ENLARGED),
             Self::Mnist | Self::FashionMnist => Shape::new(1, 28, 28),
             Self::Cifar10 => cifar::SHAPE,
@@ -104,6 +117,7 @@ impl Source {
     pub fn title(&self) -> &str {
         match self {
             Self::Own(own) => &own.title,
+            Self::Table(own) => &own.title,
             Self::Digits => "UCI handwritten digits 8x8 enlarged to 16x16",
             Self::Mnist => "MNIST",
             Self::FashionMnist => "Fashion-MNIST",
@@ -115,7 +129,15 @@ impl Source {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digit",
-            Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "class",
+            Self::FashionMnist | Self::Cifar10 | Self::Own(_) | Self::Table(_) => "class",
+        }
+    }
+
+    /// The name of data of one's own.
+    pub fn own_title(&self) -> Option<&str> {
+        match self {
+            Self::Own(_) | Self::Table(_) => Some(self.title()),
+            _ => None,
         }
     }
 
@@ -124,6 +146,7 @@ impl Source {
         match self {
             Self::Digits | Self::Mnist => "digits",
             Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "images",
+            Self::Table(_) => "rows",
         }
     }
 
@@ -135,7 +158,8 @@ impl Source {
     /// How an image of another size is brought to the set's.
     pub fn resize_filter(&self) -> ResizeFilter {
         match self {
-            Self::Own(_) => own::RESIZE,
+            // Rows are not resized; a name has to be there.
+            Self::Own(_) | Self::Table(_) => own::RESIZE,
             // As the digits themselves were enlarged.
             Self::Digits => ResizeFilter::BilinearAlignCorners,
             Self::Mnist | Self::FashionMnist | Self::Cifar10 => ResizeFilter::Bilinear,
@@ -145,7 +169,7 @@ impl Source {
     /// Rows blanked where a chimera's halves meet: six of 28 in the paper.
     pub fn chimera_gap(&self) -> usize {
         match self {
-            Self::Digits | Self::Cifar10 | Self::Own(_) => 0,
+            Self::Digits | Self::Cifar10 | Self::Own(_) | Self::Table(_) => 0,
             Self::Mnist | Self::FashionMnist => 6,
         }
     }
@@ -170,8 +194,12 @@ impl Source {
                 Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
             }
             Self::Own(own) => {
-                let folder = folder.ok_or_else(|| DataError::NoImages(own.title.clone()))?;
+                let folder = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
                 Ok(own::load(folder, own.shape(), own::RESIZE, corrupt)?.into())
+            }
+            Self::Table(own) => {
+                let file = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
+                Ok(own_table::load(file, own)?.into())
             }
         }
     }

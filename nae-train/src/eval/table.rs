@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::metrics::auroc;
 use super::scoring::{mean, scores};
 use crate::config::Config;
-use crate::data::{ImageSet, Split, outliers};
+use crate::data::{ImageSet, Source, Split, outliers};
 use crate::methods::{Decision, Model};
 
 /// Synthetic images in each drawn outlier set.
@@ -39,6 +39,8 @@ pub enum OutlierKind {
     Halves,
     /// Two normal images each.
     Chimeras,
+    /// Rows of a table, each cell from another row.
+    Shuffled,
     /// Uniform noise.
     Noise,
     /// Of one grey each: the selection set, the only one that training may look at.
@@ -46,7 +48,7 @@ pub enum OutlierKind {
 }
 
 /// The outlier sets a run on `split` is evaluated against: the class kept out of training, if any; synthetic ones.
-/// There are no chimeras of images of one class.
+/// There are no chimeras of images of one class; tables have shuffled rows.
 pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let (shape, source) = (split.test.shape(), config.source());
     let mut sets = Vec::new();
@@ -58,6 +60,9 @@ pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<O
     let chimeras = outliers::chimeras(&split.test, source.chimera_gap());
     if !chimeras.is_empty() {
         add(OutlierKind::Chimeras, "chimeras", chimeras);
+    }
+    if matches!(source, Source::Table(_)) {
+        add(OutlierKind::Shuffled, "shuffled rows", outliers::shuffled(&split.test, rng));
     }
     add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
     add(OutlierKind::ConstantGray, "ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));

@@ -12,6 +12,7 @@ use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Prov
 
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
+use crate::data::Source;
 use crate::methods::Model;
 
 /// A model that cannot be exported.
@@ -57,6 +58,7 @@ pub fn metadata(
         },
         input: spec.image(),
         preprocessing: Preprocessing::unit(config.source().resize_filter()),
+        columns: if let Source::Table(own) = config.source() { own.checked().ok() } else { None },
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),

@@ -1,12 +1,13 @@
 //! What should be known of a run before its model is believed. Warnings about the data itself come with the data:
 //! [`Collection::warnings`](crate::data::own::Collection::warnings).
 
+use crate::data::Source;
 use crate::eval::table::{Row, Table};
 use crate::methods::MethodKind;
 use crate::run::Prepared;
 use crate::train::Outcome;
 
-/// With fewer normal images, figures and thresholds are rough.
+/// With fewer normal images or rows, figures and thresholds are rough.
 pub const FEW_IMAGES: usize = 200;
 
 /// All warnings of a finished run, one sentence each; those of its data first.
@@ -14,7 +15,8 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let mut warnings = prepared.warnings.clone();
     let split = &prepared.split;
     let images = split.train.len() + split.validation.len() + split.calibration.len() + split.test.len();
-    warnings.extend(too_few(images));
+    let noun = if matches!(prepared.config.source(), Source::Table(_)) { "rows" } else { "images" };
+    warnings.extend(too_few(images, noun));
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
             warnings.push(
@@ -27,9 +29,9 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     warnings
 }
 
-fn too_few(images: usize) -> Option<String> {
+fn too_few(images: usize, noun: &str) -> Option<String> {
     (images < FEW_IMAGES).then(|| {
-        format!("{images} normal images are few: with {FEW_IMAGES} or more, the figures and the threshold mean more")
+        format!("{images} normal {noun} are few: with {FEW_IMAGES} or more, the figures and the threshold mean more")
     })
 }
 
@@ -80,7 +82,7 @@ mod tests {
 
     #[test]
     fn few_images_are_said_to_be_few() {
-        assert_eq!(too_few(200), None);
-        assert!(too_few(199).expect("few").contains("199"));
+        assert_eq!(too_few(200, "images"), None);
+        assert!(too_few(199, "rows").expect("few").contains("199 normal rows"));
     }
 }
