@@ -228,7 +228,7 @@ fn an_input_or_output_can_be_an_output() {
 
 #[test]
 fn columns_of_a_table_travel_in_the_metadata() {
-    let column = |name: &str, mean| Column { name: name.to_owned(), mean, deviation: 0.1 + 0.2 };
+    let column = |name: &str, mean| Column { name: name.to_owned(), mean, deviation: 0.1 + 0.2, span: 4.5 };
     let columns = Columns::new(vec![column("a \"b\", c", -1e-300), column("ü", 1.0 / 3.0)], Missing::Mean).unwrap();
     let mut metadata = support::metadata(nae_core::Shape::new(1, 2, 1), 2, Energy::SquaredL2);
     metadata.columns = Some(columns);
@@ -244,6 +244,7 @@ fn columns_of_a_table_travel_in_the_metadata() {
         ("nae.table.mean", Some("1 x"), "numbers separated by spaces"),
         ("nae.table.deviation", Some("1 0"), "a positive deviation"),
         ("nae.table.deviation", None, "missing"),
+        ("nae.table.span", Some("1"), "as many as the input's values, 2, found 1"),
         ("nae.table.missing", Some("median"), "refuse or mean"),
     ] {
         let mut damaged = entries.clone();

@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_plan_for_a_table_survives_its_file() {
-        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2 };
+        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2, span: 4.0 };
         let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
         let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, columns };
         let config = draft_table(&own, 300).expect("enough");

@@ -144,7 +144,8 @@ impl Prepared {
 
     /// `columns` against every outlier set.
     pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Table {
-        Table::measure(&self.split.test, &self.outlier_sets(), columns, device)
+        let samples = self.config.source().samples();
+        Table::measure(samples, &self.split.test, &self.outlier_sets(), columns, device)
     }
 
     /// Histograms of the scores of normal test images, and of two outlier sets, as SVG: the first there are of

@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_name() {
-        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0, deviation: 1.0 };
+        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0, deviation: 1.0, span: 4.0 };
         let columns = |missing| Columns::new(vec![column("b"), column("a")], missing).unwrap();
         let (refuse, mean) = (columns(Missing::Refuse), columns(Missing::Mean));
         let read = table("a,time,b\n1,noon,5\n1,noon,\n1,noon,low\n").unwrap();

@@ -1,12 +1,11 @@
 //! Columns of a table: how a row of readings becomes the network's input.
 //!
-//! A reading is standardised by its column's mean and deviation in the training data, and [`SPAN`] deviations to both
-//! sides of the mean become the range from 0 to 1 that networks for images have, too.
+//! A reading is standardised by its column's mean and deviation in the training data, and the column's span, so many
+//! deviations to both sides of the mean, becomes the range from 0 to 1 that networks for images have, too. Readings
+//! beyond it stay beyond.
 
 use serde::{Deserialize, Serialize};
 
-/// Deviations from the mean to 0 and to 1.
-pub const SPAN: f64 = 4.0;
 /// Values further out count as this, so that energies stay finite.
 const FAR: f64 = 1000.0;
 
@@ -20,6 +19,8 @@ pub struct Column {
     pub mean: f64,
     /// Standard deviation of the training data.
     pub deviation: f64,
+    /// Deviations from the mean to 0 and to 1.
+    pub span: f64,
 }
 
 /// What a reading that is not there becomes.
@@ -58,8 +59,8 @@ pub enum ColumnsError {
     /// Two have one name.
     #[error("two columns are called {0:?}")]
     Duplicate(String),
-    /// A mean is not finite, or a deviation not finite and positive.
-    #[error("column {name:?}: expected a finite mean and a positive deviation, found {found}")]
+    /// A mean is not finite, or a deviation or span not finite and positive.
+    #[error("column {name:?}: expected a finite mean, a positive deviation and span, found {found}")]
     Numbers {
         /// The column.
         name: String,
@@ -72,7 +73,7 @@ pub enum ColumnsError {
 ///
 /// ```
 /// use nae_onnx::metadata::{Column, Columns, Missing};
-/// let column = Column { name: "temperature".into(), mean: 20.0, deviation: 2.0 };
+/// let column = Column { name: "temperature".into(), mean: 20.0, deviation: 2.0, span: 4.0 };
 /// let columns = Columns::new(vec![column], Missing::Mean)?;
 /// assert_eq!(columns.value(0, Some(12.0)), Some(0.0));
 /// assert_eq!(columns.value(0, Some(28.0)), Some(1.0));
@@ -95,12 +96,14 @@ impl Columns {
             return Err(ColumnsError::Empty);
         }
         let mut names = std::collections::BTreeSet::new();
-        for Column { name, mean, deviation } in &columns {
+        let positive = |number: f64| number.is_finite() && number > 0.0;
+        for Column { name, mean, deviation, span } in &columns {
             if !names.insert(name) {
                 return Err(ColumnsError::Duplicate(name.clone()));
             }
-            if !(mean.is_finite() && deviation.is_finite() && *deviation > 0.0) {
-                return Err(ColumnsError::Numbers { name: name.clone(), found: format!("{mean:?}, {deviation:?}") });
+            if !(mean.is_finite() && positive(*deviation) && positive(*span)) {
+                let found = format!("{mean:?}, {deviation:?}, {span:?}");
+                return Err(ColumnsError::Numbers { name: name.clone(), found });
             }
         }
         Ok(Self { columns, missing })
@@ -119,13 +122,13 @@ impl Columns {
     /// The network's input for a `reading` of the column at `index`; `None` where the reading is not there and not
     /// filled in, is NaN, or there is no such column.
     pub fn value(&self, index: usize, reading: Option<f64>) -> Option<f32> {
-        let Column { mean, deviation, .. } = self.columns.get(index)?;
+        let Column { mean, deviation, span, .. } = self.columns.get(index)?;
         let deviations = match (reading, self.missing) {
             (Some(reading), _) => (reading - mean) / deviation,
             (None, Missing::Mean) => 0.0,
             (None, Missing::Refuse) => return None,
         };
-        let value = (0.5 + deviations / (2.0 * SPAN)).clamp(-FAR, FAR);
+        let value = (0.5 + deviations / (2.0 * span)).clamp(-FAR, FAR);
         (!value.is_nan()).then_some(value as f32)
     }
 }
@@ -135,7 +138,7 @@ mod tests {
     use super::*;
 
     fn column(name: &str, mean: f64, deviation: f64) -> Column {
-        Column { name: name.to_owned(), mean, deviation }
+        Column { name: name.to_owned(), mean, deviation, span: 4.0 }
     }
 
     #[test]
@@ -146,6 +149,14 @@ mod tests {
         for (mean, deviation) in [(f64::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (f64::INFINITY, 1.0), (0.0, f64::NAN)] {
             let error = Columns::new(vec![column("a", mean, deviation)], Missing::Mean).expect_err("no numbers");
             assert!(matches!(error, ColumnsError::Numbers { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_positive() {
+        for span in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let column = Column { span, ..column("a", 0.0, 1.0) };
+            assert!(Columns::new(vec![column], Missing::Mean).is_err(), "{span}");
         }
     }
 

@@ -12,7 +12,7 @@
 //! | `nae.preprocessing.low`, `.high` | what black (0) and white (255 or 1.0) become; linear between |
 //! | `nae.preprocessing.resize` | filter for images of another size, a [name](nae_core::model::ResizeFilter::name) |
 //! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
-//! | `nae.table.mean`, `.deviation` | their means and deviations, separated by spaces: see [`Columns`] |
+//! | `nae.table.mean`, `.deviation`, `.span` | their means, deviations and spans, separated by spaces: see [`Columns`] |
 //! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
@@ -39,7 +39,7 @@ use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::Preprocessing;
 
-pub use columns::{Column, Columns, ColumnsError, Missing, SPAN};
+pub use columns::{Column, Columns, ColumnsError, Missing};
 
 use crate::builder::GraphBuilder;
 use crate::proto::{ModelProto, StringStringEntryProto};

@@ -37,6 +37,7 @@ mod key {
     pub(super) const COLUMNS: &str = "nae.table.columns";
     pub(super) const MEAN: &str = "nae.table.mean";
     pub(super) const DEVIATION: &str = "nae.table.deviation";
+    pub(super) const SPAN: &str = "nae.table.span";
     pub(super) const MISSING: &str = "nae.table.missing";
     pub(super) const COUNT: &str = "nae.calibration.count";
     pub(super) const TABLE: &str = "nae.calibration.table";
@@ -74,6 +75,7 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
             (key::COLUMNS, serde_json::Value::from(names).to_string()),
             (key::MEAN, numbers(|column| column.mean)),
             (key::DEVIATION, numbers(|column| column.deviation)),
+            (key::SPAN, numbers(|column| column.span)),
             (key::MISSING, c.missing().name().to_owned()),
         ]);
     }
@@ -151,7 +153,7 @@ pub(super) fn read<'a>(
 }
 
 fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, MetadataError> {
-    let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::MISSING];
+    let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::SPAN, key::MISSING];
     if keys.iter().all(|k| !entries.0.contains_key(k)) {
         return Ok(None);
     }
@@ -170,10 +172,10 @@ fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, Metad
         })?;
         counted(key, numbers.len()).map(|()| numbers)
     };
-    let (means, deviations) = (numbers(key::MEAN)?, numbers(key::DEVIATION)?);
+    let (means, deviations, spans) = (numbers(key::MEAN)?, numbers(key::DEVIATION)?, numbers(key::SPAN)?);
     let missing = entries.named(key::MISSING, "refuse or mean", Missing::from_name)?;
-    let columns = names.into_iter().zip(means).zip(deviations);
-    let columns = columns.map(|((name, mean), deviation)| Column { name, mean, deviation }).collect();
+    let columns = names.into_iter().zip(means).zip(deviations.into_iter().zip(spans));
+    let columns = columns.map(|((name, mean), (deviation, span))| Column { name, mean, deviation, span }).collect();
     Columns::new(columns, missing).map(Some).map_err(|error| match error {
         ColumnsError::Numbers { .. } => invalid(key::DEVIATION, "finite, and positive", &error.to_string()),
         _ => invalid(key::COLUMNS, "names that differ", &error.to_string()),

@@ -81,7 +81,7 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
             split.test.len()
         ),
         format!(
-            "threshold for a false-positive rate of {}, what {} for calibration allow",
+            "threshold for a false-positive rate of {}, calibrated on {}",
             config.false_positive_rate(),
             split.calibration.len()
         ),

@@ -37,8 +37,9 @@ impl Summary<'_> {
     fn calibration(&self, threshold: Option<f32>) -> String {
         let (Some(threshold), Some(measured)) = (threshold, self.measured) else { return "not calibrated".to_owned() };
         format!(
-            "threshold {threshold:.5} for a false-positive rate of {}; measured on test images: {measured:.3}",
-            self.prepared.config.false_positive_rate()
+            "threshold {threshold:.5} for a false-positive rate of {}; measured on test {}: {measured:.3}",
+            self.prepared.config.false_positive_rate(),
+            self.prepared.config.source().samples()
         )
     }
 

@@ -96,7 +96,7 @@ impl RawConfig {
             }
             (Source::Table(own), None) => own.checked().map(drop).map_err(|error| ConfigError {
                 key: "data.source.table.columns",
-                expected: "columns with names, finite means and positive deviations",
+                expected: "columns with names, finite means, positive deviations and spans",
                 found: error.to_string(),
             }),
             (Source::Own(_) | Source::Table(_), Some(class)) => {

@@ -1,15 +1,15 @@
 //! A table of one's own, `.csv` or `.tsv`: its numeric columns, standardised, one row a sample.
 //!
 //! Reading is `nae-infer`'s, and what a reading becomes is [`Columns`]', as in scoring. [`choose`] settles columns,
-//! means and deviations; [`load`] reads a table by them. In training, values further than four deviations from the mean
-//! are moved there; scoring takes them as they are.
+//! means, deviations and spans, wide enough for every row; [`load`] reads a table by them. Outliers beyond the
+//! spans are moved to their ends to be evaluated on; scoring takes them as they are.
 
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
 use nae_infer::input::table::{self, Cell, RowError, Table, TableError};
 use nae_onnx::file::{self, FileError};
-use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, SPAN};
+use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +18,10 @@ use crate::digest::hex;
 
 /// With fewer columns there is nothing that depends on anything.
 const MIN_COLUMNS: usize = 2;
+/// A column's span, in deviations, where its readings do not go further.
+const SPAN: f64 = 4.0;
+/// Readings further out than this make the others look alike.
+const FAR: f64 = 12.0;
 /// As wide as a network's input may be.
 const MAX_COLUMNS: usize = 8192;
 
@@ -112,7 +116,7 @@ pub struct Rows {
 /// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, missing: Missing) -> Result<(OwnTable, Rows), OwnTableError> {
     let (table, sha256) = read(path)?;
-    let (mut columns, mut left_out) = (Vec::new(), Vec::new());
+    let (mut columns, mut left_out, mut far) = (Vec::new(), Vec::new(), Vec::new());
     for (index, name) in table.names().iter().enumerate() {
         let cells = || table.rows().iter().filter_map(|row| row.cells.get(index));
         let numbers = || cells().filter_map(|cell| if let Cell::Number(number) = cell { Some(*number) } else { None });
@@ -124,7 +128,12 @@ pub fn choose(path: &Path, missing: Missing) -> Result<(OwnTable, Rows), OwnTabl
         } else if deviation == 0.0 {
             left_out.push(format!("{name} (always the same)"));
         } else {
-            columns.push(Column { name: name.clone(), mean, deviation });
+            // Nothing is cut off, so that calibration holds for what scoring sees.
+            let span = numbers().map(|x| ((x - mean) / deviation).abs()).fold(SPAN, f64::max);
+            if span > FAR {
+                far.push(format!("{name} ({span:.0})"));
+            }
+            columns.push(Column { name: name.clone(), mean, deviation, span });
         }
     }
     if !(MIN_COLUMNS..=MAX_COLUMNS).contains(&columns.len()) {
@@ -134,6 +143,12 @@ pub fn choose(path: &Path, missing: Missing) -> Result<(OwnTable, Rows), OwnTabl
     let mut rows = samples(path, &own, &table, sha256)?;
     if !left_out.is_empty() {
         rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
+    }
+    if !far.is_empty() {
+        rows.warnings.push(format!(
+            "columns with readings so many deviations from the mean that the others come out alike: {}",
+            far.join(", ")
+        ));
     }
     Ok((own, rows))
 }
@@ -174,7 +189,10 @@ fn samples(path: &Path, own: &OwnTable, table: &Table, sha256: String) -> Result
         warnings.push(format!("{filled} of {count} rows lack a reading: the column's mean is taken for it"));
     }
     if moved > 0 {
-        warnings.push(format!("{moved} of {count} rows have a reading more than {SPAN} deviations from the mean"));
+        warnings.push(format!(
+            "{moved} of {count} rows have a reading beyond the columns' spans, and are evaluated as if at their ends; \
+             scored, they stand out more"
+        ));
     }
     let samples = ImageSet::new(own.shape(), values, vec![0; count])
         .map_err(|source| OwnTableError::Samples { path: path.to_owned(), source })?;
@@ -196,7 +214,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file(folder.path(), "time,a,fixed,b\nnoon,1,7,-2\nnoon,3,7,-6\n");
         let (own, rows) = choose(&path, Missing::Refuse).expect("valid");
-        let column = |name: &str, mean, deviation| Column { name: name.to_owned(), mean, deviation };
+        let column = |name: &str, mean, deviation| Column { name: name.to_owned(), mean, deviation, span: 4.0 };
         assert_eq!(
             (own.title.as_str(), &own.columns[..]),
             ("pump", &[column("a", 2.0, 1.0), column("b", -4.0, 2.0)][..])
@@ -209,6 +227,18 @@ mod tests {
         let other = load(&path, &own).expect("valid");
         assert_eq!(other.samples.values(), [1.0, 0.5]);
         assert!(other.warnings[0].contains("1 of 1 rows"), "{:?}", other.warnings);
+    }
+
+    #[test]
+    fn spans_hold_every_row() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 2 })).collect();
+        let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse).expect("valid");
+        assert_eq!(own.columns[0].span, 4.0);
+        assert!(own.columns[1].span > 19.0, "{:?}", own.columns);
+        assert_eq!(read.warnings.len(), 1);
+        assert!(read.warnings[0].contains("column 2 (20)"), "{:?}", read.warnings);
+        assert!(read.samples.image(7)[1] < 1e-6 && read.samples.image(8)[1] > 0.4);
     }
 
     #[test]

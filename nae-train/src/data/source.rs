@@ -133,6 +133,11 @@ impl Source {
         }
     }
 
+    /// What its samples are called in general: `images`, or `rows` of a table.
+    pub fn samples(&self) -> &'static str {
+        if matches!(self, Self::Table(_)) { "rows" } else { "images" }
+    }
+
     /// The name of data of one's own.
     pub fn own_title(&self) -> Option<&str> {
         match self {

@@ -105,6 +105,9 @@ pub struct Table {
     /// Key and title of each column, in order; not in JSON.
     #[serde(skip)]
     pub columns: Vec<(&'static str, &'static str)>,
+    /// What the samples are called, several of them; not in JSON.
+    #[serde(skip)]
+    pub samples: &'static str,
     /// Normal test images.
     pub normal_count: usize,
     /// Mean score of the normal test images, by the column's key followed by `_energy`.
@@ -115,8 +118,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// Scores `sets` in every column against the normal images `test`.
-    pub fn measure(test: &ImageSet, sets: &[OutlierSet], columns: &[Column<'_>], device: &Device) -> Self {
+    /// Scores `sets` in every column against the normal images `test`, which are called `samples`.
+    pub fn measure(
+        samples: &'static str,
+        test: &ImageSet,
+        sets: &[OutlierSet],
+        columns: &[Column<'_>],
+        device: &Device,
+    ) -> Self {
         let score = |column: &Column<'_>, images: &ImageSet| scores(column.model, column.decision, images, device);
         let normal: Vec<Vec<f32>> = columns.iter().map(|column| score(column, test)).collect();
         let rows = sets
@@ -136,6 +145,7 @@ impl Table {
         let named = columns.iter().zip(&normal).map(|(c, normal)| (format!("{}_energy", c.key), mean(normal)));
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),
+            samples,
             normal_count: test.len(),
             normal_energy: named.collect(),
             rows,
@@ -146,7 +156,7 @@ impl Table {
     fn cells(&self) -> Vec<Vec<String>> {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
         let titles = self.columns.iter().map(|(_, title)| (*title).to_owned());
-        let header = ["outliers", "images"].map(str::to_owned).into_iter().chain(titles).collect();
+        let header = ["outliers", self.samples].map(str::to_owned).into_iter().chain(titles).collect();
         let rows = self.rows.iter().map(|row| {
             let mark = if row.selection { " *" } else { "" };
             let start = [format!("{}{mark}", row.outliers), row.count.to_string()];
@@ -171,12 +181,12 @@ impl Table {
                 table.add_row(cells);
             }
         }
-        format!("AUROC against {} normal test images\n{table}\n{FOOTNOTE}", self.normal_count)
+        format!("AUROC against {} normal test {}\n{table}\n{FOOTNOTE}", self.normal_count, self.samples)
     }
 
     /// The table for a Markdown document.
     pub fn markdown(&self) -> String {
-        let mut text = format!("AUROC against {} normal test images:\n\n", self.normal_count);
+        let mut text = format!("AUROC against {} normal test {}:\n\n", self.normal_count, self.samples);
         for (index, row) in self.cells().into_iter().enumerate() {
             text += &format!("| {} |\n", row.join(" | ").replace('*', "\\*"));
             if index == 0 {
@@ -204,6 +214,7 @@ mod tests {
         };
         let table = Table {
             columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
+            samples: "images",
             normal_count: 7,
             normal_energy: [("autoencoder_energy".to_owned(), 0.1), ("nae_energy".to_owned(), 0.2)].into(),
             rows: vec![row("noise", false), row("ConstantGray", true)],

@@ -1,7 +1,6 @@
 //! What should be known of a run before its model is believed. Warnings about the data itself come with the data:
 //! [`Collection::warnings`](crate::data::own::Collection::warnings).
 
-use crate::data::Source;
 use crate::eval::table::{Row, Table};
 use crate::methods::MethodKind;
 use crate::run::Prepared;
@@ -15,8 +14,7 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let mut warnings = prepared.warnings.clone();
     let split = &prepared.split;
     let images = split.train.len() + split.validation.len() + split.calibration.len() + split.test.len();
-    let noun = if matches!(prepared.config.source(), Source::Table(_)) { "rows" } else { "images" };
-    warnings.extend(too_few(images, noun));
+    warnings.extend(too_few(images, prepared.config.source().samples()));
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
             warnings.push(
@@ -65,7 +63,7 @@ mod tests {
     }
 
     fn table(rows: Vec<Row>) -> Table {
-        Table { columns: Vec::new(), normal_count: 3, normal_energy: Default::default(), rows }
+        Table { columns: Vec::new(), samples: "images", normal_count: 3, normal_energy: Default::default(), rows }
     }
 
     #[test]
