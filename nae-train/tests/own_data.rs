@@ -9,6 +9,7 @@ use nae_core::Shape;
 use nae_core::model::Preprocessing;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
 use nae_infer::input;
+use nae_infer::input::table::{self, Cell};
 use nae_train::data::own::{self, Corrupt, OwnError, RESIZE};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -211,5 +212,34 @@ proptest! {
         *at.get_mut(&mut bytes) = byte;
         std::fs::write(&path, bytes).unwrap();
         let _ = own::choose(&path, Corrupt::Skip);
+    }
+
+    #[test]
+    fn tables_of_anything_are_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[0-9a,;\"\r\n\t .-]{0,80}") {
+        for bytes in [&bytes[..], text.as_bytes()] {
+            if let Ok(table) = table::parse(Path::new("t.csv"), bytes) {
+                prop_assert!(table.rows().iter().all(|row| row.cells.len() == table.names().len()));
+            }
+        }
+    }
+
+    #[test]
+    fn tables_are_read_as_they_were_written(
+        rows in (1usize..6).prop_flat_map(|width| {
+            let cell = prop_oneof![any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(Some), Just(None)];
+            prop::collection::vec(prop::collection::vec(cell, width..=width), 1..20)
+        }),
+        delimiter in prop::sample::select(vec![",", ";", "\t"]),
+        end in prop::sample::select(vec!["\n", "\r\n", "\n\n"]),
+    ) {
+        // One cell in quotes: a row of one missing cell is an empty line otherwise.
+        let cell = |cell: &Option<f64>| cell.map_or_else(|| "\"\"".to_owned(), |number| format!("{number:?}"));
+        let line = |row: &Vec<Option<f64>>| row.iter().map(cell).collect::<Vec<_>>().join(delimiter);
+        let text = rows.iter().map(line).collect::<Vec<_>>().join(end);
+        let table = table::parse(Path::new("t.csv"), text.as_bytes()).unwrap();
+        let cells = rows.iter().map(|row| row.iter().map(|cell| cell.map_or(Cell::Missing, Cell::Number)).collect());
+        prop_assert_eq!(table.rows().iter().map(|row| row.cells.clone()).collect::<Vec<_>>(), cells.collect::<Vec<Vec<_>>>());
+        let step = end.matches('\n').count() as u64;
+        prop_assert!(table.rows().iter().zip(0..).all(|(row, n)| row.line == 1 + n * step));
     }
 }

@@ -5,7 +5,7 @@
 //! called `column 1` and so on. Missing is an empty cell, or one of `NA`, `N/A`, `NaN`, `null`, `none`
 //! and `?`. What a reading becomes is [`Columns`]'.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use nae_onnx::metadata::{Columns, Missing};
@@ -221,8 +221,10 @@ impl Table {
     /// # Errors
     /// [`TableError::Column`] where one is not there.
     pub fn positions(&self, columns: &Columns) -> Result<Vec<usize>, TableError> {
+        let found: BTreeMap<&str, usize> =
+            self.names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let position = |name: &String| {
-            self.names.iter().position(|found| found == name).ok_or_else(|| TableError::Column {
+            found.get(name.as_str()).copied().ok_or_else(|| TableError::Column {
                 path: self.path.clone(),
                 column: name.clone(),
                 found: self.names.join(", "),

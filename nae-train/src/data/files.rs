@@ -77,6 +77,9 @@ impl Files {
         let wrong = |found| FilesError::Kind { path: path.to_owned(), found };
         let kind = match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => Kind::Folder,
+            Ok(data) if data.is_file() && is_foreign(path) => {
+                return Err(wrong("an archive of another kind; unpack it"));
+            }
             Ok(data) if data.is_file() => kind(path),
             Ok(_) => return Err(wrong("a device or a pipe")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(wrong("nothing")),
@@ -166,6 +169,12 @@ fn kind(path: &Path) -> Kind {
     } else {
         Kind::File
     }
+}
+
+/// Whether it is an archive that is not read, by its name.
+fn is_foreign(path: &Path) -> bool {
+    const ENDS: [&str; 7] = ["xz", "txz", "bz2", "tbz2", "zst", "7z", "rar"];
+    path.extension().is_some_and(|end| ENDS.iter().any(|foreign| end.eq_ignore_ascii_case(foreign)))
 }
 
 fn read(path: &Path) -> Content {
@@ -358,6 +367,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let message = names(&folder.path().join("absent")).expect_err("nothing").to_string();
         assert!(message.contains("absent") && message.contains("found nothing"), "{message}");
+        let path = folder.path().join("images.tar.xz");
+        std::fs::write(&path, b"another archive").expect("writes");
+        let message = names(&path).expect_err("not read").to_string();
+        assert!(message.contains("images.tar.xz") && message.contains("another kind"), "{message}");
         let path = folder.path().join("bad.zip");
         std::fs::write(&path, b"no archive").expect("writes");
         let message = names(&path).expect_err("no archive").to_string();
