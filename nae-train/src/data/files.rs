@@ -25,7 +25,7 @@ const MAX_ENTRIES: usize = 10_000_000;
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// There is nothing, or something else.
-    #[error("{}: expected a folder, or a .tar, .tar.gz, .tgz, .zip, .npy or .npz file; found {found}", path.display())]
+    #[error("{}: expected a folder, or a .tar, .tar.gz, .tgz, .zip, .npy, .npz, .csv or .tsv file; found {found}", path.display())]
     Kind {
         /// What was given.
         path: PathBuf,

@@ -88,8 +88,7 @@ pub enum OwnError {
     },
     /// Too many files cannot be decoded.
     #[error(
-        "{}: {corrupt} of {files} files cannot be read, more than a tenth: is it the right folder? The first is {name}: \
-         {reason}",
+        "{}: {corrupt} of {files} files cannot be read, where at most a tenth may be; the first is {name}: {reason}",
         path.display()
     )]
     MostlyCorrupt {
