@@ -10,7 +10,7 @@ use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{MetadataError, ModelMetadata};
+use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -53,6 +53,8 @@ pub struct Settings {
     pub input: Shape,
     /// Range of values and resize filter.
     pub preprocessing: Preprocessing,
+    /// How a row of a table becomes the input; `None` for images, and for `.nae` files, which do not hold it.
+    pub columns: Option<Columns>,
     /// Energy of an image and its reconstruction.
     pub energy: Energy,
     /// T of p(x) ∝ exp(−E(x)/T).
@@ -107,6 +109,7 @@ impl ModelFile {
             Content::Onnx(_, metadata) => metadata.as_ref().map(|m| Settings {
                 input: m.input,
                 preprocessing: m.preprocessing,
+                columns: m.columns.clone(),
                 energy: m.energy,
                 temperature: m.temperature,
                 calibration: m.calibration.as_ref().map(|c| c.calibration().clone()),
@@ -120,6 +123,7 @@ impl ModelFile {
                 Some(Settings {
                     input: model.input_shape(),
                     preprocessing: model.preprocessing(),
+                    columns: None,
                     energy: model.energy(),
                     temperature: model.temperature(),
                     calibration: model.calibration().map(|c| c.to_owned()),
@@ -175,6 +179,11 @@ impl ModelFile {
                 ("range", format!("{low:?} to {high:?}")),
                 ("resize", s.preprocessing.filter().name().to_owned()),
             ]);
+            if let Some(columns) = &s.columns {
+                let names: Vec<&str> = columns.columns().iter().map(|column| column.name.as_str()).collect();
+                card.push(("columns", names.join(", ")));
+                card.push(("missing", columns.missing().name().to_owned()));
+            }
             if let Some(c) = &s.calibration {
                 card.push(("calibration", format!("{} held-out normal energies", c.count())));
             }

@@ -18,7 +18,7 @@
 //! |---|---|
 //! | [`detector`] | [`Detector`] and its builder, [`Scored`] |
 //! | [`backend`] | tract (feature `tract`, default), ONNX Runtime (feature `ort`), nae-core's engine (always) |
-//! | [`input`] | image files and `.npy` batches, and how they become a network's input |
+//! | [`input`] | image files, `.npy` batches and tables, and how they become a network's input |
 //! | [`card`] | what a model file says about itself |
 //!
 //! Training is in `nae-train`, microcontrollers are `nae-core`'s. A camera service and a benchmark

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use nae_core::energy::Energy;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma};
+use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata};
+use nae_onnx::proto::ModelProto;
 use predicates::prelude::*;
 use predicates::str::{contains, diff, is_empty};
 
@@ -109,12 +111,60 @@ fn batches_of_numpy_are_read() {
     let floats: Vec<u8> = bytes.iter().flat_map(|&b| (f32::from(b) / 255.0).to_le_bytes()).collect();
     folder.npy("f4.npy", "<f4", "(2, 1, 16, 16)", &floats);
     folder.npy("one.npy", "<f4", "(16, 16)", &floats[..1024]);
-    let assert = folder.run(&["score", "model.nae", "u8.npy", "f4.npy", "one.npy", "--json"]).success();
+    // NumPy's own defaults: 64 bits, channels last.
+    let doubles: Vec<u8> = bytes.iter().flat_map(|&b| (f64::from(b) / 255.0).to_le_bytes()).collect();
+    folder.npy("f8.npy", "<f8", "(2, 16, 16, 1)", &doubles);
+    let assert = folder.run(&["score", "model.nae", "u8.npy", "f4.npy", "one.npy", "f8.npy", "--json"]).success();
     let found = lines(&assert.get_output().stdout);
     let names: Vec<&str> = found.iter().map(|l| l["input"].as_str().unwrap()).collect();
-    assert_eq!(names, ["u8.npy[0]", "u8.npy[1]", "f4.npy[0]", "f4.npy[1]", "one.npy"]);
+    assert_eq!(names, ["u8.npy[0]", "u8.npy[1]", "f4.npy[0]", "f4.npy[1]", "one.npy", "f8.npy[0]", "f8.npy[1]"]);
     assert_eq!(found[0]["energy"], found[2]["energy"]);
     assert_eq!(found[0]["energy"], found[4]["energy"]);
+    assert_eq!(found[1]["energy"], found[6]["energy"]);
+}
+
+/// The network for 16×16 images, as if each of its 256 values were a column.
+#[test]
+fn rows_of_a_table_are_scored_by_the_models_columns() {
+    use prost::Message as _;
+    let folder = Folder::new();
+    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
+    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    // An eighth: readings from 0 to 1 stay what they are.
+    let column = |n| Column { name: format!("c{n}"), mean: 0.5, deviation: 0.125, span: 4.0 };
+    metadata.columns = Some(Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap());
+    metadata.replace_in(&mut model);
+    std::fs::write(folder.path("table.onnx"), model.encode_to_vec()).unwrap();
+
+    let bytes: Vec<u8> = (0..2 * 256).map(|i| (i % 251) as u8).collect();
+    folder.npy("u8.npy", "|u1", "(2, 16, 16)", &bytes);
+    let cells = |cells: Vec<String>| cells.into_iter().rev().collect::<Vec<_>>().join(",");
+    let mut text = format!("time,{}\n", cells((0..256).map(|n| format!("c{n}")).collect()));
+    for row in bytes.chunks(256) {
+        text += &format!("noon,{}\n", cells(row.iter().map(|&b| (f64::from(b) / 255.0).to_string()).collect()));
+    }
+    text += &format!("noon,{}\n", cells((0..256).map(|n| if n == 7 { String::new() } else { "0.5".into() }).collect()));
+    std::fs::write(folder.path("rows.csv"), &text).unwrap();
+
+    let assert = folder.run(&["score", "model.onnx", "u8.npy", "--json"]).success();
+    let expected = lines(&assert.get_output().stdout);
+    let assert = folder
+        .run(&["score", "table.onnx", "rows.csv", "a.png", "--json"])
+        .code(1)
+        .stderr(contains("rows.csv:4: expected a number in the column \"c7\", found none"))
+        .stderr(contains("a.png: expected a table"));
+    let found = lines(&assert.get_output().stdout);
+    assert_eq!(found.iter().map(|l| l["input"].as_str().unwrap()).collect::<Vec<_>>(), ["rows.csv:2", "rows.csv:3"]);
+    for (found, expected) in found.iter().zip(&expected) {
+        let (a, b) = (found["energy"].as_f64().unwrap(), expected["energy"].as_f64().unwrap());
+        assert!((a - b).abs() <= 1e-5 * b, "{a} {b}");
+    }
+    std::fs::write(folder.path("other.csv"), "c0,c1\n1,2\n").unwrap();
+    folder
+        .run(&["score", "table.onnx", "other.csv"])
+        .code(1)
+        .stderr(contains("expected the column \"c2\", found c0, c1"));
+    folder.run(&["inspect", "table.onnx"]).success().stdout(contains("c0, c1, c2"));
 }
 
 #[test]
@@ -126,10 +176,10 @@ fn one_bad_file_does_not_stop_the_others() {
     let nan: Vec<u8> = [f32::NAN; 4].iter().flat_map(|v| v.to_le_bytes()).collect();
     folder.npy("nan.npy", "<f4", "(2, 2)", &nan);
     folder.npy("long.npy", "<f4", "(3, 2, 2)", &nan);
-    folder.npy("f8.npy", "<f8", "(1, 2)", &nan);
+    folder.npy("i4.npy", "<i4", "(1, 2)", &nan[..8]);
     folder.npy("deep.npy", "<f4", &"(".repeat(3000), &nan);
     folder.npy("huge.npy", "<f4", "(4294967296, 4294967296, 4294967296)", &nan);
-    let bad = ["bad.png", "short.png", "missing.png", "nan.npy", "long.npy", "f8.npy", "deep.npy", "huge.npy"];
+    let bad = ["bad.png", "short.png", "missing.png", "nan.npy", "long.npy", "i4.npy", "deep.npy", "huge.npy"];
     let arguments = [&["score", "model.nae"][..], &bad, &["a.png", "--json"]].concat();
     let assert = folder
         .run(&arguments)
@@ -138,7 +188,9 @@ fn one_bad_file_does_not_stop_the_others() {
         .stderr(contains("cannot read missing.png: No such file"))
         .stderr(contains("nan.npy: expected values from 0 to 1, found NaN at 0"))
         .stderr(contains("long.npy: expected as many bytes as its header says, found 16 for [3, 2, 2] of <f4"))
-        .stderr(contains("f8.npy: expected little-endian float32 ('<f4') or uint8 ('|u1'), found <f8"))
+        .stderr(contains(
+            "i4.npy: expected little-endian float32 ('<f4') or float64 ('<f8'), or uint8 ('|u1'), found <i4",
+        ))
         .stderr(contains("deep.npy: expected a .npy file, found a header no program writes"))
         .stderr(contains("short.png: "))
         .stderr(contains("huge.npy: "));

@@ -7,7 +7,7 @@ use nae_core::energy::Energy;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::ModelMetadata;
+use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata};
 use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
 use prost::Message;
 
@@ -224,4 +224,35 @@ fn an_input_or_output_can_be_an_output() {
     let graph = g.finish().unwrap().graph.unwrap();
     let nodes: Vec<_> = graph.node.iter().map(|n| format!("{}->{}", n.input[0], n.output[0])).collect();
     assert_eq!(nodes, ["image->first", "image->same", "first->second"]);
+}
+
+#[test]
+fn columns_of_a_table_travel_in_the_metadata() {
+    let column = |name: &str, mean| Column { name: name.to_owned(), mean, deviation: 0.1 + 0.2, span: 4.5 };
+    let columns = Columns::new(vec![column("a \"b\", c", -1e-300), column("ü", 1.0 / 3.0)], Missing::Mean).unwrap();
+    let mut metadata = support::metadata(nae_core::Shape::new(1, 2, 1), 2, Energy::SquaredL2);
+    metadata.columns = Some(columns);
+    let entries = metadata.to_entries();
+    let read = |entries: &[(String, String)]| {
+        ModelMetadata::from_entries(entries.iter().map(|(k, v)| (k.as_str(), v.as_str())))
+    };
+    assert_eq!(read(&entries).unwrap(), Some(metadata));
+    for (key, value, named) in [
+        ("nae.table.columns", Some("[\"a\"]"), "as many as the input's values, 2, found 1"),
+        ("nae.table.columns", Some("[\"a\", \"a\"]"), "two columns are called"),
+        ("nae.table.columns", Some("a b"), "a JSON array of names"),
+        ("nae.table.mean", Some("1 x"), "numbers separated by spaces"),
+        ("nae.table.deviation", Some("1 0"), "a positive deviation"),
+        ("nae.table.deviation", None, "missing"),
+        ("nae.table.span", Some("1"), "as many as the input's values, 2, found 1"),
+        ("nae.table.missing", Some("median"), "refuse or mean"),
+    ] {
+        let mut damaged = entries.clone();
+        damaged.retain(|(k, _)| k != key || value.is_some());
+        if let (Some(entry), Some(value)) = (damaged.iter_mut().find(|(k, _)| k == key), value) {
+            entry.1 = value.to_owned();
+        }
+        let message = read(&damaged).unwrap_err().to_string();
+        assert!(message.contains(key) && message.contains(named), "{message}");
+    }
 }

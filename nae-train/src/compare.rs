@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
 use crate::config::{Config, ConfigError};
+use crate::data::own::Corrupt;
 use crate::engine::Engine;
 use crate::eval::table::Table;
 use crate::methods::Model;
@@ -88,8 +89,8 @@ pub enum Part {
 pub struct Compared {
     /// The preset.
     pub preset: String,
-    /// The held-out class.
-    pub held_out: u8,
+    /// The held-out class, if any.
+    pub held_out: Option<u8>,
     /// The NAE's latent dimension.
     pub latent_dim: usize,
     /// The plain autoencoder's.
@@ -239,7 +240,7 @@ impl Comparison {
     }
 
     fn nae(&self, seed: u64, device: &Device, stop: &AtomicBool) -> Result<(Prepared, Timed), CompareError> {
-        let prepared = Prepared::new(self.config.clone(), seed, self.data.as_deref())?;
+        let prepared = Prepared::new(self.config.clone(), seed, self.data.as_deref(), Corrupt::Skip)?;
         let mut clock = Clock::default();
         let started = ProcessTime::now();
         let outcome = prepared.train(self.engine, device, &mut clock, stop);

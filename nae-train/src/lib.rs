@@ -7,7 +7,7 @@
 //! One run, in the order of its modules: [`config`] reads a preset, [`data`] loads and divides images, [`arch`] makes
 //! the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] has the losses, [`train`]
 //! the loop, [`eval`] the figures, [`export`] the model file, [`report`] the run folder. [`run`] puts them together;
-//! the binary `nae-train` is a thin shell around it. [`density`] and [`experiments`] are for the paper's experiments;
+//! the binary `nae-train` is a thin shell around it. [`plan`] chooses settings for data of one's own. [`density`] and [`experiments`] are for the paper's experiments;
 //! [`paper`] says where each of its equations is, and which test proves it. [`density`] is for two dimensions, where Ω can be integrated.
 
 pub mod arch;
@@ -23,6 +23,7 @@ pub mod experiments;
 pub mod export;
 pub mod methods;
 pub mod paper;
+pub mod plan;
 pub mod report;
 pub mod run;
 pub mod sample;

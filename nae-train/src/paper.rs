@@ -55,7 +55,8 @@
 //! | HalfMNIST, ChimeraMNIST | [`outliers`](crate::data::outliers) | `src/data/outliers.rs` `halves_alternate`, `chimeras_join_different_classes` |
 //! | ConstantGray, Noise | [`outliers`](crate::data::outliers) | `tests/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
 //! | MNIST, FashionMNIST | [`Source`](crate::data::Source), [`idx`](crate::data::idx) | `src/data/idx.rs` `images_and_labels_plain_and_gzipped`; `tests/cli.rs` `data_in_files_is_found_named_and_recorded` |
-//! | Omniglot, CIFAR-10, SVHN, CelebA, ImageNet32 | not here yet | – |
+//! | CIFAR-10 | [`cifar`](crate::data::cifar) | `src/data/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
+//! | Omniglot, SVHN, CelebA, ImageNet32 | not here yet | – |
 //!
 //! # Appendix: network architectures (table of architectures)
 //!

@@ -8,11 +8,12 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
+use crate::data::own::{self, Corrupt};
 use crate::data::source::{DataError, Loaded};
-use crate::data::{Split, outliers};
+use crate::data::{ImageSet, Source, Split, own_table};
 use crate::engine::Engine;
 use crate::eval::scoring::{energies, scores};
-use crate::eval::table::{Column, Table, held_out_name, outlier_sets};
+use crate::eval::table::{Column, OutlierKind, OutlierSet, Table, outlier_sets};
 use crate::export::{self, ExportError};
 use crate::methods::{Decision, MethodKind, Model};
 use crate::report::figure::{self, Panel};
@@ -42,18 +43,45 @@ pub struct Prepared {
     pub split: Split,
     /// SHA-256 of the data, in hexadecimal.
     pub data_sha256: String,
+    /// What should be known of the data before a model is believed.
+    pub warnings: Vec<String>,
+    /// Outliers of one's own: evaluated on, never looked at in training, stopping or calibration.
+    pub outliers: Vec<OutlierSet>,
 }
 
 impl Prepared {
-    /// Loads the data of `config`, from `folder` where it is not embedded, and divides it.
+    /// Loads the data of `config`, from `folder` where it is not embedded, and divides it. `corrupt` is for images of
+    /// one's own.
     ///
     /// # Errors
     /// [`RunError::Data`].
-    pub fn new(config: Config, seed: u64, folder: Option<&Path>) -> Result<Self, RunError> {
-        let Loaded { train, test, sha256 } = config.source().load(folder)?;
+    pub fn new(config: Config, seed: u64, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
+        let loaded = config.source().load(folder, corrupt)?;
+        Ok(Self::of(config, seed, loaded))
+    }
+
+    /// Divides data that has been read for `config`.
+    pub fn of(config: Config, seed: u64, loaded: Loaded) -> Self {
+        let Loaded { train, test, sha256, warnings } = loaded;
         let mut rng = Stream::Split.of(seed);
         let split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
-        Ok(Self { config, seed, split, data_sha256: sha256 })
+        Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new() }
+    }
+
+    /// Reads the images at `path`, a folder or an archive, to evaluate on; they are brought to the shape of the data.
+    /// A table where the data is one.
+    ///
+    /// # Errors
+    /// [`RunError::Data`].
+    pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
+        let read: Loaded = match self.config.source() {
+            Source::Table(own) => own_table::load(path, own).map_err(DataError::from)?.into(),
+            source => own::load(path, source.image(), source.resize_filter(), corrupt).map_err(DataError::from)?.into(),
+        };
+        self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
+        let name = format!("{} (given)", own::title(path));
+        self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given });
+        Ok(())
     }
 
     /// Trains; see [`Trainer`].
@@ -108,25 +136,41 @@ impl Prepared {
         plain.into_iter().chain(own).collect()
     }
 
-    /// `columns` against every outlier set.
-    pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Table {
-        let sets = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
-        Table::measure(&self.split.test, &sets, columns, device)
+    /// What a model is evaluated against: outliers of one's own first, then [`outlier_sets`].
+    fn outlier_sets(&self) -> Vec<OutlierSet> {
+        let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
+        self.outliers.iter().cloned().chain(made).collect()
     }
 
-    /// Histograms of the scores of normal test images, of the held-out class and of chimeras, as SVG.
+    /// `columns` against every outlier set.
+    pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Table {
+        let samples = self.config.source().samples();
+        Table::measure(samples, &self.split.test, &self.outlier_sets(), columns, device)
+    }
+
+    /// Histograms of the scores of normal test images, and of two outlier sets, as SVG: the first there are of
+    /// outliers of one's own, the held-out class, chimeras and half-images.
     ///
     /// # Errors
     /// What the drawing library says, as text.
     pub fn figure(&self, columns: &[Column<'_>], device: &Device) -> Result<String, String> {
-        let held_out = held_out_name(&self.config);
-        let chimeras = outliers::chimeras(&self.split.test, self.config.source().chimera_gap());
-        let sets = [("normal", &self.split.test), (&held_out, &self.split.held_out), ("chimeras", &chimeras)];
+        use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled};
+        let outliers = self.outlier_sets();
+        let shown = [Given, HeldOut, Chimeras, Shuffled, Halves]
+            .into_iter()
+            .flat_map(|kind| outliers.iter().filter(move |set| set.kind == kind))
+            .take(2);
+        let sets: Vec<(&str, &ImageSet)> = std::iter::once(("normal", &self.split.test))
+            .chain(shown.map(|set| (set.name.as_str(), &set.images)))
+            .collect();
         let panels: Vec<Panel<'_>> = columns
             .iter()
             .map(|column| Panel {
                 title: column.title,
-                series: sets.map(|(name, images)| (name, scores(column.model, column.decision, images, device))).into(),
+                series: sets
+                    .iter()
+                    .map(|(name, images)| (*name, scores(column.model, column.decision, images, device)))
+                    .collect(),
             })
             .collect();
         figure::energies(&panels)

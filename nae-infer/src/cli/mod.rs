@@ -26,6 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   nae-infer score model.onnx part-*.png
   nae-infer score model.onnx batch.npy --json | jq 'select(.verdict == \"anomaly\")'
+  nae-infer score pump.onnx readings.csv
   nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
   nae-infer inspect model.onnx";
 
@@ -39,9 +40,10 @@ enum Command {
 }
 
 const SCORE_HELP: &str = "\
-An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W] or
-[H, W] of float32 from 0 to 1, or uint8. A file that cannot be read is reported, the others are
-scored, and the exit status is 1.
+An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C],
+[N, H, W] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its
+columns are found by their names, and every row is scored. A file that cannot be read is reported,
+the others are scored, and the exit status is 1.
 
 Examples:
   nae-infer score model.onnx part-*.png
@@ -52,7 +54,7 @@ Examples:
 struct Score {
     /// Model: .onnx from nae-train, or .nae
     model: PathBuf,
-    /// Images: PNG, JPEG, PGM or PPM, or .npy
+    /// Images: PNG, JPEG, PGM or PPM, or .npy; tables for a model of tables
     #[arg(required = true)]
     images: Vec<PathBuf>,
     /// Print one JSON object a line: input, energy, p_value, verdict

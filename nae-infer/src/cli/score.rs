@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
-use nae_infer::input::{Named, prepare, read};
+use nae_infer::input::{Named, prepare, read, table};
 use nae_infer::{BackendKind, Detector, Scored};
+use nae_onnx::metadata::Columns;
 use serde::Serialize;
 
 use super::{Score, printable, report};
@@ -34,7 +35,7 @@ pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
     }
     let mut run = Run {
         detector: &detector,
-        output: if arguments.json { Output::Json } else { Output::Table(Box::new(table())) },
+        output: if arguments.json { Output::Json } else { Output::Table(Box::new(empty())) },
         heat_map: arguments.heat_map.as_deref(),
         names: Vec::new(),
         batch: Vec::new(),
@@ -44,9 +45,12 @@ pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
         bar: None,
     };
     for (done, path) in arguments.images.iter().enumerate() {
-        match read(path) {
-            Ok(images) => images.into_iter().try_for_each(|image| run.take(image))?,
-            Err(error) => run.fail(&error.into()),
+        match &detector.settings().columns {
+            Some(columns) => run.take_table(path, columns)?,
+            None => match read(path) {
+                Ok(images) => images.into_iter().try_for_each(|image| run.take(image))?,
+                Err(error) => run.fail(&error.into()),
+            },
         }
         run.progress(done, arguments.images.len());
     }
@@ -100,6 +104,32 @@ impl Run<'_> {
             Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
         }
         if self.names.len() < BATCH { Ok(()) } else { self.score() }
+    }
+
+    /// Prepares the rows of a table; each is named by its line.
+    fn take_table(&mut self, path: &Path, columns: &Columns) -> anyhow::Result<()> {
+        let table = table::read(path).and_then(|table| Ok((table.positions(columns)?, table)));
+        let (positions, table) = match table {
+            Ok(table) => table,
+            Err(error) => {
+                self.fail(&error.into());
+                return Ok(());
+            }
+        };
+        for row in table.rows() {
+            let name = format!("{}:{}", path.display(), row.line);
+            match row.prepare(&positions, columns) {
+                Ok(values) => {
+                    self.batch.extend(values);
+                    self.names.push(name);
+                }
+                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+            }
+            if self.names.len() >= BATCH {
+                self.score()?;
+            }
+        }
+        Ok(())
     }
 
     /// Scores what is waiting, all at once; if that fails, one by one, to say which image it was.
@@ -182,7 +212,7 @@ impl Run<'_> {
     }
 }
 
-fn table() -> Table {
+fn empty() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["input", "energy", "p-value", "verdict"]);
     for column in [1, 2] {

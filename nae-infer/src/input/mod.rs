@@ -1,23 +1,29 @@
 //! How a file becomes a network's input: decoding, channels, size, range. The same for every
 //! backend.
 //!
-//! 1. [`read`]: a PNG, JPEG or PNM (PGM, PPM) image, or the images in a `.npy` file, as
-//!    [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by
-//!    65,535; transparency is dropped; orientation tags and colour profiles are not looked at.
+//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG or PNM (PGM, PPM) image, or the images in
+//!    a `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by
+//!    255, 16-bit ones by 65,535; transparency is dropped; orientation tags and colour profiles are
+//!    not looked at.
 //! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels
-//!    where it takes three and the image is grey; another size by the model's filter; then the
-//!    model's range of values; channels first.
+//!    where it takes three and the image is grey; another size by the model's filter, whatever the
+//!    proportions; then the model's range of values; channels first.
 //!
-//! What the network makes of it is not here.
+//! `nae-train` reads images of one's own by the same functions, so that a model sees in training
+//! what it will see here: [`parse`] for files in archives, [`dimensions`] to choose a size,
+//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`]. What the
+//! network makes of it is not here.
 
 mod npy;
 mod resize;
+pub mod table;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use image::{DynamicImage, ImageError};
 use nae_core::Shape;
+use nae_core::model::Preprocessing;
 
 use crate::backend::to_channels_first;
 use crate::card::Settings;
@@ -118,12 +124,19 @@ pub enum PrepareError {
 /// # Errors
 /// [`InputError`] names the file.
 pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
-    let bytes = nae_onnx::file::read(path, MAX_FILE)?;
+    parse(path, &nae_onnx::file::read(path, MAX_FILE)?)
+}
+
+/// The images of a file with the content `bytes`; `path` names it, and need not exist.
+///
+/// # Errors
+/// [`InputError::Image`] and [`InputError::Npy`] name the file.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
     let name = path.display().to_string();
     if path.extension() == Some(OsStr::new("npy")) || bytes.starts_with(npy::MAGIC) {
-        return npy::read(path, &name, &bytes);
+        return npy::read(path, &name, bytes);
     }
-    let pixels = decode(&bytes).map_err(|error| InputError::Image { path: path.to_owned(), error })?;
+    let pixels = decode(bytes).map_err(|error| InputError::Image { path: path.to_owned(), error })?;
     Ok(vec![Named { name, pixels }])
 }
 
@@ -133,6 +146,21 @@ pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
 /// # Errors
 /// The decoder's.
 pub fn decode(bytes: &[u8]) -> Result<Pixels, ImageError> {
+    guarded(bytes, |reader| Ok(Pixels::from(&reader.decode()?)))
+}
+
+/// Width and height of a PNG, JPEG or PNM image, from its header alone: the rest may still be
+/// damaged.
+///
+/// # Errors
+/// The decoder's.
+pub fn dimensions(bytes: &[u8]) -> Result<(u32, u32), ImageError> {
+    guarded(bytes, image::ImageReader::into_dimensions)
+}
+
+type Reader<'a> = image::ImageReader<std::io::Cursor<&'a [u8]>>;
+
+fn guarded<'a, T>(bytes: &'a [u8], read: fn(Reader<'a>) -> Result<T, ImageError>) -> Result<T, ImageError> {
     let decoded = std::panic::catch_unwind(|| {
         let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
         let mut limits = image::Limits::default();
@@ -140,7 +168,7 @@ pub fn decode(bytes: &[u8]) -> Result<Pixels, ImageError> {
         limits.max_image_height = Some(MAX_SIDE);
         limits.max_alloc = Some(MAX_DECODED);
         reader.limits(limits);
-        Ok(Pixels::from(&reader.decode()?))
+        read(reader)
     });
     decoded.unwrap_or_else(|_| {
         let format = image::error::ImageFormatHint::Unknown;
@@ -170,6 +198,15 @@ impl From<&DynamicImage> for Pixels {
 /// # Errors
 /// [`PrepareError`].
 pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, PrepareError> {
+    prepare_for(pixels, settings.input, settings.preprocessing)
+}
+
+/// The input, channels first, of a network that takes images of the shape `target`, by the filter
+/// and in the range that `preprocessing` names.
+///
+/// # Errors
+/// [`PrepareError`].
+pub fn prepare_for(pixels: &Pixels, target: Shape, preprocessing: Preprocessing) -> Result<Vec<f32>, PrepareError> {
     let Shape { channels, height, width } = pixels.shape;
     let side = |s: usize| (1..=MAX_SIDE as usize).contains(&s);
     if !side(width) || !side(height) {
@@ -178,8 +215,8 @@ pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, Prepare
     if channels != 1 && channels != 3 {
         return Err(PrepareError::Channels(channels));
     }
-    if settings.input.channels != 1 && settings.input.channels != 3 {
-        return Err(PrepareError::NoImage(settings.input));
+    if target.channels != 1 && target.channels != 3 {
+        return Err(PrepareError::NoImage(target));
     }
     if pixels.values.len() != pixels.shape.len() {
         return Err(PrepareError::Length { expected: pixels.shape.len(), found: pixels.values.len() });
@@ -187,16 +224,15 @@ pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, Prepare
     if let Some(index) = pixels.values.iter().position(|v| !(0.0..=1.0).contains(v)) {
         return Err(PrepareError::Range { index, value: pixels.values[index].to_string() });
     }
-    let target = settings.input;
     let values = match (channels, target.channels) {
         (3, 1) => pixels.values.as_chunks::<3>().0.iter().map(|c| luma(*c)).collect(),
         (1, 3) => pixels.values.iter().flat_map(|&v| [v; 3]).collect(),
         _ => pixels.values.clone(),
     };
     let source = Shape { channels: target.channels, ..pixels.shape };
-    let filter = settings.preprocessing.filter();
+    let filter = preprocessing.filter();
     let resized = if source == target { values } else { resize::resize(&values, source, target, filter) };
-    let (low, high) = (settings.preprocessing.low(), settings.preprocessing.high());
+    let (low, high) = (preprocessing.low(), preprocessing.high());
     let ranged: Vec<f32> = resized.into_iter().map(|v| low + v * (high - low)).collect();
     Ok(to_channels_first(&ranged, target))
 }

@@ -1,4 +1,5 @@
-//! NumPy's `.npy` files: `[N, C, H, W]`, `[N, H, W]` or `[H, W]` of float32 in `[0, 1]`, or uint8.
+//! NumPy's `.npy` files: `[N, C, H, W]`, `[N, H, W, C]`, `[N, H, W]` or `[H, W]` of floats in
+//! `[0, 1]` (32 or 64 bits), or uint8. C is 1 or 3; where both readings fit, the first is taken.
 
 use std::path::Path;
 
@@ -32,41 +33,44 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
     }
     let shape = file.shape().to_vec();
     let extents: Option<Vec<usize>> = shape.iter().map(|&d| usize::try_from(d).ok()).collect();
-    let (n, c, h, w) = match extents.as_deref() {
-        Some(&[n, c, h, w]) => (n, c, h, w),
-        Some(&[n, h, w]) => (n, 1, h, w),
-        Some(&[h, w]) => (1, 1, h, w),
-        _ => return Err(wrong("[N, C, H, W], [N, H, W] or [H, W]", format!("{shape:?}"))),
+    let channels = |c: usize| c == 1 || c == 3;
+    let (n, c, h, w, last) = match extents.as_deref() {
+        Some(&[n, c, h, w]) if channels(c) => (n, c, h, w, false),
+        Some(&[n, h, w, c]) if channels(c) => (n, c, h, w, true),
+        Some(&[n, h, w]) => (n, 1, h, w, false),
+        Some(&[h, w]) => (1, 1, h, w, false),
+        Some([_, _, _, _]) => {
+            return Err(wrong("1 or 3 channels, [N, C, H, W] or [N, H, W, C]", format!("{shape:?}")));
+        }
+        _ => return Err(wrong("[N, C, H, W], [N, H, W, C], [N, H, W] or [H, W]", format!("{shape:?}"))),
     };
     let per_image = [c, h, w].iter().try_fold(1usize, |a, &b| a.checked_mul(b)).filter(|&l| l > 0);
     let Some((per_image, total)) = per_image.and_then(|l| Some((l, l.checked_mul(n)?))) else {
         return Err(wrong("images of at least one pixel", format!("{shape:?}")));
     };
-    if c != 1 && c != 3 {
-        return Err(wrong("1 or 3 channels, [N, C, H, W]", format!("{shape:?}")));
-    }
     let DType::Plain(dtype) = file.dtype() else {
-        return Err(wrong("float32 or uint8", "records".into()));
+        return Err(wrong("floats or uint8", "records".into()));
     };
     let dtype = dtype.to_string();
     // The elements are read from the slice: the shape was only claimed, the bytes are there.
     let data = file.into_inner();
     let width = match dtype.as_str() {
         "<f4" => 4,
+        "<f8" => 8,
         "|u1" | "<u1" | ">u1" => 1,
-        _ => return Err(wrong("little-endian float32 ('<f4') or uint8 ('|u1')", dtype)),
+        _ => return Err(wrong("little-endian float32 ('<f4') or float64 ('<f8'), or uint8 ('|u1')", dtype)),
     };
     if Some(data.len()) != total.checked_mul(width) {
         return Err(wrong("as many bytes as its header says", format!("{} for {shape:?} of {dtype}", data.len())));
     }
     let images = data.chunks_exact(per_image * width).enumerate().map(|(i, raw)| {
-        let first: Vec<f32> = if width == 4 {
-            raw.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
-        } else {
-            raw.iter().map(|&b| f32::from(b) / 255.0).collect()
+        let read: Vec<f32> = match width {
+            4 => raw.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+            8 => raw.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b) as f32).collect(),
+            _ => raw.iter().map(|&b| f32::from(b) / 255.0).collect(),
         };
         let shape = Shape::new(c, h, w);
-        let values = crate::backend::to_channels_last(&first, shape);
+        let values = if last { read } else { crate::backend::to_channels_last(&read, shape) };
         let name =
             if extents.as_ref().is_some_and(|e| e.len() == 2) { name.to_owned() } else { format!("{name}[{i}]") };
         Named { name, pixels: Pixels { shape, values } }

@@ -11,6 +11,9 @@
 //! | `nae.preprocessing.width`, `.height`, `.channels` | size of the image the network takes |
 //! | `nae.preprocessing.low`, `.high` | what black (0) and white (255 or 1.0) become; linear between |
 //! | `nae.preprocessing.resize` | filter for images of another size, a [name](nae_core::model::ResizeFilter::name) |
+//! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
+//! | `nae.table.mean`, `.deviation`, `.span` | their means, deviations and spans, separated by spaces: see [`Columns`] |
+//! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
@@ -21,12 +24,13 @@
 //! | `nae.seed` | seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys come together or not at all; every other key is required. Numbers
-//! are decimal, with as many digits as it takes to read back the same 32-bit float. Keys under
+//! The calibration's four keys come together or not at all, and so do the table's; every other key is
+//! required. Numbers are decimal, with as many digits as it takes to read back the same float. Keys under
 //! `nae.` that are not in the table are skipped.
 //!
 //! Files and graphs do not live here; see [`file`](mod@crate::file) and [`check`](crate::check).
 
+mod columns;
 mod text;
 
 use nae_core::Shape;
@@ -34,6 +38,8 @@ use nae_core::calibration::Calibration;
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::Preprocessing;
+
+pub use columns::{Column, Columns, ColumnsError, Missing};
 
 use crate::builder::GraphBuilder;
 use crate::proto::{ModelProto, StringStringEntryProto};
@@ -54,6 +60,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// #     latent: Latent { geometry: Geometry::Sphere, dimension: 32 },
 /// #     input: Shape::new(1, 16, 16),
 /// #     preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
+/// #     columns: None,
 /// #     calibration: Some(ModelCalibration::new(calibration, 0.01)?),
 /// #     provenance: Provenance { architecture: "digits".into(), ..Provenance::default() },
 /// # };
@@ -74,6 +81,8 @@ pub struct ModelMetadata {
     pub input: Shape,
     /// How an image file becomes the network's input.
     pub preprocessing: Preprocessing,
+    /// How a row of a table becomes the network's input, which has one value a column; `None` for images.
+    pub columns: Option<Columns>,
     /// What normal energies look like; `None` for a model that was not calibrated: it gives
     /// energies, but neither p-values nor verdicts.
     pub calibration: Option<ModelCalibration>,

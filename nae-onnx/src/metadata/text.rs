@@ -11,7 +11,10 @@ use nae_core::model::{Preprocessing, ResizeFilter};
 
 use crate::excerpt::excerpt;
 
-use super::{FORMAT_VERSION, Geometry, Latent, MetadataError, ModelCalibration, ModelMetadata, Provenance};
+use super::{
+    Column, Columns, ColumnsError, FORMAT_VERSION, Geometry, Latent, MetadataError, Missing, ModelCalibration,
+    ModelMetadata, Provenance,
+};
 
 pub(super) const PREFIX: &str = "nae.";
 
@@ -31,6 +34,11 @@ mod key {
     pub(super) const LOW: &str = "nae.preprocessing.low";
     pub(super) const HIGH: &str = "nae.preprocessing.high";
     pub(super) const RESIZE: &str = "nae.preprocessing.resize";
+    pub(super) const COLUMNS: &str = "nae.table.columns";
+    pub(super) const MEAN: &str = "nae.table.mean";
+    pub(super) const DEVIATION: &str = "nae.table.deviation";
+    pub(super) const SPAN: &str = "nae.table.span";
+    pub(super) const MISSING: &str = "nae.table.missing";
     pub(super) const COUNT: &str = "nae.calibration.count";
     pub(super) const TABLE: &str = "nae.calibration.table";
     pub(super) const RATE: &str = "nae.calibration.false_positive_rate";
@@ -58,6 +66,19 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         (key::HIGH, format!("{:?}", m.preprocessing.high())),
         (key::RESIZE, m.preprocessing.filter().name().to_owned()),
     ];
+    if let Some(c) = &m.columns {
+        let names: Vec<&str> = c.columns().iter().map(|column| column.name.as_str()).collect();
+        let numbers = |of: fn(&Column) -> f64| {
+            c.columns().iter().map(|column| format!("{:?}", of(column))).collect::<Vec<_>>().join(" ")
+        };
+        entries.extend([
+            (key::COLUMNS, serde_json::Value::from(names).to_string()),
+            (key::MEAN, numbers(|column| column.mean)),
+            (key::DEVIATION, numbers(|column| column.deviation)),
+            (key::SPAN, numbers(|column| column.span)),
+            (key::MISSING, c.missing().name().to_owned()),
+        ]);
+    }
     if let Some(c) = &m.calibration {
         let table: Vec<String> = c.calibration.table().iter().map(|e| format!("{e:?}")).collect();
         entries.extend([
@@ -107,6 +128,7 @@ pub(super) fn read<'a>(
     )?;
     let preprocessing = Preprocessing::new(low, high, filter)
         .map_err(|_| invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")))?;
+    let input = Shape::new(entries.extent(key::CHANNELS)?, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?);
     Ok(Some(ModelMetadata {
         energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
         temperature: entries
@@ -115,8 +137,9 @@ pub(super) fn read<'a>(
             geometry: entries.named(key::GEOMETRY, "sphere or euclidean", Geometry::from_name)?,
             dimension: entries.extent(key::DIMENSION)?,
         },
-        input: Shape::new(entries.extent(key::CHANNELS)?, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?),
+        input,
         preprocessing,
+        columns: columns(&entries, input)?,
         calibration: calibration(&entries)?,
         provenance: Provenance {
             architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
@@ -127,6 +150,36 @@ pub(super) fn read<'a>(
             crate_version: entries.text(key::CRATE_VERSION, "a version")?.to_owned(),
         },
     }))
+}
+
+fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, MetadataError> {
+    let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::SPAN, key::MISSING];
+    if keys.iter().all(|k| !entries.0.contains_key(k)) {
+        return Ok(None);
+    }
+    // Extents are bounded each; their product is what the input has.
+    let length = [input.channels, input.height, input.width].iter().try_fold(1usize, |n, &side| n.checked_mul(side));
+    let expected = format!("as many as the input's values, {}", length.unwrap_or(usize::MAX));
+    let counted = |key: &'static str, found: usize| {
+        if Some(found) == length { Ok(()) } else { Err(invalid(key, &expected, &found.to_string())) }
+    };
+    let names: Vec<String> =
+        entries.named(key::COLUMNS, "a JSON array of names", |text| serde_json::from_str(text).ok())?;
+    counted(key::COLUMNS, names.len())?;
+    let numbers = |key: &'static str| {
+        let numbers: Vec<f64> = entries.named(key, "numbers separated by spaces", |text| {
+            text.split_ascii_whitespace().map(|field| field.parse().ok()).collect()
+        })?;
+        counted(key, numbers.len()).map(|()| numbers)
+    };
+    let (means, deviations, spans) = (numbers(key::MEAN)?, numbers(key::DEVIATION)?, numbers(key::SPAN)?);
+    let missing = entries.named(key::MISSING, "refuse or mean", Missing::from_name)?;
+    let columns = names.into_iter().zip(means).zip(deviations.into_iter().zip(spans));
+    let columns = columns.map(|((name, mean), (deviation, span))| Column { name, mean, deviation, span }).collect();
+    Columns::new(columns, missing).map(Some).map_err(|error| match error {
+        ColumnsError::Numbers { .. } => invalid(key::DEVIATION, "finite, and positive", &error.to_string()),
+        _ => invalid(key::COLUMNS, "names that differ", &error.to_string()),
+    })
 }
 
 fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, MetadataError> {

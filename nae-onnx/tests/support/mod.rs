@@ -46,6 +46,7 @@ pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelM
         latent: Latent { geometry: Geometry::Sphere, dimension },
         input,
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        columns: None,
         calibration: Some(ModelCalibration::new(calibration, 0.01).expect("n is 400")),
         provenance: Provenance {
             architecture: "digits".into(),

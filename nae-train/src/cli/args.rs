@@ -1,8 +1,11 @@
 //! What can be said on the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use nae_onnx::metadata::Missing;
+use nae_train::data::own::Corrupt;
 use nae_train::engine::EngineChoice;
 use nae_train::experiments::gaussians8::settings::Scale;
 use nae_train::methods::MethodKind;
@@ -10,6 +13,11 @@ use nae_train::methods::MethodKind;
 const EXAMPLES: &str = "\
 Examples:
   nae-train --export model.onnx                 train on the embedded digits, export the model
+  nae-train --data DIR --export model.onnx      train on normal images of your own: a folder, or a .tar, .tar.gz, .zip,
+                                                .npy or .npz file
+  nae-train --data normal.csv --export m.onnx   train on a table of normal readings
+  nae-train --data DIR --outliers DIR2 --time-budget 30m
+                                                ... and see what it makes of others
   nae-train --preset digits-omi --seed 3        the paper's chains, another seed
   nae-train --preset mnist-holdout --data DIR   the paper's first experiment; days on two cores
   nae-train --method vae                        a baseline of the paper on the same data
@@ -48,22 +56,38 @@ pub(super) enum Command {
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
-    /// A preset's name, or a .toml file [see: nae-train presets].
-    #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
-    pub(super) preset: String,
+    /// A preset's name, or a .toml file, such as config.toml of a run folder [see: nae-train presets; default: digits, or
+    /// what fits the images of --data].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(super) preset: Option<String>,
     /// What to train, in place of the preset's method.
     #[arg(long, value_enum)]
     pub(super) method: Option<MethodArg>,
     /// Seed of every random number of the run.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
-    #[arg(long, value_name = "DIR")]
+    /// Without --preset: normal images of your own, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip,
+    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings. With a preset whose data is not part of the program: its folder [default: its own in
+    /// $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
     pub(super) data: Option<PathBuf>,
+    /// Outliers to evaluate on, in a folder or file as for --data; never used in training or stopping.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(super) outliers: Option<PathBuf>,
+    /// For data of your own: the time the whole run may take, such as 90s or 1h [default: 10m].
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "data", conflicts_with = "preset")]
+    pub(super) time_budget: Option<Duration>,
+    /// For a table of your own: what a reading that is not there becomes.
+    #[arg(long, value_enum, default_value_t = MissingArg::Refuse)]
+    pub(super) missing: MissingArg,
+    /// Refuse images of your own where a file cannot be read, or grey and coloured ones are mixed; such files are
+    /// skipped with a warning otherwise, and such images taken as coloured.
+    #[arg(long)]
+    pub(super) strict: bool,
     /// The class kept out of training, in place of the preset's.
     #[arg(long, value_name = "CLASS")]
     pub(super) held_out: Option<u8>,
-    /// The run folder [default: runs/PRESET-SEED].
+    /// The run folder [default: runs/PRESET-SEED, or runs/DATA-SEED for data of your own].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// What computes gradients.
@@ -80,6 +104,30 @@ pub(super) struct TrainArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum MissingArg {
+    /// Its row is refused.
+    Refuse,
+    /// The column's mean, also when the model scores.
+    Mean,
+}
+
+impl From<MissingArg> for Missing {
+    fn from(missing: MissingArg) -> Self {
+        match missing {
+            MissingArg::Refuse => Self::Refuse,
+            MissingArg::Mean => Self::Mean,
+        }
+    }
+}
+
+impl TrainArgs {
+    /// What to do about images that cannot be read.
+    pub(super) fn corrupt(&self) -> Corrupt {
+        if self.strict { Corrupt::Refuse } else { Corrupt::Skip }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum MethodArg {
     /// Normalized autoencoder.
     Nae,
@@ -140,8 +188,9 @@ pub(super) struct ExportFiles {
 pub(super) struct ExportArgs {
     /// The run folder.
     pub(super) run: PathBuf,
-    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
-    #[arg(long, value_name = "DIR")]
+    /// The data of your own that the run was trained on, or the folder of a data set that is not part of the program
+    /// [default: its own in $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
     pub(super) data: Option<PathBuf>,
     #[command(flatten)]
     pub(super) export: ExportFiles,

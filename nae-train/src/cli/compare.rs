@@ -22,7 +22,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         .iter()
         .map(|&held_out| {
             let mut raw = base.raw().clone();
-            raw.data.held_out = held_out;
+            raw.data.held_out = Some(held_out);
             let config = Config::new(raw).context("--held-out")?;
             let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
             let (latent_dims, data) = (args.latent_dims.clone(), args.data.clone());
@@ -114,11 +114,11 @@ fn print(compared: &Compared) {
     }
     let tried: Vec<String> = compared.choice.iter().map(|(d, auroc)| format!("{d}: {auroc:.3}")).collect();
     println!(
-        "AUROC, mean ± standard error over {} seeds, digit {} held out\n{table}\n\
+        "AUROC, mean ± standard error over {} seeds, {} held out\n{table}\n\
          autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n\
          * selection set: training may look at it, and at no other outlier\n",
         compared.seeds.len(),
-        compared.held_out,
+        compared.held_out.map_or_else(|| "nothing".to_owned(), |class| format!("digit {class}")),
         compared.autoencoder_latent_dim,
         tried.join(", "),
         compared.latent_dim,

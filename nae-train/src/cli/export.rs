@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
 use nae_train::config::Config;
+use nae_train::data::own::Corrupt;
 use nae_train::methods::Model;
 use nae_train::report::folder::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;
@@ -23,7 +24,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     let device = Device::flex();
     let (config, seed) = RunFolder::read(&args.run)?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
-    let prepared = Prepared::new(config, seed, args.data.as_deref())?;
+    let prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
     write(&args.export, &*model, &prepared.config, &metadata)?;
     Ok(Done::Whole)

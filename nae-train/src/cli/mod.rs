@@ -4,9 +4,11 @@ mod args;
 mod compare;
 mod deploy;
 mod export;
+mod own;
 mod presets;
 mod progress;
 mod reproduce;
+mod summary;
 mod train;
 
 use std::process::ExitCode;

@@ -78,8 +78,25 @@ pub struct Training {
     /// Decay of a running mean of the weights, which is then the model that is looked at and kept, where this is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
+    /// In place of γ: negative samples are pushed up to an energy of this many times that of the validation images
+    /// after pre-training, and no further. The loss −E + γE² falls up to E = 1/(2γ).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negative_bound: Option<f64>,
     /// Weights of the regularisers.
     pub regularization: Regularization,
+}
+
+impl Training {
+    /// These settings with the γ that follows from [`negative_bound`](Self::negative_bound), if there is one, for
+    /// validation images whose mean energy is `energy` after pre-training.
+    pub fn bounded(mut self, energy: f64) -> Self {
+        if let Some(bound) = self.negative_bound {
+            let gamma = 1.0 / (2.0 * bound * energy);
+            // Images that are reproduced exactly bound nothing.
+            self.regularization.negative_energy = if gamma.is_finite() { gamma as f32 } else { 0.0 };
+        }
+        self
+    }
 }
 
 /// When to look at the model, and when to take it back.
@@ -157,12 +174,12 @@ impl Config {
     }
 
     /// The data set.
-    pub fn source(&self) -> Source {
-        self.raw.data.source
+    pub fn source(&self) -> &Source {
+        &self.raw.data.source
     }
 
-    /// The class kept out of training.
-    pub fn held_out(&self) -> u8 {
+    /// The class kept out of training, if any.
+    pub fn held_out(&self) -> Option<u8> {
         self.raw.data.held_out
     }
 

@@ -1,6 +1,8 @@
-//! The presets that come with the program, and presets in files.
+//! The presets that come with the program, presets in files, and those that runs have recorded.
 
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use super::raw::RawConfig;
 use super::{Config, ConfigError};
@@ -20,6 +22,18 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "digits-omi", text: include_str!("../../presets/digits-omi.toml") },
     Preset { name: "mnist-holdout", text: include_str!("../../presets/mnist-holdout.toml") },
 ];
+
+/// What `config.toml` of a run folder holds: a preset with the numbers that the run was made with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// The seed every random number came from.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// The preset as it was used.
+    pub preset: RawConfig,
+}
 
 /// A preset that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +72,8 @@ pub enum PresetError {
     },
 }
 
-/// Reads the preset called `name`, or the file of that path where it ends in `.toml`.
+/// Reads the preset called `name`, or the file of that path where it ends in `.toml`: a preset, or `config.toml` of a
+/// run folder, whose seed is passed over.
 ///
 /// # Errors
 /// [`PresetError`] names the file, the line or key, what was expected and what was found.
@@ -72,7 +87,14 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
         return Err(PresetError::Unknown { name: name.to_owned(), known });
     }
     let text = std::fs::read_to_string(path).map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
-    parse(&text, name)
+    // Looked at first, so that errors are those of the form it has.
+    let recorded = toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("preset"));
+    if !recorded {
+        return parse(&text, name);
+    }
+    let Recorded { preset, .. } = toml::from_str(&text)
+        .map_err(|source| PresetError::Parse { origin: name.to_owned(), source: Box::new(source) })?;
+    Config::new(preset).map_err(|source| PresetError::Invalid { origin: name.to_owned(), source })
 }
 
 /// Reads a preset from its text; `origin` is named in errors.

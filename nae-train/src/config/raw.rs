@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::data::Source;
+use crate::data::own::OwnImages;
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::sample::SamplerConfig;
@@ -65,13 +66,14 @@ impl From<EnergyKind> for Energy {
 }
 
 /// Where the images come from.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawData {
     /// The data set.
     pub source: Source,
-    /// The class that is never trained on.
-    pub held_out: u8,
+    /// The class that is never trained on; all classes are normal where none is given. Data of one's own have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out: Option<u8>,
     /// Shares of the normal images that are not trained on.
     pub split: SplitShares,
 }
@@ -85,8 +87,29 @@ pub struct RawCalibration {
 }
 
 impl RawConfig {
+    fn check_source(&self) -> Result<(), ConfigError> {
+        let RawData { source, held_out, .. } = &self.data;
+        match (source, held_out) {
+            (Source::Own(OwnImages { channels, side, .. }), None) => {
+                require("data.source.own.channels", *channels, "1 or 3", |c| [1, 3].contains(c))?;
+                require("data.source.own.side", *side, "1 to 1024", |s| (1..=1024).contains(s))
+            }
+            (Source::Table(own), None) => own.checked().map(drop).map_err(|error| ConfigError {
+                key: "data.source.table.columns",
+                expected: "columns with names, finite means, positive deviations and spans",
+                found: error.to_string(),
+            }),
+            (Source::Own(_) | Source::Table(_), Some(class)) => {
+                let expected = "nothing: data of one's own have no numbered classes; keep outliers apart (--outliers)";
+                Err(ConfigError { key: "data.held_out", expected, found: class.to_string() })
+            }
+            (_, Some(class)) => require("data.held_out", *class, "a digit, 0 to 9", |&d| d <= 9),
+            (_, None) => Ok(()),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        require("data.held_out", self.data.held_out, "a digit, 0 to 9", |&d| d <= 9)?;
+        self.check_source()?;
         let SplitShares { validation, calibration, test } = self.data.split;
         if test.is_some() == self.data.source.has_test_part() {
             let (expected, found) = match test {
@@ -119,6 +142,13 @@ impl RawConfig {
             require("training.average", decay, "above 0 and below 1", |d| *d > 0.0 && *d < 1.0)?;
         }
         let regularization = self.training.regularization;
+        if let Some(bound) = self.training.negative_bound {
+            require("training.negative_bound", bound, "above 0", |b| positive(*b))?;
+            let given = regularization.negative_energy;
+            require("training.regularization.negative_energy", given, "0 with `training.negative_bound`", |g| {
+                *g == 0.0
+            })?;
+        }
         for (key, weight) in [
             ("training.regularization.negative_energy", regularization.negative_energy),
             ("training.regularization.positive_energy", regularization.positive_energy),

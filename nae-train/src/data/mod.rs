@@ -1,13 +1,18 @@
 //! Images for training, calibration and evaluation.
 //!
 //! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`outliers`] makes the synthetic sets of the paper, [`split`] the parts a run divides its data
-//! into. Reading folders and tables of one's own is not here yet.
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`own_table`] a table, [`outliers`]
+//! makes the synthetic sets of the paper, [`split`] the parts a run divides its data into.
 
+pub mod cifar;
+mod collect;
 pub mod digits;
+pub mod files;
 pub mod idx;
 pub mod image_set;
 pub mod outliers;
+pub mod own;
+pub mod own_table;
 pub mod source;
 pub mod split;
 

@@ -1,6 +1,7 @@
 //! The synthetic outliers of the paper (appendix "Datasets"): ConstantGray, noise, halves and chimeras.
 
 use nae_core::Shape;
+use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
 
 use super::image_set::ImageSet;
@@ -55,6 +56,19 @@ pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
     of_class(shape, values, made)
 }
 
+/// As many images as in `images`, each pixel taken from another one at random: every pixel is normal by itself, together
+/// they are not.
+pub fn shuffled(images: &ImageSet, rng: &mut impl Rng) -> ImageSet {
+    let (shape, count) = (images.shape(), images.len());
+    let mut values = images.values().to_vec();
+    for pixel in 0..shape.len() {
+        let mut column: Vec<f32> = (0..count).map(|index| images.image(index)[pixel]).collect();
+        column.shuffle(rng);
+        column.into_iter().enumerate().for_each(|(index, value)| values[index * shape.len() + pixel] = value);
+    }
+    of_class(shape, values, count)
+}
+
 /// Outliers have no class of their own; the label is never read.
 fn of_class(shape: Shape, values: Vec<f32>, count: usize) -> ImageSet {
     ImageSet::new(shape, values, vec![0; count]).expect("values made from images or drawn from [0, 1]")
@@ -71,6 +85,23 @@ mod tests {
     #[test]
     fn halves_alternate() {
         assert_eq!(halves(&two()).values(), [0.0, 0.2, 0.3, 0.0, 0.0, 0.6]);
+    }
+
+    #[test]
+    fn shuffled_pixels_stay_what_they_are_and_come_apart() {
+        use rand::SeedableRng as _;
+        let values: Vec<f32> = (0..100).flat_map(|n| [n as f32 / 100.0, n as f32 / 100.0]).collect();
+        let images = ImageSet::new(Shape::new(1, 2, 1), values, vec![0; 100]).expect("valid");
+        let shuffled = shuffled(&images, &mut rand_chacha::ChaCha8Rng::seed_from_u64(1));
+        for pixel in 0..2 {
+            let column = |set: &ImageSet| {
+                let mut column: Vec<f32> = (0..100).map(|index| set.image(index)[pixel]).collect();
+                column.sort_by(f32::total_cmp);
+                column
+            };
+            assert_eq!(column(&shuffled), column(&images));
+        }
+        assert!((0..100).filter(|&index| shuffled.image(index)[0] == shuffled.image(index)[1]).count() < 10);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The data sets that presets name, and where they are read from.
+//! The data sets that presets name, images of one's own among them, and where they are read from.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::ImageSet;
+use super::cifar::{self, CifarError};
 use super::digits::{self, DigitsError};
 use super::idx::{self, IdxError};
+use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
+use super::own_table::{self, OwnTable, OwnTableError, Rows};
 use crate::digest::hex;
 
 /// The environment variable that names the folder of data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
 
 /// A data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The embedded 8×8 digits, enlarged to 16×16.
@@ -25,6 +28,13 @@ pub enum Source {
     Mnist,
     /// Fashion-MNIST (Xiao, Rasul and Vollgraf 2017), the four IDX files.
     FashionMnist,
+    /// CIFAR-10 (Krizhevsky 2009), the binary batches.
+    Cifar10,
+    /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
+    /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
+    Own(OwnImages),
+    /// A table of one's own, likewise: see [`own_table::choose`].
+    Table(OwnTable),
 }
 
 /// What was read.
@@ -36,6 +46,21 @@ pub struct Loaded {
     pub test: Option<ImageSet>,
     /// SHA-256 of the unpacked files, in hexadecimal.
     pub sha256: String,
+    /// What should be known of the data before a model is believed, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl From<Collection> for Loaded {
+    fn from(collection: Collection) -> Self {
+        let warnings = collection.warnings();
+        Self { train: collection.images, test: None, sha256: collection.sha256, warnings }
+    }
+}
+
+impl From<Rows> for Loaded {
+    fn from(Rows { samples, sha256, warnings }: Rows) -> Self {
+        Self { train: samples, test: None, sha256, warnings }
+    }
 }
 
 /// A data set that cannot be read.
@@ -47,11 +72,23 @@ pub enum DataError {
     /// A set in files.
     #[error(transparent)]
     Idx(#[from] IdxError),
+    /// CIFAR-10's files.
+    #[error(transparent)]
+    Cifar(#[from] CifarError),
     /// It is not known where the set lies.
     #[error(
         "{0} is not part of the program; give its folder with --data DIR, or set NAE_DATA to the folder that has `{1}`"
     )]
     NoFolder(&'static str, &'static str),
+    /// Images of one's own.
+    #[error(transparent)]
+    Own(#[from] OwnError),
+    /// A table of one's own.
+    #[error(transparent)]
+    Table(#[from] OwnTableError),
+    /// It is not known where data of one's own lie.
+    #[error("this is trained on data of one's own, called {0}: give the folder or file with --data")]
+    NoOwn(String),
     /// The images of the files are not the set's.
     #[error("{}: images of {found}, {expected} expected", folder.display())]
     Shape {
@@ -66,80 +103,115 @@ pub enum DataError {
 
 impl Source {
     /// Shape of an image.
-    pub fn image(self) -> Shape {
+    pub fn image(&self) -> Shape {
         match self {
+            Self::Own(own) => own.shape(),
+            Self::Table(own) => own.shape(),
             Self::Digits => Shape::new(1, digits::ENLARGED, digits::ENLARGED),
             Self::Mnist | Self::FashionMnist => Shape::new(1, 28, 28),
+            Self::Cifar10 => cifar::SHAPE,
         }
     }
 
     /// What a model's metadata and tables call it.
-    pub fn title(self) -> &'static str {
+    pub fn title(&self) -> &str {
         match self {
+            Self::Own(own) => &own.title,
+            Self::Table(own) => &own.title,
             Self::Digits => "UCI handwritten digits 8x8 enlarged to 16x16",
             Self::Mnist => "MNIST",
             Self::FashionMnist => "Fashion-MNIST",
+            Self::Cifar10 => "CIFAR-10",
         }
     }
 
     /// What one of its classes is called, before its number.
-    pub fn class(self) -> &'static str {
+    pub fn class(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digit",
-            Self::FashionMnist => "class",
+            Self::FashionMnist | Self::Cifar10 | Self::Own(_) | Self::Table(_) => "class",
+        }
+    }
+
+    /// What its samples are called in general: `images`, or `rows` of a table.
+    pub fn samples(&self) -> &'static str {
+        if matches!(self, Self::Table(_)) { "rows" } else { "images" }
+    }
+
+    /// The name of data of one's own.
+    pub fn own_title(&self) -> Option<&str> {
+        match self {
+            Self::Own(_) | Self::Table(_) => Some(self.title()),
+            _ => None,
         }
     }
 
     /// Several of them.
-    pub fn class_plural(self) -> &'static str {
+    pub fn class_plural(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digits",
-            Self::FashionMnist => "images",
+            Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "images",
+            Self::Table(_) => "rows",
         }
     }
 
     /// Whether the set itself says which images are for testing.
-    pub fn has_test_part(self) -> bool {
-        self != Self::Digits
+    pub fn has_test_part(&self) -> bool {
+        matches!(self, Self::Mnist | Self::FashionMnist | Self::Cifar10)
     }
 
     /// How an image of another size is brought to the set's.
-    pub fn resize_filter(self) -> ResizeFilter {
+    pub fn resize_filter(&self) -> ResizeFilter {
         match self {
+            // Rows are not resized; a name has to be there.
+            Self::Own(_) | Self::Table(_) => own::RESIZE,
             // As the digits themselves were enlarged.
             Self::Digits => ResizeFilter::BilinearAlignCorners,
-            Self::Mnist | Self::FashionMnist => ResizeFilter::Bilinear,
+            Self::Mnist | Self::FashionMnist | Self::Cifar10 => ResizeFilter::Bilinear,
         }
     }
 
     /// Rows blanked where a chimera's halves meet: six of 28 in the paper.
-    pub fn chimera_gap(self) -> usize {
+    pub fn chimera_gap(&self) -> usize {
         match self {
-            Self::Digits => 0,
+            Self::Digits | Self::Cifar10 | Self::Own(_) | Self::Table(_) => 0,
             Self::Mnist | Self::FashionMnist => 6,
         }
     }
 
-    fn folder_name(self) -> &'static str {
-        match self {
-            Self::Digits => "digits",
-            Self::Mnist => "mnist",
-            Self::FashionMnist => "fashion-mnist",
-        }
-    }
-
     /// Reads the set: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded sets need
-    /// neither.
+    /// neither, images of one's own need `folder`; `corrupt` is for them.
     ///
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.
-    pub fn load(self, folder: Option<&Path>) -> Result<Loaded, DataError> {
-        if self == Self::Digits {
-            return Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256() });
+    pub fn load(&self, folder: Option<&Path>, corrupt: Corrupt) -> Result<Loaded, DataError> {
+        match self {
+            Self::Digits => {
+                Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() })
+            }
+            Self::Mnist => self.load_idx("MNIST", "mnist", folder),
+            Self::FashionMnist => self.load_idx("Fashion-MNIST", "fashion-mnist", folder),
+            Self::Cifar10 => {
+                let folder = own_folder("CIFAR-10", "cifar10", folder)?;
+                let mut hash = Sha256::new();
+                let train = cifar::load(&folder, &cifar::TRAIN, &mut hash)?;
+                let test = Some(cifar::load(&folder, &cifar::TEST, &mut hash)?);
+                Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
+            }
+            Self::Own(own) => {
+                let folder = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
+                Ok(own::load(folder, own.shape(), own::RESIZE, corrupt)?.into())
+            }
+            Self::Table(own) => {
+                let file = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
+                Ok(own_table::load(file, own)?.into())
+            }
         }
-        let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(self.folder_name()));
-        let folder = folder.map(Path::to_owned).or_else(given);
-        let folder = folder.ok_or(DataError::NoFolder(self.title(), self.folder_name()))?;
+    }
+
+    /// The four IDX files of the set called `title`, in `folder` or in the one called `name`.
+    fn load_idx(&self, title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<Loaded, DataError> {
+        let folder = own_folder(title, name, folder)?;
         let mut hash = Sha256::new();
         let mut part = |name: &str| {
             let images = folder.join(format!("{name}-images-idx3-ubyte"));
@@ -152,6 +224,38 @@ impl Source {
             Ok(set)
         };
         let (train, test) = (part("train")?, part("t10k")?);
-        Ok(Loaded { train, test: Some(test), sha256: hex(hash) })
+        Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
+    }
+}
+
+/// `folder`, or else the one called `name` in the folder that `NAE_DATA` names.
+fn own_folder(title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<PathBuf, DataError> {
+    let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
+    folder.map(Path::to_owned).or_else(given).ok_or(DataError::NoFolder(title, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::preset;
+
+    /// A set whose own files say what is for testing, with a network that fits it.
+    #[test]
+    fn cifar10_is_a_source_of_presets() {
+        let digits = preset::PRESETS[0].text;
+        let text = digits
+            .replace("source = \"digits\"", "source = \"cifar10\"")
+            .replace(", test = 0.2", "")
+            .replace("kind = \"small_conv16\"", "kind = \"small_conv\"\nchannels = 3\nside = 32");
+        let config = preset::parse(&text, "cifar.toml").expect("valid");
+        let folder = tempfile::tempdir().expect("a folder");
+        let load = || config.source().load(Some(folder.path()), Corrupt::Skip);
+        assert!(load().expect_err("no file").to_string().contains("data_batch_1.bin"));
+        for name in cifar::TRAIN.iter().chain(&cifar::TEST) {
+            std::fs::write(folder.path().join(name), [7; 3073]).expect("writes");
+        }
+        let loaded = load().expect("valid");
+        assert_eq!((loaded.train.len(), loaded.test.map_or(0, |test| test.len())), (5, 1));
+        assert_eq!(loaded.train.shape(), config.architecture().image());
     }
 }

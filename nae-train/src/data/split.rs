@@ -30,19 +30,19 @@ pub struct Split {
     pub calibration: ImageSet,
     /// Evaluated on.
     pub test: ImageSet,
-    /// Images of the held-out class: outliers, evaluated on, never trained on.
+    /// Images of the held-out class: outliers, evaluated on, never trained on. Empty where no class is held out.
     pub held_out: ImageSet,
 }
 
 impl Split {
-    /// Divides `images` at random; every image of class `held_out` is kept apart. Test images and outliers come from
+    /// Divides `images` at random; every image of class `held_out`, if any, is kept apart. Test images and outliers come from
     /// `test` where the data set gives them.
     ///
     /// At least one image lands in each part as long as there are four normal ones.
     pub fn new(
         images: &ImageSet,
         test: Option<&ImageSet>,
-        held_out: u8,
+        held_out: Option<u8>,
         shares: SplitShares,
         rng: &mut impl Rng,
     ) -> Self {
@@ -71,8 +71,8 @@ impl Split {
 }
 
 /// Positions of the images of class `held_out`, and of the others.
-fn divide(images: &ImageSet, held_out: u8) -> (Vec<usize>, Vec<usize>) {
-    (0..images.len()).partition(|&i| images.labels()[i] == held_out)
+fn divide(images: &ImageSet, held_out: Option<u8>) -> (Vec<usize>, Vec<usize>) {
+    (0..images.len()).partition(|&i| Some(images.labels()[i]) == held_out)
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
         let images = ImageSet::new(Shape::new(1, 1, 1), values.clone(), labels).expect("valid");
         let shares = SplitShares { validation: 0.1, calibration: 0.2, test: Some(0.3) };
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
-        let split = Split::new(&images, None, 4, shares, &mut rng);
+        let split = Split::new(&images, None, Some(4), shares, &mut rng);
         assert_eq!(split.held_out.len(), 20);
         assert!(split.held_out.labels().iter().all(|&l| l == 4));
         assert_eq!((split.validation.len(), split.calibration.len(), split.test.len()), (18, 36, 54));
@@ -100,7 +100,10 @@ mod tests {
             .collect();
         all.sort_by(f32::total_cmp);
         assert_eq!(all, values);
+        let whole = Split::new(&images, None, None, shares, &mut rng);
+        assert_eq!((whole.held_out.len(), whole.test.len()), (0, 60));
     }
+
     #[test]
     fn a_test_part_of_the_set_stays_apart() {
         let set = |values: &[f32], labels: &[u8]| {
@@ -110,7 +113,7 @@ mod tests {
         let test = set(&[0.6, 0.7, 0.8], &[5, 1, 2]);
         let shares = SplitShares { validation: 0.25, calibration: 0.25, test: None };
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
-        let split = Split::new(&images, Some(&test), 5, shares, &mut rng);
+        let split = Split::new(&images, Some(&test), Some(5), shares, &mut rng);
         assert_eq!(split.held_out.values(), [0.6]);
         assert_eq!(split.test.values(), [0.7, 0.8]);
         assert_eq!((split.train.len(), split.validation.len(), split.calibration.len()), (2, 1, 1));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::metrics::auroc;
 use super::scoring::{mean, scores};
 use crate::config::Config;
-use crate::data::{ImageSet, Split, outliers};
+use crate::data::{ImageSet, Source, Split, outliers};
 use crate::methods::{Decision, Model};
 
 /// Synthetic images in each drawn outlier set.
@@ -24,26 +24,49 @@ pub struct OutlierSet {
     pub name: String,
     /// The images.
     pub images: ImageSet,
-    /// Whether training was allowed to look at such images.
-    pub selection: bool,
+    /// What they are.
+    pub kind: OutlierKind,
 }
 
-/// The outlier sets a run on `split` is evaluated against.
+/// Where outliers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutlierKind {
+    /// Given by whoever trains.
+    Given,
+    /// The class kept out of training.
+    HeldOut,
+    /// Halves of normal images.
+    Halves,
+    /// Two normal images each.
+    Chimeras,
+    /// Rows of a table, each cell from another row.
+    Shuffled,
+    /// Uniform noise.
+    Noise,
+    /// Of one grey each: the selection set, the only one that training may look at.
+    ConstantGray,
+}
+
+/// The outlier sets a run on `split` is evaluated against: the class kept out of training, if any; synthetic ones.
+/// There are no chimeras of images of one class; tables have shuffled rows.
 pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
-    let shape = split.test.shape();
-    let set = |name: &str, images, selection| OutlierSet { name: name.to_owned(), images, selection };
-    vec![
-        set(&held_out_name(config), split.held_out.clone(), false),
-        set(&format!("half-{}", config.source().class_plural()), outliers::halves(&split.test), false),
-        set("chimeras", outliers::chimeras(&split.test, config.source().chimera_gap()), false),
-        set("uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng), false),
-        set("ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng), true),
-    ]
-}
-
-/// The name of the class kept out of training.
-pub fn held_out_name(config: &Config) -> String {
-    format!("{} {} (held out)", config.source().class(), config.held_out())
+    let (shape, source) = (split.test.shape(), config.source());
+    let mut sets = Vec::new();
+    let mut add = |kind, name: &str, images| sets.push(OutlierSet { name: name.to_owned(), images, kind });
+    if let Some(class) = config.held_out() {
+        add(OutlierKind::HeldOut, &format!("{} {class} (held out)", source.class()), split.held_out.clone());
+    }
+    add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));
+    let chimeras = outliers::chimeras(&split.test, source.chimera_gap());
+    if !chimeras.is_empty() {
+        add(OutlierKind::Chimeras, "chimeras", chimeras);
+    }
+    if matches!(source, Source::Table(_)) {
+        add(OutlierKind::Shuffled, "shuffled rows", outliers::shuffled(&split.test, rng));
+    }
+    add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
+    add(OutlierKind::ConstantGray, "ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));
+    sets
 }
 
 /// A model, judged by one of its decision functions.
@@ -68,6 +91,9 @@ pub struct Row {
     pub count: usize,
     /// Whether training was allowed to look at such images.
     pub selection: bool,
+    /// Whether they were given by whoever trains.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
     /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
     #[serde(flatten)]
     pub auroc: BTreeMap<String, Option<f64>>,
@@ -79,6 +105,9 @@ pub struct Table {
     /// Key and title of each column, in order; not in JSON.
     #[serde(skip)]
     pub columns: Vec<(&'static str, &'static str)>,
+    /// What the samples are called, several of them; not in JSON.
+    #[serde(skip)]
+    pub samples: &'static str,
     /// Normal test images.
     pub normal_count: usize,
     /// Mean score of the normal test images, by the column's key followed by `_energy`.
@@ -89,8 +118,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// Scores `sets` in every column against the normal images `test`.
-    pub fn measure(test: &ImageSet, sets: &[OutlierSet], columns: &[Column<'_>], device: &Device) -> Self {
+    /// Scores `sets` in every column against the normal images `test`, which are called `samples`.
+    pub fn measure(
+        samples: &'static str,
+        test: &ImageSet,
+        sets: &[OutlierSet],
+        columns: &[Column<'_>],
+        device: &Device,
+    ) -> Self {
         let score = |column: &Column<'_>, images: &ImageSet| scores(column.model, column.decision, images, device);
         let normal: Vec<Vec<f32>> = columns.iter().map(|column| score(column, test)).collect();
         let rows = sets
@@ -98,7 +133,8 @@ impl Table {
             .map(|set| Row {
                 outliers: set.name.clone(),
                 count: set.images.len(),
-                selection: set.selection,
+                selection: set.kind == OutlierKind::ConstantGray,
+                given: set.kind == OutlierKind::Given,
                 auroc: columns
                     .iter()
                     .zip(&normal)
@@ -109,6 +145,7 @@ impl Table {
         let named = columns.iter().zip(&normal).map(|(c, normal)| (format!("{}_energy", c.key), mean(normal)));
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),
+            samples,
             normal_count: test.len(),
             normal_energy: named.collect(),
             rows,
@@ -119,7 +156,7 @@ impl Table {
     fn cells(&self) -> Vec<Vec<String>> {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
         let titles = self.columns.iter().map(|(_, title)| (*title).to_owned());
-        let header = ["outliers", "images"].map(str::to_owned).into_iter().chain(titles).collect();
+        let header = ["outliers", self.samples].map(str::to_owned).into_iter().chain(titles).collect();
         let rows = self.rows.iter().map(|row| {
             let mark = if row.selection { " *" } else { "" };
             let start = [format!("{}{mark}", row.outliers), row.count.to_string()];
@@ -144,12 +181,12 @@ impl Table {
                 table.add_row(cells);
             }
         }
-        format!("AUROC against {} normal test images\n{table}\n{FOOTNOTE}", self.normal_count)
+        format!("AUROC against {} normal test {}\n{table}\n{FOOTNOTE}", self.normal_count, self.samples)
     }
 
     /// The table for a Markdown document.
     pub fn markdown(&self) -> String {
-        let mut text = format!("AUROC against {} normal test images:\n\n", self.normal_count);
+        let mut text = format!("AUROC against {} normal test {}:\n\n", self.normal_count, self.samples);
         for (index, row) in self.cells().into_iter().enumerate() {
             text += &format!("| {} |\n", row.join(" | ").replace('*', "\\*"));
             if index == 0 {
@@ -172,10 +209,12 @@ mod tests {
             outliers: outliers.to_owned(),
             count: 3,
             selection,
+            given: false,
             auroc: [("autoencoder".to_owned(), Some(0.5321)), ("nae".to_owned(), None)].into(),
         };
         let table = Table {
             columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
+            samples: "images",
             normal_count: 7,
             normal_energy: [("autoencoder_energy".to_owned(), 0.1), ("nae_energy".to_owned(), 0.2)].into(),
             rows: vec![row("noise", false), row("ConstantGray", true)],

@@ -12,6 +12,7 @@ use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Prov
 
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
+use crate::data::Source;
 use crate::methods::Model;
 
 /// A model that cannot be exported.
@@ -57,11 +58,15 @@ pub fn metadata(
         },
         input: spec.image(),
         preprocessing: Preprocessing::unit(config.source().resize_filter()),
+        columns: if let Source::Table(own) = config.source() { own.checked().ok() } else { None },
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: format!("{}, preset {}", config.method().name(), config.name()),
-            data_description: format!("{}, class {} held out", config.source().title(), config.held_out()),
+            data_description: match config.held_out() {
+                Some(class) => format!("{}, class {class} held out", config.source().title()),
+                None => config.source().title().to_owned(),
+            },
             data_sha256: data_sha256.to_owned(),
             seed,
             crate_version: env!("CARGO_PKG_VERSION").to_owned(),

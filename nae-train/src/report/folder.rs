@@ -7,10 +7,10 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::config::Config;
-use crate::config::raw::RawConfig;
+use crate::config::preset::Recorded;
 use crate::methods::Model;
 use crate::train::observer::{Observer, Progress};
 use crate::train::stopping::Look;
@@ -47,18 +47,6 @@ pub enum FolderError {
         /// Why.
         reason: String,
     },
-}
-
-/// What `config.toml` of a run folder holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recorded {
-    /// The seed every random number came from.
-    pub seed: u64,
-    /// Version of the program.
-    pub version: String,
-    /// The preset as it was used.
-    pub preset: RawConfig,
 }
 
 /// Writes a run folder while the run goes on.

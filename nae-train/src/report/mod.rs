@@ -1,7 +1,8 @@
 //! What a run leaves behind for people: [`folder`] the run folder, [`figure`] its picture, [`progress`] the bars on the
-//! terminal.
+//! terminal, [`warnings`] what should be known before a model is believed; [`journal`] is for long commands.
 
 pub mod figure;
 pub mod folder;
 pub mod journal;
 pub mod progress;
+pub mod warnings;

@@ -2,13 +2,14 @@
 //! epochs of another method.
 //!
 //! [`batches`] orders the data, [`averaging`] steadies the weights, [`stopping`] decides which state to keep, [`observer`] is how a run is watched,
-//! [`checkpoint`] stores weights. Updates are in [`methods`](crate::methods), negative samples in
+//! [`checkpoint`] stores weights, [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
 pub mod averaging;
 pub mod batches;
 pub mod checkpoint;
 pub mod observer;
+pub mod speed;
 pub mod stopping;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,8 @@ pub struct Outcome {
     pub model: Box<dyn Model>,
     /// The update the kept state of an NAE is from; 0 is the pre-trained autoencoder. The last epoch of other methods.
     pub kept_update: usize,
+    /// γ of an NAE's training, the weight of the negative samples' mean squared energy; `None` where there was none.
+    pub negative_weight: Option<f32>,
     /// How the run ended.
     pub ending: Ending,
 }
@@ -95,7 +98,8 @@ impl Trainer<'_> {
         self.observer.checkpoint(&start);
         if self.stopped() {
             let ending = Ending::Interrupted { update: 0 };
-            return Outcome { autoencoder: Some(autoencoder), model: Box::new(start), kept_update: 0, ending };
+            let (autoencoder, model) = (Some(autoencoder), Box::new(start));
+            return Outcome { autoencoder, model, kept_update: 0, negative_weight: None, ending };
         }
         self.normalize(start, order)
     }
@@ -149,7 +153,8 @@ impl Trainer<'_> {
         let epochs = self.epochs(Phase::Training, settings, &mut *method, order);
         self.observer.checkpoint(method.model());
         let ending = if epochs < settings.epochs { Ending::Interrupted { update: epochs } } else { Ending::Finished };
-        Outcome { autoencoder: None, model: method.into_model(), kept_update: epochs, ending }
+        let model = method.into_model();
+        Outcome { autoencoder: None, model, kept_update: epochs, negative_weight: None, ending }
     }
 
     /// Passes over the training data until all are done or the run is to stop; returns how many were.
@@ -174,12 +179,14 @@ impl Trainer<'_> {
     }
 
     fn normalize(self, start: NormalizedAutoencoder, mut order: Batches) -> Outcome {
-        let (settings, stopping) = (self.config.training(), self.config.stopping());
+        let stopping = self.config.stopping();
         let latent_dim = self.config.architecture().latent_dim();
         let sampler = NegativeSampler::new(self.config.sampler(), latent_dim, Stream::Chains.of(self.seed));
         let gray = selection_images(self.split, self.seed);
 
-        let mut watch = Watch::new(stopping, self.look(&start, &gray, 0, None), start.clone());
+        let first = self.look(&start, &gray, 0, None);
+        let settings = self.config.training().bounded(first.validation_energy);
+        let mut watch = Watch::new(stopping, first, start.clone());
         let autoencoder = Some(start.autoencoder.clone());
         let mut average = settings.average.map(|decay| Average::new(decay, &start));
         let mut method = NaeMethod::new(start, &settings, sampler, self.engine, self.device);
@@ -212,7 +219,8 @@ impl Trainer<'_> {
         }
         self.observer.end(Phase::Normalizing);
         let (kept_update, model) = watch.finish();
-        Outcome { autoencoder, model: Box::new(model), kept_update, ending }
+        let negative_weight = Some(settings.regularization.negative_energy);
+        Outcome { autoencoder, model: Box::new(model), kept_update, negative_weight, ending }
     }
 
     fn look(&self, model: &dyn Model, gray: &ImageSet, update: usize, since: Option<(f64, f64)>) -> Look {

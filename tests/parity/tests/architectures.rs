@@ -43,6 +43,7 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
         },
         input: spec.image(),
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        columns: None,
         calibration: None,
         provenance: Provenance {
             architecture: spec.name().to_owned(),

@@ -201,6 +201,7 @@ impl Settings {
             temperature_learning_rate: Some(size.temperature_learning_rate),
             fixed_decoder: false,
             average: None,
+            negative_bound: None,
             regularization: Regularization {
                 negative_energy: self.raw.negative_energy,
                 positive_energy: method.positive_energy,

@@ -1,0 +1,120 @@
+//! What is said of a finished run: on the terminal, in its report, as JSON.
+
+use std::time::Instant;
+
+use nae_train::eval::table::Table;
+use nae_train::methods::MethodKind;
+use nae_train::run::Prepared;
+use nae_train::train::{Ending, Outcome};
+use serde_json::json;
+
+/// What is said of a finished run.
+pub(super) struct Summary<'a> {
+    pub(super) outcome: &'a Outcome,
+    pub(super) table: &'a Table,
+    pub(super) prepared: &'a Prepared,
+    pub(super) choices: &'a [String],
+    pub(super) warnings: &'a [String],
+    /// Share of the normal test images above the threshold.
+    pub(super) measured: Option<f64>,
+    pub(super) started: Instant,
+}
+
+impl Summary<'_> {
+    fn ending(&self) -> String {
+        let kept = self.outcome.kept_update;
+        if self.prepared.config.method() != MethodKind::Nae {
+            return format!("state of epoch {kept} kept");
+        }
+        match self.outcome.ending {
+            Ending::Diverged { update } => {
+                format!("negative energies ran away at update {update}; taken back to update {kept}")
+            }
+            _ => format!("state of update {kept} kept"),
+        }
+    }
+
+    fn calibration(&self, threshold: Option<f32>) -> String {
+        let (Some(threshold), Some(measured)) = (threshold, self.measured) else { return "not calibrated".to_owned() };
+        format!(
+            "threshold {threshold:.5} for a false-positive rate of {}; measured on test {}: {measured:.3}",
+            self.prepared.config.false_positive_rate(),
+            self.prepared.config.source().samples()
+        )
+    }
+
+    /// What is said of outliers that were given.
+    fn given(&self) -> String {
+        if self.prepared.outliers.is_empty() {
+            return String::new();
+        }
+        "Outliers that were given are in this table only: never used in training, stopping or calibration.\n\n"
+            .to_owned()
+    }
+
+    /// The bound on negative energies where it follows from the data.
+    fn bound(&self) -> String {
+        match (self.prepared.config.training().negative_bound, self.outcome.negative_weight) {
+            (Some(bound), Some(weight)) => format!(
+                "- negative samples are pushed up to an energy of {:.5} and no further (γ = {weight:.3}), {bound} times \
+                 that of validation images after pre-training\n",
+                1.0 / (2.0 * weight)
+            ),
+            _ => String::new(),
+        }
+    }
+
+    pub(super) fn terminal(&self, threshold: Option<f32>) -> String {
+        let seconds = self.started.elapsed().as_secs();
+        let warnings: String = self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+        let (table, ending, calibration) = (self.table.terminal(), self.ending(), self.calibration(threshold));
+        format!("{table}\n{ending}\n{calibration}\n{warnings}{seconds} s in all")
+    }
+
+    pub(super) fn markdown(&self, threshold: Option<f32>) -> String {
+        let config = &self.prepared.config;
+        let title = config.source().own_title().unwrap_or(config.name());
+        format!(
+            "# {title} · seed {}\n\n{}{}\n{}![Energies](energies.svg)\n\n- {}\n- {}\n- network: {}, {} parameters\n{}- {} s in \
+             all\n{}",
+            self.prepared.seed,
+            list("Warnings", self.warnings),
+            self.table.markdown(),
+            self.given(),
+            self.ending(),
+            self.calibration(threshold),
+            config.architecture().name(),
+            config.architecture().parameters(),
+            self.bound(),
+            self.started.elapsed().as_secs(),
+            if self.choices.is_empty() { String::new() } else { format!("\n{}", list("Chosen", self.choices)) },
+        )
+    }
+
+    pub(super) fn json(&self, threshold: Option<f32>) -> serde_json::Value {
+        json!({
+            "preset": self.prepared.config.name(),
+            "method": self.prepared.config.method(),
+            "temperature": self.outcome.model.temperature(),
+            "seed": self.prepared.seed,
+            "held_out": self.prepared.config.held_out(),
+            "warnings": self.warnings,
+            "choices": self.choices,
+            "auroc": self.table,
+            "kept_update": self.outcome.kept_update,
+            "diverged": matches!(self.outcome.ending, Ending::Diverged { .. }),
+            "threshold": threshold,
+            "false_positive_rate": { "target": self.prepared.config.false_positive_rate(), "measured": self.measured },
+            "seconds": self.started.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// A section of the report; nothing where there is nothing to say.
+fn list(title: &str, sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let lines: String = sentences.iter().map(|sentence| format!("- {sentence}\n")).collect();
+    format!("## {title}\n\n{lines}\n")
+}

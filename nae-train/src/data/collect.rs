@@ -1,0 +1,122 @@
+//! Images as they come, in whatever order, to a set in a fixed one: by name, with classes and a digest.
+
+use std::collections::BTreeSet;
+
+use nae_core::Shape;
+use sha2::{Digest as _, Sha256};
+
+use super::image_set::{ImageSet, ImageSetError};
+use crate::digest::hex;
+
+/// The most values a set may have: two gigabytes of them.
+const MAX_VALUES: usize = 1 << 29;
+
+/// Gathers the images of files.
+pub(super) struct Collector {
+    shape: Shape,
+    files: Vec<Gathered>,
+    images: usize,
+}
+
+struct Gathered {
+    name: String,
+    sha256: [u8; 32],
+    images: Vec<Vec<f32>>,
+}
+
+/// All images, in order.
+pub(super) struct Collected {
+    pub(super) images: ImageSet,
+    pub(super) classes: Vec<String>,
+    pub(super) sha256: String,
+}
+
+impl Collector {
+    pub(super) fn new(shape: Shape) -> Self {
+        Self { shape, files: Vec::new(), images: 0 }
+    }
+
+    /// The most images there may be.
+    pub(super) fn limit(&self) -> usize {
+        MAX_VALUES / self.shape.len()
+    }
+
+    /// Files added.
+    pub(super) fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Adds the images of the file `name`, whose content is `bytes`; false where they are too many.
+    pub(super) fn add(&mut self, name: &str, bytes: &[u8], images: Vec<Vec<f32>>) -> bool {
+        self.images += images.len();
+        self.files.push(Gathered { name: name.to_owned(), sha256: Sha256::digest(bytes).into(), images });
+        self.images <= self.limit()
+    }
+
+    /// The images by file name and position; the class is the first folder that not all files have in common.
+    pub(super) fn finish(mut self) -> Result<Collected, ImageSetError> {
+        self.files.sort_by(|a, b| a.name.cmp(&b.name).then(a.sha256.cmp(&b.sha256)));
+        let common = common_folders(self.files.iter().map(|file| file.name.as_str()));
+        let class = |name: &str| name[common..].split_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
+        let classes: BTreeSet<String> = self.files.iter().map(|file| class(&file.name)).collect();
+        let classes: Vec<String> = classes.into_iter().collect();
+        let mut hash = Sha256::new();
+        let (mut values, mut labels) = (Vec::with_capacity(self.images * self.shape.len()), Vec::new());
+        for file in self.files {
+            let name = &file.name[common..];
+            hash.update((name.len() as u64).to_le_bytes());
+            hash.update(name);
+            hash.update(file.sha256);
+            let label = classes.binary_search(&class(&file.name)).unwrap_or_default() % 256;
+            for image in file.images {
+                values.extend(image);
+                labels.push(label as u8);
+            }
+        }
+        Ok(Collected { images: ImageSet::new(self.shape, values, labels)?, classes, sha256: hex(hash) })
+    }
+}
+
+/// Length of the folders that all `names` begin with, their last `/` included.
+fn common_folders<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
+    let Some(first) = names.next() else { return 0 };
+    let folders = |name: &str| name.rfind('/').map_or(0, |at| at + 1);
+    names.fold(folders(first), |common, name| {
+        let same = first.bytes().zip(name.bytes()).take(common).take_while(|(a, b)| a == b).count();
+        // Names are compared as bytes: a cut within a character has no `/` behind it.
+        first.as_bytes()[..same].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collected(files: &[(&str, f32)]) -> Collected {
+        let mut collector = Collector::new(Shape::new(1, 1, 1));
+        for (name, value) in files {
+            assert!(collector.add(name, &value.to_le_bytes(), vec![vec![*value]]));
+        }
+        collector.finish().expect("valid")
+    }
+
+    #[test]
+    fn order_and_leading_folders_do_not_matter() {
+        let a = collected(&[("x/a/1.png", 0.1), ("x/a/2.png", 0.2), ("x/b/1.png", 0.3)]);
+        let b = collected(&[("b/1.png", 0.3), ("a/2.png", 0.2), ("a/1.png", 0.1)]);
+        assert_eq!((a.images.values(), a.images.labels()), (&[0.1, 0.2, 0.3][..], &[0, 0, 1][..]));
+        assert_eq!((&a.images, &a.classes, &a.sha256), (&b.images, &b.classes, &b.sha256));
+        assert_eq!(a.classes, ["a", "b"]);
+        let renamed = collected(&[("b/1.png", 0.3), ("a/3.png", 0.2), ("a/1.png", 0.1)]);
+        assert_ne!(renamed.sha256, b.sha256);
+    }
+
+    #[test]
+    fn one_folder_is_one_class() {
+        assert_eq!(collected(&[("x/2.png", 0.1), ("x/1.png", 0.2)]).classes, [""]);
+        assert_eq!(collected(&[("2.png", 0.1), ("x/1.png", 0.2)]).classes, ["", "x"]);
+        assert_eq!(common_folders(["x/ä/1", "x/ö/1"].into_iter()), 2);
+        assert_eq!(common_folders(["x/y", "x/yz/1"].into_iter()), 2);
+        assert_eq!(common_folders(["xy/1", "xz/1"].into_iter()), 0);
+    }
+}

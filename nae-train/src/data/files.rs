@@ -1,0 +1,379 @@
+//! The files of a folder or an archive, one at a time: names and bytes.
+//!
+//! Folders with all their sub-folders, `.tar`, `.tar.gz`, `.tgz`, `.zip`, or a single file. Nothing is ever written to
+//! disk: the names in an archive are labels, and where they point does not matter. What an archive unpacks to is
+//! bounded, so that a small hostile one does not fill the memory. What the bytes mean is not here.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use nae_infer::input::MAX_FILE;
+use zip::ZipArchive;
+
+/// An archive may unpack to this many bytes, or else to [`MAX_RATIO`] times its size.
+const MIN_UNPACKED: u64 = 1 << 30;
+/// Images are packed already: deflate makes hardly less of them. Arrays of mostly zeros may shrink by tens.
+const MAX_RATIO: u64 = 100;
+/// No folder of images comes near this.
+const MAX_ENTRIES: usize = 10_000_000;
+
+/// A folder or an archive that cannot be read as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// There is nothing, or something else.
+    #[error("{}: expected a folder, or a .tar, .tar.gz, .tgz, .zip, .npy, .npz, .csv or .tsv file; found {found}", path.display())]
+    Kind {
+        /// What was given.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The folder or file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The folder or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The archive is damaged, or unpacks to more than is believed.
+    #[error("{}: the archive cannot be read: {reason}; unpack it and give the folder", path.display())]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A folder, an archive or a file, opened again for every pass.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    Tar,
+    TarGz,
+    Zip,
+    File,
+}
+
+/// A file's bytes, or why there are none.
+pub(super) type Content = Result<Vec<u8>, String>;
+
+/// Gets a file's name, with `/` between folders, and its bytes; says whether there is reason to go on.
+pub(super) type Each<'a> = dyn FnMut(&str, Content) -> ControlFlow<()> + 'a;
+
+impl Files {
+    pub(super) fn open(path: &Path) -> Result<Self, FilesError> {
+        let wrong = |found| FilesError::Kind { path: path.to_owned(), found };
+        let kind = match std::fs::metadata(path) {
+            Ok(data) if data.is_dir() => Kind::Folder,
+            Ok(data) if data.is_file() && is_foreign(path) => {
+                return Err(wrong("an archive of another kind; unpack it"));
+            }
+            Ok(data) if data.is_file() => kind(path),
+            Ok(_) => return Err(wrong("a device or a pipe")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(wrong("nothing")),
+            Err(source) => return Err(FilesError::Read { path: path.to_owned(), source }),
+        };
+        Ok(Self { path: path.to_owned(), kind })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads every file whose name `wanted` accepts: of a folder in the order of names, of an archive in its own.
+    pub(super) fn visit(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), FilesError> {
+        let archive = |reason: String| FilesError::Archive { path: self.path.clone(), reason };
+        match self.kind {
+            Kind::Folder => self.folder(wanted, each),
+            Kind::File => {
+                let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                if wanted(&name) {
+                    let _ = each(&name, read(&self.path));
+                }
+                Ok(())
+            }
+            Kind::Tar | Kind::TarGz | Kind::Zip => {
+                let io = |source| FilesError::Read { path: self.path.clone(), source };
+                let file = File::open(&self.path).map_err(io)?;
+                let limit = unpacked_limit(file.metadata().map_err(io)?.len());
+                // Hostile archives are read by other people's code.
+                let unpack = AssertUnwindSafe(|| match self.kind {
+                    Kind::Zip => zip(file, limit, wanted, each),
+                    Kind::TarGz => {
+                        tar(Limited::new(MultiGzDecoder::new(io::BufReader::new(file)), limit), wanted, each)
+                    }
+                    _ => tar(io::BufReader::new(file), wanted, each),
+                });
+                catch_unwind(unpack).unwrap_or_else(|_| Err("its reader panicked".to_owned())).map_err(archive)
+            }
+        }
+    }
+
+    fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), FilesError> {
+        let mut found = Vec::new();
+        // Links are followed: data sets are made of them. walkdir refuses to go round in circles.
+        for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
+            let entry = entry.map_err(|error| FilesError::Read {
+                path: error.path().unwrap_or(&self.path).to_owned(),
+                source: error.into(),
+            })?;
+            let name = entry.path().strip_prefix(&self.path).unwrap_or(entry.path());
+            let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
+            let name = parts.join("/").replace(char::is_control, "\u{fffd}");
+            if entry.file_type().is_file() && wanted(&name) {
+                found.push((name, entry.into_path()));
+            }
+        }
+        found.sort();
+        for (name, path) in found {
+            if each(&name, read(&path)).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The files in `bytes`, a zip archive in memory.
+pub(super) fn zip_in_memory(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), String> {
+    let limit = unpacked_limit(bytes.len() as u64);
+    let unpack = AssertUnwindSafe(|| zip(io::Cursor::new(bytes), limit, wanted, each));
+    catch_unwind(unpack).unwrap_or_else(|_| Err("its reader panicked".to_owned()))
+}
+
+fn unpacked_limit(packed: u64) -> u64 {
+    packed.saturating_mul(MAX_RATIO).max(MIN_UNPACKED)
+}
+
+fn kind(path: &Path) -> Kind {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    if ends(&[".tar"]) {
+        Kind::Tar
+    } else if ends(&[".tar.gz", ".tgz"]) {
+        Kind::TarGz
+    } else if ends(&[".zip"]) {
+        Kind::Zip
+    } else {
+        Kind::File
+    }
+}
+
+/// Whether it is an archive that is not read, by its name.
+fn is_foreign(path: &Path) -> bool {
+    const ENDS: [&str; 7] = ["xz", "txz", "bz2", "tbz2", "zst", "7z", "rar"];
+    path.extension().is_some_and(|end| ENDS.iter().any(|foreign| end.eq_ignore_ascii_case(foreign)))
+}
+
+fn read(path: &Path) -> Content {
+    nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())
+}
+
+fn tar(archive: impl Read, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), String> {
+    let mut archive = tar::Archive::new(archive);
+    for (count, entry) in archive.entries().map_err(|error| error.to_string())?.enumerate() {
+        let entry = entry.map_err(|error| error.to_string())?;
+        if count == MAX_ENTRIES {
+            return Err(format!("it has more than {MAX_ENTRIES} files"));
+        }
+        let name = label(&String::from_utf8_lossy(&entry.path_bytes()));
+        if !entry.header().entry_type().is_file() || !wanted(&name) {
+            continue;
+        }
+        if each(&name, whole(entry, MAX_FILE)).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn zip(
+    archive: impl Read + io::Seek,
+    limit: u64,
+    wanted: &dyn Fn(&str) -> bool,
+    each: &mut Each<'_>,
+) -> Result<(), String> {
+    let mut archive = ZipArchive::new(archive).map_err(|error| error.to_string())?;
+    if archive.len() > MAX_ENTRIES {
+        return Err(format!("it has more than {MAX_ENTRIES} files"));
+    }
+    let mut left = limit;
+    for index in 0..archive.len() {
+        // A name that is no text is none of an image.
+        let Some(Ok(name)) = archive.name_for_index(index) else { continue };
+        let name = label(&name);
+        if name.ends_with('/') || !wanted(&name) {
+            continue;
+        }
+        let content = match archive.by_index(index) {
+            Ok(entry) if entry.is_file() => whole(entry, MAX_FILE.min(left)),
+            Ok(_) => continue,
+            Err(error) => Err(error.to_string()),
+        };
+        left = left.saturating_sub(content.as_ref().map_or(0, |bytes| bytes.len() as u64));
+        if left == 0 {
+            return Err(format!("it unpacks to more than {limit} bytes"));
+        }
+        if each(&name, content).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// All of `entry`, or why not.
+fn whole(entry: impl Read, limit: u64) -> Content {
+    let mut bytes = Vec::new();
+    // What an entry says of its size is not believed.
+    entry.take(limit + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(bytes) }
+}
+
+/// A name in an archive as one in a folder would be, and safe to print.
+fn label(name: &str) -> String {
+    let folder = name.ends_with(['/', '\\']);
+    let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !matches!(*part, "" | "." | "..")).collect();
+    (parts.join("/") + if folder { "/" } else { "" }).replace(char::is_control, "\u{fffd}")
+}
+
+/// Ends with an error after so many bytes, where [`Read::take`] would end as if the file did.
+struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R> Limited<R> {
+    fn new(inner: R, limit: u64) -> Self {
+        Self { inner, left: limit }
+    }
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.left = self
+            .left
+            .checked_sub(count as u64)
+            .ok_or_else(|| io::Error::other(format!("it unpacks to more than {MAX_RATIO} times its size")))?;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn names(path: &Path) -> Result<Vec<String>, FilesError> {
+        let mut names = Vec::new();
+        Files::open(path)?.visit(&|name| !name.ends_with(".txt"), &mut |name, content| {
+            names.push(format!("{name} {}", content.map_or_else(|reason| reason, |bytes| bytes.len().to_string())));
+            ControlFlow::Continue(())
+        })?;
+        Ok(names)
+    }
+
+    #[test]
+    fn hostile_names_in_archives_are_labels() {
+        assert_eq!(label("../../etc/passwd"), "etc/passwd");
+        assert_eq!(label("./a\\b.png"), "a/b.png");
+        assert_eq!(label("folder/"), "folder/");
+        assert_eq!(label("a\x1b[2J.png"), "a\u{fffd}[2J.png");
+    }
+
+    #[test]
+    fn what_is_packed_comes_back_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("data/b")).expect("makes");
+        for (name, bytes) in [("data/b/2.png", &b"12"[..]), ("data/1.png", b"1"), ("data/skip.txt", b"text")] {
+            std::fs::write(at(name), bytes).expect("writes");
+        }
+        let expected = ["1.png 1", "b/2.png 2"];
+        assert_eq!(names(&at("data")).expect("reads"), expected);
+
+        let mut builder = tar::Builder::new(File::create(at("data.tar")).expect("creates"));
+        builder.append_dir_all(".", at("data")).expect("packs");
+        builder.finish().expect("packs");
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&std::fs::read(at("data.tar")).expect("reads")).expect("packs");
+        std::fs::write(at("data.tgz"), packed.finish().expect("packs")).expect("writes");
+        let mut writer = zip::ZipWriter::new(File::create(at("data.zip")).expect("creates"));
+        writer.add_directory("b/", zip::write::SimpleFileOptions::default()).expect("packs");
+        for (name, bytes) in [("b/2.png", &b"12"[..]), ("1.png", b"1"), ("skip.txt", b"text")] {
+            writer.start_file(name, zip::write::SimpleFileOptions::default()).expect("packs");
+            writer.write_all(bytes).expect("packs");
+        }
+        writer.finish().expect("packs");
+        for archive in ["data.tar", "data.tgz", "data.zip"] {
+            let mut found = names(&at(archive)).expect(archive);
+            found.sort();
+            assert_eq!(found, expected, "{archive}");
+
+            // Cut or changed anywhere: an error or fewer files, and no panic.
+            let whole = std::fs::read(at(archive)).expect("reads");
+            for end in (0..whole.len()).step_by(7) {
+                let mut damaged = whole.clone();
+                damaged[end] ^= 0xff;
+                for bytes in [&whole[..end], &damaged] {
+                    let path = at(&format!("damaged-{archive}"));
+                    std::fs::write(&path, bytes).expect("writes");
+                    let _ = names(&path);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_archive_that_unpacks_to_too_much_is_refused() {
+        let mut zeros = Limited::new(io::repeat(0), 1000);
+        let mut bytes = Vec::new();
+        assert!(zeros.read_to_end(&mut bytes).expect_err("no end").to_string().contains("100 times"));
+        assert_eq!(whole(io::repeat(0), 9), Err("it has more than 9 bytes".to_owned()));
+        assert_eq!(whole(io::repeat(0).take(9), 9), Ok(vec![0; 9]));
+        assert_eq!((unpacked_limit(1), unpacked_limit(1 << 30)), (1 << 30, 100 << 30));
+
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        for name in ["1", "2", "3"] {
+            writer.start_file(name, zip::write::SimpleFileOptions::default()).expect("packs");
+            writer.write_all(&[0; 1000]).expect("packs");
+        }
+        let packed = writer.finish().expect("packs");
+        let mut seen = Vec::new();
+        let mut each = |_: &str, content: Content| {
+            seen.push(content.is_ok());
+            ControlFlow::Continue(())
+        };
+        let error = zip(packed, 2000, &|_| true, &mut each).expect_err("too much");
+        assert!(error.contains("2000 bytes"), "{error}");
+        assert_eq!(seen, [true]);
+    }
+
+    #[test]
+    fn what_is_no_folder_and_no_archive_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let message = names(&folder.path().join("absent")).expect_err("nothing").to_string();
+        assert!(message.contains("absent") && message.contains("found nothing"), "{message}");
+        let path = folder.path().join("images.tar.xz");
+        std::fs::write(&path, b"another archive").expect("writes");
+        let message = names(&path).expect_err("not read").to_string();
+        assert!(message.contains("images.tar.xz") && message.contains("another kind"), "{message}");
+        let path = folder.path().join("bad.zip");
+        std::fs::write(&path, b"no archive").expect("writes");
+        let message = names(&path).expect_err("no archive").to_string();
+        assert!(message.contains("bad.zip") && message.contains("unpack it"), "{message}");
+    }
+}

@@ -1,0 +1,358 @@
+//! Images of one's own: any PNG, JPEG and PNM files and NumPy batches in a [folder or an archive](super::files), brought
+//! to one shape.
+//!
+//! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads
+//! images whose shape is not known yet and settles it; [`load`] reads them at a known one. Both give the same images
+//! for the same files, however they are packed: sorted by name, the sub-folder as class. What is trained on them is
+//! chosen in [`plan`](crate::plan).
+
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use nae_core::Shape;
+use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_infer::input::{self, Named};
+use serde::{Deserialize, Serialize};
+
+use super::collect::{Collected, Collector};
+use super::files::{Files, FilesError, zip_in_memory};
+use super::image_set::{ImageSet, ImageSetError};
+
+/// Sides that [`choose`] takes, in pixels.
+pub const SIDES: [usize; 3] = [16, 28, 32];
+/// How images of one's own are resized: linear, with a wider filter when shrinking, so that nothing is left out.
+pub const RESIZE: ResizeFilter = ResizeFilter::Bilinear;
+/// One damaged file in so many is an accident; more are a misunderstanding.
+const CORRUPT_SHARE: usize = 10;
+
+/// Damaged files that a warning names.
+const NAMED: usize = 5;
+
+/// What images of one's own are called and brought to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnImages {
+    /// The folder's or file's name, for tables and metadata.
+    pub title: String,
+    /// 1 for grey, 3 for RGB.
+    pub channels: usize,
+    /// Rows and columns, in pixels.
+    pub side: usize,
+}
+
+impl OwnImages {
+    /// Shape of an image.
+    pub fn shape(&self) -> Shape {
+        Shape::new(self.channels, self.side, self.side)
+    }
+}
+
+/// What to do about files that cannot be decoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Corrupt {
+    /// Skip and report them, as long as they are at most a tenth.
+    #[default]
+    Skip,
+    /// Fail at the first, and where grey and coloured images are mixed.
+    Refuse,
+}
+
+/// Images of one's own that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnError {
+    /// The folder or archive cannot be read.
+    #[error(transparent)]
+    Files(#[from] FilesError),
+    /// There is no image.
+    #[error(
+        "{}: expected PNG, JPEG or PNM images or .npy or .npz batches (by their names), found none among {others} other \
+         files; a data set in files of its own, such as MNIST's, needs its --preset",
+        path.display()
+    )]
+    Empty {
+        /// The folder or archive.
+        path: PathBuf,
+        /// Files that are no images by their names.
+        others: usize,
+    },
+    /// A file cannot be decoded, and none was to be skipped.
+    #[error("{}: {name}: {reason}; mend or remove it, or leave --strict out", path.display())]
+    Corrupt {
+        /// The folder or archive.
+        path: PathBuf,
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Too many files cannot be decoded.
+    #[error(
+        "{}: {corrupt} of {files} files cannot be read, where at most a tenth may be; the first is {name}: {reason}",
+        path.display()
+    )]
+    MostlyCorrupt {
+        /// The folder or archive.
+        path: PathBuf,
+        /// Files that cannot be decoded.
+        corrupt: usize,
+        /// All files of images.
+        files: usize,
+        /// The first of the corrupt.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Grey and coloured images, and nothing was to be passed over.
+    #[error("{}: {grey} of {images} images are grey, the others coloured; keep them apart, or leave --strict out", path.display())]
+    Mixed {
+        /// The folder or archive.
+        path: PathBuf,
+        /// Grey images.
+        grey: usize,
+        /// All images.
+        images: usize,
+    },
+    /// More than fits into memory.
+    #[error("{}: more than {limit} images of {shape}; give a part of them", path.display())]
+    TooMany {
+        /// The folder or archive.
+        path: PathBuf,
+        /// The most that is read.
+        limit: usize,
+        /// Shape of an image.
+        shape: Shape,
+    },
+    /// The values are no images.
+    #[error("{}: {source}", path.display())]
+    Images {
+        /// The folder or archive.
+        path: PathBuf,
+        /// Why.
+        source: ImageSetError,
+    },
+}
+
+/// A file that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its name in the folder or archive.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// The images by name; the label is the position of the [class](Self::classes), modulo 256: labels are only asked
+    /// whether two differ.
+    pub images: ImageSet,
+    /// Names of the sub-folders the images are in, sorted; one empty name where there are no sub-folders. Folders that
+    /// hold everything else are passed over.
+    pub classes: Vec<String>,
+    /// SHA-256 of the files' names and contents, in hexadecimal; the same for a folder and an archive of it.
+    pub sha256: String,
+    /// Files that cannot be decoded.
+    pub skipped: Vec<Skipped>,
+    /// Files that are no images by their names; hidden ones among them.
+    pub others: usize,
+    /// Images without colour.
+    pub grey: usize,
+}
+
+impl Collection {
+    /// What should be known of the data before a model is believed, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.skipped.is_empty() {
+            let mut named: Vec<String> =
+                self.skipped.iter().take(NAMED).map(|Skipped { name, reason }| format!("{name}: {reason}")).collect();
+            if self.skipped.len() > NAMED {
+                named.push(format!("and {} more", self.skipped.len() - NAMED));
+            }
+            warnings.push(format!("files that cannot be read are left out: {}", named.join("; ")));
+        }
+        if self.others > 0 {
+            warnings.push(format!("{} other files are left out, no images that are read by their names", self.others));
+        }
+        if self.images.shape().channels == 3 && self.grey > 0 && self.grey < self.images.len() {
+            let (grey, all) = (self.grey, self.images.len());
+            warnings.push(format!("{grey} of {all} images are grey, the others coloured: all are taken as coloured"));
+        }
+        warnings
+    }
+}
+
+/// Reads the images at `path`, and chooses what they are brought to: one channel where every image is grey, in an RGB
+/// file too; of [`SIDES`] the largest that is not above the median of the images' shorter sides.
+///
+/// # Errors
+/// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
+pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
+    let files = Files::open(path)?;
+    let side = side(&files)?;
+    let grey = Shape::new(1, side, side);
+    let collection = match gather(&files, grey, RESIZE, corrupt, true)? {
+        Some(collection) => collection,
+        // A coloured one was among them.
+        None => load(path, Shape { channels: 3, ..grey }, RESIZE, corrupt)?,
+    };
+    let own = OwnImages { title: title(path), channels: collection.images.shape().channels, side };
+    Ok((own, collection))
+}
+
+/// Reads the images at `path`, brought to `shape` by `filter`, as in scoring.
+///
+/// # Errors
+/// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
+pub fn load(path: &Path, shape: Shape, filter: ResizeFilter, corrupt: Corrupt) -> Result<Collection, OwnError> {
+    let files = Files::open(path)?;
+    let collection = gather(&files, shape, filter, corrupt, false)?;
+    // Only a search for grey images ends without.
+    collection.ok_or(OwnError::Empty { path: path.to_owned(), others: 0 })
+}
+
+/// The folder's name, or the file's without what says how it is packed.
+pub fn title(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
+    let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
+    let stem = stem.unwrap_or(&name);
+    if stem.is_empty() { "images".to_owned() } else { stem.to_owned() }
+}
+
+/// Whether a file is read, by its name. Hidden files are not, nor what other systems leave in archives.
+fn is_image(name: &str) -> bool {
+    const ENDS: [&str; 8] = ["png", "jpg", "jpeg", "pnm", "pgm", "ppm", "npy", "npz"];
+    let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
+    let end = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+    !hidden && end.is_some_and(|end| ENDS.contains(&end.as_str()))
+}
+
+/// The side to train at. What cannot be read is left for the reading to name.
+fn side(files: &Files) -> Result<usize, OwnError> {
+    let mut sides = Vec::new();
+    files.visit(&is_image, &mut |name, content| {
+        let Ok(bytes) = content else { return ControlFlow::Continue(()) };
+        if let Ok((width, height)) = input::dimensions(&bytes) {
+            sides.push(width.min(height) as usize);
+        } else if let Ok(images) = images(name, &bytes) {
+            sides.extend(images.iter().map(|image| image.pixels.shape.height.min(image.pixels.shape.width)));
+        }
+        ControlFlow::Continue(())
+    })?;
+    sides.sort_unstable();
+    let median = sides.get(sides.len() / 2).copied().unwrap_or(SIDES[0]);
+    Ok(SIDES.into_iter().rev().find(|&side| side <= median).unwrap_or(SIDES[0]))
+}
+
+/// The images of one file.
+fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
+    if !name.to_ascii_lowercase().ends_with(".npz") {
+        // Who asks knows the name.
+        let named = format!("{name}: ");
+        return input::parse(Path::new(name), bytes)
+            .map_err(|error| error.to_string().trim_start_matches(&named).to_owned());
+    }
+    let (mut all, mut failure) = (Vec::new(), None);
+    let read = zip_in_memory(bytes, &|entry| entry.ends_with(".npy"), &mut |entry, content| {
+        let array = content.and_then(|bytes| {
+            // Labels and the like.
+            if is_list(&bytes) { Ok(Vec::new()) } else { images(&format!("{name}/{entry}"), &bytes) }
+        });
+        match array {
+            Ok(images) => all.extend(images),
+            Err(reason) => failure = Some(reason),
+        }
+        if failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    read.map_err(|reason| format!("expected a .npz file: {reason}"))?;
+    match failure {
+        Some(reason) => Err(reason),
+        None if all.is_empty() => Err("expected an array of images, [N, H, W] or [N, H, W, C], found none".to_owned()),
+        None => Ok(all),
+    }
+}
+
+/// Whether the array in `bytes` has at most one axis. A header that tells otherwise is read by who reads images.
+fn is_list(bytes: &[u8]) -> bool {
+    let header = String::from_utf8_lossy(bytes.get(..bytes.len().min(256)).unwrap_or_default());
+    let shape = header.split_once("'shape':").and_then(|(_, rest)| rest.split_once('(')?.1.split_once(')'));
+    shape.is_some_and(|(shape, _)| shape.split(',').filter(|extent| !extent.trim().is_empty()).count() < 2)
+}
+
+/// Reads all images at one shape; `None` as soon as one is coloured where `grey_only`.
+fn gather(
+    files: &Files,
+    shape: Shape,
+    filter: ResizeFilter,
+    corrupt: Corrupt,
+    grey_only: bool,
+) -> Result<Option<Collection>, OwnError> {
+    let path = files.path();
+    let preprocessing = Preprocessing::unit(filter);
+    let mut collector = Collector::new(shape);
+    let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
+    let others = Cell::new(0);
+    let wanted = |name: &str| {
+        let wanted = is_image(name);
+        others.set(others.get() + usize::from(!wanted));
+        wanted
+    };
+    files.visit(&wanted, &mut |name, content| {
+        let decoded = content.and_then(|bytes| {
+            let images = images(name, &bytes)?;
+            let greys = images.iter().filter(|image| is_grey(image)).count();
+            if grey_only && greys < images.len() {
+                return Ok((bytes, greys, None));
+            }
+            let prepared = images.iter().map(|image| input::prepare_for(&image.pixels, shape, preprocessing));
+            let values: Result<Vec<_>, _> = prepared.collect();
+            Ok((bytes, greys, Some(values.map_err(|error| error.to_string())?)))
+        });
+        match decoded {
+            Ok((_, _, None)) => coloured = true,
+            Ok((bytes, greys, Some(values))) => {
+                grey += greys;
+                if !collector.add(name, &bytes, values) {
+                    let limit = collector.limit();
+                    failure = Some(OwnError::TooMany { path: path.to_owned(), limit, shape });
+                }
+            }
+            Err(reason) if corrupt == Corrupt::Refuse => {
+                failure = Some(OwnError::Corrupt { path: path.to_owned(), name: name.to_owned(), reason });
+            }
+            Err(reason) => skipped.push(Skipped { name: name.to_owned(), reason }),
+        }
+        if coloured || failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if coloured {
+        return Ok(None);
+    }
+    let files = collector.files() + skipped.len();
+    if files == 0 {
+        return Err(OwnError::Empty { path: path.to_owned(), others: others.get() });
+    }
+    if let Some(Skipped { name, reason }) = skipped.first()
+        && skipped.len() * CORRUPT_SHARE > files
+    {
+        let (name, reason) = (name.clone(), reason.clone());
+        return Err(OwnError::MostlyCorrupt { path: path.to_owned(), corrupt: skipped.len(), files, name, reason });
+    }
+    let Collected { images, classes, sha256 } =
+        collector.finish().map_err(|source| OwnError::Images { path: path.to_owned(), source })?;
+    if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.len() {
+        return Err(OwnError::Mixed { path: path.to_owned(), grey, images: images.len() });
+    }
+    Ok(Some(Collection { images, classes, sha256, skipped, others: others.get(), grey }))
+}
+
+/// Whether every pixel has R = G = B.
+fn is_grey(image: &Named) -> bool {
+    image.pixels.shape.channels == 1 || image.pixels.values.as_chunks::<3>().0.iter().all(|[r, g, b]| r == g && g == b)
+}

@@ -1,0 +1,271 @@
+//! A table of one's own, `.csv` or `.tsv`: its numeric columns, standardised, one row a sample.
+//!
+//! Reading is `nae-infer`'s, and what a reading becomes is [`Columns`]', as in scoring. [`choose`] settles columns,
+//! means, deviations and spans, wide enough for every row; [`load`] reads a table by them. Outliers beyond the
+//! spans are moved to their ends to be evaluated on; scoring takes them as they are.
+
+use std::path::{Path, PathBuf};
+
+use nae_core::Shape;
+use nae_infer::input::table::{self, Cell, RowError, Table, TableError};
+use nae_onnx::file::{self, FileError};
+use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::image_set::{ImageSet, ImageSetError};
+use crate::digest::hex;
+
+/// With fewer columns there is nothing that depends on anything.
+const MIN_COLUMNS: usize = 2;
+/// A column's span, in deviations, where its readings do not go further.
+const SPAN: f64 = 4.0;
+/// Readings further out than this make the others look alike.
+const FAR: f64 = 12.0;
+/// As wide as a network's input may be.
+const MAX_COLUMNS: usize = 8192;
+
+/// What a table of one's own is called, and the columns that are trained on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnTable {
+    /// The file's name, for tables and metadata.
+    pub title: String,
+    /// What a reading that is not there becomes.
+    pub missing: Missing,
+    /// The columns, in the order of the network's input.
+    pub columns: Vec<Column>,
+}
+
+impl OwnTable {
+    /// Shape of a sample: one row of pixels a column.
+    pub fn shape(&self) -> Shape {
+        Shape::new(1, self.columns.len(), 1)
+    }
+
+    /// The columns, checked.
+    ///
+    /// # Errors
+    /// [`ColumnsError`].
+    pub fn checked(&self) -> Result<Columns, ColumnsError> {
+        Columns::new(self.columns.clone(), self.missing)
+    }
+}
+
+/// A table of one's own that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnTableError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file is no table, or lacks a column.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A row cannot be used.
+    #[error("{}, line {line}: {source}; {hint}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Why.
+        source: RowError,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Too few columns are numbers that vary.
+    #[error("{}: expected {MIN_COLUMNS} to {MAX_COLUMNS} columns of numbers that vary, found {found}", path.display())]
+    Columns {
+        /// The file.
+        path: PathBuf,
+        /// How many there are.
+        found: usize,
+    },
+    /// Means or deviations are not finite.
+    #[error("{}: {source}", path.display())]
+    Numbers {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        source: ColumnsError,
+    },
+    /// The values are no samples.
+    #[error("{}: {source}", path.display())]
+    Samples {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ImageSetError,
+    },
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// One sample a row, all of class 0.
+    pub samples: ImageSet,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// What should be known of the data before a model is believed, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the table at `path`, and chooses its columns: all that hold numbers, and not one number only.
+///
+/// # Errors
+/// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
+pub fn choose(path: &Path, missing: Missing) -> Result<(OwnTable, Rows), OwnTableError> {
+    let (table, sha256) = read(path)?;
+    let (mut columns, mut left_out, mut far) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, name) in table.names().iter().enumerate() {
+        let cells = || table.rows().iter().filter_map(|row| row.cells.get(index));
+        let numbers = || cells().filter_map(|cell| if let Cell::Number(number) = cell { Some(*number) } else { None });
+        let count = numbers().count() as f64;
+        let mean = numbers().sum::<f64>() / count;
+        let deviation = (numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count).sqrt();
+        if count == 0.0 {
+            left_out.push(format!("{name} (no numbers)"));
+        } else if deviation == 0.0 {
+            left_out.push(format!("{name} (always the same)"));
+        } else {
+            // Nothing is cut off, so that calibration holds for what scoring sees.
+            let span = numbers().map(|x| ((x - mean) / deviation).abs()).fold(SPAN, f64::max);
+            if span > FAR {
+                far.push(format!("{name} ({span:.0})"));
+            }
+            columns.push(Column { name: name.clone(), mean, deviation, span });
+        }
+    }
+    if !(MIN_COLUMNS..=MAX_COLUMNS).contains(&columns.len()) {
+        return Err(OwnTableError::Columns { path: path.to_owned(), found: columns.len() });
+    }
+    let own = OwnTable { title: super::own::title(path), missing, columns };
+    let mut rows = samples(path, &own, &table, sha256)?;
+    if !left_out.is_empty() {
+        rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
+    }
+    if !far.is_empty() {
+        rows.warnings.push(format!(
+            "columns with readings so many deviations from the mean that the others come out alike: {}",
+            far.join(", ")
+        ));
+    }
+    Ok((own, rows))
+}
+
+/// Reads the table at `path` by the columns of `own`.
+///
+/// # Errors
+/// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
+pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
+    let (table, sha256) = read(path)?;
+    samples(path, own, &table, sha256)
+}
+
+fn read(path: &Path) -> Result<(Table, String), OwnTableError> {
+    let bytes = file::read(path, nae_infer::input::MAX_FILE)?;
+    Ok((table::parse(path, &bytes)?, hex(Sha256::new_with_prefix(&bytes))))
+}
+
+fn samples(path: &Path, own: &OwnTable, table: &Table, sha256: String) -> Result<Rows, OwnTableError> {
+    let columns = own.checked().map_err(|source| OwnTableError::Numbers { path: path.to_owned(), source })?;
+    let positions = table.positions(&columns)?;
+    let (mut values, mut filled, mut moved) = (Vec::new(), 0, 0);
+    for row in table.rows() {
+        let prepared = row.prepare(&positions, &columns).map_err(|source| {
+            let hint = match source {
+                RowError::Missing(_) => "fill it in, remove the row, or have columns' means taken with --missing mean",
+                _ => "mend or remove the row, or remove the column",
+            };
+            OwnTableError::Row { path: path.to_owned(), line: row.line, source, hint }
+        })?;
+        filled += usize::from(row.is_filled(&positions, &columns));
+        moved += usize::from(prepared.iter().any(|value| !(0.0..=1.0).contains(value)));
+        values.extend(prepared.into_iter().map(|value| value.clamp(0.0, 1.0)));
+    }
+    let count = table.rows().len();
+    let mut warnings = Vec::new();
+    if filled > 0 {
+        warnings.push(format!("{filled} of {count} rows lack a reading: the column's mean is taken for it"));
+    }
+    if moved > 0 {
+        warnings.push(format!(
+            "{moved} of {count} rows have a reading beyond the columns' spans, and are evaluated as if at their ends; \
+             scored, they stand out more"
+        ));
+    }
+    let samples = ImageSet::new(own.shape(), values, vec![0; count])
+        .map_err(|source| OwnTableError::Samples { path: path.to_owned(), source })?;
+    Ok(Rows { samples, sha256, warnings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folder: &Path, text: &str) -> PathBuf {
+        let path = folder.join("pump.csv");
+        std::fs::write(&path, text).expect("writes");
+        path
+    }
+
+    #[test]
+    fn columns_of_numbers_are_standardised() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(folder.path(), "time,a,fixed,b\nnoon,1,7,-2\nnoon,3,7,-6\n");
+        let (own, rows) = choose(&path, Missing::Refuse).expect("valid");
+        let column = |name: &str, mean, deviation| Column { name: name.to_owned(), mean, deviation, span: 4.0 };
+        assert_eq!(
+            (own.title.as_str(), &own.columns[..]),
+            ("pump", &[column("a", 2.0, 1.0), column("b", -4.0, 2.0)][..])
+        );
+        assert_eq!((rows.samples.shape(), rows.samples.values()), (own.shape(), &[0.375, 0.625, 0.625, 0.375][..]));
+        assert_eq!(rows.warnings, ["columns left out: time (no numbers), fixed (always the same)"]);
+
+        // Another table by the same columns: their order there does not matter, and nothing is measured anew.
+        let path = file(folder.path(), "b,a\n-4,100\n");
+        let other = load(&path, &own).expect("valid");
+        assert_eq!(other.samples.values(), [1.0, 0.5]);
+        assert!(other.warnings[0].contains("1 of 1 rows"), "{:?}", other.warnings);
+    }
+
+    #[test]
+    fn spans_hold_every_row() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 2 })).collect();
+        let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse).expect("valid");
+        assert_eq!(own.columns[0].span, 4.0);
+        assert!(own.columns[1].span > 19.0, "{:?}", own.columns);
+        assert_eq!(read.warnings.len(), 1);
+        assert!(read.warnings[0].contains("column 2 (20)"), "{:?}", read.warnings);
+        assert!(read.samples.image(7)[1] < 1e-6 && read.samples.image(8)[1] > 0.4);
+    }
+
+    #[test]
+    fn missing_readings_are_refused_or_filled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(folder.path(), "1,5\n2,NA\n3,7\n");
+        let message = choose(&path, Missing::Refuse).expect_err("missing").to_string();
+        assert!(message.contains("pump.csv, line 2") && message.contains("column 2"), "{message}");
+        assert!(message.contains("--missing mean"), "{message}");
+        let (_, rows) = choose(&path, Missing::Mean).expect("filled");
+        assert_eq!(rows.samples.image(1), [0.5, 0.5]);
+        assert!(rows.warnings[0].contains("1 of 3 rows lack"), "{:?}", rows.warnings);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (text, named) in [
+            ("a,b\n1,2\n2,low\n3,4\n", "line 3: expected a number in the column \"b\", found \"low\""),
+            ("a,b\n1,2\n2,2\n", "found 1"),
+            ("a,b\nx,y\n", "found 0"),
+            ("a,b\n1e308,1\n-1e308,2\n1e308,3\n", "finite"),
+        ] {
+            let message = choose(&file(folder.path(), text), Missing::Mean).expect_err(text).to_string();
+            assert!(message.contains("pump.csv") && message.contains(named), "{message}");
+        }
+        let message = choose(&folder.path().join("absent.csv"), Missing::Mean).expect_err("absent").to_string();
+        assert!(message.contains("absent.csv"), "{message}");
+    }
+}

@@ -1,0 +1,224 @@
+//! Settings for data of one's own: what `nae-train --data DIR` does with nothing else said.
+//!
+//! [`draft`] takes the preset `digits`, which has the chains that get furthest in minutes, and fits it to the data:
+//! network, division, threshold. [`schedule`] scales its pre-training and its NAE training, in their proportion, to the
+//! time there is, by the [`Speed`] of a few updates measured on this machine. The numbers chosen are those of the
+//! [`Config`]: a run from it does not measure anything, and can be repeated.
+//!
+//! Reading the data and choosing its shape is [`data::own`](crate::data::own)'s and
+//! [`data::own_table`](crate::data::own_table)'s.
+
+use std::time::Duration;
+
+use crate::arch::LatentSpace;
+use crate::arch::dense::Output;
+use crate::config::{ArchitectureConfig, Config, ConfigError, PresetError, preset};
+use crate::data::Source;
+use crate::data::own::OwnImages;
+use crate::data::own_table::OwnTable;
+use crate::data::split::SplitShares;
+use crate::train::speed::Speed;
+
+/// The preset that is fitted.
+const BASE: &str = "digits";
+/// What its pre-training amounts to: 600 epochs of nine batches.
+const PRETRAINING_UPDATES: f64 = 5400.0;
+/// It is not known that more than this many times its updates helps.
+const MAX_SCALE: f64 = 4.0;
+/// Channels of the first layer and D_z, as there.
+const WIDTH: usize = 8;
+const LATENT_DIM: usize = 32;
+/// Widths of the dense network for tables. Its D_z is half the columns, up to that of images.
+const TABLE_WIDTHS: [usize; 2] = [128, 64];
+/// Its γ = 25 means so many times the energy of normal images after pre-training, 1/(2·25) against 0.002; that energy
+/// is another for other images.
+const NEGATIVE_BOUND: f64 = 10.0;
+/// Of the images, each for validation, calibration and test.
+const SHARE: f64 = 0.1;
+/// Looks at the model during NAE training, where the preset's every so many updates would be fewer.
+const LOOKS: usize = 10;
+/// What evaluation and calibration take, in looks.
+const EVALUATION: usize = 10;
+/// Other work of the machine, and what is written.
+const RESERVE: f64 = 0.05;
+/// False-positive rates, and the calibration images each takes.
+const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10), (0.2, 5)];
+
+/// The fewest images or rows that can be divided: five of them calibrate.
+pub const MIN_IMAGES: usize = 50;
+
+/// Data that no run can be planned for.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Too few.
+    #[error("{title}: {found} images or rows; at least {MIN_IMAGES} are needed, and some hundred to be of use")]
+    TooFew {
+        /// What they are called.
+        title: String,
+        /// How many there are.
+        found: usize,
+    },
+    /// The preset that is fitted.
+    #[error(transparent)]
+    Preset(#[from] PresetError),
+    /// A value does not fit.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// Settings for `count` images of one's own, with the schedule of the preset they come from.
+///
+/// # Errors
+/// [`PlanError::TooFew`] where there are fewer than [`MIN_IMAGES`].
+pub fn draft(own: &OwnImages, count: usize) -> Result<Config, PlanError> {
+    let architecture = ArchitectureConfig::SmallConv {
+        channels: own.channels,
+        side: own.side,
+        width: WIDTH,
+        latent_dim: LATENT_DIM,
+        latent_space: LatentSpace::Sphere,
+    };
+    fit(Source::Own(own.clone()), architecture, count)
+}
+
+/// The same for a table of `count` rows.
+///
+/// # Errors
+/// As for [`draft`].
+pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
+    let shape = own.shape();
+    let architecture = ArchitectureConfig::Dense {
+        image: [shape.channels, shape.height, shape.width],
+        widths: TABLE_WIDTHS.to_vec(),
+        output: Output::Sigmoid,
+        latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
+        latent_space: LatentSpace::Sphere,
+    };
+    fit(Source::Table(own.clone()), architecture, count)
+}
+
+fn fit(source: Source, architecture: ArchitectureConfig, count: usize) -> Result<Config, PlanError> {
+    if count < MIN_IMAGES {
+        return Err(PlanError::TooFew { title: source.title().to_owned(), found: count });
+    }
+    let mut raw = preset::load(BASE)?.raw().clone();
+    "own-data".clone_into(&mut raw.name);
+    raw.data.source = source;
+    raw.data.held_out = None;
+    raw.data.split = SplitShares { validation: SHARE, calibration: SHARE, test: Some(SHARE) };
+    raw.architecture = architecture;
+    raw.training.regularization.negative_energy = 0.0;
+    raw.training.negative_bound = Some(NEGATIVE_BOUND);
+    let calibration = (SHARE * count as f64).round() as usize;
+    let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
+    raw.calibration.false_positive_rate = rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate);
+    Ok(Config::new(raw)?)
+}
+
+/// `draft` with as many updates, on `train_images` images, as a machine of `speed` makes in `time`, up to four times the
+/// preset's. At least one epoch and some updates, however short the time.
+///
+/// # Errors
+/// [`ConfigError`] where `draft` is none of [`draft`]'s.
+pub fn schedule(draft: &Config, train_images: usize, speed: &Speed, time: Duration) -> Result<Config, ConfigError> {
+    let mut raw = draft.raw().clone();
+    let (updates, every) = (raw.training.updates as f64, raw.stopping.every);
+    let look = speed.look.as_secs_f64();
+    let update = speed.normalizing.as_secs_f64() + look / every as f64;
+    let whole = PRETRAINING_UPDATES * speed.pretraining.as_secs_f64() + updates * update;
+    let time = time.as_secs_f64();
+    // Where looking takes most of the time, there is too little of it anyway.
+    let available = (time * (1.0 - RESERVE) - (LOOKS + EVALUATION) as f64 * look).max(0.3 * time);
+    let scale = (available / whole).min(MAX_SCALE);
+    let scaled = |updates: f64| (updates * scale).round().max(1.0);
+    let batches = train_images.div_ceil(raw.pretraining.batch_size).max(1) as f64;
+    raw.pretraining.epochs = (scaled(PRETRAINING_UPDATES) / batches).round().max(1.0) as usize;
+    raw.training.updates = scaled(updates) as usize;
+    raw.stopping.every = (raw.training.updates / LOOKS).clamp(1, every);
+    Config::new(raw)
+}
+
+/// The schedule in words, with what it is expected to take.
+pub fn describe(config: &Config, train_images: usize, speed: &Speed) -> String {
+    let (epochs, updates) = (config.pretraining().epochs, config.training().updates);
+    let batches = train_images.div_ceil(config.pretraining().batch_size).max(1);
+    let seconds = |count: usize, each: Duration| (count as f64 * each.as_secs_f64()).ceil();
+    format!(
+        "pre-training: {epochs} epochs of {batches} updates, about {:.0} s; NAE training: {updates} updates, about {:.0} s \
+         (measured: {:.1} and {:.1} ms an update)",
+        seconds(epochs * batches, speed.pretraining),
+        seconds(updates, speed.normalizing),
+        1e3 * speed.pretraining.as_secs_f64(),
+        1e3 * speed.normalizing.as_secs_f64(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use nae_onnx::metadata::{Column, Missing};
+
+    use super::*;
+
+    fn own() -> OwnImages {
+        OwnImages { title: "screws".to_owned(), channels: 3, side: 28 }
+    }
+
+    const SPEED: Speed = Speed {
+        pretraining: Duration::from_millis(10),
+        normalizing: Duration::from_millis(100),
+        look: Duration::from_millis(50),
+    };
+
+    #[test]
+    fn the_time_is_used_and_not_more() {
+        let draft = draft(&own(), 1000).expect("enough");
+        for (minutes, train) in [(1, 700), (5, 700), (10, 70), (10, 50_000)] {
+            let time = Duration::from_secs(60 * minutes);
+            let config = schedule(&draft, train, &SPEED, time).expect("valid");
+            let pretraining = config.pretraining().epochs * train.div_ceil(128);
+            let updates = config.training().updates;
+            let looks = updates / config.stopping().every;
+            let seconds = pretraining as f64 * 0.01 + updates as f64 * 0.1 + (looks + EVALUATION) as f64 * 0.05;
+            let time = time.as_secs_f64();
+            assert!(seconds < time && seconds > 0.8 * time.min(831.0), "{minutes} min, {train} images: {seconds} s");
+            assert!(looks >= LOOKS, "{looks}");
+        }
+        // Four times the preset, and no more.
+        let config = schedule(&draft, 700, &SPEED, Duration::from_secs(100_000)).expect("valid");
+        assert_eq!((config.pretraining().epochs, config.training().updates), (3600, 6000));
+        let config = schedule(&draft, 700, &SPEED, Duration::ZERO).expect("valid");
+        assert_eq!((config.pretraining().epochs, config.training().updates), (1, 1));
+    }
+
+    #[test]
+    fn the_threshold_is_what_the_images_allow() {
+        for (count, rate) in [(50, 0.2), (100, 0.1), (200, 0.05), (999, 0.01), (490, 0.05), (500, 0.02)] {
+            assert_eq!(draft(&own(), count).expect("enough").false_positive_rate(), rate, "{count}");
+        }
+        let message = draft(&own(), 49).expect_err("too few").to_string();
+        assert!(message.contains("screws: 49 images or rows") && message.contains("50"), "{message}");
+    }
+
+    #[test]
+    fn a_plan_for_a_table_survives_its_file() {
+        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2, span: 4.0 };
+        let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
+        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, columns };
+        let config = draft_table(&own, 300).expect("enough");
+        assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
+        let text = toml::to_string(config.raw()).expect("serialises");
+        assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
+        let damaged = text.replace("deviation = 0.30000000000000004", "deviation = 0.0");
+        let message = preset::parse(&damaged, "again").expect_err("no deviation").to_string();
+        assert!(message.contains("data.source.table.columns"), "{message}");
+    }
+
+    #[test]
+    fn a_plan_survives_its_file() {
+        let config = draft(&own(), 300).expect("enough");
+        let text = toml::to_string(config.raw()).expect("serialises");
+        assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
+        assert_eq!(config.source().title(), "screws");
+        assert!(text.contains("negative_bound = 10.0"), "{text}");
+    }
+}

@@ -1,0 +1,86 @@
+//! What should be known of a run before its model is believed. Warnings about the data itself come with the data:
+//! [`Collection::warnings`](crate::data::own::Collection::warnings).
+
+use crate::eval::table::{Row, Table};
+use crate::methods::MethodKind;
+use crate::run::Prepared;
+use crate::train::Outcome;
+
+/// With fewer normal images or rows, figures and thresholds are rough.
+pub const FEW_IMAGES: usize = 200;
+
+/// All warnings of a finished run, one sentence each; those of its data first.
+pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<String> {
+    let mut warnings = prepared.warnings.clone();
+    let split = &prepared.split;
+    let images = split.train.len() + split.validation.len() + split.calibration.len() + split.test.len();
+    warnings.extend(too_few(images, prepared.config.source().samples()));
+    if outcome.autoencoder.is_some() {
+        if outcome.kept_update == 0 {
+            warnings.push(
+                "NAE training made nothing better and was taken back: the model is the plain autoencoder".to_owned(),
+            );
+        } else {
+            warnings.extend(no_better(table));
+        }
+    }
+    warnings
+}
+
+fn too_few(images: usize, noun: &str) -> Option<String> {
+    (images < FEW_IMAGES).then(|| {
+        format!("{images} normal {noun} are few: with {FEW_IMAGES} or more, the figures and the threshold mean more")
+    })
+}
+
+/// Compares the means over the sets that training could not look at: those given, where there are any.
+fn no_better(table: &Table) -> Option<String> {
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| !row.selection).collect();
+    let given: Vec<&Row> = rows.iter().copied().filter(|row| row.given).collect();
+    let rows = if given.is_empty() { rows } else { given };
+    let mean = |method: MethodKind| {
+        let key = if method == MethodKind::Ae { "autoencoder" } else { method.name() };
+        let figures: Option<Vec<f64>> = rows.iter().map(|row| row.auroc.get(key).copied().flatten()).collect();
+        figures.filter(|figures| !figures.is_empty()).map(|figures| figures.iter().sum::<f64>() / figures.len() as f64)
+    };
+    let (before, after) = (mean(MethodKind::Ae)?, mean(MethodKind::Nae)?);
+    let names: Vec<&str> = rows.iter().map(|row| row.outliers.as_str()).collect();
+    (after <= before).then(|| {
+        format!(
+            "the NAE does no better than the plain autoencoder on {}: AUROC {after:.3} against {before:.3}",
+            names.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(outliers: &str, given: bool, selection: bool, before: f64, after: f64) -> Row {
+        let auroc = [("autoencoder".to_owned(), Some(before)), ("nae".to_owned(), Some(after))].into();
+        Row { outliers: outliers.to_owned(), count: 3, selection, given, auroc }
+    }
+
+    fn table(rows: Vec<Row>) -> Table {
+        Table { columns: Vec::new(), samples: "images", normal_count: 3, normal_energy: Default::default(), rows }
+    }
+
+    #[test]
+    fn outliers_given_decide_and_the_selection_set_never_does() {
+        let synthetic = || vec![row("noise", false, false, 0.9, 1.0), row("gray", false, true, 1.0, 0.1)];
+        assert_eq!(no_better(&table(synthetic())), None);
+        let mut rows = synthetic();
+        rows.push(row("scratches", true, false, 0.8, 0.7));
+        let warning = no_better(&table(rows)).expect("worse");
+        assert!(warning.contains("scratches: AUROC 0.700 against 0.800"), "{warning}");
+        assert!(no_better(&table(vec![row("noise", false, false, 0.9, 0.9)])).is_some());
+        assert_eq!(no_better(&table(Vec::new())), None);
+    }
+
+    #[test]
+    fn few_images_are_said_to_be_few() {
+        assert_eq!(too_few(200, "images"), None);
+        assert!(too_few(199, "rows").expect("few").contains("199 normal rows"));
+    }
+}

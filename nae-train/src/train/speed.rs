@@ -1,0 +1,73 @@
+//! How long an update takes on this machine, measured before a schedule is chosen. Nothing of it stays in the run.
+
+use std::time::{Duration, Instant};
+
+use burn::tensor::Device;
+
+use super::batches::Batches;
+use super::selection_images;
+use crate::arch::Autoencoder;
+use crate::config::Config;
+use crate::data::Split;
+use crate::engine::Engine;
+use crate::eval::scoring::energies;
+use crate::methods::Method as _;
+use crate::methods::autoencoder::AutoencoderMethod;
+use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use crate::sample::NegativeSampler;
+use crate::seed::Stream;
+
+/// Repetitions, at most, and the time after which there are enough of them.
+const REPEATS: usize = 20;
+const ENOUGH: Duration = Duration::from_millis(1000);
+
+/// Wall time of the parts of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed {
+    /// An update of pre-training.
+    pub pretraining: Duration,
+    /// An update of NAE training.
+    pub normalizing: Duration,
+    /// A look at the model: validation and selection images scored.
+    pub look: Duration,
+}
+
+/// Makes some updates of a run by `config` on `split`, with weights that are thrown away: three seconds, or a few
+/// updates where they are slow.
+pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) -> Speed {
+    const SEED: u64 = 0;
+    let (pretraining, training) = (config.pretraining(), config.training());
+    let spec = config.architecture();
+    let model = Autoencoder::new(spec, Stream::Weights.of(SEED).rng(), &device.clone().autodiff());
+    let mut order = Batches::new(split.train.len(), Stream::Batches.of(SEED));
+    let gray = selection_images(split, SEED);
+
+    let mut method = AutoencoderMethod::new(model.clone(), pretraining, None, engine, device);
+    let size = pretraining.batch_size.min(split.train.len());
+    let pretraining = mean_time(|| {
+        method.update(split.train.batch(&order.next(size), device));
+    });
+    let look = mean_time(|| {
+        energies(&model, &split.validation, device);
+        energies(&model, &gray, device);
+    });
+    let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), Stream::Chains.of(SEED));
+    let start = NormalizedAutoencoder::new(model, config.sampler().temperature);
+    let mut method = NaeMethod::new(start, &training, sampler, engine, device);
+    let normalizing = mean_time(|| {
+        method.update(split.train.batch(&order.next(training.batch_size), device));
+    });
+    Speed { pretraining, normalizing, look }
+}
+
+/// Mean time of `work`; the first time, when memory is fetched and threads start, does not count.
+fn mean_time(mut work: impl FnMut()) -> Duration {
+    work();
+    let started = Instant::now();
+    let mut done = 0;
+    while done < REPEATS && (done < 2 || started.elapsed() < ENOUGH) {
+        work();
+        done += 1;
+    }
+    started.elapsed() / done as u32
+}

@@ -1,0 +1,199 @@
+//! `nae-train --data DIR` as a user meets it: a model with nothing else said, and what it is worth in `nae-infer`.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use burn::tensor::Device;
+use nae_core::Shape;
+use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
+use nae_infer::input::table;
+use nae_infer::{BackendKind, Detector};
+use nae_onnx::metadata::Missing;
+use nae_train::data::own::{self, Corrupt};
+use nae_train::data::own_table;
+use nae_train::eval::scoring::energies;
+use nae_train::methods;
+use nae_train::report::folder::RunFolder;
+use tempfile::TempDir;
+
+fn nae_train() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    command.env_remove("NAE_DATA");
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().unwrap()
+}
+
+fn refused(command: &mut Command) -> String {
+    let output = run(command);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// Stripes of 20×24 pixels, upright ones in `upright`, the others in `level`.
+fn images(folder: &Path, name: &str, count: u32) -> PathBuf {
+    let data = folder.join(name);
+    for sub in ["level", "upright"] {
+        std::fs::create_dir_all(data.join(sub)).unwrap();
+    }
+    for n in 0..count {
+        let upright = n % 2 == 0;
+        let image = GrayImage::from_fn(20, 24, |x, y| {
+            let at = if upright { x } else { y } + n;
+            Luma([if (at / (n % 5 + 1)).is_multiple_of(2) { 230 } else { 20 }])
+        });
+        let sub = if upright { "upright" } else { "level" };
+        image.save(data.join(sub).join(format!("{n:03}.png"))).unwrap();
+    }
+    data
+}
+
+fn train(folder: &Path, name: &str, data: &Path, extra: &[&str]) -> Command {
+    let mut command = nae_train();
+    command.arg("--data").arg(data).arg("--out").arg(folder.join(name)).args(extra);
+    command.arg("--export").arg(folder.join(format!("{name}.onnx")));
+    command
+}
+
+#[test]
+fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = images(path, "stripes", 120);
+    let outliers = path.join("spots");
+    std::fs::create_dir(&outliers).unwrap();
+    for n in 0..7u32 {
+        let image = RgbImage::from_fn(30, 30, |x, y| Rgb([(x * y + n) as u8, (x * 5) as u8, 9]));
+        image.save(outliers.join(format!("{n}.png"))).unwrap();
+    }
+    let outliers = outliers.to_str().unwrap();
+    let output = run(&mut train(path, "one", &data, &["--json", "--outliers", outliers, "--time-budget", "4s"]));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("120 images in 2 folders, grey, brought to 16x16") && said.contains("for 4s in all"),
+        "{said}"
+    );
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        result["auroc"]["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
+    assert_eq!(names, ["spots (given)", "half-images", "chimeras", "uniform noise", "ConstantGray"]);
+    assert_eq!((&result["auroc"]["rows"][0]["count"], &result["auroc"]["normal_count"]), (&7.into(), &12.into()));
+    assert_eq!((&result["held_out"], &result["false_positive_rate"]["target"]), (&().into(), &0.1.into()));
+    assert!(result["warnings"].to_string().contains("120 normal images are few"), "{result}");
+    let report = std::fs::read_to_string(path.join("one/report.md")).unwrap();
+    for text in
+        ["# stripes", "## Warnings", "## Chosen", "never used in training", "validation images after pre-training"]
+    {
+        assert!(report.contains(text), "{text}: {report}");
+    }
+
+    // The run folder has the numbers that were chosen: no measuring, the same model.
+    let model = std::fs::read(path.join("one.onnx")).unwrap();
+    let config = path.join("one/config.toml");
+    assert!(run(&mut train(path, "two", &data, &["--quiet", "--preset", config.to_str().unwrap()])).status.success());
+    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+    let again = path.join("again.onnx");
+    let mut export = nae_train();
+    export.arg("export").arg(path.join("one")).arg("--data").arg(&data).arg("--export").arg(&again);
+    assert!(run(&mut export).status.success());
+    assert!(std::fs::read(&again).unwrap() == model);
+    let message = refused(nae_train().arg("export").arg(path.join("one")).arg("--export").arg(&again));
+    assert!(message.contains("--data") && message.contains("stripes"), "{message}");
+
+    // Energies of the files, scored, are those of the images as they were read for training.
+    let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
+    let (config, _) = RunFolder::read(&path.join("one")).unwrap();
+    let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
+    let (chosen, read) = own::choose(&data, Corrupt::Refuse).unwrap();
+    assert_eq!((chosen.shape(), detector.settings().input), (Shape::new(1, 16, 16), Shape::new(1, 16, 16)));
+    for (n, energy) in energies(&*trained, &read.images, &Device::flex()).into_iter().enumerate() {
+        let sub = if n < 60 { format!("level/{:03}", 2 * n + 1) } else { format!("upright/{:03}", 2 * (n - 60)) };
+        let image = nae_infer::image::open(data.join(format!("{sub}.png"))).unwrap();
+        let scored = detector.score(&image).unwrap().energy;
+        assert!((scored - energy).abs() <= 1e-4 * energy, "{sub}: {scored} {energy}");
+    }
+}
+
+/// Two readings on a circle, and one that follows from them; with a time that is no number.
+fn readings(path: &Path, count: usize, damaged: bool) {
+    let mut text = "time,x,y,product\n".to_owned();
+    for n in 0..count {
+        let (x, y) = (0.7 * n as f64).sin_cos();
+        let product = if damaged { -x * y } else { x * y };
+        text += &format!("12:{n},{:.5},{:.5},{:.5}\n", 10.0 * x, y, product);
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, odd) = (path.join("pump.csv"), path.join("odd.csv"));
+    readings(&data, 240, false);
+    readings(&odd, 30, true);
+    let odd = odd.to_str().unwrap();
+    let output = run(&mut train(path, "one", &data, &["--json", "--outliers", odd, "--time-budget", "4s"]));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (no numbers)"), "{said}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        result["auroc"]["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
+    assert_eq!(names, ["odd (given)", "half-rows", "shuffled rows", "uniform noise", "ConstantGray"]);
+
+    let model = std::fs::read(path.join("one.onnx")).unwrap();
+    let config = path.join("one/config.toml");
+    assert!(run(&mut train(path, "two", &data, &["--quiet", "--preset", config.to_str().unwrap()])).status.success());
+    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+
+    let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
+    let (config, _) = RunFolder::read(&path.join("one")).unwrap();
+    let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
+    let (_, rows) = own_table::choose(&data, Missing::Refuse).unwrap();
+    let columns = detector.settings().columns.as_ref().unwrap();
+    let table = table::read(&data).unwrap();
+    let positions = table.positions(columns).unwrap();
+    for (row, energy) in table.rows().iter().zip(energies(&*trained, &rows.samples, &Device::flex())) {
+        let scored = detector.score_prepared(&row.prepare(&positions, columns).unwrap()).unwrap()[0].energy;
+        assert!((scored - energy).abs() <= 1e-4 * energy + 1e-8, "line {}: {scored} {energy}", row.line);
+    }
+
+    let text = std::fs::read_to_string(&data).unwrap();
+    std::fs::write(&data, text.replacen(",1.00000,", ",NA,", 1)).unwrap();
+    let message = refused(&mut train(path, "no", &data, &[]));
+    assert!(message.contains("line 2") && message.contains("\"y\"") && message.contains("--missing mean"), "{message}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_training() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = images(path, "stripes", 60);
+    let inner = data.join("level");
+    let message = refused(&mut train(path, "no", &data, &["--outliers", inner.to_str().unwrap()]));
+    assert!(message.contains("--outliers") && message.contains("keep it apart"), "{message}");
+    let message = refused(&mut train(path, "no", &data, &["--held-out", "1"]));
+    assert!(message.contains("--held-out") && message.contains("--outliers"), "{message}");
+    let message = refused(&mut train(path, "no", &data, &["--method", "vae"]));
+    assert!(message.contains("--method") && message.contains("config.toml"), "{message}");
+    let message = refused(&mut train(path, "no", &inner, &[]));
+    assert!(message.contains("level: 30 images or rows") && message.contains("50"), "{message}");
+    let message = refused(&mut train(path, "no", &path.join("absent"), &[]));
+    assert!(message.contains("absent") && message.contains("--data"), "{message}");
+    std::fs::write(data.join("bad.png"), b"no image").unwrap();
+    let message = refused(&mut train(path, "no", &data, &["--strict"]));
+    assert!(message.contains("bad.png") && message.contains("--strict"), "{message}");
+    let absent = path.join("absent");
+    let message =
+        refused(&mut train(path, "no", &data, &["--outliers", absent.to_str().unwrap(), "--time-budget", "1s"]));
+    assert!(message.contains("absent") && message.contains("--outliers"), "{message}");
+    assert!(!path.join("no").exists());
+    for extra in [&["--time-budget", "soon"][..], &["--time-budget", "1m", "--preset", "digits"]] {
+        assert_eq!(run(&mut train(path, "no", &data, extra)).status.code(), Some(2), "{extra:?}");
+    }
+}
