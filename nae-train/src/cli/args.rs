@@ -91,7 +91,7 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
     /// What computes gradients.
-    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(super) engine: EngineArg,
     #[command(flatten)]
     pub(super) export: ExportFiles,
@@ -227,7 +227,7 @@ pub(super) struct CompareArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
     pub(super) latent_dims: Vec<usize>,
     /// What computes gradients.
-    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(super) engine: EngineArg,
     /// Write every run's figures as JSON.
     #[arg(long, short, value_name = "FILE.json")]
