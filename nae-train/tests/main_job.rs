@@ -26,7 +26,10 @@ fn the_default_run_tells_the_held_out_digit() {
         (row["autoencoder"].as_f64().unwrap(), row["nae"].as_f64().unwrap())
     };
     let (before, after) = row("digit 1");
-    assert!(after > 0.9 && after > before + 0.2, "digit 1: {before} before, {after} after");
+    // Over five seeds 0.946 with a standard deviation of 0.033 (models/results): three of them below that is too low.
+    assert!(after > 0.85 && after > before + 0.15, "digit 1: {before} before, {after} after");
+    let (before, after) = row("chimeras");
+    assert!(after > before - 0.02, "chimeras: {before} before, {after} after");
     assert!(row("ConstantGray").1 > 0.99 && row("half-digits").1 > 0.99 && row("uniform noise").1 > 0.99);
     // 323 images at a rate of 0.01, calibrated on 162: more than 0.05 would be far out.
     assert!(result["false_positive_rate"]["measured"].as_f64().unwrap() < 0.05);
