@@ -17,7 +17,7 @@ use crate::config::{Config, ConfigError};
 use crate::data::own::Corrupt;
 use crate::engine::Engine;
 use crate::eval::table::Table;
-use crate::methods::Model;
+use crate::methods::{MethodKind, Model};
 use crate::report::journal;
 use crate::run::{Prepared, RunError, nae_column, plain_column};
 use crate::train::observer::{Observer, Phase, Progress};
@@ -314,7 +314,7 @@ fn summarize(seeds: &[Seed]) -> Vec<Summary> {
                 let figure = |seed: &Seed| seed.auroc.rows[k].auroc.get(key).copied().flatten();
                 seeds.iter().map(|seed| figure(seed).unwrap_or(f64::NAN)).collect()
             };
-            let (plain, nae) = (of("autoencoder"), of("nae"));
+            let (plain, nae) = (of(MethodKind::Ae.column()), of(MethodKind::Nae.column()));
             let difference: Vec<f64> = nae.iter().zip(&plain).map(|(n, p)| n - p).collect();
             Summary {
                 outliers: first.auroc.rows[k].outliers.clone(),

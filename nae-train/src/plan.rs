@@ -131,17 +131,22 @@ pub fn schedule(draft: &Config, train_images: usize, speed: &Speed, time: Durati
     let available = (time * (1.0 - RESERVE) - (LOOKS + EVALUATION) as f64 * look).max(0.3 * time);
     let scale = (available / whole).min(MAX_SCALE);
     let scaled = |updates: f64| (updates * scale).round().max(1.0);
-    let batches = train_images.div_ceil(raw.pretraining.batch_size).max(1) as f64;
-    raw.pretraining.epochs = (scaled(PRETRAINING_UPDATES) / batches).round().max(1.0) as usize;
+    let batches = batches(draft, train_images);
+    raw.pretraining.epochs = (scaled(PRETRAINING_UPDATES) / batches as f64).round().max(1.0) as usize;
     raw.training.updates = scaled(updates) as usize;
     raw.stopping.every = (raw.training.updates / LOOKS).clamp(1, every);
     Config::new(raw)
 }
 
+/// Updates of an epoch of pre-training.
+fn batches(config: &Config, train_images: usize) -> usize {
+    train_images.div_ceil(config.pretraining().batch_size).max(1)
+}
+
 /// The schedule in words, with what it is expected to take.
 pub fn describe(config: &Config, train_images: usize, speed: &Speed) -> String {
     let (epochs, updates) = (config.pretraining().epochs, config.training().updates);
-    let batches = train_images.div_ceil(config.pretraining().batch_size).max(1);
+    let batches = batches(config, train_images);
     let seconds = |count: usize, each: Duration| (count as f64 * each.as_secs_f64()).ceil();
     format!(
         "pre-training: {epochs} epochs of {batches} updates, about {:.0} s; NAE training: {updates} updates, about {:.0} s \

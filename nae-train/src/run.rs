@@ -126,10 +126,9 @@ impl Prepared {
         let plain = outcome.autoencoder.as_ref().map(plain_column);
         let own = outcome.model.decisions().iter().map(|&decision| {
             let (key, title) = match (method, decision) {
-                (MethodKind::Ae, _) => ("autoencoder", method.title()),
                 (MethodKind::Vae, Decision::Reconstruction) => ("vae_reconstruction", "VAE (R)"),
                 (MethodKind::Vae, Decision::NegativeLogLikelihood) => ("vae_likelihood", "VAE (L)"),
-                _ => (method.name(), method.title()),
+                _ => (method.column(), method.title()),
             };
             Column { key, title, model: &*outcome.model, decision }
         });
@@ -186,10 +185,15 @@ impl Prepared {
 
 /// The column of a plain autoencoder.
 pub fn plain_column(autoencoder: &Autoencoder) -> Column<'_> {
-    Column { key: "autoencoder", title: MethodKind::Ae.title(), model: autoencoder, decision: Decision::Reconstruction }
+    Column {
+        key: MethodKind::Ae.column(),
+        title: MethodKind::Ae.title(),
+        model: autoencoder,
+        decision: Decision::Reconstruction,
+    }
 }
 
 /// The column of an NAE.
 pub fn nae_column(model: &dyn Model) -> Column<'_> {
-    Column { key: MethodKind::Nae.name(), title: MethodKind::Nae.title(), model, decision: Decision::Reconstruction }
+    Column { key: MethodKind::Nae.column(), title: MethodKind::Nae.title(), model, decision: Decision::Reconstruction }
 }

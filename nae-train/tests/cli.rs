@@ -1,26 +1,14 @@
 //! The program as a user meets it: one short run and everything around it.
 #![allow(clippy::unwrap_used)]
 
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use program::{nae_train, refused, run};
 use tempfile::TempDir;
-
-fn nae_train() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_nae-train"))
-}
-
-fn run(command: &mut Command) -> Output {
-    command.output().unwrap()
-}
-
-/// Runs it, expects failure, and returns what it said.
-fn refused(command: &mut Command) -> String {
-    let output = run(command);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 fn preset(folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {
     preset_like("digits", folder, name, change)
@@ -50,10 +38,7 @@ fn shortened(text: String) -> String {
 }
 
 fn train(folder: &Path, name: &str, preset: &Path, extra: &[&str]) -> Command {
-    let mut command = nae_train();
-    command.arg("--preset").arg(preset).arg("--out").arg(folder.join(name)).args(extra);
-    command.arg("--export").arg(folder.join(format!("{name}.onnx")));
-    command
+    program::train(folder, name, "--preset", preset, extra)
 }
 
 #[test]
@@ -217,7 +202,7 @@ fn data_in_files_is_found_named_and_recorded() {
     });
     let data = folder.path().join("mnist");
     std::fs::create_dir(&data).unwrap();
-    let message = refused(train(folder.path(), "none", &short, &["--quiet"]).env_remove("NAE_DATA"));
+    let message = refused(&mut train(folder.path(), "none", &short, &["--quiet"]));
     assert!(message.contains("--data") && message.contains("NAE_DATA"), "{message}");
     let given = ["--json", "--data", data.to_str().unwrap()];
     let message = refused(&mut train(folder.path(), "none", &short, &given));

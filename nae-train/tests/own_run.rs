@@ -1,8 +1,10 @@
 //! `nae-train --data DIR` as a user meets it: a model with nothing else said, and what it is worth in `nae-infer`.
 #![allow(clippy::unwrap_used)]
 
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use burn::tensor::Device;
 use nae_core::Shape;
@@ -15,23 +17,8 @@ use nae_train::data::own_table;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
 use nae_train::report::folder::RunFolder;
+use program::{nae_train, refused, run};
 use tempfile::TempDir;
-
-fn nae_train() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
-    command.env_remove("NAE_DATA");
-    command
-}
-
-fn run(command: &mut Command) -> Output {
-    command.output().unwrap()
-}
-
-fn refused(command: &mut Command) -> String {
-    let output = run(command);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
 
 /// Stripes of 20×24 pixels, upright ones in `upright`, the others in `level`.
 fn images(folder: &Path, name: &str, count: u32) -> PathBuf {
@@ -52,10 +39,7 @@ fn images(folder: &Path, name: &str, count: u32) -> PathBuf {
 }
 
 fn train(folder: &Path, name: &str, data: &Path, extra: &[&str]) -> Command {
-    let mut command = nae_train();
-    command.arg("--data").arg(data).arg("--out").arg(folder.join(name)).args(extra);
-    command.arg("--export").arg(folder.join(format!("{name}.onnx")));
-    command
+    program::train(folder, name, "--data", data, extra)
 }
 
 #[test]

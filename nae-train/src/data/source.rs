@@ -79,7 +79,7 @@ pub enum DataError {
     #[error(
         "{0} is not part of the program; give its folder with --data DIR, or set NAE_DATA to the folder that has `{1}`"
     )]
-    NoFolder(&'static str, &'static str),
+    NoFolder(String, &'static str),
     /// Images of one's own.
     #[error(transparent)]
     Own(#[from] OwnError),
@@ -189,10 +189,10 @@ impl Source {
             Self::Digits => {
                 Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() })
             }
-            Self::Mnist => self.load_idx("MNIST", "mnist", folder),
-            Self::FashionMnist => self.load_idx("Fashion-MNIST", "fashion-mnist", folder),
+            Self::Mnist => self.load_idx("mnist", folder),
+            Self::FashionMnist => self.load_idx("fashion-mnist", folder),
             Self::Cifar10 => {
-                let folder = own_folder("CIFAR-10", "cifar10", folder)?;
+                let folder = self.folder("cifar10", folder)?;
                 let mut hash = Sha256::new();
                 let train = cifar::load(&folder, &cifar::TRAIN, &mut hash)?;
                 let test = Some(cifar::load(&folder, &cifar::TEST, &mut hash)?);
@@ -210,8 +210,8 @@ impl Source {
     }
 
     /// The four IDX files of the set called `title`, in `folder` or in the one called `name`.
-    fn load_idx(&self, title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<Loaded, DataError> {
-        let folder = own_folder(title, name, folder)?;
+    fn load_idx(&self, name: &'static str, folder: Option<&Path>) -> Result<Loaded, DataError> {
+        let folder = self.folder(name, folder)?;
         let mut hash = Sha256::new();
         let mut part = |name: &str| {
             let images = folder.join(format!("{name}-images-idx3-ubyte"));
@@ -226,12 +226,12 @@ impl Source {
         let (train, test) = (part("train")?, part("t10k")?);
         Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
     }
-}
 
-/// `folder`, or else the one called `name` in the folder that `NAE_DATA` names.
-fn own_folder(title: &'static str, name: &'static str, folder: Option<&Path>) -> Result<PathBuf, DataError> {
-    let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
-    folder.map(Path::to_owned).or_else(given).ok_or(DataError::NoFolder(title, name))
+    /// `folder`, or else the one called `name` in the folder that `NAE_DATA` names.
+    fn folder(&self, name: &'static str, folder: Option<&Path>) -> Result<PathBuf, DataError> {
+        let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
+        folder.map(Path::to_owned).or_else(given).ok_or_else(|| DataError::NoFolder(self.title().to_owned(), name))
+    }
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ impl CpuEngine {
 
     /// Gradients in the form burn's optimisers take.
     pub fn register(&self, gradients: WeightGradients) -> GradientsParams {
+        sweep(&self.device);
         let mut params = GradientsParams::new();
         for (id, shape, values) in gradients {
             let data = TensorData::new(values, shape.clone());
@@ -93,6 +94,13 @@ impl CpuEngine {
         }
         params
     }
+}
+
+/// Has burn let go of the weights of past updates. For every tensor that it tracks it keeps a node, and it looks which of
+/// them are still of use when it differentiates; where gradients come from here it never would, and each update would
+/// leave some twenty kilobytes behind.
+fn sweep(device: &Device) {
+    Tensor::<1>::zeros([1], &device.clone().autodiff()).require_grad().mul_scalar(1.0).backward();
 }
 
 /// Adds `part` to `total`, which lists the same parameters in the same order.

@@ -68,6 +68,11 @@ impl MethodKind {
             Self::Wae => "wae",
         }
     }
+
+    /// Key of its column in a table's JSON. The plain autoencoder before NAE training has that of [`Ae`](Self::Ae).
+    pub fn column(self) -> &'static str {
+        if self == Self::Ae { "autoencoder" } else { self.name() }
+    }
 }
 
 /// Trains: one update after the other.

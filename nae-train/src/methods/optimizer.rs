@@ -38,9 +38,7 @@ impl Optimizer {
     /// One step of all weights of `model`.
     pub fn step<M: Module>(&mut self, rate: f64, model: M, mut gradients: GradientsParams) -> M {
         self.clip(&model, &mut gradients);
-        let model = self.adam.step(rate, model, gradients);
-        sweep(&model);
-        model
+        self.adam.step(rate, model, gradients)
     }
 
     /// One step of the weights of `model`, each half at its own rate.
@@ -57,24 +55,13 @@ impl Optimizer {
             Some(rate) => self.adam.step(rate, model, gradients),
             None => model,
         };
-        let model = [(rates.encoder, encoder), (rates.decoder, decoder)].into_iter().fold(model, step);
-        sweep(&model);
-        model
+        [(rates.encoder, encoder), (rates.decoder, decoder)].into_iter().fold(model, step)
     }
 
     fn clip(&self, model: &impl Module, gradients: &mut GradientsParams) {
         if let Some(max_norm) = self.max_norm {
             clip_norm(model, gradients, max_norm);
         }
-    }
-}
-
-/// Has burn let go of the weights' former values. For every tensor that it tracks it keeps a node, and it looks which of
-/// them are still of use when it differentiates; where gradients come from the CPU engine, it never would, and each
-/// update would leave some ten kilobytes behind.
-fn sweep(model: &impl Module) {
-    if let Some(device) = model.devices().first() {
-        Tensor::<1>::zeros([1], &device.clone().autodiff()).require_grad().mul_scalar(1.0).backward();
     }
 }
 

@@ -39,8 +39,8 @@ fn no_better(table: &Table) -> Option<String> {
     let given: Vec<&Row> = rows.iter().copied().filter(|row| row.given).collect();
     let rows = if given.is_empty() { rows } else { given };
     let mean = |method: MethodKind| {
-        let key = if method == MethodKind::Ae { "autoencoder" } else { method.name() };
-        let figures: Option<Vec<f64>> = rows.iter().map(|row| row.auroc.get(key).copied().flatten()).collect();
+        let figures: Option<Vec<f64>> =
+            rows.iter().map(|row| row.auroc.get(method.column()).copied().flatten()).collect();
         figures.filter(|figures| !figures.is_empty()).map(|figures| figures.iter().sum::<f64>() / figures.len() as f64)
     };
     let (before, after) = (mean(MethodKind::Ae)?, mean(MethodKind::Nae)?);

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 
 use super::batches::Batches;
-use super::selection_images;
+use super::selection_auroc;
 use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::Split;
 use crate::engine::Engine;
-use crate::eval::scoring::energies;
 use crate::methods::Method as _;
 use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
@@ -40,7 +39,6 @@ pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) 
     let spec = config.architecture();
     let model = Autoencoder::new(spec, Stream::Weights.of(SEED).rng(), &device.clone().autodiff());
     let mut order = Batches::new(split.train.len(), Stream::Batches.of(SEED));
-    let gray = selection_images(split, SEED);
 
     let mut method = AutoencoderMethod::new(model.clone(), pretraining, None, engine, device);
     let size = pretraining.batch_size.min(split.train.len());
@@ -48,8 +46,7 @@ pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) 
         method.update(split.train.batch(&order.next(size), device));
     });
     let look = mean_time(|| {
-        energies(&model, &split.validation, device);
-        energies(&model, &gray, device);
+        selection_auroc(&model, split, SEED, device);
     });
     let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), Stream::Chains.of(SEED));
     let start = NormalizedAutoencoder::new(model, config.sampler().temperature);
