@@ -243,7 +243,7 @@ impl Comparison {
         let prepared = Prepared::new(self.config.clone(), seed, self.data.as_deref(), Corrupt::Skip)?;
         let mut clock = Clock::default();
         let started = ProcessTime::now();
-        let outcome = prepared.train(self.engine, device, &mut clock, stop);
+        let outcome = prepared.train(self.engine, device, &mut clock, stop, None)?;
         interrupted(stop)?;
         let seconds = started.elapsed().as_secs_f64();
         let epochs = (seconds / clock.seconds_an_epoch()).round().max(1.0) as usize;
@@ -262,7 +262,7 @@ impl Comparison {
         *raw.architecture.latent_dim_mut() = latent_dim;
         raw.pretraining.epochs = epochs;
         let config = Config::new(raw)?;
-        let model = prepared.train_autoencoder(&config, self.engine, device, stop);
+        let model = prepared.train_autoencoder(&config, self.engine, device, stop)?;
         interrupted(stop)?;
         Ok(model)
     }
@@ -294,7 +294,7 @@ impl Clock {
 }
 
 impl Observer for Clock {
-    fn begin(&mut self, phase: Phase, _total: usize) {
+    fn begin(&mut self, phase: Phase, _done: usize, _total: usize) {
         self.started = (phase == Phase::Pretraining).then(ProcessTime::now);
     }
 

@@ -14,11 +14,14 @@ use crate::data::{ImageSet, Source, Split, own_table};
 use crate::engine::Engine;
 use crate::eval::scoring::{energies, scores};
 use crate::eval::table::{Column, OutlierKind, OutlierSet, Table, outlier_sets};
+use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
+use crate::methods::state::StateError;
 use crate::methods::{Decision, MethodKind, Model};
 use crate::report::figure::{self, Panel};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
+use crate::train::snapshot::Snapshot;
 use crate::train::{Outcome, Trainer};
 
 /// A run that cannot be made.
@@ -30,6 +33,9 @@ pub enum RunError {
     /// The result cannot be calibrated or exported.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// A state of training cannot be stored or gone on from.
+    #[error("the state of the run: {0}")]
+    State(#[from] StateError),
 }
 
 /// What a run knows of its data.
@@ -85,19 +91,32 @@ impl Prepared {
     }
 
     /// Trains; see [`Trainer`].
-    pub fn train(&self, engine: Engine, device: &Device, observer: &mut dyn Observer, stop: &AtomicBool) -> Outcome {
-        self.trainer(&self.config, engine, device, observer, stop).train()
+    ///
+    /// # Errors
+    /// [`RunError::State`] where `resume` is not of this run, or what `observer` wants to store cannot be written.
+    pub fn train(
+        &self,
+        engine: Engine,
+        device: &Device,
+        observer: &mut dyn Observer,
+        stop: &AtomicBool,
+        resume: Option<Snapshot>,
+    ) -> Result<Outcome, RunError> {
+        Ok(self.trainer(&self.config, engine, device, observer, stop).train(resume)?)
     }
 
     /// Trains a plain autoencoder by the pre-training of `config`, on the same data and seed.
+    ///
+    /// # Errors
+    /// None that this can meet; [`Trainer`] has one for states to store.
     pub fn train_autoencoder(
         &self,
         config: &Config,
         engine: Engine,
         device: &Device,
         stop: &AtomicBool,
-    ) -> Autoencoder {
-        self.trainer(config, engine, device, &mut Silent, stop).train_autoencoder()
+    ) -> Result<Autoencoder, RunError> {
+        Ok(self.trainer(config, engine, device, &mut Silent, stop).train_autoencoder()?)
     }
 
     fn trainer<'a>(
@@ -139,6 +158,11 @@ impl Prepared {
     fn outlier_sets(&self) -> Vec<OutlierSet> {
         let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
         self.outliers.iter().cloned().chain(made).collect()
+    }
+
+    /// Follows models against every outlier set while they are trained; for study.
+    pub fn trace(&self, device: &Device) -> Trace {
+        Trace::new(&self.split.test, &self.outlier_sets(), device)
     }
 
     /// `columns` against every outlier set.

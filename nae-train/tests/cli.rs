@@ -1,30 +1,16 @@
 //! The program as a user meets it: one short run and everything around it.
 #![allow(clippy::unwrap_used)]
 
+mod changed;
 mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use changed::{preset, preset_like, replaced};
 use program::{nae_train, refused, run};
 use tempfile::TempDir;
-
-fn preset(folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {
-    preset_like("digits", folder, name, change)
-}
-
-fn preset_like(base: &str, folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {
-    let output = run(nae_train().args(["presets", base]));
-    let path = folder.join(name);
-    std::fs::write(&path, change(String::from_utf8(output.stdout).unwrap())).unwrap();
-    path
-}
-
-fn replaced(text: &str, from: &str, to: &str) -> String {
-    assert!(text.contains(from), "{from} is not in the preset");
-    text.replacen(from, to, 1)
-}
 
 /// Seconds, not minutes.
 fn short(folder: &Path) -> PathBuf {

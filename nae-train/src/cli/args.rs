@@ -23,7 +23,8 @@ Examples:
   nae-train --method vae                        a baseline of the paper on the same data
   nae-train presets digits > my.toml            a preset to change ...
   nae-train --preset my.toml --out runs/mine    ... and to train with
-  nae-train export runs/mine --export m.onnx    a model from an interrupted run
+  nae-train --resume runs/mine --export m.onnx  go on with an interrupted run
+  nae-train export runs/mine --export m.onnx    ... or take the model that it has so far
   nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
   nae-train deploy model.onnx -o model.nae      the same model for a microcontroller";
 
@@ -90,6 +91,18 @@ pub(super) struct TrainArgs {
     /// The run folder [default: runs/PRESET-SEED, or runs/DATA-SEED for data of your own].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
+    /// Go on with a run that was broken off, by Ctrl-C, a power cut or otherwise, from what its folder has; to the same
+    /// model as if it had not been. Give --data and --outliers as before.
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine",
+    ])]
+    pub(super) resume: Option<PathBuf>,
+    /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1m")]
+    pub(super) checkpoint_every: Duration,
+    /// Also measure every outlier set at each look at the model, into metrics.jsonl: for study, nothing is chosen by it.
+    #[arg(long)]
+    pub(super) trace_outliers: bool,
     /// What computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(super) engine: EngineArg,

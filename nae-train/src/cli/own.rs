@@ -58,7 +58,7 @@ pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Inst
     let schedule = plan::describe(&config, train, &speed);
     choices.push(format!("{schedule}, for {} in all", humantime::format_duration(time)));
     prepared.config = config;
-    Ok(Job { prepared, engine, choices })
+    Ok(Job { prepared, engine, choices, resume: None })
 }
 
 fn describe_images(images: &OwnImages, found: &Collection) -> String {
@@ -89,7 +89,7 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
 }
 
 /// Refuses outliers that would be trained on.
-fn apart(data: &Path, outliers: &Path) -> anyhow::Result<()> {
+pub(super) fn apart(data: &Path, outliers: &Path) -> anyhow::Result<()> {
     // What is not there is said when it is read.
     if let (Ok(data), Ok(outliers)) = (data.canonicalize(), outliers.canonicalize())
         && outliers.starts_with(&data)

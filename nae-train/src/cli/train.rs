@@ -1,6 +1,6 @@
 //! `nae-train` without a command: one run, start to finish.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -10,13 +10,16 @@ use burn::tensor::Device;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
 use nae_train::engine::{Engine, EngineChoice};
+use nae_train::eval::trace::Trace;
 use nae_train::methods::{MethodKind, Model};
-use nae_train::report::folder::{AUTOENCODER, RunFolder};
+use nae_train::report::folder::{AUTOENCODER, Facts, RunFolder};
 use nae_train::report::progress::Bars;
+use nae_train::report::resume::Resume;
 use nae_train::report::warnings::warnings;
 use nae_train::run::Prepared;
 use nae_train::train::Ending;
 use nae_train::train::observer::{Observer, Phase, Progress};
+use nae_train::train::snapshot::Snapshot;
 use nae_train::train::stopping::Look;
 
 use super::args::TrainArgs;
@@ -27,9 +30,10 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     export::check(&args.export)?;
     let device = Device::flex();
-    let Job { mut prepared, engine, choices } = match (&args.preset, &args.data) {
-        (None, Some(path)) => own::plan(args, path, &device, started)?,
-        (preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name))?,
+    let Job { mut prepared, engine, choices, resume } = match (&args.resume, &args.preset, &args.data) {
+        (Some(folder), ..) => resumed(args, folder)?,
+        (None, None, Some(path)) => own::plan(args, path, &device, started)?,
+        (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name))?,
     };
     if let Some(path) = &args.outliers {
         prepared.add_outliers(path, args.corrupt()).context("--outliers")?;
@@ -37,12 +41,20 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     if !args.quiet {
         own::say(&choices, &prepared.warnings);
     }
-    let path = args.out.clone().unwrap_or_else(|| default_folder(&prepared.config, args.seed));
-    let folder = RunFolder::create(&path, &prepared.config, args.seed)?;
+    let (folder, snapshot) = match (resume, &args.resume) {
+        (Some(resume), Some(path)) => (RunFolder::reopen(path, &resume, args.checkpoint_every)?, Some(resume.snapshot)),
+        _ => {
+            let path = args.out.clone().unwrap_or_else(|| default_folder(&prepared.config, args.seed));
+            let data_sha256 = prepared.data_sha256.clone();
+            let facts = Facts { data_sha256, engine, choices: choices.clone() };
+            (RunFolder::create(&path, &prepared.config, args.seed, facts, args.checkpoint_every)?, None)
+        }
+    };
     let stop = stop_on_interrupt()?;
 
-    let mut watchers = Watchers { bars: Bars::new(args.quiet), folder };
-    let outcome = prepared.train(engine, &device, &mut watchers, &stop);
+    let trace = args.trace_outliers.then(|| prepared.trace(&device));
+    let mut watchers = Watchers { bars: Bars::new(args.quiet), folder, trace };
+    let outcome = prepared.train(engine, &device, &mut watchers, &stop, snapshot)?;
     let mut folder = watchers.folder;
     if let Some(autoencoder) = &outcome.autoencoder {
         folder.save(autoencoder, AUTOENCODER);
@@ -51,13 +63,14 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         bail!("the run folder is incomplete: {failure}");
     }
     if let Ending::Interrupted { update } = outcome.ending {
+        let path = folder.path().display();
         let data = args.data.as_ref().map(|path| format!(" --data {}", path.display())).unwrap_or_default();
+        let outliers = args.outliers.as_ref().map(|path| format!(" --outliers {}", path.display())).unwrap_or_default();
         eprintln!(
-            "interrupted after {update} {}; what was best so far is in {}.\n\
-             Export it with: nae-train export {}{data} --export model.onnx",
+            "interrupted after {update} {}; what was best so far is in {path}.\n\
+             Go on with it: nae-train --resume {path}{data}{outliers} --export model.onnx\n\
+             Export it: nae-train export {path}{data} --export model.onnx",
             if prepared.config.method() == MethodKind::Nae { "updates" } else { "epochs" },
-            folder.path().display(),
-            folder.path().display()
         );
         return Ok(Done::Interrupted);
     }
@@ -80,6 +93,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
     let figure = prepared.figure(&columns, &device).map_err(anyhow::Error::msg)?;
     folder.report(&summary.markdown(threshold), &figure)?;
+    folder.finish()?;
     if args.json {
         println!("{}", summary.json(threshold));
     } else if !args.quiet {
@@ -98,6 +112,8 @@ pub(super) struct Job {
     pub(super) engine: Engine,
     /// What was chosen for it and why, one sentence each; nothing where a preset says all.
     pub(super) choices: Vec<String>,
+    /// Where it goes on from.
+    pub(super) resume: Option<Resume>,
 }
 
 fn default_folder(config: &Config, seed: u64) -> PathBuf {
@@ -116,7 +132,29 @@ fn from_preset(args: &TrainArgs, preset: &str) -> anyhow::Result<Job> {
     let config = Config::new(raw).context("--held-out or --method")?;
     let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
-    Ok(Job { prepared, engine, choices: Vec::new() })
+    Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
+}
+
+/// The run in `folder`, which was broken off.
+fn resumed(args: &TrainArgs, folder: &Path) -> anyhow::Result<Job> {
+    let (config, seed) = RunFolder::read(folder)?;
+    let resume = Resume::read(folder)?;
+    if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
+        own::apart(data, outliers)?;
+    }
+    let prepared = Prepared::new(config, seed, args.data.as_deref(), args.corrupt())?;
+    if prepared.data_sha256 != resume.data_sha256 {
+        bail!(
+            "{}: the run was begun on other data: their SHA-256 was {}, and is {} now; give the same --data",
+            folder.display(),
+            resume.data_sha256,
+            prepared.data_sha256
+        );
+    }
+    if !args.quiet {
+        eprintln!("going on after {}", resume.snapshot);
+    }
+    Ok(Job { prepared, engine: resume.engine, choices: resume.choices.clone(), resume: Some(resume) })
 }
 
 /// The first Ctrl-C asks the run to stop at the next update; the second ends the program.
@@ -133,16 +171,16 @@ pub(super) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Both watchers of a run.
+/// All that watch a run.
 struct Watchers {
     bars: Bars,
     folder: RunFolder,
+    trace: Option<Trace>,
 }
 
 impl Observer for Watchers {
-    fn begin(&mut self, phase: Phase, total: usize) {
-        self.bars.begin(phase, total);
-        self.folder.begin(phase, total);
+    fn begin(&mut self, phase: Phase, done: usize, total: usize) {
+        self.bars.begin(phase, done, total);
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -150,18 +188,27 @@ impl Observer for Watchers {
         self.folder.progress(progress);
     }
 
-    fn look(&mut self, look: &Look) {
-        self.bars.look(look);
-        self.folder.look(look);
+    fn look(&mut self, look: &Look, model: &dyn Model) {
+        self.bars.look(look, model);
+        if let Some(trace) = &self.trace {
+            self.folder.trace(look.update, &trace.measure(model));
+        }
+        self.folder.look(look, model);
     }
 
     fn checkpoint(&mut self, model: &dyn Model) {
-        self.bars.checkpoint(model);
         self.folder.checkpoint(model);
+    }
+
+    fn wants_snapshot(&mut self, last: bool) -> bool {
+        self.folder.wants_snapshot(last)
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.folder.snapshot(snapshot);
     }
 
     fn end(&mut self, phase: Phase) {
         self.bars.end(phase);
-        self.folder.end(phase);
     }
 }

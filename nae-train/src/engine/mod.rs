@@ -36,12 +36,14 @@ pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};
 
 use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
 use crate::sample::{BurnFrozen, FrozenEnergy};
 
 /// What computes gradients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// The engine of this module, for the processor.
     #[default]

@@ -6,9 +6,11 @@ use std::path::Path;
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::Optimizer;
+use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
@@ -106,6 +108,15 @@ impl Method for AutoencoderMethod {
 
     fn model(&self) -> &dyn Model {
         &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, &self.corruption)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        self.corruption = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {

@@ -5,8 +5,8 @@
 //! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`, and only export asks for it.
 //!
 //! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, [`vae`] the variational,
-//! [`wae`] the Wasserstein autoencoder with [`mmd`] as its penalty. [`gradients`] and [`optimizer`] are what they
-//! share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
+//! [`wae`] the Wasserstein autoencoder with [`mmd`] as its penalty. [`gradients`], [`optimizer`] and [`state`] are what
+//! they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
 //!
 //! The paper's other baselines (IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly) are not here.
 
@@ -15,19 +15,24 @@ pub mod gradients;
 pub mod mmd;
 pub mod nae;
 pub mod optimizer;
+pub mod state;
 pub mod vae;
 pub mod wae;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_bytes::ByteBuf;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::train::checkpoint::{self, CheckpointError};
+use state::StateError;
 
 /// The methods of this crate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +86,16 @@ pub trait Method {
     fn update(&mut self, x: Tensor<4>) -> Figures;
     /// The state reached.
     fn model(&self) -> &dyn Model;
+    /// What it goes on from after this update.
+    ///
+    /// # Errors
+    /// [`StateError`] where it cannot be written.
+    fn state(&self) -> Result<ByteBuf, StateError>;
+    /// Goes on from `state`, which the same method with the same settings has given.
+    ///
+    /// # Errors
+    /// [`StateError`] where it is of another method or network.
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError>;
     /// The state reached, when training is over.
     fn into_model(self: Box<Self>) -> Box<dyn Model>;
 }
@@ -132,12 +147,12 @@ impl Decision {
 
 /// What an update found, by name: means over the batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures(Vec<(&'static str, f64)>);
+pub struct Figures(Vec<(Cow<'static, str>, f64)>);
 
 impl Figures {
     /// Figures in the order in which they are to be shown.
     pub fn new(figures: impl IntoIterator<Item = (&'static str, f64)>) -> Self {
-        Self(figures.into_iter().collect())
+        Self(figures.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect())
     }
 
     /// The figure called `name`.
@@ -147,10 +162,10 @@ impl Figures {
 
     /// Adds `other`, `weight` times.
     pub fn add(&mut self, other: &Self, weight: f64) {
-        for &(name, value) in &other.0 {
-            match self.0.iter_mut().find(|(n, _)| *n == name) {
+        for (name, value) in &other.0 {
+            match self.0.iter_mut().find(|(n, _)| n == name) {
                 Some((_, sum)) => *sum += weight * value,
-                None => self.0.push((name, weight * value)),
+                None => self.0.push((name.clone(), weight * value)),
             }
         }
     }
@@ -173,6 +188,28 @@ impl Serialize for Figures {
             map.serialize_entry(name, value)?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Figures;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("figures by name")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Figures, M::Error> {
+                let mut figures = Figures::default();
+                while let Some((name, value)) = map.next_entry::<String, f64>()? {
+                    figures.0.push((Cow::Owned(name), value));
+                }
+                Ok(figures)
+            }
+        }
+        deserializer.deserialize_map(InOrder)
     }
 }
 

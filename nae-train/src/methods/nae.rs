@@ -6,10 +6,12 @@ use std::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use super::autoencoder::coefficient;
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
+use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Training;
@@ -276,6 +278,15 @@ impl Method for NaeMethod {
 
     fn model(&self) -> &dyn Model {
         &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, (&self.temperature, &self.sampler))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        (self.temperature, self.sampler) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {

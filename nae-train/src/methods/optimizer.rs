@@ -3,9 +3,12 @@
 
 use burn::module::{Module, Param};
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Bytes, Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use super::gradients::{clip_norm, take};
+use super::state::StateError;
 use crate::arch::Autoencoder;
 
 const BETA_1: f64 = 0.9;
@@ -31,8 +34,24 @@ pub struct Rates {
 impl Optimizer {
     /// Adam that first scales the gradient to an L2 norm of at most `max_norm`, where one is given.
     pub fn new(max_norm: Option<f64>) -> Self {
-        let adam = AdamConfig::new().with_beta_1(BETA_1 as f32).with_beta_2(BETA_2 as f32).with_epsilon(EPSILON as f32);
-        Self { adam: adam.init(), max_norm }
+        Self { adam: fresh(), max_norm }
+    }
+
+    /// The moments.
+    ///
+    /// # Errors
+    /// [`StateError`] where burn cannot write them.
+    pub fn state(&self) -> Result<ByteBuf, StateError> {
+        Ok(ByteBuf::from(self.adam.into_bytes()?.to_vec()))
+    }
+
+    /// Goes on from the moments in `state`, of a model with the same parameter identifiers.
+    ///
+    /// # Errors
+    /// [`StateError`] where they are not from [`state`](Self::state).
+    pub fn restore(&mut self, state: ByteBuf) -> Result<(), StateError> {
+        self.adam = fresh().from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
+        Ok(())
     }
 
     /// One step of all weights of `model`.
@@ -65,8 +84,13 @@ impl Optimizer {
     }
 }
 
+fn fresh() -> ModuleOptimizer {
+    let adam = AdamConfig::new().with_beta_1(BETA_1 as f32).with_beta_2(BETA_2 as f32);
+    adam.with_epsilon(EPSILON as f32).init()
+}
+
 /// Adam on one number.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScalarAdam {
     rate: f64,
     mean: f64,

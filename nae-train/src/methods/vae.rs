@@ -10,9 +10,11 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::{Optimizer, ScalarAdam, constant};
+use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec};
@@ -204,6 +206,15 @@ impl Method for VaeMethod {
 
     fn model(&self) -> &dyn Model {
         &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, (&self.sigma, &self.noise))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        (self.sigma, self.noise) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {

@@ -3,10 +3,12 @@
 
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
 
 use super::gradients::{ShardLoss, sharded};
 use super::mmd::mmd_squared;
 use super::optimizer::Optimizer;
+use super::state::{self, StateError};
 use super::{Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
@@ -73,6 +75,15 @@ impl Method for WaeMethod {
 
     fn model(&self) -> &dyn Model {
         &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, &self.prior)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        self.prior = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {

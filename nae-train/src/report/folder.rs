@@ -1,18 +1,22 @@
 //! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way,
 //! `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors` with the plain autoencoder's,
-//! and `report.md` with `energies.svg` at the end.
+//! `resume.bin` to go on from until the run has ended, and `report.md` with `energies.svg` at the end.
 
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::config::preset::Recorded;
+use crate::engine::Engine;
 use crate::methods::Model;
+use crate::report::resume::{RESUME, Resume, Saved};
 use crate::train::observer::{Observer, Progress};
+use crate::train::snapshot::Snapshot;
 use crate::train::stopping::Look;
 
 /// The kept weights.
@@ -47,26 +51,57 @@ pub enum FolderError {
         /// Why.
         reason: String,
     },
+    /// A run there was broken off.
+    #[error(
+        "{}: a run there was broken off; go on with it: nae-train --resume {}; or remove the folder, or choose another \
+         with --out", path.display(), path.display()
+    )]
+    Unfinished {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError {
+    let path = path.to_owned();
+    move |source| FolderError::Io { path, source }
+}
+
+/// What is the same at every update of a run.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// SHA-256 of the data, in hexadecimal.
+    pub data_sha256: String,
+    /// What computes gradients.
+    pub engine: Engine,
+    /// What was chosen for the run and why.
+    pub choices: Vec<String>,
 }
 
 /// Writes a run folder while the run goes on.
 pub struct RunFolder {
     path: PathBuf,
     metrics: BufWriter<File>,
+    facts: Facts,
+    /// Time between two states to go on from.
+    every: Duration,
+    stored: Instant,
+    /// Seconds of the run before this process.
+    earlier: f64,
     started: Instant,
     failure: Option<String>,
 }
 
 impl RunFolder {
-    /// Makes the folder and writes `config.toml`; files of an earlier run there are replaced.
+    /// Makes the folder and writes `config.toml`; files of an earlier run there that has ended are replaced. What the run
+    /// can go on from is stored `every` so often.
     ///
     /// # Errors
-    /// [`FolderError`] where the folder cannot be made or written.
-    pub fn create(path: &Path, config: &Config, seed: u64) -> Result<Self, FolderError> {
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |source| FolderError::Io { path, source }
-        };
+    /// [`FolderError`] where the folder cannot be made or written, or holds a run that could go on.
+    pub fn create(path: &Path, config: &Config, seed: u64, facts: Facts, every: Duration) -> Result<Self, FolderError> {
+        if path.join(RESUME).exists() {
+            return Err(FolderError::Unfinished { path: path.to_owned() });
+        }
         fs::create_dir_all(path).map_err(io(path))?;
         let recorded = Recorded { seed, version: env!("CARGO_PKG_VERSION").to_owned(), preset: config.raw().clone() };
         let file = path.join(CONFIG);
@@ -74,8 +109,26 @@ impl RunFolder {
             .map_err(|error| FolderError::Config { path: file.clone(), reason: error.to_string() })?;
         fs::write(&file, text).map_err(io(&file))?;
         let file = path.join(METRICS);
-        let metrics = BufWriter::new(File::create(&file).map_err(io(&file))?);
-        Ok(Self { path: path.to_owned(), metrics, started: Instant::now(), failure: None })
+        let metrics = File::create(&file).map_err(io(&file))?;
+        Ok(Self::with(path, metrics, facts, every, 0.0))
+    }
+
+    /// Opens the folder of a run that goes on from `resume`: what was measured after that state is measured again.
+    ///
+    /// # Errors
+    /// [`FolderError::Io`].
+    pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, FolderError> {
+        let Resume { data_sha256, engine, choices, seconds, metrics, .. } = resume;
+        let file = path.join(METRICS);
+        let written = OpenOptions::new().append(true).open(&file).map_err(io(&file))?;
+        written.set_len(*metrics).map_err(io(&file))?;
+        let facts = Facts { data_sha256: data_sha256.clone(), engine: *engine, choices: choices.clone() };
+        Ok(Self::with(path, written, facts, every, *seconds))
+    }
+
+    fn with(path: &Path, metrics: File, facts: Facts, every: Duration, earlier: f64) -> Self {
+        let (path, metrics, now) = (path.to_owned(), BufWriter::new(metrics), Instant::now());
+        Self { path, metrics, facts, every, stored: now, earlier, started: now, failure: None }
     }
 
     /// The configuration and seed recorded in the folder at `path`.
@@ -116,8 +169,51 @@ impl RunFolder {
     /// Writes `model` under `name`; a failure is kept for [`failure`](Self::failure), the run goes on.
     pub fn save(&mut self, model: &dyn Model, name: &str) {
         if let Err(error) = model.save(&self.path.join(name)) {
-            self.failure.get_or_insert(error.to_string());
+            self.fail(error.to_string());
         }
+    }
+
+    /// Notes that the run has ended: there is nothing to go on from.
+    ///
+    /// # Errors
+    /// [`FolderError::Io`].
+    pub fn finish(&self) -> Result<(), FolderError> {
+        let file = self.path.join(RESUME);
+        if file.exists() { fs::remove_file(&file).map_err(io(&file)) } else { Ok(()) }
+    }
+
+    /// AUROC of outlier sets, by name, against test images, after `update` updates; measured for study.
+    pub fn trace(&mut self, update: usize, auroc: &BTreeMap<String, Option<f64>>) {
+        #[derive(Serialize)]
+        struct Trace<'a> {
+            update: usize,
+            auroc: &'a BTreeMap<String, Option<f64>>,
+        }
+        self.line("outliers", &Trace { update, auroc });
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.failure.get_or_insert(reason);
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.metrics.flush() {
+            self.fail(format!("{}: {error}", self.path.join(METRICS).display()));
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.earlier + self.started.elapsed().as_secs_f64()
+    }
+
+    fn store(&mut self, snapshot: &Snapshot) -> Result<(), String> {
+        self.flush();
+        let file = self.path.join(METRICS);
+        let metrics = self.metrics.get_ref().metadata().map_err(|error| format!("{}: {error}", file.display()))?.len();
+        let Facts { data_sha256, engine, choices } = &self.facts;
+        let (engine, seconds) = (*engine, self.seconds());
+        let saved = Saved { data_sha256, engine, choices, seconds, metrics, snapshot };
+        saved.write(&self.path).map_err(|error| error.to_string())
     }
 
     fn line(&mut self, kind: &str, value: &impl Serialize) {
@@ -128,12 +224,12 @@ impl RunFolder {
             #[serde(flatten)]
             value: &'a T,
         }
-        let line = Line { kind, seconds: self.started.elapsed().as_secs_f64(), value };
+        let line = Line { kind, seconds: self.seconds(), value };
         let written = serde_json::to_writer(&mut self.metrics, &line)
             .map_err(std::io::Error::from)
             .and_then(|()| self.metrics.write_all(b"\n"));
         if let Err(error) = written {
-            self.failure.get_or_insert(format!("{}: {error}", self.path.join(METRICS).display()));
+            self.fail(format!("{}: {error}", self.path.join(METRICS).display()));
         }
     }
 }
@@ -143,14 +239,23 @@ impl Observer for RunFolder {
         self.line("step", progress);
     }
 
-    fn look(&mut self, look: &Look) {
+    fn look(&mut self, look: &Look, _model: &dyn Model) {
         self.line("look", look);
-        if let Err(error) = self.metrics.flush() {
-            self.failure.get_or_insert(format!("{}: {error}", self.path.join(METRICS).display()));
-        }
+        self.flush();
     }
 
     fn checkpoint(&mut self, model: &dyn Model) {
         self.save(model, CHECKPOINT);
+    }
+
+    fn wants_snapshot(&mut self, last: bool) -> bool {
+        last || self.stored.elapsed() >= self.every
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        if let Err(reason) = self.store(snapshot) {
+            self.fail(reason);
+        }
+        self.stored = Instant::now();
     }
 }

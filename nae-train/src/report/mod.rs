@@ -1,8 +1,10 @@
-//! What a run leaves behind for people: [`folder`] the run folder, [`figure`] its picture, [`progress`] the bars on the
-//! terminal, [`warnings`] what should be known before a model is believed; [`journal`] is for long commands.
+//! What a run leaves behind: for people, [`folder`] the run folder, [`figure`] its picture, [`progress`] the bars on the
+//! terminal, [`warnings`] what should be known before a model is believed; for going on where it was broken off,
+//! [`resume`] the state of a run, [`journal`] the finished parts of long commands.
 
 pub mod figure;
 pub mod folder;
 pub mod journal;
 pub mod progress;
+pub mod resume;
 pub mod warnings;

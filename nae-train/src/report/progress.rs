@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::methods::Model;
 use crate::train::observer::{Observer, Phase, Progress};
 use crate::train::stopping::Look;
 
@@ -22,7 +23,7 @@ impl Bars {
 }
 
 impl Observer for Bars {
-    fn begin(&mut self, phase: Phase, total: usize) {
+    fn begin(&mut self, phase: Phase, done: usize, total: usize) {
         if self.quiet {
             return;
         }
@@ -35,6 +36,8 @@ impl Observer for Bars {
         // The template is fixed text with indicatif's own fields.
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr()).with_style(style);
+        self.bar.set_position(done as u64);
+        self.bar.reset_eta();
         self.bar.enable_steady_tick(Duration::from_millis(500));
         self.look.clear();
     }
@@ -44,7 +47,7 @@ impl Observer for Bars {
         self.bar.set_message(format!("{}{}", progress.figures, self.look));
     }
 
-    fn look(&mut self, look: &Look) {
+    fn look(&mut self, look: &Look, _model: &dyn Model) {
         self.look = format!(", selection AUROC {:.3}", look.selection_auroc);
     }
 

@@ -37,13 +37,14 @@ pub struct Acceptance {
 }
 
 /// Draws negative samples, keeping replay buffer and persistent chains between draws.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NegativeSampler {
     config: SamplerConfig,
     latent_dim: usize,
     buffer: Option<ReplayBuffer>,
     persistent: PersistentChains,
     noise: NoiseSource,
+    #[serde(skip)]
     acceptance: Acceptance,
 }
 

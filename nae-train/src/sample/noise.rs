@@ -5,14 +5,40 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
+use serde::{Deserialize, Serialize};
 
 use super::bounds::Bounds;
 use crate::arch::LatentSpace;
 
-/// A stream of random numbers.
-#[derive(Clone, Debug)]
+/// A stream of random numbers. Stored as the place it has come to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "Position", into = "Position")]
 pub struct NoiseSource {
     rng: ChaCha8Rng,
+}
+
+/// A place in a stream.
+#[derive(Serialize, Deserialize)]
+struct Position {
+    seed: [u8; 32],
+    stream: u64,
+    /// 32-bit words drawn.
+    words: u128,
+}
+
+impl From<NoiseSource> for Position {
+    fn from(NoiseSource { rng }: NoiseSource) -> Self {
+        Self { seed: rng.get_seed(), stream: rng.get_stream(), words: rng.get_word_pos() }
+    }
+}
+
+impl From<Position> for NoiseSource {
+    fn from(Position { seed, stream, words }: Position) -> Self {
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        rng.set_stream(stream);
+        rng.set_word_pos(words);
+        Self { rng }
+    }
 }
 
 impl NoiseSource {

@@ -1,9 +1,10 @@
 //! The chains of persistent contrastive divergence: one for each place in the batch, each going on where it was.
 
 use rand::{Rng, RngExt as _};
+use serde::{Deserialize, Serialize};
 
 /// The last states of a number of chains.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PersistentChains {
     states: Vec<Vec<f32>>,
 }

@@ -15,7 +15,7 @@ pub struct ReplayConfig {
 }
 
 /// A ring of states, latents or images, of one length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplayBuffer {
     config: ReplayConfig,
     states: Vec<Vec<f32>>,

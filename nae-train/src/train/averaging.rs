@@ -27,6 +27,11 @@ impl<M: Module> Average<M> {
         self.model = self.model.clone().map(&mut Blend { latest: weights.0, decay: self.decay });
     }
 
+    /// Goes on from the mean `model`, which is without autodiff.
+    pub fn restore(&mut self, model: M) {
+        self.model = model;
+    }
+
     /// The mean, without autodiff.
     pub fn model(&self) -> &M {
         &self.model

@@ -1,11 +1,12 @@
 //! The order in which images are seen: shuffled, each once before any comes again.
 
 use rand::seq::SliceRandom as _;
+use serde::{Deserialize, Serialize};
 
 use crate::sample::NoiseSource;
 
 /// Shuffled positions of a set, epoch after epoch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batches {
     order: Vec<usize>,
     at: usize,
@@ -18,21 +19,32 @@ impl Batches {
         Self { order: (0..len).collect(), at: len, noise }
     }
 
-    /// One epoch in batches of at most `size`; the last may be smaller.
-    pub fn epoch(&mut self, size: usize) -> Vec<Vec<usize>> {
-        self.order.shuffle(self.noise.rng());
-        self.at = self.order.len();
-        self.order.chunks(size).map(<[usize]>::to_vec).collect()
+    /// Whether all positions of an epoch have been handed out, or none yet of the first.
+    pub fn epoch_is_over(&self) -> bool {
+        self.at == self.order.len()
+    }
+
+    /// The next positions of the same epoch, at most `size`; the last batch of an epoch may be smaller.
+    pub fn next_of_epoch(&mut self, size: usize) -> Vec<usize> {
+        self.begin_if_over();
+        let end = (self.at + size).min(self.order.len());
+        let batch = self.order[self.at..end].to_vec();
+        self.at = end;
+        batch
+    }
+
+    fn begin_if_over(&mut self) {
+        if self.epoch_is_over() {
+            self.order.shuffle(self.noise.rng());
+            self.at = 0;
+        }
     }
 
     /// The next `size` positions, running on into the next epoch.
     pub fn next(&mut self, size: usize) -> Vec<usize> {
         (0..size)
             .map(|_| {
-                if self.at == self.order.len() {
-                    self.order.shuffle(self.noise.rng());
-                    self.at = 0;
-                }
+                self.begin_if_over();
                 self.at += 1;
                 self.order[self.at - 1]
             })
@@ -52,7 +64,9 @@ mod tests {
             seen.sort_unstable();
             assert_eq!(seen, (0..10).collect::<Vec<_>>());
         }
-        let epoch = batches.epoch(4);
+        assert!(batches.epoch_is_over());
+        let epoch: Vec<Vec<usize>> = (0..3).map(|_| batches.next_of_epoch(4)).collect();
         assert_eq!(epoch.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 2]);
+        assert!(batches.epoch_is_over());
     }
 }

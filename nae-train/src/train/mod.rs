@@ -1,20 +1,24 @@
 //! The training loop: pre-training as an autoencoder, then NAE training with a look at the model now and then; or the
 //! epochs of another method.
 //!
-//! [`batches`] orders the data, [`averaging`] steadies the weights, [`stopping`] decides which state to keep, [`observer`] is how a run is watched,
-//! [`checkpoint`] stores weights, [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
+//! [`batches`] orders the data, [`averaging`] steadies the weights, [`signals`] and [`stopping`] decide which state to
+//! keep, [`observer`] is how a run is watched, [`checkpoint`] stores weights, [`snapshot`] is all that a run goes on from,
+//! [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
 pub mod averaging;
 pub mod batches;
 pub mod checkpoint;
+mod normalizing;
 pub mod observer;
+pub mod signals;
+pub mod snapshot;
 pub mod speed;
 pub mod stopping;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use crate::arch::Autoencoder;
 use crate::config::{Config, Pretraining};
@@ -23,16 +27,17 @@ use crate::engine::Engine;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::{energies, mean};
 use crate::methods::autoencoder::AutoencoderMethod;
-use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use crate::methods::nae::NormalizedAutoencoder;
+use crate::methods::state::StateError;
 use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
 use crate::methods::wae::WaeMethod;
-use crate::methods::{Figures, Method, MethodKind, Model};
-use crate::sample::NegativeSampler;
+use crate::methods::{Decision, Method, MethodKind, Model};
 use crate::seed::Stream;
-use averaging::Average;
 use batches::Batches;
+use normalizing::Normalizing;
 use observer::{Observer, Phase, Progress};
-use stopping::{Look, Verdict, Watch};
+use snapshot::{EpochsState, Snapshot, Stage};
+use stopping::{Look, Verdict};
 
 /// ConstantGray images looked at during training.
 const SELECTION_IMAGES: usize = 300;
@@ -87,31 +92,47 @@ pub struct Trainer<'a> {
 }
 
 impl Trainer<'_> {
-    /// The whole run, by the configuration's method.
-    pub fn train(mut self) -> Outcome {
-        let mut order = self.order();
-        if self.config.method() != MethodKind::Nae {
-            return self.train_baseline(&mut order);
+    /// The whole run, by the configuration's method; or the rest of one, from where `resume` left it.
+    ///
+    /// # Errors
+    /// [`StateError`] where `resume` is not of this run, or what the observer wants to store cannot be written.
+    pub fn train(mut self, resume: Option<Snapshot>) -> Result<Outcome, StateError> {
+        let Snapshot { mut order, stage } = resume.unwrap_or_else(|| self.beginning());
+        match stage {
+            Stage::Epochs(from) if self.config.method() == MethodKind::Nae => {
+                let autoencoder = self.pretrain(&mut order, from)?;
+                let start = NormalizedAutoencoder::new(autoencoder.clone(), self.config.sampler().temperature);
+                self.observer.checkpoint(&start);
+                if self.stopped() {
+                    let ending = Ending::Interrupted { update: 0 };
+                    let (autoencoder, model) = (Some(autoencoder), Box::new(start));
+                    return Ok(Outcome { autoencoder, model, kept_update: 0, negative_weight: None, ending });
+                }
+                let first = self.look(&start, 0, None);
+                self.observer.look(&first, &start);
+                let begun = Normalizing::new(self.config, start, first, self.seed, self.engine, self.device);
+                self.normalize(begun, order)
+            }
+            Stage::Epochs(from) => self.train_baseline(&mut order, from),
+            Stage::Normalizing(state) => {
+                let begun = Normalizing::restore(*state, self.config, self.seed, self.engine, self.device)?;
+                self.normalize(begun, order)
+            }
         }
-        let autoencoder = self.pretrain(&mut order);
-        let start = NormalizedAutoencoder::new(autoencoder.clone(), self.config.sampler().temperature);
-        self.observer.checkpoint(&start);
-        if self.stopped() {
-            let ending = Ending::Interrupted { update: 0 };
-            let (autoencoder, model) = (Some(autoencoder), Box::new(start));
-            return Outcome { autoencoder, model, kept_update: 0, negative_weight: None, ending };
-        }
-        self.normalize(start, order)
     }
 
     /// The plain autoencoder only: the pre-training of an NAE.
-    pub fn train_autoencoder(mut self) -> Autoencoder {
-        let mut order = self.order();
-        self.pretrain(&mut order)
+    ///
+    /// # Errors
+    /// [`StateError`] where what the observer wants to store cannot be written.
+    pub fn train_autoencoder(mut self) -> Result<Autoencoder, StateError> {
+        let mut order = self.beginning().order;
+        self.pretrain(&mut order, EpochsState::default())
     }
 
-    fn order(&self) -> Batches {
-        Batches::new(self.split.train.len(), Stream::Batches.of(self.seed))
+    fn beginning(&self) -> Snapshot {
+        let order = Batches::new(self.split.train.len(), Stream::Batches.of(self.seed));
+        Snapshot { order, stage: Stage::Epochs(EpochsState::default()) }
     }
 
     fn stopped(&self) -> bool {
@@ -123,14 +144,14 @@ impl Trainer<'_> {
         Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff)
     }
 
-    fn pretrain(&mut self, order: &mut Batches) -> Autoencoder {
+    fn pretrain(&mut self, order: &mut Batches, from: EpochsState) -> Result<Autoencoder, StateError> {
         let settings = self.config.pretraining();
         let mut method = AutoencoderMethod::new(self.fresh_autoencoder(), settings, None, self.engine, self.device);
-        self.epochs(Phase::Pretraining, settings, &mut method, order);
-        method.into_autoencoder()
+        self.epochs(Phase::Pretraining, settings, &mut method, order, from)?;
+        Ok(method.into_autoencoder())
     }
 
-    fn train_baseline(mut self, order: &mut Batches) -> Outcome {
+    fn train_baseline(mut self, order: &mut Batches, from: EpochsState) -> Result<Outcome, StateError> {
         let settings = self.config.pretraining();
         let baselines = self.config.baselines();
         let noise = Stream::Baseline.of(self.seed);
@@ -150,89 +171,129 @@ impl Trainer<'_> {
                 Box::new(WaeMethod::new(self.fresh_autoencoder(), settings, baselines.wae, noise, self.device))
             }
         };
-        let epochs = self.epochs(Phase::Training, settings, &mut *method, order);
+        let epochs = self.epochs(Phase::Training, settings, &mut *method, order, from)?;
         self.observer.checkpoint(method.model());
         let ending = if epochs < settings.epochs { Ending::Interrupted { update: epochs } } else { Ending::Finished };
         let model = method.into_model();
-        Outcome { autoencoder: None, model, kept_update: epochs, negative_weight: None, ending }
+        Ok(Outcome { autoencoder: None, model, kept_update: epochs, negative_weight: None, ending })
     }
 
     /// Passes over the training data until all are done or the run is to stop; returns how many were.
-    fn epochs(&mut self, phase: Phase, settings: Pretraining, method: &mut dyn Method, order: &mut Batches) -> usize {
+    fn epochs(
+        &mut self,
+        phase: Phase,
+        settings: Pretraining,
+        method: &mut dyn Method,
+        order: &mut Batches,
+        from: EpochsState,
+    ) -> Result<usize, StateError> {
         let images = &self.split.train;
-        let mut done = 0;
-        self.observer.begin(phase, settings.epochs);
+        let EpochsState { mut done, mut means, method: state } = from;
+        if let Some(state) = state {
+            method.restore(&state)?;
+        }
+        self.observer.begin(phase, done, settings.epochs);
         while done < settings.epochs {
-            let mut means = Figures::default();
-            for indices in order.epoch(settings.batch_size) {
-                let figures = method.update(images.batch(&indices, self.device));
-                means.add(&figures, indices.len() as f64 / images.len() as f64);
+            let indices = order.next_of_epoch(settings.batch_size);
+            let figures = method.update(images.batch(&indices, self.device));
+            means.add(&figures, indices.len() as f64 / images.len() as f64);
+            if order.epoch_is_over() {
+                done += 1;
+                let figures = std::mem::take(&mut means);
+                self.observer.progress(&Progress { phase, step: done, figures });
             }
-            done += 1;
-            self.observer.progress(&Progress { phase, step: done, figures: means });
-            if self.stopped() {
+            let stopped = self.stopped();
+            if self.observer.wants_snapshot(stopped) {
+                let state = EpochsState { done, means: means.clone(), method: Some(method.state()?) };
+                self.observer.snapshot(&Snapshot { order: order.clone(), stage: Stage::Epochs(state) });
+            }
+            if stopped {
                 break;
             }
         }
         self.observer.end(phase);
-        done
+        Ok(done)
     }
 
-    fn normalize(self, start: NormalizedAutoencoder, mut order: Batches) -> Outcome {
-        let stopping = self.config.stopping();
-        let latent_dim = self.config.architecture().latent_dim();
-        let sampler = NegativeSampler::new(self.config.sampler(), latent_dim, Stream::Chains.of(self.seed));
-        let gray = selection_images(self.split, self.seed);
-
-        let first = self.look(&start, &gray, 0, None);
-        let settings = self.config.training().bounded(first.validation_energy);
-        let mut watch = Watch::new(stopping, first, start.clone());
-        let autoencoder = Some(start.autoencoder.clone());
-        let mut average = settings.average.map(|decay| Average::new(decay, &start));
-        let mut method = NaeMethod::new(start, &settings, sampler, self.engine, self.device);
+    fn normalize(mut self, mut run: Normalizing, mut order: Batches) -> Result<Outcome, StateError> {
+        let (stopping, settings) = (self.config.stopping(), run.training);
         let mut ending = Ending::Finished;
-        let mut sums = Sums::default();
-        self.observer.begin(Phase::Normalizing, settings.updates);
-        for update in 1..=settings.updates {
-            let figures = method.update(self.split.train.batch(&order.next(settings.batch_size), self.device));
-            sums.add(&figures);
-            if let Some(average) = &mut average {
-                average.update(method.normalized());
-            }
+        self.observer.begin(Phase::Normalizing, run.update, settings.updates);
+        while run.update < settings.updates {
+            let x = self.split.train.batch(&order.next(settings.batch_size), self.device);
+            let figures = run.update(x.clone());
+            let update = run.update;
             self.observer.progress(&Progress { phase: Phase::Normalizing, step: update, figures });
 
-            let interrupted = self.stopped();
-            if update % stopping.every == 0 || update == settings.updates || interrupted {
-                let reached = average.as_ref().map_or(method.normalized(), Average::model);
-                let look = self.look(reached, &gray, update, Some(sums.take()));
-                self.observer.look(&look);
-                if watch.judge(look, reached) == Verdict::Diverged {
-                    ending = Ending::Diverged { update };
-                    break;
-                }
-                self.observer.checkpoint(watch.model());
+            let due = update.is_multiple_of(stopping.every) || update == settings.updates;
+            if due && self.look_and_judge(&mut run, &x) == Verdict::Diverged {
+                ending = Ending::Diverged { update };
+                break;
             }
-            if interrupted {
+            let stopped = self.stopped() && update < settings.updates;
+            if self.observer.wants_snapshot(stopped) {
+                let stage = Stage::Normalizing(Box::new(run.state()?));
+                self.observer.snapshot(&Snapshot { order: order.clone(), stage });
+            }
+            if stopped {
+                // For who exports what is there; a run that goes on has not looked here.
+                if !due {
+                    self.look_and_judge(&mut run, &x);
+                }
                 ending = Ending::Interrupted { update };
                 break;
             }
         }
         self.observer.end(Phase::Normalizing);
-        let (kept_update, model) = watch.finish();
         let negative_weight = Some(settings.regularization.negative_energy);
-        Outcome { autoencoder, model: Box::new(model), kept_update, negative_weight, ending }
+        let (model, kept_update, autoencoder) = run.finish();
+        Ok(Outcome { autoencoder: Some(autoencoder), model: Box::new(model), kept_update, negative_weight, ending })
     }
 
-    fn look(&self, model: &dyn Model, gray: &ImageSet, update: usize, since: Option<(f64, f64)>) -> Look {
+    /// Looks at the state reached after an update on the batch `x`, and keeps it where it is the best.
+    fn look_and_judge(&mut self, run: &mut Normalizing, x: &Tensor<4>) -> Verdict {
+        let (positive_energy, negative_energy) = run.take_energies();
+        let since = run.negatives().map(|negatives| Since { positive_energy, negative_energy, data: x, negatives });
+        let look = self.look(run.reached(), run.update, since);
+        self.observer.look(&look, run.reached());
+        let verdict = run.judge(look);
+        if verdict != Verdict::Diverged {
+            self.observer.checkpoint(run.kept());
+        }
+        verdict
+    }
+
+    fn look(&self, model: &dyn Model, update: usize, since: Option<Since<'_>>) -> Look {
         let normal = energies(model, &self.split.validation, self.device);
+        let gray = selection_images(self.split, self.seed);
+        let below = |negatives: &Tensor<4>| {
+            let energies = model.decide(Decision::Reconstruction, negatives.clone()).into_data();
+            let energies: Vec<f32> = energies.iter::<f32>().collect();
+            signals::share_below_threshold(&energies, &normal, self.config.false_positive_rate())
+        };
         Look {
             update,
             validation_energy: mean(&normal),
-            selection_auroc: auroc(&normal, &energies(model, gray, self.device)).unwrap_or(f64::NAN),
-            positive_energy: since.map(|(positive, _)| positive),
-            negative_energy: since.map(|(_, negative)| negative),
+            selection_auroc: auroc(&normal, &energies(model, &gray, self.device)).unwrap_or(f64::NAN),
+            positive_energy: since.map(|since| since.positive_energy),
+            negative_energy: since.map(|since| since.negative_energy),
+            earth_movers_distance: since.and_then(|since| signals::earth_movers_distance(since.data, since.negatives)),
+            negatives_below_threshold: since.and_then(|since| below(since.negatives)),
         }
     }
+}
+
+/// What NAE training has to show for the time since the last look.
+#[derive(Clone, Copy)]
+struct Since<'a> {
+    /// Mean over the updates.
+    positive_energy: f64,
+    /// Mean over the updates.
+    negative_energy: f64,
+    /// Batch of the last update.
+    data: &'a Tensor<4>,
+    /// Negative samples of the last update.
+    negatives: &'a Tensor<4>,
 }
 
 /// AUROC of ConstantGray, the paper's selection set, against the validation images.
@@ -243,26 +304,4 @@ pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, device: &Dev
 
 fn selection_images(split: &Split, seed: u64) -> ImageSet {
     outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng())
-}
-
-/// Energies since the last look.
-#[derive(Default)]
-struct Sums {
-    positive: f64,
-    negative: f64,
-    updates: usize,
-}
-
-impl Sums {
-    fn add(&mut self, figures: &Figures) {
-        self.positive += figures.get("positive_energy").unwrap_or(f64::NAN);
-        self.negative += figures.get("negative_energy").unwrap_or(f64::NAN);
-        self.updates += 1;
-    }
-
-    /// Means of data and negative samples; starts anew.
-    fn take(&mut self) -> (f64, f64) {
-        let Self { positive, negative, updates } = std::mem::take(self);
-        (positive / updates as f64, negative / updates as f64)
-    }
 }

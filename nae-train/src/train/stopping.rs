@@ -4,7 +4,7 @@
 //! only. So the latest state is kept as long as the run has not diverged and telling ConstantGray from validation
 //! images has not become harder; on divergence the run ends with the last good state.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::Stopping;
 
@@ -12,7 +12,7 @@ use crate::config::Stopping;
 const TOLERANCE: f64 = 1e-3;
 
 /// What is seen of the model at one update.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// Updates done.
     pub update: usize,
@@ -24,6 +24,12 @@ pub struct Look {
     pub positive_energy: Option<f64>,
     /// Mean energy of the negative samples since the last look.
     pub negative_energy: Option<f64>,
+    /// Earth mover's distance between the last update's data and its negative samples
+    /// ([`earth_movers_distance`](super::signals::earth_movers_distance)).
+    pub earth_movers_distance: Option<f64>,
+    /// Share of the last update's negative samples that the threshold would pass as normal
+    /// ([`share_below_threshold`](super::signals::share_below_threshold)).
+    pub negatives_below_threshold: Option<f64>,
 }
 
 /// What to do after a look.
@@ -58,6 +64,11 @@ impl<M: Clone> Watch<M> {
             self.model = model.clone();
         }
         verdict
+    }
+
+    /// What was seen of the state kept so far.
+    pub fn best(&self) -> &Look {
+        &self.best
     }
 
     /// The state kept so far.
@@ -95,6 +106,8 @@ mod tests {
             selection_auroc,
             positive_energy: Some(positive),
             negative_energy: Some(negative),
+            earth_movers_distance: None,
+            negatives_below_threshold: None,
         }
     }
 

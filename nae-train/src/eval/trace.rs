@@ -1,0 +1,43 @@
+//! How a model does against outliers while it is trained: for study, and for nothing that a run decides by.
+
+use std::collections::BTreeMap;
+
+use burn::tensor::Device;
+
+use super::metrics::auroc;
+use super::scoring::energies;
+use super::table::OutlierSet;
+use crate::data::ImageSet;
+use crate::methods::Model;
+
+/// So many images of each set are enough for a curve.
+const IMAGES: usize = 1000;
+
+/// Normal test images and outlier sets, cut short.
+pub struct Trace {
+    normal: ImageSet,
+    outliers: Vec<OutlierSet>,
+    device: Device,
+}
+
+impl Trace {
+    /// Of `normal` against each of `outliers`.
+    pub fn new(normal: &ImageSet, outliers: &[OutlierSet], device: &Device) -> Self {
+        let outliers = outliers.iter().map(|set| OutlierSet { images: some(&set.images), ..set.clone() }).collect();
+        Self { normal: some(normal), outliers, device: device.clone() }
+    }
+
+    /// AUROC of each set under `model`, by name; `None` where the set is empty or an energy is NaN.
+    pub fn measure(&self, model: &dyn Model) -> BTreeMap<String, Option<f64>> {
+        let normal = energies(model, &self.normal, &self.device);
+        let auroc = |set: &OutlierSet| auroc(&normal, &energies(model, &set.images, &self.device));
+        self.outliers.iter().map(|set| (set.name.clone(), auroc(set))).collect()
+    }
+}
+
+/// Evenly from the whole set: sets may be in the order of their classes.
+fn some(images: &ImageSet) -> ImageSet {
+    let count = images.len().min(IMAGES);
+    let positions: Vec<usize> = (0..count).map(|k| k * images.len() / count).collect();
+    images.select(&positions)
+}

@@ -1,0 +1,175 @@
+//! NAE training between two updates: the method, what is kept of it, and what was seen since the last look.
+
+use burn::module::Module as _;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use super::averaging::Average;
+use super::checkpoint;
+use super::stopping::{Look, Verdict, Watch};
+use crate::arch::Autoencoder;
+use crate::config::{Config, Training};
+use crate::engine::Engine;
+use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use crate::methods::state::{self, StateError};
+use crate::methods::{Figures, Method as _};
+use crate::sample::NegativeSampler;
+use crate::seed::Stream;
+
+/// NAE training under way.
+pub(super) struct Normalizing {
+    /// Updates done.
+    pub(super) update: usize,
+    /// The plain autoencoder it started from.
+    pub(super) autoencoder: Autoencoder,
+    /// Settings, γ included.
+    pub(super) training: Training,
+    method: NaeMethod,
+    average: Option<Average<NormalizedAutoencoder>>,
+    watch: Watch<NormalizedAutoencoder>,
+    sums: Sums,
+    /// Mean energy of the validation images before the first update, from which γ may follow.
+    normal_energy: f64,
+}
+
+/// The same, stored.
+#[derive(Serialize, Deserialize)]
+pub(super) struct NormalizingState {
+    pub(super) update: usize,
+    autoencoder: ByteBuf,
+    method: ByteBuf,
+    average: Option<ByteBuf>,
+    best: Look,
+    kept: ByteBuf,
+    sums: Sums,
+    normal_energy: f64,
+}
+
+impl Normalizing {
+    /// Before the first update of `start`, which looks like `first`.
+    pub(super) fn new(
+        config: &Config,
+        start: NormalizedAutoencoder,
+        first: Look,
+        seed: u64,
+        engine: Engine,
+        device: &Device,
+    ) -> Self {
+        let normal_energy = first.validation_energy;
+        let training = config.training().bounded(normal_energy);
+        let sampler =
+            NegativeSampler::new(config.sampler(), config.architecture().latent_dim(), Stream::Chains.of(seed));
+        Self {
+            update: 0,
+            autoencoder: start.autoencoder.clone(),
+            training,
+            average: training.average.map(|decay| Average::new(decay, &start)),
+            watch: Watch::new(config.stopping(), first, start.clone()),
+            method: NaeMethod::new(start, &training, sampler, engine, device),
+            sums: Sums::default(),
+            normal_energy,
+        }
+    }
+
+    /// Where `state` left it. `config`, `seed` and `engine` are those of the run that gave it.
+    pub(super) fn restore(
+        state: NormalizingState,
+        config: &Config,
+        seed: u64,
+        engine: Engine,
+        device: &Device,
+    ) -> Result<Self, StateError> {
+        let blank = || checkpoint::blank(config.architecture(), device);
+        let nae = || NormalizedAutoencoder::new(blank(), config.sampler().temperature);
+        let first = Look { update: 0, validation_energy: state.normal_energy, ..state.best };
+        let mut new = Self::new(config, nae(), first, seed, engine, device);
+        new.update = state.update;
+        new.autoencoder = state::with_weights(blank(), state.autoencoder)?;
+        new.method.restore(&state.method)?;
+        if let (Some(average), Some(weights)) = (&mut new.average, state.average) {
+            average.restore(state::with_weights(nae().valid(), weights)?);
+        }
+        new.watch = Watch::new(config.stopping(), state.best, state::with_weights(nae(), state.kept)?);
+        new.sums = state.sums;
+        Ok(new)
+    }
+
+    pub(super) fn state(&self) -> Result<NormalizingState, StateError> {
+        Ok(NormalizingState {
+            update: self.update,
+            autoencoder: state::weights(&self.autoencoder)?,
+            method: self.method.state()?,
+            average: self.average.as_ref().map(|average| state::weights(average.model())).transpose()?,
+            best: *self.watch.best(),
+            kept: state::weights(self.watch.model())?,
+            sums: self.sums,
+            normal_energy: self.normal_energy,
+        })
+    }
+
+    /// One update on the batch `x`.
+    pub(super) fn update(&mut self, x: Tensor<4>) -> Figures {
+        let figures = self.method.update(x);
+        self.sums.add(&figures);
+        if let Some(average) = &mut self.average {
+            average.update(self.method.normalized());
+        }
+        self.update += 1;
+        figures
+    }
+
+    /// What is looked at and kept: the state reached, or its running mean.
+    pub(super) fn reached(&self) -> &NormalizedAutoencoder {
+        self.average.as_ref().map_or(self.method.normalized(), Average::model)
+    }
+
+    /// The negative samples of the last update.
+    pub(super) fn negatives(&self) -> Option<&Tensor<4>> {
+        self.method.negatives()
+    }
+
+    /// Mean energies of data and negative samples since the last look; starts anew.
+    pub(super) fn take_energies(&mut self) -> (f64, f64) {
+        self.sums.take()
+    }
+
+    /// Keeps the state that `look` is of, or the one kept before.
+    pub(super) fn judge(&mut self, look: Look) -> Verdict {
+        let reached = self.average.as_ref().map_or(self.method.normalized(), Average::model);
+        self.watch.judge(look, reached)
+    }
+
+    /// The state kept so far.
+    pub(super) fn kept(&self) -> &NormalizedAutoencoder {
+        self.watch.model()
+    }
+
+    /// The state kept, the update it is from, and the plain autoencoder before.
+    pub(super) fn finish(self) -> (NormalizedAutoencoder, usize, Autoencoder) {
+        let (update, model) = self.watch.finish();
+        (model, update, self.autoencoder)
+    }
+}
+
+/// Energies since the last look.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Sums {
+    positive: f64,
+    negative: f64,
+    updates: usize,
+}
+
+impl Sums {
+    fn add(&mut self, figures: &Figures) {
+        self.positive += figures.get("positive_energy").unwrap_or(f64::NAN);
+        self.negative += figures.get("negative_energy").unwrap_or(f64::NAN);
+        self.updates += 1;
+    }
+
+    /// Means of data and negative samples; starts anew.
+    fn take(&mut self) -> (f64, f64) {
+        let Self { positive, negative, updates } = std::mem::take(self);
+        (positive / updates as f64, negative / updates as f64)
+    }
+}

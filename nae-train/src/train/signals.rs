@@ -1,0 +1,96 @@
+//! What tells, without any outlier, how training stands: signals that a run could be stopped by.
+
+use burn::tensor::Tensor;
+use pathfinding::kuhn_munkres::kuhn_munkres_min;
+use pathfinding::matrix::Matrix;
+
+/// Distances are rounded to this many parts of the largest one: the assignment is found among whole numbers.
+const PARTS: f64 = 1e9;
+
+/// Earth mover's distance between two batches `[N, C, H, W]` as sets of points: the mean Euclidean distance between the
+/// samples of the cheapest one-to-one assignment (Kuhn 1955). Wasserstein normalized autoencoders (CMS, 2025) stop by it,
+/// with data and negative samples.
+///
+/// Where one batch is larger, its last samples are left out; `None` where one is empty or a distance is no number.
+pub fn earth_movers_distance(a: &Tensor<4>, b: &Tensor<4>) -> Option<f64> {
+    let n = a.dims()[0].min(b.dims()[0]);
+    let rows = |x: &Tensor<4>| -> Vec<Vec<f32>> {
+        let [_, c, h, w] = x.dims();
+        let values: Vec<f32> = x.to_data().iter::<f32>().collect();
+        values.chunks_exact(c * h * w).take(n).map(<[f32]>::to_vec).collect()
+    };
+    let (a, b) = (rows(a), rows(b));
+    let distances: Vec<f64> = a.iter().flat_map(|a| b.iter().map(|b| euclidean(a, b))).collect();
+    let largest = distances.iter().copied().fold(0.0, f64::max);
+    if n == 0 || !distances.iter().all(|d| d.is_finite()) {
+        return None;
+    }
+    if largest == 0.0 {
+        return Some(0.0);
+    }
+    let rounded = distances.iter().map(|d| (d / largest * PARTS).round() as i64).collect();
+    let (_, assignment) = kuhn_munkres_min(&Matrix::square_from_vec(rounded).ok()?);
+    let sum: f64 = assignment.iter().enumerate().map(|(row, column)| distances[row * n + column]).sum();
+    Some(sum / n as f64)
+}
+
+fn euclidean(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+/// Share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would pass as normal; both are
+/// energies. `None` where one is empty.
+pub fn share_below_threshold(negatives: &[f32], normal: &[f32], rate: f64) -> Option<f64> {
+    let mut normal = normal.to_vec();
+    normal.sort_by(f32::total_cmp);
+    let rank = ((1.0 - rate) * normal.len() as f64).ceil() as usize;
+    let threshold = normal.get(rank.clamp(1, normal.len().max(1)) - 1)?;
+    let below = negatives.iter().filter(|e| *e <= threshold).count();
+    (!negatives.is_empty()).then(|| below as f64 / negatives.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::*;
+
+    fn points<const N: usize>(values: [[f32; 2]; N]) -> Tensor<4> {
+        Tensor::from_data(TensorData::new(values.concat(), [N, 2, 1, 1]), &Device::flex())
+    }
+
+    #[test]
+    fn the_cheapest_assignment_is_found() {
+        // Each point has a partner at distance 1; the nearest neighbour of the first is another's partner.
+        let a = points([[0.0, 0.0], [1.5, 0.0], [10.0, 0.0]]);
+        let b = points([[10.0, 1.0], [1.0, 0.0], [2.5, 0.0]]);
+        let found = earth_movers_distance(&a, &b).expect("finite");
+        assert!((found - 1.0).abs() < 1e-9, "{found}");
+        assert_eq!(earth_movers_distance(&a, &a), Some(0.0));
+        assert_eq!(earth_movers_distance(&a, &points([[f32::NAN, 0.0]])), None);
+    }
+
+    /// In one dimension the sorted values are the assignment.
+    #[test]
+    fn in_one_dimension_order_decides() {
+        let mut noise = crate::sample::NoiseSource::new(0, 0);
+        let draw = |noise: &mut crate::sample::NoiseSource| noise.normal::<4>([100, 1, 1, 1], &Device::flex());
+        let (a, b) = (draw(&mut noise), draw(&mut noise));
+        let sorted = |x: &Tensor<4>| {
+            let mut values: Vec<f32> = x.to_data().iter::<f32>().collect();
+            values.sort_by(f32::total_cmp);
+            values
+        };
+        let expected = sorted(&a).iter().zip(sorted(&b)).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>() / 100.0;
+        let found = earth_movers_distance(&a, &b).expect("finite");
+        assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+    }
+
+    #[test]
+    fn shares_are_counted_against_a_quantile() {
+        let normal: Vec<f32> = (1..=100u8).map(f32::from).collect();
+        assert_eq!(share_below_threshold(&[98.0, 99.0, 99.5, 1000.0], &normal, 0.01), Some(0.5));
+        assert_eq!(share_below_threshold(&[], &normal, 0.01), None);
+        assert_eq!(share_below_threshold(&[1.0], &[], 0.01), None);
+    }
+}

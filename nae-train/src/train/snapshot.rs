@@ -1,0 +1,51 @@
+//! A run between two updates, whole: what it goes on from to the same end as if it had never stopped.
+//!
+//! The parts that the methods keep are made in [`methods::state`](crate::methods::state); the file is
+//! [`report::resume`](crate::report::resume).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use super::batches::Batches;
+use super::normalizing::NormalizingState;
+use crate::methods::Figures;
+
+/// A run between two updates.
+#[derive(Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Order of the data, and the place in it.
+    pub(super) order: Batches,
+    pub(super) stage: Stage,
+}
+
+impl fmt::Display for Snapshot {
+    /// How far the run has come.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.stage {
+            Stage::Epochs(epochs) => write!(f, "{} epochs", epochs.done),
+            Stage::Normalizing(state) => write!(f, "{} updates of NAE training", state.update),
+        }
+    }
+}
+
+/// The part of a run, and where it stands.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Stage {
+    /// Passes over the data.
+    Epochs(EpochsState),
+    /// NAE training.
+    Normalizing(Box<NormalizingState>),
+}
+
+/// Passes over the data, between two updates.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct EpochsState {
+    /// Whole epochs done.
+    pub(super) done: usize,
+    /// Means over the epoch that has begun.
+    pub(super) means: Figures,
+    /// The method; `None` before its first update.
+    pub(super) method: Option<ByteBuf>,
+}

@@ -1,0 +1,22 @@
+//! Presets that come with the program, changed for a test.
+
+use std::path::{Path, PathBuf};
+
+use crate::program::{nae_train, run};
+
+/// The default preset with a change, as the file `name`.
+pub(crate) fn preset(folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {
+    preset_like("digits", folder, name, change)
+}
+
+pub(crate) fn preset_like(base: &str, folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {
+    let output = run(nae_train().args(["presets", base]));
+    let path = folder.join(name);
+    std::fs::write(&path, change(String::from_utf8(output.stdout).unwrap())).unwrap();
+    path
+}
+
+pub(crate) fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from} is not in the preset");
+    text.replacen(from, to, 1)
+}
