@@ -47,6 +47,7 @@
 //! | 8 Gaussians | [`Mixture::eight_gaussians`](crate::density::Mixture::eight_gaussians) | `src/density/mixture.rs` `the_ring_is_the_papers`; `src/density/grid.rs` `the_eight_gaussians_are_normalised` |
 //! | densities on [−4, 4]² and their distances | [`GridDensity`](crate::density::GridDensity) | `src/density/grid.rs` `distances_between_gaussians` |
 //! | the experiment | [`gaussians8`](crate::experiments::gaussians8) | `src/experiments/gaussians8/settings.rs` `the_papers_settings_are_valid` |
+//! | tables of AUROC on MNIST: hold-out, other data, pre-training, sampling parameters, D_z | [`detection`](crate::experiments::detection) | `src/experiments/detection/settings.rs` `every_experiment_can_be_made_at_every_scale`; `tests/reproduce.rs` `held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were` |
 //!
 //! # Appendix: data sets
 //!

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod changed;
+mod made_up_mnist;
 mod program;
 
 use std::path::{Path, PathBuf};
@@ -157,24 +158,6 @@ fn the_papers_chains_run_on_both_engines() {
     }
 }
 
-/// Four small IDX files in the place of MNIST's.
-fn write_mnist(folder: &Path) {
-    for (name, count) in [("train", 400u32), ("t10k", 60)] {
-        let header = |axes: &[u32]| -> Vec<u8> {
-            [0, 0, 8, axes.len() as u8].into_iter().chain(axes.iter().flat_map(|axis| axis.to_be_bytes())).collect()
-        };
-        // Stripes whose width is the label, moved from image to image.
-        let pixel =
-            |image: u32, at: u32| if ((at % 28 + image) / (image % 10 + 1)).is_multiple_of(2) { 255 } else { 0 };
-        let mut images = header(&[count, 28, 28]);
-        images.extend((0..count).flat_map(|image| (0..784).map(move |at| pixel(image, at))));
-        let mut labels = header(&[count]);
-        labels.extend((0..count).map(|image| (image % 10) as u8));
-        std::fs::write(folder.join(format!("{name}-images-idx3-ubyte")), images).unwrap();
-        std::fs::write(folder.join(format!("{name}-labels-idx1-ubyte")), labels).unwrap();
-    }
-}
-
 #[test]
 fn data_in_files_is_found_named_and_recorded() {
     let folder = TempDir::new().unwrap();
@@ -194,7 +177,7 @@ fn data_in_files_is_found_named_and_recorded() {
     let message = refused(&mut train(folder.path(), "none", &short, &given));
     assert!(message.contains("train-images-idx3-ubyte"), "{message}");
 
-    write_mnist(&data);
+    made_up_mnist::write(&data);
     let output = run(&mut train(folder.path(), "one", &short, &given));
     assert!(output.status.success(), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,6 +1,8 @@
 //! `nae-train reproduce` as a user meets it, at the scale of seconds.
 #![allow(clippy::unwrap_used)]
 
+mod made_up_mnist;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -71,4 +73,73 @@ fn settings_can_be_changed_and_are_checked() {
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("1 of 1 diverged"), "{table}");
+}
+
+fn detection(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    command.args(["reproduce", name, "--scale", "smoke", "--out"]).arg(out).arg("--data").arg(data);
+    command.args(extra).output().unwrap()
+}
+
+#[test]
+fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    std::fs::create_dir_all(data.join("mnist")).unwrap();
+    made_up_mnist::write(&data.join("mnist"));
+    let extra = ["--cells", "digit-1,digit-9", "--seeds", "2", "--json"];
+    let output = detection("mnist-holdout", &out, &data, &extra);
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 10);
+    for (digit, row) in rows.iter().enumerate() {
+        let run = [1, 9].contains(&digit);
+        assert_eq!(row["outliers"], format!("digit {digit} (held out)"));
+        assert_eq!(row["seeds"], if run { 2 } else { 0 });
+        assert_eq!(row["nae"]["at_least_the_papers"].is_boolean(), run, "{row}");
+        assert_eq!(row["nae"]["ours"]["mean"].is_number(), run, "{row}");
+    }
+    assert_eq!(rows[1]["nae"]["paper"], serde_json::json!([0.919, 0.013]));
+    assert!(out.join("digit-9-1/config.toml").exists() && !out.join("digit-9-1/resume.bin").exists());
+
+    // The last model lost, and the line before it cut off: both are trained again, to the same table.
+    let cells = std::fs::read_to_string(out.join("cells.jsonl")).unwrap();
+    let lines: Vec<&str> = cells.lines().collect();
+    let cut = format!("{}\n{}\n{}", lines[0], lines[1], &lines[2][..40]);
+    std::fs::write(out.join("cells.jsonl"), cut).unwrap();
+    let output = detection("mnist-holdout", &out, &data, &extra);
+    assert!(output.status.success(), "{output:?}");
+    let again: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(again["rows"], result["rows"]);
+
+    let message = String::from_utf8(detection("mnist-holdout", &out, &data, &["--cells", "1"]).stderr).unwrap();
+    assert!(message.contains("no cell `1`") && message.contains("digit-0, digit-1"), "{message}");
+    let absent = folder.path().join("absent");
+    let message = String::from_utf8(detection("mnist-holdout", &absent, &absent, &[]).stderr).unwrap();
+    assert!(message.contains("train-images-idx3-ubyte"), "{message}");
+}
+
+#[test]
+fn sets_in_files_are_beside_the_made_ones() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    for name in ["mnist", "fashion-mnist"] {
+        std::fs::create_dir_all(data.join(name)).unwrap();
+        made_up_mnist::write(&data.join(name));
+    }
+    // White on black, as the paper has them, once the two are exchanged.
+    std::fs::create_dir_all(data.join("omniglot/images_evaluation.zip")).unwrap();
+    for k in 0..3u8 {
+        let mut image = b"P5 40 40 255\n".to_vec();
+        image.extend((0..1600).map(|at| if at % 40 == 10 + usize::from(k) { 0 } else { 255 }));
+        std::fs::write(data.join(format!("omniglot/images_evaluation.zip/{k}.pgm")), image).unwrap();
+    }
+    let output = detection("mnist-ood", &out, &data, &["--seeds", "1"]);
+    assert!(output.status.success(), "{output:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    for name in ["Omniglot", "Fashion-MNIST", "half-digits", "chimeras", "uniform noise", "ConstantGray *"] {
+        assert!(table.contains(name), "{name}: {table}");
+    }
+    assert!(table.contains("0.995") && !table.contains("not run"), "{table}");
 }

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_onnx::metadata::Missing;
 use nae_train::data::own::Corrupt;
 use nae_train::engine::EngineChoice;
-use nae_train::experiments::gaussians8::settings::Scale;
+use nae_train::experiments::Scale;
 use nae_train::methods::MethodKind;
 
 const EXAMPLES: &str = "\
@@ -259,7 +259,10 @@ Examples:
   nae-train reproduce gaussians8 --scale smoke           does it run? seconds
   nae-train reproduce gaussians8 --seeds 3               table and picture; goes on where it was broken off
   nae-train reproduce gaussians8 --print > mine.toml     its settings, to change ...
-  nae-train reproduce gaussians8 --settings mine.toml    ... and to train with")]
+  nae-train reproduce gaussians8 --settings mine.toml    ... and to train with
+  nae-train reproduce mnist-holdout --data DIR --cells digit-1,digit-9 --seeds 3
+                                                         table 1, some of its cells; DIR has the folder mnist
+  nae-train reproduce mnist-ood --data DIR --json > ood.json")]
 pub(super) struct ReproduceArgs {
     /// The experiment.
     #[arg(value_enum)]
@@ -270,9 +273,18 @@ pub(super) struct ReproduceArgs {
     /// Number of seeds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) seeds: u16,
-    /// The folder for weights, table and picture [default: runs/EXPERIMENT-SCALE].
+    /// The folder for weights, table and picture, and for going on after Ctrl-C [default: runs/EXPERIMENT-SCALE].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
+    /// Only these cells; the table says that the others were not run [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(super) cells: Vec<String>,
+    /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default: $NAE_DATA].
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
+    /// What computes gradients.
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
+    pub(super) engine: EngineArg,
     /// Settings in place of the paper's.
     #[arg(long, value_name = "FILE.toml")]
     pub(super) settings: Option<PathBuf>,
@@ -291,6 +303,23 @@ pub(super) struct ReproduceArgs {
 pub(super) enum ExperimentArg {
     /// Density of eight Gaussians in the plane, by how negative samples are started.
     Gaussians8,
+    /// MNIST, one digit held out in turn: table 1.
+    MnistHoldout,
+    /// All of MNIST against other images.
+    MnistOod,
+    /// MNIST, 9 held out, by length of pre-training.
+    MnistPretraining,
+    /// MNIST, 9 held out, by latent chain, replay buffer and latent space.
+    MnistSampling,
+    /// MNIST, 9 held out, by D_z.
+    MnistLatentDim,
+}
+
+impl ExperimentArg {
+    /// As on the command line, and as the settings that come with the program are called.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -10,17 +10,14 @@ use burn::tensor::Device;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
 use nae_train::engine::{Engine, EngineChoice};
-use nae_train::eval::trace::Trace;
-use nae_train::methods::{MethodKind, Model};
+use nae_train::methods::MethodKind;
 use nae_train::report::folder::{AUTOENCODER, Facts, RunFolder};
 use nae_train::report::progress::Bars;
 use nae_train::report::resume::Resume;
 use nae_train::report::warnings::warnings;
 use nae_train::run::Prepared;
 use nae_train::train::Ending;
-use nae_train::train::observer::{Observer, Phase, Progress};
-use nae_train::train::snapshot::Snapshot;
-use nae_train::train::stopping::Look;
+use nae_train::train::observer::Both;
 
 use super::args::TrainArgs;
 use super::summary::Summary;
@@ -41,7 +38,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     if !args.quiet {
         own::say(&choices, &prepared.warnings);
     }
-    let (folder, snapshot) = match (resume, &args.resume) {
+    let (mut folder, snapshot) = match (resume, &args.resume) {
         (Some(resume), Some(path)) => (RunFolder::reopen(path, &resume, args.checkpoint_every)?, Some(resume.snapshot)),
         _ => {
             let path = args.out.clone().unwrap_or_else(|| default_folder(&prepared.config, args.seed));
@@ -52,10 +49,12 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     };
     let stop = stop_on_interrupt()?;
 
-    let trace = args.trace_outliers.then(|| prepared.trace(&device));
-    let mut watchers = Watchers { bars: Bars::new(args.quiet), folder, trace };
+    if args.trace_outliers {
+        folder.trace(prepared.trace(&device));
+    }
+    let mut watchers = Both::new(Bars::new(args.quiet), folder);
     let outcome = prepared.train(engine, &device, &mut watchers, &stop, snapshot)?;
-    let mut folder = watchers.folder;
+    let mut folder = watchers.second;
     if let Some(autoencoder) = &outcome.autoencoder {
         folder.save(autoencoder, AUTOENCODER);
     }
@@ -169,46 +168,4 @@ pub(super) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)
-}
-
-/// All that watch a run.
-struct Watchers {
-    bars: Bars,
-    folder: RunFolder,
-    trace: Option<Trace>,
-}
-
-impl Observer for Watchers {
-    fn begin(&mut self, phase: Phase, done: usize, total: usize) {
-        self.bars.begin(phase, done, total);
-    }
-
-    fn progress(&mut self, progress: &Progress) {
-        self.bars.progress(progress);
-        self.folder.progress(progress);
-    }
-
-    fn look(&mut self, look: &Look, model: &dyn Model) {
-        self.bars.look(look, model);
-        if let Some(trace) = &self.trace {
-            self.folder.trace(look.update, &trace.measure(model));
-        }
-        self.folder.look(look, model);
-    }
-
-    fn checkpoint(&mut self, model: &dyn Model) {
-        self.folder.checkpoint(model);
-    }
-
-    fn wants_snapshot(&mut self, last: bool) -> bool {
-        self.folder.wants_snapshot(last)
-    }
-
-    fn snapshot(&mut self, snapshot: &Snapshot) {
-        self.folder.snapshot(snapshot);
-    }
-
-    fn end(&mut self, phase: Phase) {
-        self.bars.end(phase);
-    }
 }

@@ -84,6 +84,20 @@ pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet,
         .map_err(|source| IdxError::Images { path, source })
 }
 
+/// [`load`] from the two files whose names begin with `start`, as the sets themselves are named: `t10k` for
+/// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_named(start: &Path, hash: &mut Sha256) -> Result<ImageSet, IdxError> {
+    let path = |end: &str| {
+        let mut path = start.as_os_str().to_owned();
+        path.push(end);
+        PathBuf::from(path)
+    };
+    load(&path("-images-idx3-ubyte"), &path("-labels-idx1-ubyte"), hash)
+}
+
 /// The unpacked content, and the path of the file that was there.
 fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), IdxError> {
     let mut gzipped = path.as_os_str().to_owned();

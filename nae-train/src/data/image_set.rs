@@ -79,6 +79,11 @@ impl ImageSet {
         &self.values[index * self.shape.len()..][..self.shape.len()]
     }
 
+    /// The images with black and white exchanged.
+    pub fn inverted(&self) -> Self {
+        Self { shape: self.shape, values: self.values.iter().map(|v| 1.0 - v).collect(), labels: self.labels.clone() }
+    }
+
     /// The images at `indices`, in that order.
     pub fn select(&self, indices: &[usize]) -> Self {
         Self {

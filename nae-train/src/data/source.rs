@@ -155,6 +155,16 @@ impl Source {
         }
     }
 
+    /// The name of its folder in the one that has all data sets; none of what is embedded or one's own.
+    pub fn folder_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Mnist => Some("mnist"),
+            Self::FashionMnist => Some("fashion-mnist"),
+            Self::Cifar10 => Some("cifar10"),
+            Self::Digits | Self::Own(_) | Self::Table(_) => None,
+        }
+    }
+
     /// Whether the set itself says which images are for testing.
     pub fn has_test_part(&self) -> bool {
         matches!(self, Self::Mnist | Self::FashionMnist | Self::Cifar10)
@@ -189,10 +199,9 @@ impl Source {
             Self::Digits => {
                 Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() })
             }
-            Self::Mnist => self.load_idx("mnist", folder),
-            Self::FashionMnist => self.load_idx("fashion-mnist", folder),
+            Self::Mnist | Self::FashionMnist => self.load_idx(&self.folder(folder)?),
             Self::Cifar10 => {
-                let folder = self.folder("cifar10", folder)?;
+                let folder = self.folder(folder)?;
                 let mut hash = Sha256::new();
                 let train = cifar::load(&folder, &cifar::TRAIN, &mut hash)?;
                 let test = Some(cifar::load(&folder, &cifar::TEST, &mut hash)?);
@@ -209,17 +218,14 @@ impl Source {
         }
     }
 
-    /// The four IDX files of the set called `title`, in `folder` or in the one called `name`.
-    fn load_idx(&self, name: &'static str, folder: Option<&Path>) -> Result<Loaded, DataError> {
-        let folder = self.folder(name, folder)?;
+    /// The four IDX files of the set, in `folder`.
+    fn load_idx(&self, folder: &Path) -> Result<Loaded, DataError> {
         let mut hash = Sha256::new();
         let mut part = |name: &str| {
-            let images = folder.join(format!("{name}-images-idx3-ubyte"));
-            let labels = folder.join(format!("{name}-labels-idx1-ubyte"));
-            let set = idx::load(&images, &labels, &mut hash)?;
+            let set = idx::load_named(&folder.join(name), &mut hash)?;
             if set.shape() != self.image() {
                 let (expected, found) = (self.image(), set.shape());
-                return Err(DataError::Shape { folder: folder.clone(), expected, found });
+                return Err(DataError::Shape { folder: folder.to_owned(), expected, found });
             }
             Ok(set)
         };
@@ -227,8 +233,9 @@ impl Source {
         Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
     }
 
-    /// `folder`, or else the one called `name` in the folder that `NAE_DATA` names.
-    fn folder(&self, name: &'static str, folder: Option<&Path>) -> Result<PathBuf, DataError> {
+    /// `folder`, or else the set's own in the folder that `NAE_DATA` names.
+    fn folder(&self, folder: Option<&Path>) -> Result<PathBuf, DataError> {
+        let name = self.folder_name().unwrap_or_default();
         let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
         folder.map(Path::to_owned).or_else(given).ok_or_else(|| DataError::NoFolder(self.title().to_owned(), name))
     }

@@ -1,3 +1,30 @@
-//! The paper's experiments, to be made again. So far the one in two dimensions: [`gaussians8`].
+//! The paper's experiments, to be made again: the one in two dimensions, [`gaussians8`]; those whose result is a table of
+//! AUROC, [`detection`].
 
+pub mod detection;
 pub mod gaussians8;
+
+use serde::{Deserialize, Serialize};
+
+/// How much work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Seconds: does it run?
+    Smoke,
+    /// Minutes on two cores.
+    Cpu,
+    /// As the paper.
+    Paper,
+}
+
+impl Scale {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Cpu => "cpu",
+            Self::Paper => "paper",
+        }
+    }
+}

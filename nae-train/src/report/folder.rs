@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::config::preset::Recorded;
 use crate::engine::Engine;
+use crate::eval::trace::Trace;
 use crate::methods::Model;
 use crate::report::resume::{RESUME, Resume, Saved};
 use crate::train::observer::{Observer, Progress};
@@ -89,7 +90,15 @@ pub struct RunFolder {
     /// Seconds of the run before this process.
     earlier: f64,
     started: Instant,
+    trace: Option<Trace>,
     failure: Option<String>,
+}
+
+/// AUROC of outlier sets, by name, at a look.
+#[derive(Serialize)]
+struct Traced {
+    update: usize,
+    auroc: BTreeMap<String, Option<f64>>,
 }
 
 impl RunFolder {
@@ -128,7 +137,7 @@ impl RunFolder {
 
     fn with(path: &Path, metrics: File, facts: Facts, every: Duration, earlier: f64) -> Self {
         let (path, metrics, now) = (path.to_owned(), BufWriter::new(metrics), Instant::now());
-        Self { path, metrics, facts, every, stored: now, earlier, started: now, failure: None }
+        Self { path, metrics, facts, every, stored: now, earlier, started: now, trace: None, failure: None }
     }
 
     /// The configuration and seed recorded in the folder at `path`.
@@ -182,14 +191,9 @@ impl RunFolder {
         if file.exists() { fs::remove_file(&file).map_err(io(&file)) } else { Ok(()) }
     }
 
-    /// AUROC of outlier sets, by name, against test images, after `update` updates; measured for study.
-    pub fn trace(&mut self, update: usize, auroc: &BTreeMap<String, Option<f64>>) {
-        #[derive(Serialize)]
-        struct Trace<'a> {
-            update: usize,
-            auroc: &'a BTreeMap<String, Option<f64>>,
-        }
-        self.line("outliers", &Trace { update, auroc });
+    /// From now on, measures by `trace` at every look.
+    pub fn trace(&mut self, trace: Trace) {
+        self.trace = Some(trace);
     }
 
     fn fail(&mut self, reason: String) {
@@ -239,8 +243,12 @@ impl Observer for RunFolder {
         self.line("step", progress);
     }
 
-    fn look(&mut self, look: &Look, _model: &dyn Model) {
+    fn look(&mut self, look: &Look, model: &dyn Model) {
         self.line("look", look);
+        if let Some(trace) = &self.trace {
+            let traced = Traced { update: look.update, auroc: trace.measure(model) };
+            self.line("outliers", &traced);
+        }
         self.flush();
     }
 

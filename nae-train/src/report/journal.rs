@@ -1,9 +1,10 @@
 //! What a long command has done so far, one JSON object a line, so that it can go on where it was broken off.
 //!
-//! Each line carries a digest of what was asked for; lines of something else are left alone.
+//! Each line carries a digest of what was asked for; lines of something else are left alone. A last line without its end
+//! was being written when the program was killed: it is passed over, and taken away before the next is written.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -78,7 +79,8 @@ pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, Jo
         Err(source) => return Err(JournalError::Io { path: path.to_owned(), source }),
     };
     let mut entries = Vec::new();
-    for (index, text) in text.lines().enumerate() {
+    let whole = &text[..whole(text.as_bytes())];
+    for (index, text) in whole.lines().enumerate() {
         let failed = |source| JournalError::Line { path: path.to_owned(), line: index + 1, source };
         let Owner { digest: owner } = serde_json::from_str(text).map_err(failed)?;
         if owner == digest {
@@ -96,7 +98,9 @@ impl Journal {
     /// [`JournalError::Io`].
     pub fn open(path: &Path, digest: String) -> Result<Self, JournalError> {
         let io = |source| JournalError::Io { path: path.to_owned(), source };
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(io)?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).and_then(|_| file.set_len(whole(&bytes) as u64)).map_err(io)?;
         Ok(Self { path: path.to_owned(), file: Mutex::new(file), digest })
     }
 
@@ -111,6 +115,11 @@ impl Journal {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.write_all(text.as_bytes()).and_then(|()| file.flush()).map_err(io)
     }
+}
+
+/// Length of the lines that have an end.
+fn whole(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]
@@ -134,6 +143,20 @@ mod tests {
         fs::write(&path, "{\"digest\": \"a\", \"number\": -1}\n").expect("writes");
         let message = read::<Entry>(&path, "a").expect_err("no u32").to_string();
         assert!(message.contains("journal.jsonl, line 1"), "{message}");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_written_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("journal.jsonl");
+        let append = |number| Journal::open(&path, "a".to_owned()).expect("opens").append(&Entry { number });
+        append(1).expect("writes");
+        let mut text = fs::read(&path).expect("reads");
+        text.extend_from_within(..text.len() / 2);
+        fs::write(&path, text).expect("writes");
+        assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }]);
+        append(2).expect("writes");
+        assert_eq!(read::<Entry>(&path, "a").expect("reads"), [Entry { number: 1 }, Entry { number: 2 }]);
     }
 
     #[test]

@@ -55,3 +55,60 @@ pub trait Observer {
 pub struct Silent;
 
 impl Observer for Silent {}
+
+/// Both watch; a state is given to whom asked for it.
+pub struct Both<A, B> {
+    /// Is told first.
+    pub first: A,
+    /// Is told second.
+    pub second: B,
+    asked: (bool, bool),
+}
+
+impl<A, B> Both<A, B> {
+    /// `first` and `second`.
+    pub fn new(first: A, second: B) -> Self {
+        Self { first, second, asked: (false, false) }
+    }
+}
+
+impl<A: Observer, B: Observer> Observer for Both<A, B> {
+    fn begin(&mut self, phase: Phase, done: usize, total: usize) {
+        self.first.begin(phase, done, total);
+        self.second.begin(phase, done, total);
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        self.first.progress(progress);
+        self.second.progress(progress);
+    }
+
+    fn look(&mut self, look: &Look, model: &dyn Model) {
+        self.first.look(look, model);
+        self.second.look(look, model);
+    }
+
+    fn checkpoint(&mut self, model: &dyn Model) {
+        self.first.checkpoint(model);
+        self.second.checkpoint(model);
+    }
+
+    fn wants_snapshot(&mut self, last: bool) -> bool {
+        self.asked = (self.first.wants_snapshot(last), self.second.wants_snapshot(last));
+        self.asked.0 || self.asked.1
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        if self.asked.0 {
+            self.first.snapshot(snapshot);
+        }
+        if self.asked.1 {
+            self.second.snapshot(snapshot);
+        }
+    }
+
+    fn end(&mut self, phase: Phase) {
+        self.first.end(phase);
+        self.second.end(phase);
+    }
+}

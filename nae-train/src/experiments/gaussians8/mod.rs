@@ -18,12 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::density::GridError;
 use crate::engine::Unsupported;
+use crate::experiments::Scale;
 use crate::methods::Model as _;
 use crate::report::journal::{self, Journal, JournalError};
 use crate::shard;
 use crate::train::checkpoint::CheckpointError;
 use cell::{Cell, Job};
-use settings::{Scale, Settings, SettingsError, Size};
+use settings::{Settings, SettingsError, Size};
 
 /// One finished cell a line.
 pub const CELLS: &str = "cells.jsonl";

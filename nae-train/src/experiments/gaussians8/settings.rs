@@ -2,39 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::arch::fc_res::fc_res2;
 use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::config::{ConfigError, Pretraining, Training, sampler};
+use crate::experiments::Scale;
 use crate::methods::nae::Regularization;
 use crate::sample::{Langevin, SamplerConfig, Start};
 
 /// The paper's settings.
 pub const PAPER: &str = include_str!("../../../experiments/gaussians8.toml");
-
-/// How much work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    /// Seconds: does it run?
-    Smoke,
-    /// Minutes on two cores.
-    Cpu,
-    /// As the paper.
-    Paper,
-}
-
-impl Scale {
-    /// As on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Smoke => "smoke",
-            Self::Cpu => "cpu",
-            Self::Paper => "paper",
-        }
-    }
-}
 
 /// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]

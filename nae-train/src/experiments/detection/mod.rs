@@ -1,0 +1,240 @@
+//! Experiments of outlier detection: models trained with one thing changed, and the AUROC of outlier sets under each,
+//! beside the paper's.
+//!
+//! [`settings`] is the file that says what to train and what the paper found. This file goes through the models, each in
+//! a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model too.
+//! [`summary`] is the table.
+
+pub mod settings;
+pub mod summary;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use burn::tensor::Device;
+use cpu_time::ProcessTime;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::data::idx::{self, IdxError};
+use crate::data::own::{self, Corrupt, OwnError};
+use crate::engine::{EngineChoice, Unsupported};
+use crate::eval::table::{OutlierKind, OutlierSet, Table};
+use crate::experiments::Scale;
+use crate::report::folder::{Facts, FolderError, RunFolder};
+use crate::report::journal::{self, Journal, JournalError};
+use crate::report::resume::{RESUME, Resume, ResumeError};
+use crate::run::{Prepared, RunError};
+use crate::train::Ending;
+use crate::train::observer::{Both, Observer};
+use settings::{Cell, FileSet, Settings, SettingsError};
+
+/// One finished model a line.
+pub const CELLS: &str = "cells.jsonl";
+
+/// An experiment at one scale, over seeds 0 to `seeds` − 1.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// What is trained.
+    pub settings: Settings,
+    /// How much work.
+    pub scale: Scale,
+    /// Number of seeds.
+    pub seeds: u64,
+    /// Cells to train, by name; all where there is none.
+    pub only: Vec<String>,
+    /// What computes gradients.
+    pub engine: EngineChoice,
+    /// The folder of all data sets, where it is not the one that `NAE_DATA` names.
+    pub data: PathBuf,
+    /// Time between two states that a model's training can go on from.
+    pub checkpoint_every: Duration,
+}
+
+/// A model to train.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// How.
+    pub cell: &'a Cell,
+    /// With which seed.
+    pub seed: u64,
+}
+
+/// A finished model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Name of its cell.
+    pub cell: String,
+    /// Its seed.
+    pub seed: u64,
+    /// AUROC of every outlier set, before NAE training and after.
+    pub auroc: Table,
+    /// The update it is from.
+    pub kept_update: usize,
+    /// Whether negative energies ran away.
+    pub diverged: bool,
+    /// Processor time of its training since it was begun or last gone on with.
+    pub processor_seconds: f64,
+}
+
+/// An experiment that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DetectionError {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// No engine has the network.
+    #[error(transparent)]
+    Engine(#[from] Unsupported),
+    /// A run cannot be made.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A run folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A run cannot be gone on with.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// [`CELLS`] cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Outliers cannot be read from IDX files.
+    #[error("outliers: {0}")]
+    Idx(#[from] IdxError),
+    /// Outliers cannot be read from images.
+    #[error("outliers: {0}")]
+    Images(#[from] OwnError),
+    /// The run folder is incomplete.
+    #[error("the run folder is incomplete: {0}")]
+    Incomplete(String),
+    /// The folder cannot be made.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Experiment {
+    /// All models to train, those of a seed together.
+    ///
+    /// # Errors
+    /// [`DetectionError::Settings`] where there is no cell of a name in [`only`](Self::only).
+    pub fn jobs(&self) -> Result<Vec<Job<'_>>, DetectionError> {
+        let cells = &self.settings.cells;
+        if let Some(name) = self.only.iter().find(|name| cells.iter().all(|cell| cell.name != **name)) {
+            let known = cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
+            let origin = self.settings.title.clone();
+            return Err(SettingsError::Unknown { origin, what: "cell", name: name.clone(), known }.into());
+        }
+        let chosen = |cell: &&Cell| self.only.is_empty() || self.only.contains(&cell.name);
+        let of_seed = |seed| cells.iter().filter(chosen).map(move |cell| Job { cell, seed });
+        Ok((0..self.seeds).flat_map(of_seed).collect())
+    }
+
+    /// The models that the folder `path` already has, of this experiment at this scale.
+    ///
+    /// # Errors
+    /// [`DetectionError::Journal`].
+    pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
+        Ok(journal::read(&path.join(CELLS), &self.digest())?)
+    }
+
+    fn digest(&self) -> String {
+        journal::digest([self.settings.text(), self.scale.name()])
+    }
+
+    /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives what
+    /// watches it. Returns all finished models.
+    ///
+    /// # Errors
+    /// [`DetectionError`]; what was finished before stays in the folder, and so does the state of what was not.
+    pub fn run<O: Observer>(
+        &self,
+        path: &Path,
+        device: &Device,
+        stop: &AtomicBool,
+        mut begin: impl FnMut(&Job<'_>) -> O,
+    ) -> Result<Vec<Finished>, DetectionError> {
+        std::fs::create_dir_all(path).map_err(|source| DetectionError::Io { path: path.to_owned(), source })?;
+        let mut finished = self.finished(path)?;
+        let journal = Journal::open(&path.join(CELLS), self.digest())?;
+        for job in self.jobs()? {
+            if finished.iter().any(|f| f.cell == job.cell.name && f.seed == job.seed) {
+                continue;
+            }
+            let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
+            let done = self.train(&job, &folder, device, stop, begin(&job))?;
+            journal.append(&done)?;
+            // Only now: killed before, the run goes on from its last state and measures again.
+            let state = folder.join(RESUME);
+            if state.exists() {
+                std::fs::remove_file(&state).map_err(|source| DetectionError::Io { path: state, source })?;
+            }
+            finished.push(done);
+        }
+        Ok(finished)
+    }
+
+    fn train(
+        &self,
+        job: &Job<'_>,
+        folder: &Path,
+        device: &Device,
+        stop: &AtomicBool,
+        watch: impl Observer,
+    ) -> Result<Finished, DetectionError> {
+        let config = job.cell.config.clone();
+        let engine = self.engine.engine(config.architecture())?;
+        let data = config.source().folder_name().map(|name| self.data.join(name));
+        let mut prepared = Prepared::new(config, job.seed, data.as_deref(), Corrupt::Skip)?;
+        for set in &self.settings.sets {
+            prepared.outliers.push(self.outliers(set, &prepared)?);
+        }
+        let (run_folder, snapshot) = if folder.join(RESUME).exists() {
+            let resume = Resume::read(folder)?;
+            (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
+        } else {
+            let data_sha256 = prepared.data_sha256.clone();
+            let facts = Facts { data_sha256, engine, choices: Vec::new() };
+            (RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?, None)
+        };
+        let mut both = Both::new(run_folder, watch);
+        let started = ProcessTime::now();
+        let outcome = prepared.train(engine, device, &mut both, stop, snapshot)?;
+        let processor_seconds = started.elapsed().as_secs_f64();
+        if let Some(failure) = both.first.failure() {
+            return Err(DetectionError::Incomplete(failure.to_owned()));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(DetectionError::Interrupted);
+        }
+        Ok(Finished {
+            cell: job.cell.name.clone(),
+            seed: job.seed,
+            auroc: prepared.evaluate(&prepared.columns(&outcome), device),
+            kept_update: outcome.kept_update,
+            diverged: matches!(outcome.ending, Ending::Diverged { .. }),
+            processor_seconds,
+        })
+    }
+
+    fn outliers(&self, set: &FileSet, prepared: &Prepared) -> Result<OutlierSet, DetectionError> {
+        let source = prepared.config.source();
+        let images = match (&set.images, &set.idx) {
+            (Some(images), _) => {
+                own::load(&self.data.join(images), source.image(), source.resize_filter(), Corrupt::Skip)?.images
+            }
+            (None, Some(start)) => idx::load_named(&self.data.join(start), &mut Sha256::new())?,
+            (None, None) => prepared.split.held_out.clone(),
+        };
+        let images = if set.invert { images.inverted() } else { images };
+        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given })
+    }
+}

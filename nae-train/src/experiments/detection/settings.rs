@@ -1,0 +1,301 @@
+//! What an experiment trains and what the paper found, read strictly and checked once.
+//!
+//! An experiment is a preset with changes: first those of the scale, then those of the cell. A change names a key of the
+//! preset, parts joined by dots, and puts its value in the place of what was there, whole.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::config::preset::PRESETS;
+use crate::config::raw::RawConfig;
+use crate::config::{Config, ConfigError};
+use crate::experiments::Scale;
+
+/// An experiment that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// What `nae-train reproduce` takes.
+    pub name: &'static str,
+    /// The TOML text.
+    pub text: &'static str,
+}
+
+/// All experiments of this kind that come with the program.
+pub const EXPERIMENTS: &[Known] = &[
+    Known { name: "mnist-holdout", text: include_str!("../../../experiments/mnist-holdout.toml") },
+    Known { name: "mnist-ood", text: include_str!("../../../experiments/mnist-ood.toml") },
+    Known { name: "mnist-pretraining", text: include_str!("../../../experiments/mnist-pretraining.toml") },
+    Known { name: "mnist-sampling", text: include_str!("../../../experiments/mnist-sampling.toml") },
+    Known { name: "mnist-latent-dim", text: include_str!("../../../experiments/mnist-latent-dim.toml") },
+];
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The text is no settings file.
+    #[error("{origin}: {source}")]
+    Parse {
+        /// The file, and the cell where it has one.
+        origin: String,
+        /// Where and what.
+        source: Box<toml::de::Error>,
+    },
+    /// A value cannot be used.
+    #[error("{origin}: {source}")]
+    Invalid {
+        /// The file and the cell.
+        origin: String,
+        /// Which value.
+        source: ConfigError,
+    },
+    /// A change is of nothing that the preset has.
+    #[error("{origin}: `{key}` is no key of the preset, or no number to multiply")]
+    Key {
+        /// The file and the cell.
+        origin: String,
+        /// The key.
+        key: String,
+    },
+    /// A name is not known.
+    #[error("{origin}: there is no {what} `{name}`; known: {known}")]
+    Unknown {
+        /// The file.
+        origin: String,
+        /// Of what kind.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The known names.
+        known: String,
+    },
+}
+
+/// An experiment, checked for one scale.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What it is about.
+    pub title: String,
+    /// Where the paper has it.
+    pub source: String,
+    /// What a model takes at this scale.
+    pub work: String,
+    /// Sets of outliers in files.
+    pub sets: Vec<FileSet>,
+    /// What is trained.
+    pub cells: Vec<Cell>,
+    text: String,
+}
+
+/// One model to be trained, over seeds.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its name, in lower case and fit for a folder.
+    pub name: String,
+    /// How it is trained.
+    pub config: Config,
+    /// What the paper found, by outlier set and column of the run's table; a set without values is shown beside.
+    pub paper: BTreeMap<String, BTreeMap<String, Published>>,
+}
+
+/// An AUROC of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    /// A value.
+    Value(f64),
+    /// A mean and its standard error.
+    Estimate([f64; 2]),
+}
+
+impl Published {
+    /// The value or mean.
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Value(mean) | Self::Estimate([mean, _]) => mean,
+        }
+    }
+}
+
+/// Outliers from files in the folder of all data sets; brought to the shape of the experiment's images.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSet {
+    /// As tables name it.
+    pub name: String,
+    /// A folder or archive of images.
+    #[serde(default)]
+    pub images: Option<PathBuf>,
+    /// Path and beginning of the names of two IDX files, such as `fashion-mnist/t10k`.
+    #[serde(default)]
+    pub idx: Option<PathBuf>,
+    /// Whether black and white are to be exchanged.
+    #[serde(default)]
+    pub invert: bool,
+}
+
+/// The file's form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    title: String,
+    source: String,
+    preset: String,
+    #[serde(default)]
+    sets: Vec<FileSet>,
+    scales: BTreeMap<Scale, RawScale>,
+    cells: Vec<RawCell>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScale {
+    work: String,
+    #[serde(default)]
+    change: Table,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCell {
+    name: String,
+    #[serde(default)]
+    change: Table,
+    /// Keys that the preset has and this cell has not.
+    #[serde(default)]
+    remove: Vec<String>,
+    /// Numbers to be multiplied, rounded where they were whole.
+    #[serde(default)]
+    times: BTreeMap<String, f64>,
+    paper: Table,
+}
+
+impl Settings {
+    /// The experiment called `name` at `scale`.
+    ///
+    /// # Errors
+    /// [`SettingsError::Unknown`] names the known ones.
+    pub fn known(name: &str, scale: Scale) -> Result<Self, SettingsError> {
+        let found = EXPERIMENTS.iter().find(|known| known.name == name);
+        let known = found.ok_or_else(|| SettingsError::Unknown {
+            origin: "reproduce".to_owned(),
+            what: "experiment",
+            name: name.to_owned(),
+            known: EXPERIMENTS.iter().map(|known| known.name).collect::<Vec<_>>().join(", "),
+        })?;
+        Self::parse(known.text, known.name, scale)
+    }
+
+    /// Reads `text`, which comes from `origin`, and checks every cell at `scale`.
+    ///
+    /// # Errors
+    /// [`SettingsError`] names the origin, the cell, the key, what was expected and what was found.
+    pub fn parse(text: &str, origin: &str, scale: Scale) -> Result<Self, SettingsError> {
+        let parse = |source, origin: &str| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) };
+        let raw: Raw = toml::from_str(text).map_err(|source| parse(source, origin))?;
+        let unknown = |what, name: &str, known: Vec<&str>| SettingsError::Unknown {
+            origin: origin.to_owned(),
+            what,
+            name: name.to_owned(),
+            known: known.join(", "),
+        };
+        let preset = PRESETS.iter().find(|preset| preset.name == raw.preset);
+        let preset =
+            preset.ok_or_else(|| unknown("preset", &raw.preset, PRESETS.iter().map(|preset| preset.name).collect()))?;
+        let base: Table = toml::from_str(preset.text).map_err(|source| parse(source, preset.name))?;
+        let scales = || raw.scales.keys().map(|scale| scale.name()).collect();
+        let at = raw.scales.get(&scale).ok_or_else(|| unknown("scale", scale.name(), scales()))?;
+        let cells = raw.cells.iter().map(|cell| cell.checked(&base, &at.change, origin)).collect::<Result<_, _>>()?;
+        let Raw { title, source, sets, .. } = raw;
+        Ok(Self { title, source, work: at.work.clone(), sets, cells, text: text.to_owned() })
+    }
+
+    /// The file, as it was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl RawCell {
+    fn checked(&self, base: &Table, scale: &Table, origin: &str) -> Result<Cell, SettingsError> {
+        let origin = format!("{origin}, cell {}", self.name);
+        let no_key = |key: &str| SettingsError::Key { origin: origin.clone(), key: key.to_owned() };
+        let mut table = base.clone();
+        for (key, value) in scale.iter().chain(&self.change) {
+            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            parent.insert(last.to_owned(), value.clone());
+        }
+        for key in &self.remove {
+            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            parent.remove(last).ok_or_else(|| no_key(key))?;
+        }
+        for (key, factor) in &self.times {
+            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            match parent.get_mut(last) {
+                Some(Value::Integer(number)) => *number = (*number as f64 * factor).round() as i64,
+                Some(Value::Float(number)) => *number *= factor,
+                _ => return Err(no_key(key)),
+            }
+        }
+        let parse = |source| SettingsError::Parse { origin: origin.clone(), source: Box::new(source) };
+        let raw: RawConfig = table.try_into().map_err(parse)?;
+        let config = Config::new(raw).map_err(|source| SettingsError::Invalid { origin: origin.clone(), source })?;
+        let paper = self.paper.iter().map(|(outliers, values)| {
+            let values: BTreeMap<String, Published> = values.clone().try_into().map_err(parse)?;
+            Ok((outliers.clone(), values))
+        });
+        Ok(Cell { name: self.name.clone(), config, paper: paper.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The table that holds the last part of `key`, and that part.
+fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, &'k str)> {
+    let Some((path, last)) = key.rsplit_once('.') else { return Some((table, key)) };
+    let mut parent = table;
+    for part in path.split('.') {
+        parent = parent.get_mut(part)?.as_table_mut()?;
+    }
+    Some((parent, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_can_be_made_at_every_scale() {
+        for known in EXPERIMENTS {
+            for scale in [Scale::Smoke, Scale::Cpu, Scale::Paper] {
+                let settings = Settings::known(known.name, scale).expect("valid");
+                assert!(!settings.cells.is_empty() && settings.cells.iter().all(|cell| !cell.paper.is_empty()));
+            }
+        }
+        let paper = Settings::known("mnist-holdout", Scale::Paper).expect("valid");
+        assert_eq!(paper.cells[1].config.raw().training.updates, 19000);
+        assert_eq!(paper.cells[1].config.held_out(), Some(1));
+        assert_eq!(paper.cells[1].paper["digit 1 (held out)"]["nae"], Published::Estimate([0.919, 0.013]));
+        let lengths = Settings::known("mnist-pretraining", Scale::Paper).expect("valid");
+        let epochs: Vec<usize> = lengths.cells.iter().map(|cell| cell.config.pretraining().epochs).collect();
+        assert_eq!(epochs, [0, 10, 50, 100, 150, 200]);
+        assert_eq!(Settings::known("mnist-ood", Scale::Cpu).expect("valid").cells[0].config.held_out(), None);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_cell() {
+        let text = EXPERIMENTS[0].text;
+        let message = |from: &str, to: &str| {
+            assert!(text.contains(from), "{from}");
+            Settings::parse(&text.replacen(from, to, 1), "mine.toml", Scale::Smoke).expect_err("wrong").to_string()
+        };
+        let said = message("\"data.held_out\" = 3", "\"data.held.out\" = 3");
+        assert!(said.contains("mine.toml, cell digit-3") && said.contains("data.held.out"), "{said}");
+        let said = message("\"data.held_out\" = 3", "\"data.held_out\" = 10");
+        assert!(said.contains("cell digit-3") && said.contains("10"), "{said}");
+        let said = message("mnist-holdout", "mnist-hold");
+        assert!(said.contains("mnist-hold") && said.contains("digits-omi"), "{said}");
+        let said = message("autoencoder = 0.819", "autoencoder = \"high\"");
+        assert!(said.contains("cell digit-0"), "{said}");
+    }
+}
