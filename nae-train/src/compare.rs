@@ -232,7 +232,7 @@ impl Comparison {
         let plain = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
         Ok(Seed {
             seed,
-            auroc: prepared.evaluate(&[plain_column(&plain), nae_column(&*timed.model)], device),
+            auroc: Table::of(&prepared.evaluate(&[plain_column(&plain), nae_column(&*timed.model)], device)),
             kept_update: timed.kept_update,
             processor_seconds: timed.seconds,
             autoencoder_epochs: timed.epochs,

@@ -10,15 +10,15 @@ use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::data::own::{self, Corrupt};
 use crate::data::source::{DataError, Loaded};
-use crate::data::{ImageSet, Source, Split, own_table};
+use crate::data::{Source, Split, own_table};
 use crate::engine::Engine;
-use crate::eval::scoring::{energies, scores};
-use crate::eval::table::{Column, OutlierKind, OutlierSet, Table, outlier_sets};
+use crate::eval::evaluation::Evaluation;
+use crate::eval::scoring::energies;
+use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
 use crate::methods::state::StateError;
 use crate::methods::{Decision, MethodKind, Model};
-use crate::report::figure::{self, Panel};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
@@ -155,7 +155,7 @@ impl Prepared {
     }
 
     /// What a model is evaluated against: outliers of one's own first, then [`outlier_sets`].
-    fn outlier_sets(&self) -> Vec<OutlierSet> {
+    pub fn outlier_sets(&self) -> Vec<OutlierSet> {
         let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
         self.outliers.iter().cloned().chain(made).collect()
     }
@@ -166,37 +166,9 @@ impl Prepared {
     }
 
     /// `columns` against every outlier set.
-    pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Table {
+    pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Evaluation {
         let samples = self.config.source().samples();
-        Table::measure(samples, &self.split.test, &self.outlier_sets(), columns, device)
-    }
-
-    /// Histograms of the scores of normal test images, and of two outlier sets, as SVG: the first there are of
-    /// outliers of one's own, the held-out class, chimeras and half-images.
-    ///
-    /// # Errors
-    /// What the drawing library says, as text.
-    pub fn figure(&self, columns: &[Column<'_>], device: &Device) -> Result<String, String> {
-        use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled};
-        let outliers = self.outlier_sets();
-        let shown = [Given, HeldOut, Chimeras, Shuffled, Halves]
-            .into_iter()
-            .flat_map(|kind| outliers.iter().filter(move |set| set.kind == kind))
-            .take(2);
-        let sets: Vec<(&str, &ImageSet)> = std::iter::once(("normal", &self.split.test))
-            .chain(shown.map(|set| (set.name.as_str(), &set.images)))
-            .collect();
-        let panels: Vec<Panel<'_>> = columns
-            .iter()
-            .map(|column| Panel {
-                title: column.title,
-                series: sets
-                    .iter()
-                    .map(|(name, images)| (*name, scores(column.model, column.decision, images, device)))
-                    .collect(),
-            })
-            .collect();
-        figure::energies(&panels)
+        Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, device)
     }
 
     /// Share of the normal test images above the threshold of `metadata`; what the target rate promises.

@@ -21,6 +21,8 @@ pub enum Stream {
     Baseline = 6,
     /// Latents in a likelihood bound.
     Likelihood = 7,
+    /// Samples shown in a report.
+    Pictures = 8,
 }
 
 impl Stream {

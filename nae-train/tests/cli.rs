@@ -50,6 +50,7 @@ fn a_run_leaves_a_model_a_report_and_a_folder_to_export_from() {
         "metrics.jsonl",
         "report.md",
         "energies.svg",
+        "report.html",
         "checkpoint.safetensors",
         "autoencoder.safetensors",
     ] {
@@ -58,7 +59,7 @@ fn a_run_leaves_a_model_a_report_and_a_folder_to_export_from() {
     let metrics = std::fs::read_to_string(run_folder.join("metrics.jsonl")).unwrap();
     let lines: Vec<serde_json::Value> = metrics.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.iter().filter(|line| line["kind"] == "step").count(), 2 + 4);
-    assert_eq!(lines.iter().filter(|line| line["kind"] == "look").count(), 2);
+    assert_eq!(lines.iter().filter(|line| line["kind"] == "look").count(), 1 + 2, "one before the first update");
 
     // The folder gives the same model again, and so does the same seed, on one processor too.
     let model = std::fs::read(path.join("one.onnx")).unwrap();

@@ -53,15 +53,13 @@ impl Summary<'_> {
     }
 
     /// The bound on negative energies where it follows from the data.
-    fn bound(&self) -> String {
-        match (self.prepared.config.training().negative_bound, self.outcome.negative_weight) {
-            (Some(bound), Some(weight)) => format!(
-                "- negative samples are pushed up to an energy of {:.5} and no further (γ = {weight:.3}), {bound} times \
-                 that of validation images after pre-training\n",
-                1.0 / (2.0 * weight)
-            ),
-            _ => String::new(),
-        }
+    fn bound(&self) -> Option<String> {
+        let (bound, weight) = (self.prepared.config.training().negative_bound?, self.outcome.negative_weight?);
+        Some(format!(
+            "negative samples are pushed up to an energy of {:.5} and no further (γ = {weight:.3}), {bound} times that of \
+             validation images after pre-training",
+            1.0 / (2.0 * weight)
+        ))
     }
 
     pub(super) fn terminal(&self, threshold: Option<f32>) -> String {
@@ -71,22 +69,33 @@ impl Summary<'_> {
         format!("{table}\n{ending}\n{calibration}\n{warnings}{seconds} s in all")
     }
 
-    pub(super) fn markdown(&self, threshold: Option<f32>) -> String {
+    /// Of a report.
+    pub(super) fn title(&self) -> String {
         let config = &self.prepared.config;
-        let title = config.source().own_title().unwrap_or(config.name());
+        format!("{} · seed {}", config.source().own_title().unwrap_or(config.name()), self.prepared.seed)
+    }
+
+    /// What a report says beside the figures, a sentence each.
+    pub(super) fn facts(&self, threshold: Option<f32>) -> Vec<String> {
+        let network = self.prepared.config.architecture();
+        let mut facts = vec![
+            self.ending(),
+            self.calibration(threshold),
+            format!("network: {}, {} parameters", network.name(), network.parameters()),
+        ];
+        facts.extend(self.bound());
+        facts.push(format!("{} s in all", self.started.elapsed().as_secs()));
+        facts
+    }
+
+    pub(super) fn markdown(&self, threshold: Option<f32>) -> String {
+        let facts: String = self.facts(threshold).iter().map(|fact| format!("- {fact}\n")).collect();
         format!(
-            "# {title} · seed {}\n\n{}{}\n{}![Energies](energies.svg)\n\n- {}\n- {}\n- network: {}, {} parameters\n{}- {} s in \
-             all\n{}",
-            self.prepared.seed,
+            "# {}\n\n{}{}\n{}![Energies](energies.svg)\n\n{facts}{}",
+            self.title(),
             list("Warnings", self.warnings),
             self.table.markdown(),
             self.given(),
-            self.ending(),
-            self.calibration(threshold),
-            config.architecture().name(),
-            config.architecture().parameters(),
-            self.bound(),
-            self.started.elapsed().as_secs(),
             if self.choices.is_empty() { String::new() } else { format!("\n{}", list("Chosen", self.choices)) },
         )
     }

@@ -9,9 +9,15 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
+use nae_train::data::Source;
 use nae_train::engine::{Engine, EngineChoice};
+use nae_train::eval::evaluation::Evaluation;
+use nae_train::eval::table::Table;
 use nae_train::methods::MethodKind;
-use nae_train::report::folder::{AUTOENCODER, Facts, RunFolder};
+use nae_train::report::figure;
+use nae_train::report::folder::{AUTOENCODER, CONFIG, Facts, METRICS, RunFolder};
+use nae_train::report::page::curves::{self, Lines};
+use nae_train::report::page::{self, Page, gallery};
 use nae_train::report::progress::Bars;
 use nae_train::report::resume::Resume;
 use nae_train::report::warnings::warnings;
@@ -76,7 +82,8 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
 
     let metadata = prepared.calibrate(&*outcome.model, &device)?;
     let columns = prepared.columns(&outcome);
-    let table = prepared.evaluate(&columns, &device);
+    let evaluation = prepared.evaluate(&columns, &device);
+    let table = Table::of(&evaluation);
     let measured = prepared.false_positive_rate(&*outcome.model, &metadata, &device);
     export::write(&args.export, &*outcome.model, &prepared.config, &metadata)?;
     let warnings = warnings(&prepared, &outcome, &table);
@@ -90,8 +97,9 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         started,
     };
     let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
-    let figure = prepared.figure(&columns, &device).map_err(anyhow::Error::msg)?;
-    folder.report(&summary.markdown(threshold), &figure)?;
+    let figure = figure::energies(&evaluation).map_err(anyhow::Error::msg)?;
+    let page = page(&summary, threshold, &evaluation, &figure, engine, &device, &mut folder)?;
+    folder.report(&summary.markdown(threshold), &figure, &page)?;
     folder.finish()?;
     if args.json {
         println!("{}", summary.json(threshold));
@@ -168,4 +176,43 @@ pub(super) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)
+}
+
+/// The report for a browser.
+fn page(
+    summary: &Summary<'_>,
+    threshold: Option<f32>,
+    evaluation: &Evaluation,
+    figure: &str,
+    engine: Engine,
+    device: &Device,
+    folder: &mut RunFolder,
+) -> anyhow::Result<String> {
+    let draw = |charts: &[Lines]| curves::draw(charts, 2).map_err(anyhow::Error::msg);
+    let pictures = [
+        (
+            "Energies of normal test images and of outliers, before NAE training and after.".to_owned(),
+            figure.to_owned(),
+        ),
+        ("ROC: outliers caught against false alarms.".to_owned(), draw(&curves::rocs(evaluation))?),
+        ("Along training.".to_owned(), draw(&curves::of_metrics(&folder.text(METRICS)))?),
+    ];
+    let (prepared, model) = (summary.prepared, &*summary.outcome.model);
+    let galleries = match prepared.config.source() {
+        Source::Table(_) => Vec::new(),
+        _ => [gallery::reconstructions(prepared, model, device), gallery::chains(prepared, model, engine, device)]
+            .into_iter()
+            .flatten()
+            .collect(),
+    };
+    Ok(page::html(&Page {
+        title: &summary.title(),
+        facts: &summary.facts(threshold),
+        warnings: summary.warnings,
+        choices: summary.choices,
+        table: summary.table,
+        pictures: &pictures,
+        galleries: &galleries,
+        config: &folder.text(CONFIG),
+    }))
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-use super::metrics::auroc;
-use super::scoring::{mean, scores};
+use super::evaluation::Evaluation;
+use super::interval::{Interval, bootstrap, of_auroc};
+use super::metrics::{aupr, auroc, false_positive_rate_at};
+use super::scoring::mean;
 use crate::config::Config;
 use crate::data::{ImageSet, Source, Split, outliers};
 use crate::methods::{Decision, Model};
@@ -94,9 +95,61 @@ pub struct Row {
     /// Whether they were given by whoever trains.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given: bool,
+    /// All figures by the column's key, but for columns that could not be measured.
+    #[serde(default)]
+    pub figures: BTreeMap<String, Figures>,
     /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
     #[serde(flatten)]
     pub auroc: BTreeMap<String, Option<f64>>,
+}
+
+/// How well one column tells one outlier set, with 95% confidence intervals: of the images drawn, not of the training's
+/// seed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// [`auroc`].
+    pub auroc: Figure,
+    /// [`aupr`].
+    pub aupr: Figure,
+    /// [`false_positive_rate_at`] 0.95.
+    pub fpr95: Figure,
+}
+
+/// A value and its confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// As measured.
+    pub value: f64,
+    /// The interval.
+    #[serde(flatten)]
+    pub interval: Interval,
+}
+
+impl Figures {
+    /// `None` where one of the sets is empty or a score is NaN.
+    pub fn measure(normal: &[f32], outlier: &[f32]) -> Option<Self> {
+        let area = auroc(normal, outlier)?;
+        let interval = of_auroc(area, normal.len(), outlier.len());
+        Some(Self {
+            auroc: Figure { value: area, interval },
+            aupr: Figure::resampled(aupr, normal, outlier)?,
+            fpr95: Figure::resampled(|normal, outlier| false_positive_rate_at(0.95, normal, outlier), normal, outlier)?,
+        })
+    }
+}
+
+impl Figure {
+    fn resampled(metric: impl Fn(&[f32], &[f32]) -> Option<f64>, normal: &[f32], outlier: &[f32]) -> Option<Self> {
+        let value = metric(normal, outlier)?;
+        // Any seed would do; the same one gives the same figures for the same model.
+        Some(Self { value, interval: bootstrap(metric, normal, outlier, 0)? })
+    }
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.3} [{:.3}, {:.3}]", self.value, self.interval.low, self.interval.high)
+    }
 }
 
 /// All rows, and what they are measured against.
@@ -118,37 +171,30 @@ pub struct Table {
 }
 
 impl Table {
-    /// Scores `sets` in every column against the normal images `test`, which are called `samples`.
-    pub fn measure(
-        samples: &'static str,
-        test: &ImageSet,
-        sets: &[OutlierSet],
-        columns: &[Column<'_>],
-        device: &Device,
-    ) -> Self {
-        let score = |column: &Column<'_>, images: &ImageSet| scores(column.model, column.decision, images, device);
-        let normal: Vec<Vec<f32>> = columns.iter().map(|column| score(column, test)).collect();
-        let rows = sets
-            .iter()
-            .map(|set| Row {
+    /// Every outlier set of `evaluation` against its normal images.
+    pub fn of(evaluation: &Evaluation) -> Self {
+        let Evaluation { columns, samples, normal, outliers } = evaluation;
+        let rows = outliers.iter().map(|set| {
+            let measured = columns.iter().zip(normal).zip(&set.scores);
+            let figures: Vec<(String, Option<Figures>)> =
+                measured.map(|(((key, _), normal), own)| ((*key).to_owned(), Figures::measure(normal, own))).collect();
+            let auroc = |(key, figures): &(String, Option<Figures>)| (key.clone(), figures.map(|f| f.auroc.value));
+            Row {
                 outliers: set.name.clone(),
-                count: set.images.len(),
+                count: set.scores.first().map_or(0, Vec::len),
                 selection: set.kind == OutlierKind::ConstantGray,
                 given: set.kind == OutlierKind::Given,
-                auroc: columns
-                    .iter()
-                    .zip(&normal)
-                    .map(|(column, normal)| (column.key.to_owned(), auroc(normal, &score(column, &set.images))))
-                    .collect(),
-            })
-            .collect();
-        let named = columns.iter().zip(&normal).map(|(c, normal)| (format!("{}_energy", c.key), mean(normal)));
+                auroc: figures.iter().map(auroc).collect(),
+                figures: figures.into_iter().filter_map(|(key, figures)| Some((key, figures?))).collect(),
+            }
+        });
+        let named = columns.iter().zip(normal).map(|((key, _), normal)| (format!("{key}_energy"), mean(normal)));
         Self {
-            columns: columns.iter().map(|column| (column.key, column.title)).collect(),
+            columns: columns.clone(),
             samples,
-            normal_count: test.len(),
+            normal_count: normal.first().map_or(0, Vec::len),
             normal_energy: named.collect(),
-            rows,
+            rows: rows.collect(),
         }
     }
 
@@ -193,7 +239,24 @@ impl Table {
                 text += &format!("|---|---:|{}\n", "---:|".repeat(self.columns.len()));
             }
         }
-        format!("{text}\n{}\n", FOOTNOTE.replace('*', "\\*"))
+        format!("{text}\n{}\n\n{}", FOOTNOTE.replace('*', "\\*"), self.figures())
+    }
+
+    /// Every figure with its interval, for a Markdown document.
+    fn figures(&self) -> String {
+        let mut text =
+            "With 95% confidence intervals, of the test images drawn; AUPR: outliers are the positives; FPR@95: \
+                        normal images above a threshold that catches 95% of the outliers:\n\n\
+                        | outliers | model | AUROC | AUPR | FPR@95 |\n|---|---|---:|---:|---:|\n"
+                .to_owned();
+        for row in &self.rows {
+            for (key, title) in &self.columns {
+                if let Some(Figures { auroc, aupr, fpr95 }) = row.figures.get(*key) {
+                    text += &format!("| {} | {title} | {auroc} | {aupr} | {fpr95} |\n", row.outliers);
+                }
+            }
+        }
+        text
     }
 }
 
@@ -210,6 +273,7 @@ mod tests {
             count: 3,
             selection,
             given: false,
+            figures: [("autoencoder".to_owned(), Figures::measure(&[0.1, 0.2], &[0.3]).expect("no NaN"))].into(),
             auroc: [("autoencoder".to_owned(), Some(0.5321)), ("nae".to_owned(), None)].into(),
         };
         let table = Table {
@@ -222,9 +286,13 @@ mod tests {
         let json = serde_json::to_value(&table).expect("serialises");
         assert_eq!(json["nae_energy"], 0.2);
         assert_eq!(json["rows"][0]["autoencoder"], 0.5321);
+        let figures = &json["rows"][0]["figures"]["autoencoder"];
+        assert_eq!((&figures["auroc"]["value"], &figures["fpr95"]["value"]), (&1.0.into(), &0.0.into()));
+        assert!(figures["auroc"]["low"].as_f64().expect("a number") < 0.9);
         for text in [table.terminal(), table.markdown()] {
             assert!(text.contains("0.532") && text.contains('–') && text.contains("7 normal"), "{text}");
         }
+        assert!(table.markdown().contains("| noise | autoencoder | 1.000 ["), "{}", table.markdown());
         assert!(table.markdown().contains("| ConstantGray \\* | 3 | 0.532 | – |"), "{}", table.markdown());
     }
 }

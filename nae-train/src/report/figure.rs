@@ -2,12 +2,13 @@
 
 use plotters::prelude::*;
 
+use crate::eval::evaluation::Evaluation;
+
 /// One model's histograms.
-pub struct Panel<'a> {
-    /// The model.
-    pub title: &'a str,
+struct Panel<'a> {
+    title: &'a str,
     /// What the images are, and their energies; at most three.
-    pub series: Vec<(&'a str, Vec<f32>)>,
+    series: Vec<(&'a str, &'a [f32])>,
 }
 
 /// Of one panel, in pixels.
@@ -18,13 +19,25 @@ const BINS: usize = 48;
 const SHOWN: f64 = 0.99;
 const COLORS: [RGBColor; 3] = [RGBColor(38, 110, 180), RGBColor(214, 84, 32), RGBColor(120, 120, 120)];
 
-/// Draws the panels side by side.
+/// Draws one panel a column of `evaluation`: normal test images, and the two most telling outlier sets.
 ///
 /// # Errors
 /// What the drawing library says, as text.
-pub fn energies(panels: &[Panel<'_>]) -> Result<String, String> {
+pub fn energies(evaluation: &Evaluation) -> Result<String, String> {
+    let shown = evaluation.telling(2);
+    let panels: Vec<Panel<'_>> = evaluation
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(column, (_, title))| Panel {
+            title,
+            series: std::iter::once(("normal", evaluation.normal[column].as_slice()))
+                .chain(shown.iter().map(|set| (set.name.as_str(), set.scores[column].as_slice())))
+                .collect(),
+        })
+        .collect();
     let mut svg = String::new();
-    draw(&mut svg, panels).map_err(|error| error.to_string())?;
+    draw(&mut svg, &panels).map_err(|error| error.to_string())?;
     Ok(svg)
 }
 
@@ -41,7 +54,7 @@ fn draw(svg: &mut String, panels: &[Panel<'_>]) -> Result<(), Box<dyn std::error
 fn panel(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     title: &str,
-    series: &[(&str, Vec<f32>)],
+    series: &[(&str, &[f32])],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut all: Vec<f32> = series.iter().flat_map(|(_, e)| e.iter().copied()).collect();
     all.sort_by(f32::total_cmp);
@@ -52,7 +65,7 @@ fn panel(
         .iter()
         .map(|(name, energies)| {
             let mut bins = vec![0.0; BINS];
-            for &energy in energies {
+            for &energy in *energies {
                 bins[((energy / width) as usize).min(BINS - 1)] += 1.0 / energies.len() as f32;
             }
             (*name, bins)
@@ -96,16 +109,31 @@ fn panel(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::evaluation::ScoredSet;
+    use crate::eval::table::OutlierKind;
 
     #[test]
     fn a_figure_names_its_series_and_panels() {
-        let panels = [
-            Panel { title: "autoencoder", series: vec![("normal", vec![0.1, 0.2]), ("outliers", vec![])] },
-            Panel { title: "NAE", series: vec![("normal", vec![0.1]), ("outliers", vec![0.0; 3])] },
-        ];
-        let svg = energies(&panels).expect("drawn");
-        for text in ["<svg", "normal", "outliers", "autoencoder", "NAE"] {
+        let set = |name: &str, kind, scores: &[f32]| ScoredSet {
+            name: name.to_owned(),
+            kind,
+            scores: vec![scores.to_vec(), scores.to_vec()],
+        };
+        let evaluation = Evaluation {
+            columns: vec![("autoencoder", "autoencoder"), ("nae", "NAE")],
+            samples: "images",
+            normal: vec![vec![0.1, 0.2], vec![0.1]],
+            outliers: vec![
+                set("noise", OutlierKind::Noise, &[0.5]),
+                set("halves", OutlierKind::Halves, &[0.0; 3]),
+                set("nobody", OutlierKind::HeldOut, &[]),
+                set("sneakers", OutlierKind::Given, &[0.3]),
+            ],
+        };
+        let svg = energies(&evaluation).expect("drawn");
+        for text in ["<svg", "normal", "sneakers", "halves", "autoencoder", "NAE"] {
             assert!(svg.contains(text), "{text}");
         }
+        assert!(!svg.contains("nobody") && !svg.contains("noise"), "{svg}");
     }
 }

@@ -1,6 +1,6 @@
 //! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way,
 //! `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors` with the plain autoencoder's,
-//! `resume.bin` to go on from until the run has ended, and `report.md` with `energies.svg` at the end.
+//! `resume.bin` to go on from until the run has ended, and `report.md` with `energies.svg` and `report.html` at the end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -30,7 +30,9 @@ pub const CONFIG: &str = "config.toml";
 pub const METRICS: &str = "metrics.jsonl";
 /// The report.
 pub const REPORT: &str = "report.md";
-/// The picture in it.
+/// The report as one page, with pictures.
+pub const PAGE: &str = "report.html";
+/// The picture in the report.
 pub const FIGURE: &str = "energies.svg";
 
 /// A run folder that cannot be used.
@@ -158,12 +160,18 @@ impl RunFolder {
         &self.path
     }
 
-    /// Writes `text` as the report and `figure` beside it.
+    /// What was recorded in the file `name` so far; nothing where it cannot be read.
+    pub fn text(&mut self, name: &str) -> String {
+        self.flush();
+        fs::read_to_string(self.path.join(name)).unwrap_or_default()
+    }
+
+    /// Writes `text` as the report, `figure` beside it, and `page` for a browser.
     ///
     /// # Errors
     /// [`FolderError::Io`].
-    pub fn report(&self, text: &str, figure: &str) -> Result<(), FolderError> {
-        for (name, content) in [(REPORT, text), (FIGURE, figure)] {
+    pub fn report(&self, text: &str, figure: &str, page: &str) -> Result<(), FolderError> {
+        for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page)] {
             let file = self.path.join(name);
             fs::write(&file, content).map_err(|source| FolderError::Io { path: file, source })?;
         }

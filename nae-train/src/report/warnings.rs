@@ -59,7 +59,14 @@ mod tests {
 
     fn row(outliers: &str, given: bool, selection: bool, before: f64, after: f64) -> Row {
         let auroc = [("autoencoder".to_owned(), Some(before)), ("nae".to_owned(), Some(after))].into();
-        Row { outliers: outliers.to_owned(), count: 3, selection, given, auroc }
+        Row {
+            outliers: outliers.to_owned(),
+            count: 3,
+            selection,
+            given,
+            figures: std::collections::BTreeMap::new(),
+            auroc,
+        }
     }
 
     fn table(rows: Vec<Row>) -> Table {

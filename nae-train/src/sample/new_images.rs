@@ -37,11 +37,28 @@ impl NewImages {
         noise: &mut NoiseSource,
         device: &Device,
     ) -> Tensor<4> {
+        let [_, _, x] = self.stages(model, count, latent_dim, temperature, noise, device);
+        x
+    }
+
+    /// The same images on their way: the decoder's of the latents that the latent chain starts and ends at, and the visible
+    /// chain's end.
+    pub fn stages(
+        &self,
+        model: &dyn FrozenEnergy,
+        count: usize,
+        latent_dim: usize,
+        temperature: f32,
+        noise: &mut NoiseSource,
+        device: &Device,
+    ) -> [Tensor<4>; 3] {
         let space = model.latent_space();
-        let z = noise.latents(space, count, latent_dim, device);
-        let z = self.latent_chain.run(z, temperature, noise, |z| model.latent(z), space).state;
+        let start = noise.latents(space, count, latent_dim, device);
+        let z = self.latent_chain.run(start.clone(), temperature, noise, |z| model.latent(z), space).state;
         let x = model.decode(z);
         let x = self.visible_chain.bounds.map_or(x.clone(), |bounds| bounds.nearest(x));
-        self.visible_chain.run(x, temperature, noise, |x| model.visible(x), LatentSpace::Euclidean).state
+        let end =
+            self.visible_chain.run(x.clone(), temperature, noise, |x| model.visible(x), LatentSpace::Euclidean).state;
+        [model.decode(start), x, end]
     }
 }

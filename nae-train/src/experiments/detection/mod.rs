@@ -218,7 +218,7 @@ impl Experiment {
         Ok(Finished {
             cell: job.cell.name.clone(),
             seed: job.seed,
-            auroc: prepared.evaluate(&prepared.columns(&outcome), device),
+            auroc: Table::of(&prepared.evaluate(&prepared.columns(&outcome), device)),
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
             processor_seconds,

@@ -1,0 +1,62 @@
+//! Every set scored by every column, once: what tables, histograms and curves are made of.
+
+use burn::tensor::Device;
+
+use super::scoring::scores;
+use super::table::{Column, OutlierKind, OutlierSet};
+use crate::data::ImageSet;
+
+/// Scores of normal test images and of outlier sets.
+pub struct Evaluation {
+    /// Key and title of each column, in order.
+    pub columns: Vec<(&'static str, &'static str)>,
+    /// What the samples are called, several of them.
+    pub samples: &'static str,
+    /// Scores of the normal test images, by column.
+    pub normal: Vec<Vec<f32>>,
+    /// The outlier sets.
+    pub outliers: Vec<ScoredSet>,
+}
+
+/// An outlier set's scores.
+pub struct ScoredSet {
+    /// Its name, as printed.
+    pub name: String,
+    /// What it is.
+    pub kind: OutlierKind,
+    /// Scores, by column.
+    pub scores: Vec<Vec<f32>>,
+}
+
+impl Evaluation {
+    /// Scores `sets` and the normal images `test`, which are called `samples`, in every column.
+    pub fn new(
+        samples: &'static str,
+        test: &ImageSet,
+        sets: &[OutlierSet],
+        columns: &[Column<'_>],
+        device: &Device,
+    ) -> Self {
+        let scored = |images: &ImageSet| -> Vec<Vec<f32>> {
+            columns.iter().map(|column| scores(column.model, column.decision, images, device)).collect()
+        };
+        Self {
+            columns: columns.iter().map(|column| (column.key, column.title)).collect(),
+            samples,
+            normal: scored(test),
+            outliers: sets
+                .iter()
+                .map(|set| ScoredSet { name: set.name.clone(), kind: set.kind, scores: scored(&set.images) })
+                .collect(),
+        }
+    }
+
+    /// The sets that pictures have room for, the most telling first: those given, the class held out, chimeras, shuffled
+    /// rows, halves.
+    pub fn telling(&self, count: usize) -> Vec<&ScoredSet> {
+        use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled};
+        let of =
+            |kind| self.outliers.iter().filter(move |set| set.kind == kind && !set.scores.iter().any(Vec::is_empty));
+        [Given, HeldOut, Chimeras, Shuffled, Halves].into_iter().flat_map(of).take(count).collect()
+    }
+}

@@ -1,0 +1,225 @@
+//! Lines: what was measured along a run, and ROC curves, as SVG.
+
+use std::collections::BTreeMap;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use serde_json::Value;
+
+use crate::eval::evaluation::{Evaluation, ScoredSet};
+
+/// Of one panel, in pixels.
+const PANEL: (u32, u32) = (430, 300);
+const COLORS: [RGBColor; 6] = [
+    RGBColor(38, 110, 180),
+    RGBColor(214, 84, 32),
+    RGBColor(60, 140, 70),
+    RGBColor(130, 80, 160),
+    RGBColor(120, 120, 120),
+    RGBColor(180, 140, 20),
+];
+/// More points than that are not seen.
+const POINTS: usize = 400;
+
+/// One chart of lines.
+pub struct Lines {
+    /// What stands above it.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: &'static str,
+    /// Names, and points in order.
+    pub series: Vec<(String, Vec<(f64, f64)>)>,
+    /// Ends of both axes, where they are not those of the points.
+    pub unit: bool,
+}
+
+/// Charts of a `metrics.jsonl`: the loss of pre-training or of a baseline, the energies of NAE training, and what was seen
+/// at the looks. Lines that cannot be read are passed over.
+pub fn of_metrics(text: &str) -> Vec<Lines> {
+    let mut values: BTreeMap<(&'static str, String), Vec<(f64, f64)>> = BTreeMap::new();
+    for line in text.lines() {
+        let Ok(Value::Object(line)) = serde_json::from_str(line) else { continue };
+        let number = |key: &str| line.get(key).and_then(Value::as_f64);
+        let (chart, at, keys): (_, _, &[&str]) = match (line.get("kind").and_then(Value::as_str), line.get("phase")) {
+            (Some("step"), Some(Value::String(phase))) if phase == "normalizing" => {
+                ("energies", number("step"), &["positive_energy", "negative_energy"])
+            }
+            (Some("step"), _) => ("loss", number("step"), &["energy"]),
+            (Some("look"), _) => ("looks", number("update"), &["selection_auroc", "negatives_below_threshold"]),
+            _ => continue,
+        };
+        for key in keys {
+            if let (Some(at), Some(value)) = (at, number(key)) {
+                values.entry((chart, (*key).to_owned())).or_default().push((at, value));
+            }
+        }
+        if let ("looks", Some(at)) = (chart, at) {
+            for key in ["validation_energy", "earth_movers_distance"] {
+                if let Some(value) = number(key) {
+                    values.entry((key, key.to_owned())).or_default().push((at, value));
+                }
+            }
+        }
+    }
+    let chart = |key: &str, title: &str, x| {
+        let of = values.iter().filter(|((chart, _), _)| *chart == key);
+        let series: Vec<_> = of.map(|((_, name), points)| (name.replace('_', " "), thinned(points))).collect();
+        (!series.is_empty()).then(|| Lines { title: title.to_owned(), x, series, unit: false })
+    };
+    [
+        chart("loss", "Mean energy of the training data", "epoch"),
+        chart("energies", "Energies in NAE training", "update"),
+        chart("validation_energy", "Mean energy of validation data", "update"),
+        chart("looks", "Seen at the looks", "update"),
+        chart("earth_movers_distance", "Earth mover's distance, data to negative samples", "update"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Means of as many neighbours as leave few enough points.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mean =
+        |points: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    points
+        .chunks(points.len().div_ceil(POINTS).max(1))
+        .map(|chunk| (mean(chunk, |p| p.0), mean(chunk, |p| p.1)))
+        .collect()
+}
+
+/// ROC curves of the most telling outlier sets, one chart each, one line a column.
+pub fn rocs(evaluation: &Evaluation) -> Vec<Lines> {
+    let chart = |set: &ScoredSet| {
+        let titles = evaluation.columns.iter().map(|(_, title)| (*title).to_owned());
+        let curves = evaluation.normal.iter().zip(&set.scores).map(|(normal, own)| roc(normal, own));
+        Lines { title: set.name.clone(), x: "false-positive rate", series: titles.zip(curves).collect(), unit: true }
+    };
+    evaluation.telling(4).into_iter().map(chart).collect()
+}
+
+/// The ROC curve of "the outlier has the higher energy": false-positive rate against the share of outliers caught, at every
+/// threshold.
+pub fn roc(normal: &[f32], outlier: &[f32]) -> Vec<(f64, f64)> {
+    if normal.is_empty() || outlier.is_empty() {
+        return Vec::new();
+    }
+    let mut all: Vec<(f32, bool)> =
+        normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut caught, mut alarms) = (0.0, 0.0);
+    let steps = all.chunk_by(|a, b| a.0 == b.0).map(|group| {
+        let outliers = group.iter().filter(|e| e.1).count();
+        caught += outliers as f64 / outlier.len() as f64;
+        alarms += (group.len() - outliers) as f64 / normal.len() as f64;
+        (alarms, caught)
+    });
+    let points: Vec<(f64, f64)> = std::iter::once((0.0, 0.0)).chain(steps).collect();
+    // Corners stay: a step's two ends are thinned away only where there are too many to be seen.
+    let stride = points.len().div_ceil(POINTS).max(1);
+    points.iter().step_by(stride).chain(points.last()).copied().collect()
+}
+
+/// Draws `charts` in rows of `columns`.
+///
+/// # Errors
+/// What the drawing library says, as text.
+pub fn draw(charts: &[Lines], columns: usize) -> Result<String, String> {
+    let columns = columns.clamp(1, charts.len().max(1));
+    let rows = charts.len().div_ceil(columns).max(1);
+    let mut svg = String::new();
+    let mut all = || -> Result<(), Box<dyn std::error::Error>> {
+        let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        for (area, lines) in root.split_evenly((rows, columns)).iter().zip(charts) {
+            panel(area, lines)?;
+        }
+        root.present()?;
+        Ok(())
+    };
+    all().map_err(|error| error.to_string())?;
+    Ok(svg)
+}
+
+fn panel(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &Lines) -> Result<(), Box<dyn std::error::Error>> {
+    let finite = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+        points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
+    };
+    let all: Vec<(f64, f64)> = lines.series.iter().flat_map(|(_, points)| finite(points)).collect();
+    let ends = |of: fn(&(f64, f64)) -> f64| {
+        let low = all.iter().map(of).fold(f64::INFINITY, f64::min);
+        let high = all.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+        if low < high { (low, high) } else { (low.min(0.0), low.max(0.0) + 1.0) }
+    };
+    let (x, y) = if lines.unit || all.is_empty() { ((0.0, 1.0), (0.0, 1.0)) } else { (ends(|p| p.0), ends(|p| p.1)) };
+    // Room for the legend.
+    let top = if lines.unit { 1.02 } else { y.1 + 0.25 * (y.1 - y.0) };
+    let mut chart = ChartBuilder::on(area)
+        .caption(&lines.title, ("sans-serif", 15))
+        .margin(8)
+        .x_label_area_size(34)
+        .y_label_area_size(52)
+        .build_cartesian_2d(x.0..x.1, y.0..top)?;
+    let number =
+        |value: &f64| if *value != 0.0 && value.abs() < 0.01 { format!("{value:.1e}") } else { format!("{value:.3}") };
+    let count = |value: &f64| if lines.unit { format!("{value:.1}") } else { format!("{value:.0}") };
+    chart
+        .configure_mesh()
+        .disable_mesh()
+        .x_desc(lines.x)
+        .x_labels(5)
+        .y_labels(5)
+        .x_label_formatter(&count)
+        .y_label_formatter(&number)
+        .label_style(("sans-serif", 12))
+        .draw()?;
+    for ((name, points), color) in lines.series.iter().zip(COLORS.iter().cycle()) {
+        chart
+            .draw_series(LineSeries::new(finite(points), color.stroke_width(2)))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], color.stroke_width(2)));
+    }
+    let position = if lines.unit { SeriesLabelPosition::LowerRight } else { SeriesLabelPosition::UpperRight };
+    chart
+        .configure_series_labels()
+        .position(position)
+        .label_font(("sans-serif", 12))
+        .background_style(WHITE.mix(0.8))
+        .border_style(TRANSPARENT)
+        .draw()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_become_charts() {
+        let text = r#"{"kind":"step","seconds":1.0,"phase":"pretraining","step":1,"energy":0.5}
+{"kind":"step","seconds":2.0,"phase":"pretraining","step":2,"energy":0.25}
+{"kind":"step","seconds":3.0,"phase":"normalizing","step":1,"positive_energy":0.1,"negative_energy":0.2}
+{"kind":"look","seconds":3.0,"update":1,"validation_energy":0.1,"selection_auroc":0.9,"earth_movers_distance":null}
+{"kind":"look","#;
+        let charts = of_metrics(text);
+        let titles: Vec<&str> = charts.iter().map(|chart| chart.title.as_str()).collect();
+        assert_eq!(titles.len(), 4, "{titles:?}");
+        assert_eq!(charts[0].series[0].1, [(1.0, 0.5), (2.0, 0.25)]);
+        assert_eq!(charts[1].series.len(), 2);
+        let svg = draw(&charts, 2).expect("drawn");
+        assert!(svg.contains("negative energy") && svg.contains("selection auroc"), "{svg}");
+        assert!(draw(&[], 2).expect("drawn").contains("<svg"));
+    }
+
+    /// The area under the curve is the AUROC.
+    #[test]
+    fn the_area_under_the_curve_is_the_auroc() {
+        let (normal, outlier) = ([0.1, 0.2, 0.3, 0.3, 0.9], [0.3, 0.4, 0.15, 1.0]);
+        let curve = roc(&normal, &outlier);
+        let area: f64 = curve.windows(2).map(|w| (w[1].0 - w[0].0) * f64::midpoint(w[0].1, w[1].1)).sum();
+        let expected = crate::eval::metrics::auroc(&normal, &outlier).expect("not empty");
+        assert!((area - expected).abs() < 1e-12, "{area} {expected}");
+        assert!(roc(&[], &outlier).is_empty());
+    }
+}

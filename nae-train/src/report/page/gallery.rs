@@ -1,0 +1,134 @@
+//! Images for the page: what a model makes of some images, and where its chains lead.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use burn::tensor::{Device, Tensor};
+use image::{ImageFormat, Rgb, RgbImage};
+use nae_core::Shape;
+
+use crate::data::ImageSet;
+use crate::engine::Engine;
+use crate::methods::Model;
+use crate::run::Prepared;
+use crate::sample::NewImages;
+use crate::seed::Stream;
+
+/// Images of each kind that are shown.
+const SHOWN: usize = 10;
+/// A strip's images are at least so high, in pixels.
+const HEIGHT: usize = 56;
+
+/// Rows of strips of images, as PNG in base64.
+pub struct Gallery {
+    /// Its title.
+    pub title: String,
+    /// What is to be seen.
+    pub caption: String,
+    /// Titles of the columns, the rows' names first.
+    pub columns: Vec<String>,
+    /// Name and strips of each row.
+    pub rows: Vec<(String, Vec<String>)>,
+}
+
+/// Images, reconstructions and squared errors under the autoencoder of `model`: of the normal test images and of each
+/// outlier set. `None` where the model has no autoencoder.
+pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) -> Option<Gallery> {
+    let autoencoder = model.autoencoder()?;
+    let outliers = prepared.outlier_sets();
+    let sets = std::iter::once(("normal", &prepared.split.test));
+    let rows =
+        sets.chain(outliers.iter().map(|set| (set.name.as_str(), &set.images))).filter(|(_, set)| !set.is_empty());
+    let rows = rows.map(|(name, set)| {
+        let x = some(set, device);
+        let reconstruction = {
+            use burn::module::Module as _;
+            autoencoder.valid().reconstruct(x.clone())
+        };
+        let error = (x.clone() - reconstruction.clone()).powi_scalar(2);
+        // One scale for all, so that rows can be compared: an error of a half is white.
+        let strips = [x, reconstruction, error.mul_scalar(4.0)].map(|images| strip(&images, set.shape()));
+        (name.to_owned(), strips.to_vec())
+    });
+    Some(Gallery {
+        title: "Reconstructions".to_owned(),
+        caption:
+            "The model's energy is the mean squared error between the first two; in the third, white is an error of a \
+                  half and more. An outlier that is reproduced as well as a normal one is missed."
+                .to_owned(),
+        columns: ["", "images", "reconstructions", "squared error"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+    })
+}
+
+/// Chains of the trained model from noise: the decoder's image of where the latent chain starts and of where it ends, and
+/// the end of the visible chain. `None` for models without an autoencoder or a latent chain.
+pub fn chains(prepared: &Prepared, model: &dyn Model, engine: Engine, device: &Device) -> Option<Gallery> {
+    let autoencoder = model.autoencoder()?;
+    let chains = NewImages::new(&prepared.config.sampler())?;
+    let shape = prepared.split.test.shape();
+    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], device);
+    let mut noise = Stream::Pictures.of(prepared.seed);
+    let dim = prepared.config.architecture().latent_dim();
+    let stages = chains.stages(&*frozen, SHOWN, dim, model.temperature(), &mut noise, device);
+    let names = ["decoded noise", "after the latent chain", "after the visible chain"];
+    Some(Gallery {
+        title: "Samples".to_owned(),
+        caption: "What the model takes for normal: chains from noise in the latent space, eight times as long as in training. \
+                  They should look like the data."
+            .to_owned(),
+        columns: ["", "images"].map(str::to_owned).to_vec(),
+        rows: names.iter().zip(stages).map(|(name, x)| ((*name).to_owned(), vec![strip(&x, shape)])).collect(),
+    })
+}
+
+/// Some images, evenly from the whole set.
+fn some(set: &ImageSet, device: &Device) -> Tensor<4> {
+    let count = set.len().min(SHOWN);
+    let positions: Vec<usize> = (0..count).map(|k| k * set.len() / count).collect();
+    set.batch(&positions, device)
+}
+
+/// Images side by side, enlarged by whole pixels, as PNG in base64. One channel is grey, three are red, green and blue; of
+/// other numbers the first is shown.
+fn strip(images: &Tensor<4>, shape: Shape) -> String {
+    let values: Vec<f32> = images.to_data().iter::<f32>().collect();
+    let count = values.len() / shape.len();
+    let zoom = HEIGHT.div_ceil(shape.height).max(1);
+    let (width, height) = (shape.width * zoom, shape.height * zoom);
+    let gap = 2;
+    let mut picture = RgbImage::from_pixel((count * (width + gap)) as u32, height as u32, Rgb([255; 3]));
+    for (k, image) in values.chunks_exact(shape.len()).enumerate() {
+        for y in 0..height {
+            for x in 0..width {
+                let at = y / zoom * shape.width + x / zoom;
+                let channel = |c: usize| {
+                    let c = if shape.channels == 3 { c } else { 0 };
+                    (image[c * shape.height * shape.width + at].clamp(0.0, 1.0) * 255.0).round() as u8
+                };
+                picture.put_pixel((k * (width + gap) + x) as u32, y as u32, Rgb([0, 1, 2].map(channel)));
+            }
+        }
+    }
+    let mut png = std::io::Cursor::new(Vec::new());
+    // Into memory, with a format that is compiled in: there is nothing that could fail.
+    let _ = picture.write_to(&mut png, ImageFormat::Png);
+    STANDARD.encode(png.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::TensorData;
+
+    use super::*;
+
+    #[test]
+    fn a_strip_is_a_picture_of_its_images() {
+        let shape = Shape::new(1, 28, 28);
+        let values: Vec<f32> = (0..2 * 784).map(|k| if k < 784 { 0.0 } else { 1.0 }).collect();
+        let images = Tensor::from_data(TensorData::new(values, [2, 1, 28, 28]), &Device::flex());
+        let png = STANDARD.decode(strip(&images, shape)).expect("base64");
+        let picture = image::load_from_memory(&png).expect("a PNG").to_rgb8();
+        assert_eq!(picture.dimensions(), (2 * 58, 56));
+        assert_eq!((picture.get_pixel(10, 10).0, picture.get_pixel(70, 10).0), ([0; 3], [255; 3]));
+    }
+}

@@ -1,0 +1,180 @@
+//! `report.html`: a run on one page, with nothing to fetch from anywhere. Curves, histograms, ROC, reconstructions and
+//! chains, beside the numbers that `report.md` has.
+//!
+//! [`curves`] draws what `metrics.jsonl` recorded and the ROC, [`gallery`] the images. This file puts the page together;
+//! what is on it comes from the caller.
+
+pub mod curves;
+pub mod gallery;
+
+use std::fmt::Write as _;
+
+use crate::eval::table::Table;
+use gallery::Gallery;
+
+/// What is on the page.
+pub struct Page<'a> {
+    /// Name of the run.
+    pub title: &'a str,
+    /// Ending, threshold, network and the like, a sentence each.
+    pub facts: &'a [String],
+    /// What should be known before the model is believed.
+    pub warnings: &'a [String],
+    /// What was chosen for data of one's own.
+    pub choices: &'a [String],
+    /// The figures.
+    pub table: &'a Table,
+    /// Pictures as SVG, with their captions.
+    pub pictures: &'a [(String, String)],
+    /// Images.
+    pub galleries: &'a [Gallery],
+    /// `config.toml`.
+    pub config: &'a str,
+}
+
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff;max-width:72rem;margin:0 auto;padding:1rem}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #ddd}\
+table{border-collapse:collapse;font-size:.92rem}th,td{padding:.2rem .7rem;border-bottom:1px solid #eee;text-align:right}\
+th:first-child,td:first-child,td:nth-child(2){text-align:left}.scroll{overflow-x:auto}\
+.gallery th,.gallery td{text-align:left}\
+.warning{background:#fff3cd;border-left:4px solid #d39e00;padding:.4rem .8rem;margin:.4rem 0}\
+figure{margin:1rem 0}figcaption{color:#555;font-size:.9rem}svg{max-width:100%;height:auto}\
+img{image-rendering:pixelated;max-width:100%}pre{background:#f6f6f6;padding:.8rem;overflow-x:auto;font-size:.85rem}";
+
+/// The page as HTML.
+pub fn html(page: &Page<'_>) -> String {
+    let title = escape(page.title);
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><style>{STYLE}</style></head>\n\
+         <body><h1>{title}</h1>\n"
+    );
+    for warning in page.warnings {
+        push(&mut out, format_args!("<p class=\"warning\">{}</p>\n", escape(warning)));
+    }
+    list(&mut out, page.facts);
+    out += "<h2>Outliers</h2>\n";
+    out += &table(page.table);
+    for (caption, svg) in page.pictures {
+        push(&mut out, format_args!("<figure>{svg}<figcaption>{}</figcaption></figure>\n", escape(caption)));
+    }
+    for Gallery { title, caption, columns, rows } in page.galleries {
+        push(&mut out, format_args!("<h2>{}</h2>\n<p>{}</p>\n", escape(title), escape(caption)));
+        out += "<div class=\"scroll gallery\"><table><tr>";
+        for column in columns {
+            push(&mut out, format_args!("<th>{}</th>", escape(column)));
+        }
+        out += "</tr>\n";
+        for (name, pngs) in rows {
+            push(&mut out, format_args!("<tr><td>{}</td>", escape(name)));
+            for png in pngs {
+                push(&mut out, format_args!("<td><img alt=\"\" src=\"data:image/png;base64,{png}\"></td>"));
+            }
+            out += "</tr>\n";
+        }
+        out += "</table></div>\n";
+    }
+    if !page.choices.is_empty() {
+        out += "<h2>Chosen</h2>\n";
+        list(&mut out, page.choices);
+    }
+    push(
+        &mut out,
+        format_args!(
+            "<details><summary>config.toml</summary><pre>{}</pre></details>\n</body></html>\n",
+            escape(page.config)
+        ),
+    );
+    out
+}
+
+fn list(out: &mut String, sentences: &[String]) {
+    *out += "<ul>\n";
+    for sentence in sentences {
+        push(out, format_args!("<li>{}</li>\n", escape(sentence)));
+    }
+    *out += "</ul>\n";
+}
+
+fn table(table: &Table) -> String {
+    let mut out = format!(
+        "<p>Against {} normal test {}, with 95% confidence intervals of the images drawn. AUPR: outliers are the positives. \
+         FPR@95: normal ones above a threshold that catches 95% of the outliers.</p>\n<div class=\"scroll\"><table>\
+         <tr><th>outliers</th><th>model</th><th>count</th><th>AUROC</th><th>AUPR</th><th>FPR@95</th></tr>\n",
+        table.normal_count, table.samples
+    );
+    for row in &table.rows {
+        let mark = if row.selection { " *" } else { "" };
+        for (key, title) in &table.columns {
+            push(
+                &mut out,
+                format_args!(
+                    "<tr><td>{}{mark}</td><td>{}</td><td>{}</td>",
+                    escape(&row.outliers),
+                    escape(title),
+                    row.count
+                ),
+            );
+            match row.figures.get(*key) {
+                Some(f) => {
+                    push(&mut out, format_args!("<td>{}</td><td>{}</td><td>{}</td></tr>\n", f.auroc, f.aupr, f.fpr95))
+                }
+                None => out += "<td>–</td><td>–</td><td>–</td></tr>\n",
+            }
+        }
+    }
+    out + "</table></div>\n<p>* selection set: training may look at it, and at no other outlier</p>\n"
+}
+
+fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing into a string does not fail.
+    let _ = out.write_fmt(text);
+}
+
+/// Names of files and folders may hold anything.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_page_is_whole_and_harmless() {
+        let table = Table {
+            columns: vec![("nae", "NAE")],
+            samples: "images",
+            normal_count: 3,
+            normal_energy: BTreeMap::new(),
+            rows: Vec::new(),
+        };
+        let name = "<script>alert(1)</script>".to_owned();
+        let gallery = Gallery {
+            title: name.clone(),
+            caption: String::new(),
+            columns: vec![name.clone()],
+            rows: vec![(name.clone(), vec!["AA==".to_owned()])],
+        };
+        let page = Page {
+            title: &name,
+            facts: std::slice::from_ref(&name),
+            warnings: std::slice::from_ref(&name),
+            choices: std::slice::from_ref(&name),
+            table: &table,
+            pictures: &[(name.clone(), "<svg></svg>".to_owned())],
+            galleries: &[gallery],
+            config: &name,
+        };
+        let html = html(&page);
+        assert!(!html.contains("<script") && html.contains("&lt;script&gt;"), "{html}");
+        assert!(!html.contains("http://") && !html.contains("https://"), "nothing is fetched");
+        for tag in ["table", "figure", "details", "ul", "body", "html"] {
+            let count = |text: &str| html.matches(text).count();
+            assert_eq!(count(&format!("<{tag}>")) + count(&format!("<{tag} ")), count(&format!("</{tag}>")), "{tag}");
+        }
+    }
+}
