@@ -8,9 +8,9 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
+use crate::data::Split;
 use crate::data::own::{self, Corrupt};
 use crate::data::source::{DataError, Loaded};
-use crate::data::{Source, Split, own_table};
 use crate::engine::Engine;
 use crate::eval::evaluation::Evaluation;
 use crate::eval::scoring::energies;
@@ -80,10 +80,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Data`].
     pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
-        let read: Loaded = match self.config.source() {
-            Source::Table(own) => own_table::load(path, own).map_err(DataError::from)?.into(),
-            source => own::load(path, source.image(), source.resize_filter(), corrupt).map_err(DataError::from)?.into(),
-        };
+        let read = self.config.source().form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
         self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given });

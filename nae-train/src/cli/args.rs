@@ -25,6 +25,8 @@ Examples:
   nae-train --preset my.toml --out runs/mine    ... and to train with
   nae-train --resume runs/mine --export m.onnx  go on with an interrupted run
   nae-train export runs/mine --export m.onnx    ... or take the model that it has so far
+  nae-train sample runs/mine -o samples.png     what that model takes for normal
+  nae-train eval m.onnx --normal A --outliers B how well a model tells one folder from another
   nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
   nae-train deploy model.onnx -o model.nae      the same model for a microcontroller";
 
@@ -47,6 +49,10 @@ pub(super) enum Command {
     Deploy(DeployArgs),
     /// Calibrate and export the model of a run folder, also of an interrupted run.
     Export(ExportArgs),
+    /// Measure how well a model tells outliers: any model, on any data.
+    Eval(EvalArgs),
+    /// Draw new images from a trained model.
+    Sample(SampleArgs),
     /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
     Compare(CompareArgs),
     /// Make an experiment of the paper again.
@@ -207,6 +213,54 @@ pub(super) struct ExportArgs {
     pub(super) data: Option<PathBuf>,
     #[command(flatten)]
     pub(super) export: ExportFiles,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train eval model.onnx --normal good/ --outliers scratched/ --outliers dented.zip
+  nae-train eval model.nae --normal good.csv --outliers bad.csv --json
+  nae-train eval runs/digits-0                 the run's own test data once more")]
+pub(super) struct EvalArgs {
+    /// A model, .onnx or .nae, or a run folder.
+    #[arg(value_name = "MODEL|DIR")]
+    pub(super) model: PathBuf,
+    /// Normal data that the model was not trained on: a folder, a .tar, .tar.gz, .zip, .npy or .npz file of images, or a
+    /// table [default for a run folder: its test data].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(super) normal: Option<PathBuf>,
+    /// Outliers, likewise; once for each set [default for a run folder: the sets it was evaluated on].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(super) outliers: Vec<PathBuf>,
+    /// For a run folder without --normal: the data it was trained on, where they are not part of the program [default: their
+    /// folder in $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(super) data: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train sample runs/digits-0 -o samples.png
+  nae-train sample runs/digits-0 --count 100 --seed 3 -o samples.png")]
+pub(super) struct SampleArgs {
+    /// The run folder.
+    pub(super) run: PathBuf,
+    /// The picture to write.
+    #[arg(long, short, value_name = "FILE.png")]
+    pub(super) output: PathBuf,
+    /// Number of images.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(super) count: u16,
+    /// Seed of the chains.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// What computes gradients.
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
+    pub(super) engine: EngineArg,
 }
 
 #[derive(Debug, Args)]

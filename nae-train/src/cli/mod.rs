@@ -3,11 +3,13 @@
 mod args;
 mod compare;
 mod deploy;
+mod eval;
 mod export;
 mod own;
 mod presets;
 mod progress;
 mod reproduce;
+mod sample;
 mod summary;
 mod train;
 
@@ -32,6 +34,8 @@ pub(crate) fn main() -> ExitCode {
         None => train::run(&cli.train),
         Some(Command::Deploy(args)) => deploy::run(&args),
         Some(Command::Export(args)) => export::run(&args),
+        Some(Command::Eval(args)) => eval::run(&args),
+        Some(Command::Sample(args)) => sample::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Reproduce(args)) => reproduce::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),

@@ -63,6 +63,33 @@ impl From<Rows> for Loaded {
     }
 }
 
+/// How files from outside become samples of a model.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// Images, brought to a shape.
+    Images {
+        /// The shape.
+        shape: Shape,
+        /// How images of another size are resized.
+        filter: ResizeFilter,
+    },
+    /// Rows of a table, by its columns.
+    Rows(OwnTable),
+}
+
+impl Form {
+    /// Reads what is at `path`: a folder or an archive of images, or a table.
+    ///
+    /// # Errors
+    /// [`DataError`] names the file, what was expected and what was found.
+    pub fn read(&self, path: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
+        Ok(match self {
+            Self::Images { shape, filter } => own::load(path, *shape, *filter, corrupt)?.into(),
+            Self::Rows(own) => own_table::load(path, own)?.into(),
+        })
+    }
+}
+
 /// A data set that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
@@ -178,6 +205,14 @@ impl Source {
             // As the digits themselves were enlarged.
             Self::Digits => ResizeFilter::BilinearAlignCorners,
             Self::Mnist | Self::FashionMnist | Self::Cifar10 => ResizeFilter::Bilinear,
+        }
+    }
+
+    /// How files from outside become samples like the set's.
+    pub fn form(&self) -> Form {
+        match self {
+            Self::Table(own) => Form::Rows(own.clone()),
+            _ => Form::Images { shape: self.image(), filter: self.resize_filter() },
         }
     }
 

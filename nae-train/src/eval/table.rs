@@ -230,6 +230,21 @@ impl Table {
         format!("AUROC against {} normal test {}\n{table}\n{FOOTNOTE}", self.normal_count, self.samples)
     }
 
+    /// Every figure with its interval, for a terminal.
+    pub fn figures_terminal(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(UTF8_FULL_CONDENSED);
+        table.set_header(["outliers", self.samples, "AUROC", "AUPR", "FPR@95"]);
+        for row in &self.rows {
+            for figures in self.columns.iter().map(|(key, _)| row.figures.get(*key)) {
+                let shown = |of: fn(&Figures) -> Figure| figures.map_or_else(|| "–".to_owned(), |f| of(f).to_string());
+                let [auroc, aupr, fpr95] = [shown(|f| f.auroc), shown(|f| f.aupr), shown(|f| f.fpr95)];
+                table.add_row([row.outliers.clone(), row.count.to_string(), auroc, aupr, fpr95]);
+            }
+        }
+        format!("Against {} normal {}, with 95% confidence intervals\n{table}", self.normal_count, self.samples)
+    }
+
     /// The table for a Markdown document.
     pub fn markdown(&self) -> String {
         let mut text = format!("AUROC against {} normal test {}:\n\n", self.normal_count, self.samples);

@@ -3,20 +3,18 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use burn::tensor::{Device, Tensor};
-use image::{ImageFormat, Rgb, RgbImage};
 use nae_core::Shape;
 
 use crate::data::ImageSet;
 use crate::engine::Engine;
 use crate::methods::Model;
+use crate::report::images;
 use crate::run::Prepared;
 use crate::sample::NewImages;
 use crate::seed::Stream;
 
 /// Images of each kind that are shown.
 const SHOWN: usize = 10;
-/// A strip's images are at least so high, in pixels.
-const HEIGHT: usize = 56;
 
 /// Rows of strips of images, as PNG in base64.
 pub struct Gallery {
@@ -88,47 +86,7 @@ fn some(set: &ImageSet, device: &Device) -> Tensor<4> {
     set.batch(&positions, device)
 }
 
-/// Images side by side, enlarged by whole pixels, as PNG in base64. One channel is grey, three are red, green and blue; of
-/// other numbers the first is shown.
+/// Images side by side, as PNG in base64.
 fn strip(images: &Tensor<4>, shape: Shape) -> String {
-    let values: Vec<f32> = images.to_data().iter::<f32>().collect();
-    let count = values.len() / shape.len();
-    let zoom = HEIGHT.div_ceil(shape.height).max(1);
-    let (width, height) = (shape.width * zoom, shape.height * zoom);
-    let gap = 2;
-    let mut picture = RgbImage::from_pixel((count * (width + gap)) as u32, height as u32, Rgb([255; 3]));
-    for (k, image) in values.chunks_exact(shape.len()).enumerate() {
-        for y in 0..height {
-            for x in 0..width {
-                let at = y / zoom * shape.width + x / zoom;
-                let channel = |c: usize| {
-                    let c = if shape.channels == 3 { c } else { 0 };
-                    (image[c * shape.height * shape.width + at].clamp(0.0, 1.0) * 255.0).round() as u8
-                };
-                picture.put_pixel((k * (width + gap) + x) as u32, y as u32, Rgb([0, 1, 2].map(channel)));
-            }
-        }
-    }
-    let mut png = std::io::Cursor::new(Vec::new());
-    // Into memory, with a format that is compiled in: there is nothing that could fail.
-    let _ = picture.write_to(&mut png, ImageFormat::Png);
-    STANDARD.encode(png.into_inner())
-}
-
-#[cfg(test)]
-mod tests {
-    use burn::tensor::TensorData;
-
-    use super::*;
-
-    #[test]
-    fn a_strip_is_a_picture_of_its_images() {
-        let shape = Shape::new(1, 28, 28);
-        let values: Vec<f32> = (0..2 * 784).map(|k| if k < 784 { 0.0 } else { 1.0 }).collect();
-        let images = Tensor::from_data(TensorData::new(values, [2, 1, 28, 28]), &Device::flex());
-        let png = STANDARD.decode(strip(&images, shape)).expect("base64");
-        let picture = image::load_from_memory(&png).expect("a PNG").to_rgb8();
-        assert_eq!(picture.dimensions(), (2 * 58, 56));
-        assert_eq!((picture.get_pixel(10, 10).0, picture.get_pixel(70, 10).0), ([0; 3], [255; 3]));
-    }
+    STANDARD.encode(images::png(&images::grid(images, shape, SHOWN)))
 }

@@ -1,0 +1,93 @@
+//! `nae-train eval` and `sample`: a trained model on data it has and on data it has not seen, and what it takes for normal.
+#![allow(clippy::unwrap_used)]
+
+mod changed;
+mod program;
+
+use std::path::{Path, PathBuf};
+
+use changed::{preset, replaced};
+use program::{nae_train, refused, run, train};
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn result(command: &mut std::process::Command) -> Value {
+    let output = run(command);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Grey images of 16×16 pixels, stripes that lie or stand.
+fn stripes(folder: &Path, name: &str, standing: bool) -> PathBuf {
+    let data = folder.join(name);
+    std::fs::create_dir(&data).unwrap();
+    for k in 0..20usize {
+        let mut image = b"P5 16 16 255\n".to_vec();
+        image.extend((0..256).map(|at| {
+            let along = if standing { at % 16 } else { at / 16 };
+            ((along + k) / 3 % 2 * 200 + k) as u8
+        }));
+        std::fs::write(data.join(format!("{k}.pgm")), image).unwrap();
+    }
+    data
+}
+
+#[test]
+fn a_model_is_measured_in_every_form_it_has() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let short = preset(path, "short.toml", |text| {
+        let text = replaced(&text, "epochs = 600", "epochs = 2");
+        replaced(&replaced(&text, "updates = 1500", "updates = 4"), "every = 20", "every = 2")
+    });
+    let trained = result(&mut train(path, "run", "--preset", &short, &["--json"]));
+    let folder_of_run = path.join("run");
+
+    // Its own test data: the same table as at the end of the run.
+    let own = result(nae_train().arg("eval").arg(&folder_of_run).arg("--json"));
+    for (trained, own) in
+        trained["auroc"]["rows"].as_array().unwrap().iter().zip(own["auroc"]["rows"].as_array().unwrap())
+    {
+        assert_eq!((&trained["outliers"], &trained["nae"]), (&own["outliers"], &own["nae"]));
+    }
+    assert_eq!(own["threshold"], trained["threshold"]);
+    assert_eq!(own["false_positive_rate"], trained["false_positive_rate"]["measured"]);
+    assert_eq!(own["caught"].as_object().unwrap().len(), 5);
+
+    // Data from elsewhere: alike by weights, by the ONNX file and by what a microcontroller gets.
+    let (normal, outliers) = (stripes(path, "lying", false), stripes(path, "standing", true));
+    let deployed = path.join("run.nae");
+    assert!(run(nae_train().arg("deploy").arg(path.join("run.onnx")).arg("-o").arg(&deployed)).status.success());
+    let figures: Vec<Value> = [folder_of_run.clone(), path.join("run.onnx"), deployed]
+        .iter()
+        .map(|model| {
+            let mut command = nae_train();
+            command.arg("eval").arg(model).arg("--normal").arg(&normal).arg("--outliers").arg(&outliers);
+            let result = result(command.arg("--json"));
+            assert_eq!(result["auroc"]["rows"][0]["outliers"], "standing");
+            assert_eq!(result["auroc"]["rows"][0]["count"], 20);
+            result["auroc"]["rows"][0]["figures"].as_object().unwrap().values().next().unwrap()["auroc"]["value"]
+                .clone()
+        })
+        .collect();
+    assert!(figures[0].is_number() && figures.iter().all(|figure| *figure == figures[0]), "{figures:?}");
+
+    let message = refused(nae_train().arg("eval").arg(path.join("run.onnx")));
+    assert!(message.contains("--normal"), "{message}");
+    let message = refused(nae_train().arg("eval").arg(&normal));
+    assert!(message.contains("config.toml"), "{message}");
+    let message = refused(nae_train().arg("eval").arg(path.join("run.onnx")).arg("--normal").arg(&normal));
+    assert!(message.contains("--outliers"), "{message}");
+
+    // Samples: a picture, the same for the same seed.
+    let sample = |name: &str, seed: &str| {
+        let file = path.join(name);
+        let mut command = nae_train();
+        command.arg("sample").arg(&folder_of_run).args(["--count", "5", "--seed", seed, "-o"]).arg(&file);
+        assert!(run(&mut command).status.success());
+        std::fs::read(file).unwrap()
+    };
+    let one = sample("one.png", "1");
+    assert!(one.starts_with(b"\x89PNG"));
+    assert!(one == sample("again.png", "1") && one != sample("other.png", "2"));
+}
