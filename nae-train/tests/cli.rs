@@ -48,6 +48,7 @@ fn a_run_leaves_a_model_a_report_and_a_folder_to_export_from() {
     for name in [
         "config.toml",
         "metrics.jsonl",
+        "events.out.tfevents.nae",
         "report.md",
         "energies.svg",
         "report.html",

@@ -1,10 +1,10 @@
-//! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way,
+//! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way and an event
+//! file with the same for TensorBoard,
 //! `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors` with the plain autoencoder's,
 //! `resume.bin` to go on from until the run has ended, and `report.md` with `energies.svg` and `report.html` at the end.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ use crate::config::preset::Recorded;
 use crate::engine::Engine;
 use crate::eval::trace::Trace;
 use crate::methods::Model;
-use crate::report::resume::{RESUME, Resume, Saved};
+use crate::report::metrics::{Metrics, MetricsError};
+use crate::report::resume::{RESUME, Resume, ResumeError, Saved};
 use crate::train::observer::{Observer, Progress};
 use crate::train::snapshot::Snapshot;
 use crate::train::stopping::Look;
@@ -26,8 +27,6 @@ pub const CHECKPOINT: &str = "checkpoint.safetensors";
 pub const AUTOENCODER: &str = "autoencoder.safetensors";
 /// Seed and configuration.
 pub const CONFIG: &str = "config.toml";
-/// Measurements, one JSON object a line.
-pub const METRICS: &str = "metrics.jsonl";
 /// The report.
 pub const REPORT: &str = "report.md";
 /// The report as one page, with pictures.
@@ -54,6 +53,12 @@ pub enum FolderError {
         /// Why.
         reason: String,
     },
+    /// Measurements cannot be written.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The state to go on from cannot be written.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
     /// A run there was broken off.
     #[error(
         "{}: a run there was broken off; go on with it: nae-train --resume {}; or remove the folder, or choose another \
@@ -84,7 +89,7 @@ pub struct Facts {
 /// Writes a run folder while the run goes on.
 pub struct RunFolder {
     path: PathBuf,
-    metrics: BufWriter<File>,
+    metrics: Metrics,
     facts: Facts,
     /// Time between two states to go on from.
     every: Duration,
@@ -119,26 +124,21 @@ impl RunFolder {
         let text = toml::to_string(&recorded)
             .map_err(|error| FolderError::Config { path: file.clone(), reason: error.to_string() })?;
         fs::write(&file, text).map_err(io(&file))?;
-        let file = path.join(METRICS);
-        let metrics = File::create(&file).map_err(io(&file))?;
-        Ok(Self::with(path, metrics, facts, every, 0.0))
+        Ok(Self::with(path, Metrics::create(path)?, facts, every, 0.0))
     }
 
     /// Opens the folder of a run that goes on from `resume`: what was measured after that state is measured again.
     ///
     /// # Errors
-    /// [`FolderError::Io`].
+    /// [`FolderError::Metrics`].
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, FolderError> {
         let Resume { data_sha256, engine, choices, seconds, metrics, .. } = resume;
-        let file = path.join(METRICS);
-        let written = OpenOptions::new().append(true).open(&file).map_err(io(&file))?;
-        written.set_len(*metrics).map_err(io(&file))?;
         let facts = Facts { data_sha256: data_sha256.clone(), engine: *engine, choices: choices.clone() };
-        Ok(Self::with(path, written, facts, every, *seconds))
+        Ok(Self::with(path, Metrics::reopen(path, *metrics)?, facts, every, *seconds))
     }
 
-    fn with(path: &Path, metrics: File, facts: Facts, every: Duration, earlier: f64) -> Self {
-        let (path, metrics, now) = (path.to_owned(), BufWriter::new(metrics), Instant::now());
+    fn with(path: &Path, metrics: Metrics, facts: Facts, every: Duration, earlier: f64) -> Self {
+        let (path, now) = (path.to_owned(), Instant::now());
         Self { path, metrics, facts, every, stored: now, earlier, started: now, trace: None, failure: None }
     }
 
@@ -210,7 +210,7 @@ impl RunFolder {
 
     fn flush(&mut self) {
         if let Err(error) = self.metrics.flush() {
-            self.fail(format!("{}: {error}", self.path.join(METRICS).display()));
+            self.fail(error.to_string());
         }
     }
 
@@ -218,44 +218,31 @@ impl RunFolder {
         self.earlier + self.started.elapsed().as_secs_f64()
     }
 
-    fn store(&mut self, snapshot: &Snapshot) -> Result<(), String> {
-        self.flush();
-        let file = self.path.join(METRICS);
-        let metrics = self.metrics.get_ref().metadata().map_err(|error| format!("{}: {error}", file.display()))?.len();
+    fn store(&mut self, snapshot: &Snapshot) -> Result<(), FolderError> {
+        let metrics = self.metrics.flush()?;
         let Facts { data_sha256, engine, choices } = &self.facts;
         let (engine, seconds) = (*engine, self.seconds());
-        let saved = Saved { data_sha256, engine, choices, seconds, metrics, snapshot };
-        saved.write(&self.path).map_err(|error| error.to_string())
+        Ok(Saved { data_sha256, engine, choices, seconds, metrics, snapshot }.write(&self.path)?)
     }
 
-    fn line(&mut self, kind: &str, value: &impl Serialize) {
-        #[derive(Serialize)]
-        struct Line<'a, T> {
-            kind: &'a str,
-            seconds: f64,
-            #[serde(flatten)]
-            value: &'a T,
-        }
-        let line = Line { kind, seconds: self.seconds(), value };
-        let written = serde_json::to_writer(&mut self.metrics, &line)
-            .map_err(std::io::Error::from)
-            .and_then(|()| self.metrics.write_all(b"\n"));
-        if let Err(error) = written {
-            self.fail(format!("{}: {error}", self.path.join(METRICS).display()));
+    fn record(&mut self, kind: &str, group: &str, step: usize, values: &impl Serialize) {
+        let seconds = self.seconds();
+        if let Err(error) = self.metrics.record(kind, seconds, group, step, values) {
+            self.fail(error.to_string());
         }
     }
 }
 
 impl Observer for RunFolder {
     fn progress(&mut self, progress: &Progress) {
-        self.line("step", progress);
+        self.record("step", progress.phase.name(), progress.step, progress);
     }
 
     fn look(&mut self, look: &Look, model: &dyn Model) {
-        self.line("look", look);
+        self.record("look", "look", look.update, look);
         if let Some(trace) = &self.trace {
             let traced = Traced { update: look.update, auroc: trace.measure(model) };
-            self.line("outliers", &traced);
+            self.record("outliers", "outliers", look.update, &traced);
         }
         self.flush();
     }
@@ -269,8 +256,8 @@ impl Observer for RunFolder {
     }
 
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        if let Err(reason) = self.store(snapshot) {
-            self.fail(reason);
+        if let Err(error) = self.store(snapshot) {
+            self.fail(error.to_string());
         }
         self.stored = Instant::now();
     }

@@ -9,6 +9,7 @@ use nae_onnx::file::{self, FileError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::metrics::Lengths;
 use crate::engine::Engine;
 use crate::methods::state::StateError;
 use crate::train::snapshot::Snapshot;
@@ -33,8 +34,8 @@ pub struct Resume {
     pub choices: Vec<String>,
     /// Seconds of training so far.
     pub seconds: f64,
-    /// Length of `metrics.jsonl` so far, in bytes.
-    pub metrics: u64,
+    /// What has been measured so far.
+    pub metrics: Lengths,
     /// The run itself.
     pub snapshot: Snapshot,
 }
@@ -46,7 +47,7 @@ pub(super) struct Saved<'a> {
     pub(super) engine: Engine,
     pub(super) choices: &'a [String],
     pub(super) seconds: f64,
-    pub(super) metrics: u64,
+    pub(super) metrics: Lengths,
     pub(super) snapshot: &'a Snapshot,
 }
 

@@ -18,6 +18,17 @@ pub enum Phase {
     Training,
 }
 
+impl Phase {
+    /// As in recorded measurements.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pretraining => "pretraining",
+            Self::Normalizing => "normalizing",
+            Self::Training => "training",
+        }
+    }
+}
+
 /// One step done.
 #[derive(Clone, Debug, Serialize)]
 pub struct Progress {

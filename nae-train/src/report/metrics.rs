@@ -1,0 +1,164 @@
+//! Everything measured on the way: `metrics.jsonl`, one JSON object a line, and the same numbers for TensorBoard.
+//!
+//! A run that goes on from a stored state cuts both files to the length they had there, and measures the rest again.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::tensorboard::{EVENTS, Events};
+
+/// Measurements, one JSON object a line.
+pub const METRICS: &str = "metrics.jsonl";
+
+/// A file of measurements that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct MetricsError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// How long the files are, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lengths {
+    lines: u64,
+    events: u64,
+}
+
+/// Writes both files.
+pub struct Metrics {
+    folder: PathBuf,
+    lines: BufWriter<File>,
+    events: Events,
+}
+
+impl Metrics {
+    /// Begins both files in `folder`, in the place of those that may be there.
+    ///
+    /// # Errors
+    /// [`MetricsError`].
+    pub fn create(folder: &Path) -> Result<Self, MetricsError> {
+        let create = |name: &str| File::create(folder.join(name)).map_err(|source| failed(folder, name, source));
+        let lines = BufWriter::new(create(METRICS)?);
+        let events = Events::begin(create(EVENTS)?).map_err(|source| failed(folder, EVENTS, source))?;
+        Ok(Self { folder: folder.to_owned(), lines, events })
+    }
+
+    /// Goes on with both files in `folder` where they had `lengths`.
+    ///
+    /// # Errors
+    /// [`MetricsError`].
+    pub fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, MetricsError> {
+        let open = |name: &str, length| {
+            let file = OpenOptions::new().append(true).open(folder.join(name));
+            let cut = file.and_then(|file| file.set_len(length).map(|()| file));
+            cut.map_err(|source| failed(folder, name, source))
+        };
+        let lines = BufWriter::new(open(METRICS, lengths.lines)?);
+        let events = Events::append(open(EVENTS, lengths.events)?);
+        Ok(Self { folder: folder.to_owned(), lines, events })
+    }
+
+    /// Records `values`, an object: as a line with `kind` and `seconds`, and each number of it, by the name `group` and its
+    /// own, at `step`.
+    ///
+    /// # Errors
+    /// [`MetricsError`].
+    pub fn record(
+        &mut self,
+        kind: &str,
+        seconds: f64,
+        group: &str,
+        step: usize,
+        values: &impl Serialize,
+    ) -> Result<(), MetricsError> {
+        #[derive(Serialize)]
+        struct Line<'a, T> {
+            kind: &'a str,
+            seconds: f64,
+            #[serde(flatten)]
+            values: &'a T,
+        }
+        let mut line = || -> io::Result<()> {
+            serde_json::to_writer(&mut self.lines, &Line { kind, seconds, values })?;
+            self.lines.write_all(b"\n")
+        };
+        line().map_err(|source| failed(&self.folder, METRICS, source))?;
+        let object = serde_json::to_value(values).map_err(|source| failed(&self.folder, EVENTS, source.into()))?;
+        self.events.scalars(step, scalars(group, &object)).map_err(|source| failed(&self.folder, EVENTS, source))
+    }
+
+    /// Hands everything to the system.
+    ///
+    /// # Errors
+    /// [`MetricsError`].
+    pub fn flush(&mut self) -> Result<Lengths, MetricsError> {
+        let mut lines = || -> io::Result<u64> {
+            self.lines.flush()?;
+            Ok(self.lines.get_ref().metadata()?.len())
+        };
+        let lines = lines().map_err(|source| failed(&self.folder, METRICS, source))?;
+        let events = self.events.flush().map_err(|source| failed(&self.folder, EVENTS, source))?;
+        Ok(Lengths { lines, events })
+    }
+}
+
+fn failed(folder: &Path, name: &str, source: io::Error) -> MetricsError {
+    MetricsError { path: folder.join(name), source }
+}
+
+/// The numbers of `values` by their names, but for what counts steps.
+fn scalars(group: &str, values: &Value) -> Vec<(String, f64)> {
+    let Value::Object(values) = values else { return Vec::new() };
+    let own = values.iter().filter(|(key, _)| !["step", "update"].contains(&key.as_str()));
+    own.flat_map(|(key, value)| match value {
+        Value::Object(_) => scalars(&format!("{group}/{key}"), value),
+        _ => value.as_f64().map(|number| (format!("{group}/{key}"), number)).into_iter().collect(),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_measured_after_a_state_is_measured_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let read = |name: &str| std::fs::read(folder.path().join(name)).expect("reads");
+        let mut metrics = Metrics::create(folder.path()).expect("makes");
+        metrics.record("step", 1.0, "pretraining", 1, &json!({ "step": 1, "energy": 0.5 })).expect("writes");
+        let lengths = metrics.flush().expect("writes");
+        let kept = [read(METRICS), read(EVENTS)];
+        metrics.record("step", 2.0, "pretraining", 2, &json!({ "step": 2, "energy": 0.4 })).expect("writes");
+        metrics.flush().expect("writes");
+        assert!(read(METRICS).len() > kept[0].len() && read(EVENTS).len() > kept[1].len());
+        drop(metrics);
+        let mut metrics = Metrics::reopen(folder.path(), lengths).expect("opens");
+        assert_eq!([read(METRICS), read(EVENTS)], kept);
+        metrics.record("look", 3.0, "look", 2, &json!({ "auroc": 1.0 })).expect("writes");
+        metrics.flush().expect("writes");
+        let text = String::from_utf8(read(METRICS)).expect("text");
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.ends_with("{\"kind\":\"look\",\"seconds\":3.0,\"auroc\":1.0}\n"), "{text}");
+        drop(metrics);
+        std::fs::remove_file(folder.path().join(METRICS)).expect("removes");
+        let error = Metrics::reopen(folder.path(), lengths).err().expect("is not there").to_string();
+        assert!(error.contains(METRICS), "{error}");
+    }
+
+    #[test]
+    fn numbers_get_names_and_steps_do_not() {
+        let values = json!({ "update": 3, "phase": "x", "gap": null, "auroc": { "noise": 1.0, "halves": 0.5 } });
+        let expected = [("outliers/auroc/halves".to_owned(), 0.5), ("outliers/auroc/noise".to_owned(), 1.0)];
+        assert_eq!(scalars("outliers", &values), expected);
+    }
+}
