@@ -60,7 +60,7 @@ pub(super) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     if args.json {
         print!("{json}");
     } else if !args.quiet {
-        results.iter().for_each(print);
+        comparisons.iter().zip(&results).for_each(|(comparison, result)| print(comparison, result));
     }
     Ok(Done::Whole)
 }
@@ -99,7 +99,7 @@ fn partial(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn print(compared: &Compared) {
+fn print(comparison: &Comparison, compared: &Compared) {
     let mut table = comfy_table::Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["outliers", "autoencoder", "NAE", "difference"]);
@@ -118,7 +118,7 @@ fn print(compared: &Compared) {
          autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n\
          * selection set: training may look at it, and at no other outlier\n",
         compared.seeds.len(),
-        compared.held_out.map_or_else(|| "nothing".to_owned(), |class| format!("digit {class}")),
+        compared.held_out.map_or_else(|| "nothing".to_owned(), |class| format!("{} {class}", comparison.config.source().class())),
         compared.autoencoder_latent_dim,
         tried.join(", "),
         compared.latent_dim,
