@@ -118,7 +118,9 @@ fn print(comparison: &Comparison, compared: &Compared) {
          autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n\
          * selection set: training may look at it, and at no other outlier\n",
         compared.seeds.len(),
-        compared.held_out.map_or_else(|| "nothing".to_owned(), |class| format!("{} {class}", comparison.config.source().class())),
+        compared
+            .held_out
+            .map_or_else(|| "nothing".to_owned(), |class| format!("{} {class}", comparison.config.source().class())),
         compared.autoencoder_latent_dim,
         tried.join(", "),
         compared.latent_dim,

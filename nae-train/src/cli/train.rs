@@ -23,8 +23,8 @@ use nae_train::report::progress::Bars;
 use nae_train::report::resume::Resume;
 use nae_train::report::warnings::warnings;
 use nae_train::run::Prepared;
-use nae_train::train::Ending;
 use nae_train::train::observer::Both;
+use nae_train::train::{Ending, Outcome};
 
 use super::args::TrainArgs;
 use super::summary::Summary;
@@ -69,37 +69,53 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         bail!("the run folder is incomplete: {failure}");
     }
     if let Ending::Interrupted { update } = outcome.ending {
-        let path = folder.path().display();
-        let data = args.data.as_ref().map(|path| format!(" --data {}", path.display())).unwrap_or_default();
-        let outliers = args.outliers.as_ref().map(|path| format!(" --outliers {}", path.display())).unwrap_or_default();
-        eprintln!(
-            "interrupted after {update} {}; what was best so far is in {path}.\n\
-             Go on with it: nae-train --resume {path}{data}{outliers} --export model.onnx\n\
-             Export it: nae-train export {path}{data} --export model.onnx",
-            if prepared.config.method() == MethodKind::Nae { "updates" } else { "epochs" },
-        );
+        say_interrupted(args, &prepared, update, folder.path());
         return Ok(Done::Interrupted);
     }
+    conclude(args, &Finished { prepared, outcome, engine, choices, started }, &mut folder, &device)?;
+    Ok(Done::Whole)
+}
 
-    let metadata = prepared.calibrate(&*outcome.model, &device)?;
-    let columns = prepared.columns(&outcome);
-    let evaluation = prepared.evaluate(&columns, &device);
+fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder: &Path) {
+    let path = folder.display();
+    let data = args.data.as_ref().map(|path| format!(" --data {}", path.display())).unwrap_or_default();
+    let outliers = args.outliers.as_ref().map(|path| format!(" --outliers {}", path.display())).unwrap_or_default();
+    eprintln!(
+        "interrupted after {update} {}; what was best so far is in {path}.\n\
+         Go on with it: nae-train --resume {path}{data}{outliers} --export model.onnx\n\
+         Export it: nae-train export {path}{data} --export model.onnx",
+        if prepared.config.method() == MethodKind::Nae { "updates" } else { "epochs" },
+    );
+}
+
+/// A run whose training has ended.
+struct Finished {
+    prepared: Prepared,
+    outcome: Outcome,
+    engine: Engine,
+    choices: Vec<String>,
+    started: Instant,
+}
+
+/// Calibrates, evaluates, exports and reports.
+fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &Device) -> anyhow::Result<()> {
+    let Finished { prepared, outcome, engine, choices, started } = run;
+    let metadata = prepared.calibrate(&*outcome.model, device)?;
+    let evaluation = prepared.evaluate(&prepared.columns(outcome), device);
     let table = Table::of(&evaluation);
-    let measured = prepared.false_positive_rate(&*outcome.model, &metadata, &device);
     export::write(&args.export, &*outcome.model, &prepared.config, &metadata)?;
-    let warnings = warnings(&prepared, &outcome, &table);
     let summary = Summary {
-        outcome: &outcome,
+        outcome,
         table: &table,
-        prepared: &prepared,
-        choices: &choices,
-        warnings: &warnings,
-        measured,
-        started,
+        prepared,
+        choices,
+        warnings: &warnings(prepared, outcome, &table),
+        measured: prepared.false_positive_rate(&*outcome.model, &metadata, device),
+        started: *started,
     };
     let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
     let figure = figure::energies(&evaluation).map_err(anyhow::Error::msg)?;
-    let page = page(&summary, threshold, &evaluation, &figure, engine, &device, &mut folder)?;
+    let page = page(&summary, threshold, &evaluation, &figure, *engine, device, folder)?;
     folder.report(&summary.markdown(threshold), &figure, &page)?;
     folder.finish()?;
     if args.json {
@@ -111,7 +127,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
             println!("model: {}", file.display());
         }
     }
-    Ok(Done::Whole)
+    Ok(())
 }
 
 /// A run that is about to start.
