@@ -15,6 +15,7 @@
 //! | [`density`] | Gibbs relations between energy and log-density |
 //! | [`model`] | the `.nae` file: parsed in place by a `const fn`; its writer (feature `std`) |
 //! | [`engine`] | runs a model in the caller's arena |
+//! | [`kernels`] | the arithmetic of the layers; those for quantised ones are public |
 //!
 //! # Numbers
 //! All arithmetic is `f32` in a fixed, documented order; roots and exponentials go through
@@ -39,7 +40,7 @@ pub mod density;
 pub mod drift;
 pub mod energy;
 pub mod engine;
-mod kernels;
+pub mod kernels;
 pub mod model;
 mod shape;
 pub mod verdict;
