@@ -9,6 +9,7 @@
 //! results are equal bit for bit.
 
 mod conv;
+mod convert;
 mod elementwise;
 pub mod int8;
 mod pool;
@@ -16,12 +17,14 @@ mod resize;
 mod transpose;
 
 pub(crate) use conv::{conv2d, dense};
-pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize};
+pub(crate) use convert::{dequantize, quantize};
+pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize, multiply, multiply_in_place};
 pub(crate) use pool::{average_pool2d, max_pool2d};
 pub(crate) use resize::{bilinear, nearest};
 pub(crate) use transpose::conv_transpose2d;
 
 use crate::Shape;
+use crate::model::Record;
 use crate::model::layer::Padding;
 
 /// Weights and biases of one layer.
@@ -44,6 +47,13 @@ pub struct Windows {
     pub stride: [usize; 2],
     /// Padding, in pixels.
     pub padding: Padding,
+}
+
+impl Windows {
+    /// Of a layer that reads a tensor of shape `input`.
+    pub(crate) fn new(layer: &Record, input: Shape) -> Self {
+        Self { input, output: layer.output, kernel: layer.kernel, stride: layer.stride, padding: layer.padding }
+    }
 }
 
 /// The part of a window along one axis that lies inside the input.

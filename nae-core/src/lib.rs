@@ -14,6 +14,7 @@
 //! | [`drift`] | fixed-memory watch on the energies over time |
 //! | [`density`] | Gibbs relations between energy and log-density |
 //! | [`model`] | the `.nae` file: parsed in place by a `const fn`; its writer (feature `std`) |
+//! | [`quantization`] | how 8-bit values stand for real ones |
 //! | [`engine`] | runs a model in the caller's arena |
 //! | [`kernels`] | the arithmetic of the layers; those for quantised ones are public |
 //!
@@ -42,6 +43,7 @@ pub mod energy;
 pub mod engine;
 pub mod kernels;
 pub mod model;
+pub mod quantization;
 mod shape;
 pub mod verdict;
 

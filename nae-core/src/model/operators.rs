@@ -1,6 +1,6 @@
 //! The set of operators a model uses, as a constant, so that an engine for it holds no others.
 
-use super::layer::Activation;
+use super::layer::{Activation, Element};
 use super::record::{Kind, Record};
 use crate::energy::Energy;
 
@@ -10,21 +10,21 @@ use crate::energy::Energy;
 /// compiled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Operators(u32);
+pub struct Operators(u64);
 
 impl Operators {
     /// Every operator there is.
-    pub const ALL: Self = Self(u32::MAX);
+    pub const ALL: Self = Self(u64::MAX);
     /// None.
     pub const NONE: Self = Self(0);
 
     /// As a number, for the engine's const parameter.
-    pub const fn bits(self) -> u32 {
+    pub const fn bits(self) -> u64 {
         self.0
     }
 
     /// From [`Operators::bits`].
-    pub const fn from_bits(bits: u32) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
@@ -33,9 +33,14 @@ impl Operators {
         self.0 & other.0 == other.0
     }
 
-    /// This kind of layer.
+    /// This kind of layer with values of `f32`.
     pub const fn kind(kind: Kind) -> Self {
         Self(1 << kind as u8)
+    }
+
+    /// This kind of layer with values of `i8`.
+    pub const fn kind_i8(kind: Kind) -> Self {
+        Self(1 << (32 + kind as u8))
     }
 
     /// This activation.
@@ -49,9 +54,14 @@ impl Operators {
         })
     }
 
-    /// This energy.
+    /// This energy of images of `f32`.
     pub const fn energy(energy: Energy) -> Self {
         Self(1 << (24 + energy.id()))
+    }
+
+    /// This energy of images of `i8`.
+    pub const fn energy_i8(energy: Energy) -> Self {
+        Self(1 << (28 + energy.id()))
     }
 
     pub(super) const fn with(self, other: Self) -> Self {
@@ -60,6 +70,9 @@ impl Operators {
 
     /// What a layer needs.
     pub(super) const fn record(record: &Record) -> Self {
-        Self::kind(record.kind).with(Self::activation(record.activation))
+        match record.element {
+            Element::F32 => Self::kind(record.kind).with(Self::activation(record.activation)),
+            Element::I8(_) => Self::kind_i8(record.kind),
+        }
     }
 }

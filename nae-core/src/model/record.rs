@@ -1,12 +1,14 @@
-//! One layer as the file has it: decoding the 64 bytes and what can be said of them alone.
+//! One layer as the file has it: decoding the 80 bytes and what can be said of them alone.
 //! How layers fit together is in `validate`.
 
 use super::RECORD_LEN;
 use super::error::LayerFault;
-use super::layer::{Activation, Padding};
+use super::layer::{Activation, Element, Padding};
 use crate::Shape;
+use crate::kernels::int8::{self, Layout};
+use crate::quantization::Quantization;
 
-/// Kind of a layer in the file, numbered from 1 (convolution) to 11 (addition) in this order.
+/// Kind of a layer in the file, numbered from 1 (convolution) to 15 (requantize) in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -34,7 +36,18 @@ pub enum Kind {
     Reshape = 10,
     /// The sum of two tensors.
     Add = 11,
+    /// The product of two tensors, value by value.
+    Multiply = 12,
+    /// From `f32` to `i8`.
+    Quantize = 13,
+    /// From `i8` to `f32`.
+    Dequantize = 14,
+    /// From `i8` to `i8` of another scale.
+    Requantize = 15,
 }
+
+/// No parameters.
+pub(super) const NO_SPAN: Span = Span { start: 0, len: 0 };
 
 impl Kind {
     const fn from_id(id: u8) -> Option<Self> {
@@ -50,17 +63,46 @@ impl Kind {
             9 => Self::L2Normalize,
             10 => Self::Reshape,
             11 => Self::Add,
+            12 => Self::Multiply,
+            13 => Self::Quantize,
+            14 => Self::Dequantize,
+            15 => Self::Requantize,
             _ => return None,
         })
     }
 
     /// Whether the output may lie exactly on the (first) input.
     pub(super) const fn works_in_place(self) -> bool {
-        matches!(self, Self::Activation | Self::L2Normalize | Self::Reshape | Self::Add)
+        matches!(
+            self,
+            Self::Activation | Self::L2Normalize | Self::Reshape | Self::Add | Self::Multiply | Self::Requantize
+        )
+    }
+
+    /// Whether it reads two tensors.
+    pub(super) const fn has_other(self) -> bool {
+        matches!(self, Self::Add | Self::Multiply)
+    }
+
+    /// Whether its 8-bit form keeps the scale and zero point of its input.
+    pub(super) const fn keeps_quantization(self) -> bool {
+        matches!(
+            self,
+            Self::MaxPool2d | Self::AveragePool2d | Self::ResizeNearest | Self::ResizeBilinear | Self::Reshape
+        )
     }
 
     pub(super) const fn has_weights(self) -> bool {
         matches!(self, Self::Conv2d | Self::ConvTranspose2d | Self::Dense)
+    }
+
+    /// Multipliers that its 8-bit form has beside weights.
+    pub(super) const fn multipliers(self) -> usize {
+        match self {
+            Self::Add => 3,
+            Self::Multiply | Self::Requantize => 1,
+            _ => 0,
+        }
     }
 
     pub(super) const fn has_windows(self) -> bool {
@@ -68,13 +110,13 @@ impl Kind {
     }
 }
 
-/// A range of `f32` among the weights.
+/// A range of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
-    /// First value.
+    /// Where it starts, in words of four bytes.
     pub start: usize,
-    /// Number of values.
+    /// Number of values, whatever their size.
     pub len: usize,
 }
 
@@ -90,11 +132,13 @@ pub struct Record {
     pub mode: u8,
     /// Tensor it reads.
     pub input: usize,
-    /// Second tensor it reads (addition).
+    /// Second tensor it reads (addition, multiplication).
     pub other: usize,
     /// Shape of the output.
     pub output: Shape,
-    /// Where in the arena the output starts, in `f32`.
+    /// Type of the output's values.
+    pub element: Element,
+    /// Where in the arena the output starts, in words of four bytes.
     pub offset: usize,
     /// Kernel height and width.
     pub kernel: [usize; 2],
@@ -106,16 +150,25 @@ pub struct Record {
     pub output_padding: [usize; 2],
     /// Epsilon of the L2 normalisation, else 0.
     pub epsilon: f32,
-    /// Weights.
+    /// Weights: `f32`, or bytes; of an 8-bit activation its table.
     pub weights: Span,
-    /// Biases.
+    /// How 8-bit weights are laid out.
+    pub layout: Layout,
+    /// Biases; of an 8-bit layer its [channels](crate::kernels::int8::Channel).
     pub bias: Span,
+    /// Where the [multipliers](crate::kernels::int8::Multiplier) of an 8-bit layer without weights
+    /// start, in words.
+    pub multipliers: usize,
+    /// Where in the arena the kernel may write beside the output, in words.
+    pub scratch: usize,
+    /// Least and greatest value an 8-bit layer gives.
+    pub clamp: [i8; 2],
 }
 
 impl Record {
     /// Reads a record; checks ids, numbers and that unused fields are zero.
     pub(super) const fn decode(bytes: &[u8]) -> Result<Self, LayerFault> {
-        if bytes.len() != RECORD_LEN || bytes[3] != 0 {
+        if bytes.len() != RECORD_LEN {
             return Err(LayerFault::Reserved);
         }
         let Some(kind) = Kind::from_id(bytes[0]) else {
@@ -125,7 +178,17 @@ impl Record {
         if !parameter.is_finite() {
             return Err(LayerFault::Parameter);
         }
-        let normalizes = matches!(kind, Kind::L2Normalize);
+        let element = match bytes[3] {
+            0 => Element::F32,
+            1 => match Quantization::new(f32_at(bytes, 64), bytes[68] as i8) {
+                Ok(quantization) => Element::I8(quantization),
+                Err(_) => return Err(LayerFault::Quantization),
+            },
+            _ => return Err(LayerFault::Element),
+        };
+        // 8-bit activations are tables, and 8-bit normalisation has no epsilon.
+        let is_f32 = matches!(element, Element::F32);
+        let normalizes = is_f32 && matches!(kind, Kind::L2Normalize);
         let activation = match bytes[1] {
             0 => Activation::Identity,
             1 => Activation::Relu,
@@ -134,7 +197,7 @@ impl Record {
             4 => Activation::Tanh,
             _ => return Err(LayerFault::Activation),
         };
-        let activates = kind.has_weights() || matches!(kind, Kind::Activation);
+        let activates = is_f32 && (kind.has_weights() || matches!(kind, Kind::Activation));
         if bytes[1] != 0 && !activates {
             return Err(LayerFault::Activation);
         }
@@ -149,6 +212,9 @@ impl Record {
         if bytes[2] >= modes {
             return Err(LayerFault::Kind);
         }
+        let Some(layout) = Layout::from_tag(bytes[71]) else {
+            return Err(LayerFault::Weights);
+        };
         let record = Self {
             kind,
             activation,
@@ -156,6 +222,7 @@ impl Record {
             input: u16_at(bytes, 4),
             other: u16_at(bytes, 6),
             output: Shape::new(u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16)),
+            element,
             offset: u32_at(bytes, 20),
             kernel: [u16_at(bytes, 24), u16_at(bytes, 26)],
             stride: [u16_at(bytes, 28), u16_at(bytes, 30)],
@@ -168,16 +235,45 @@ impl Record {
             output_padding: [u16_at(bytes, 40), u16_at(bytes, 42)],
             epsilon: if normalizes { parameter } else { 0.0 },
             weights: Span { start: u32_at(bytes, 48), len: u32_at(bytes, 52) },
+            layout,
             bias: Span { start: u32_at(bytes, 56), len: u32_at(bytes, 60) },
+            multipliers: u32_at(bytes, 72),
+            scratch: u32_at(bytes, 76),
+            clamp: [bytes[69] as i8, bytes[70] as i8],
         };
+        let is_table = !is_f32 && matches!(kind, Kind::Activation);
+        let multiplies = !is_f32 && matches!(kind, Kind::Add | Kind::Multiply | Kind::Requantize);
+        let clamps = !is_f32 && (kind.has_weights() || kind.has_other());
         if !kind.has_windows() && !all_zero(bytes, 24, 44)
             || !matches!(kind, Kind::ConvTranspose2d) && !all_zero(bytes, 40, 44)
-            || !kind.has_weights() && !all_zero(bytes, 48, 64)
-            || !matches!(kind, Kind::Add) && record.other != 0
+            || !kind.has_weights() && !is_table && !all_zero(bytes, 48, 56)
+            || !kind.has_weights() && !all_zero(bytes, 56, 64)
+            || !kind.has_other() && record.other != 0
+            || is_f32 && !all_zero(bytes, 64, 80)
+            || !clamps && !all_zero(bytes, 69, 71)
+            || !kind.has_weights() && (bytes[71] != 0 || !all_zero(bytes, 76, 80))
+            || !multiplies && !all_zero(bytes, 72, 76)
         {
             return Err(LayerFault::Reserved);
         }
+        if clamps && record.clamp[0] > record.clamp[1] {
+            return Err(LayerFault::Quantization);
+        }
         Ok(record)
+    }
+}
+
+impl Record {
+    /// Words of the arena that the kernel may write to beside the output; `input` is the shape of the
+    /// tensor it reads.
+    pub(crate) const fn scratch_len(&self, input: Shape) -> usize {
+        match (self.element, self.kind) {
+            (Element::I8(_), Kind::Conv2d | Kind::ConvTranspose2d) => {
+                int8::scratch_words(self.layout, self.kernel, input.channels)
+            }
+            (Element::I8(_), Kind::Dense) => int8::scratch_words(self.layout, [1, 1], input.len()),
+            _ => 0,
+        }
     }
 }
 
