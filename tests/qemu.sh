@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the firmware for Cortex-M4F and Cortex-M3, runs it under QEMU and checks its energies
-# against the host's; builds the binary for the real board; checks that nae-core needs no std.
+# against the host's; counts the instructions of the 8-bit kernels; builds the binary for the real board; checks
+# that nae-core needs no std. With NAE_RECORD=1 the counts are written to firmware-example/kernel-bench/counts.md, else
+# none may be more than 2% above those.
 #
 #   tests/qemu.sh
 #
@@ -31,12 +33,12 @@ NAE_DEFMT_PRINT=$(tool defmt-print $defmt_print_version)
 flip_link=$(tool flip-link $flip_link_version)
 export NAE_DEFMT_PRINT
 
-firmware() ( # TARGET BINARY FEATURE
+firmware() ( # TARGET BINARY FEATURE [PACKAGE]
   eval "$toolchain"
   # flip-link puts the stack below the statics: an overflow faults instead of overwriting them.
   variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
   export "$variable=$flip_link"
-  cargo build --quiet --profile firmware --target "$1" -p firmware-example --bin "$2" --features "$3"
+  cargo build --quiet --profile firmware --target "$1" -p "${4:-firmware-example}" --bin "$2" --features "$3"
 )
 
 echo "Building the firmware"
@@ -44,6 +46,7 @@ firmware thumbv7em-none-eabihf qemu qemu
 firmware thumbv7m-none-eabi qemu qemu
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
+firmware thumbv7em-none-eabihf kernel-bench firmware kernel-bench
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 
@@ -51,4 +54,6 @@ export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
 export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
+export NAE_KERNEL_BENCH=$target/thumbv7em-none-eabihf/firmware/kernel-bench
 cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
+cargo test --quiet -p kernel-bench --features qemu-test -- --nocapture

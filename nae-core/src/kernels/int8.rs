@@ -33,9 +33,12 @@
 //! The module `pack` (feature `std`) makes these from weights as TFLite and ONNX have them.
 //! All builds read both layouts and give the same results.
 
+#[cfg(nae_dsp)]
+mod dsp;
 mod elementwise;
 mod energy;
 mod geometry;
+#[cfg(not(nae_dsp))]
 mod model;
 #[cfg(feature = "std")]
 pub mod pack;
@@ -120,10 +123,13 @@ impl Layout {
     ///
     /// [`Layout::Plain`] wants a shift among [`Multiplier::SHIFTS`]. [`Layout::Paired`] wants a factor in [2^-23, ¼), no
     /// more than 2^14 taps and a bias of no more than 2^29 on either side of 0, which keep sums within 30 bits.
-    pub const fn takes(self, taps: usize, [bias, _, shift]: Channel) -> bool {
+    pub const fn takes(self, taps: usize, [bias, multiplier, shift]: Channel) -> bool {
         match self {
             Self::Plain => shift >= -31 && shift <= 30,
-            Self::Paired => shift >= -22 && shift <= -2 && taps <= 1 << 14 && bias.unsigned_abs() <= 1 << 29,
+            Self::Paired => {
+                let sums = taps <= 1 << 14 && bias.unsigned_abs() <= 1 << 29;
+                sums && multiplier >= 1 << 30 && shift >= -22 && shift <= -2
+            }
         }
     }
 }
