@@ -4,7 +4,7 @@
 //! runs them on the host too and compares.
 
 use nae_core::Shape;
-use nae_core::kernels::int8::{self, Channel, Layout, Range, Weights, Windows, scratch_words};
+use nae_core::kernels::int8::{self, Channel, Layout, Range, Weights, Windows};
 use nae_core::model::layer::Padding;
 
 /// What is run.
@@ -186,7 +186,7 @@ impl Work {
                 let sides = [row, column].map(|residue| (self.kernel - residue).div_ceil(strides));
                 let taps = sides[0] * sides[1] * self.input.channels;
                 let (own, rest) = words.split_at_mut(layout.words(self.outputs, taps));
-                fill(layout, self.outputs, taps, own);
+                fill(layout, self.outputs, [sides[0], sides[1], self.input.channels], own);
                 words = rest;
             }
         }
@@ -206,11 +206,16 @@ impl Work {
             words: words.get(..len).unwrap_or_default(),
             channels: channels.get(..self.outputs).unwrap_or_default(),
         };
-        let scratch_len = scratch_words(layout, kernel, self.input.channels);
+        let (range, zero, windows) = (Range::full(3), INPUT_ZERO_POINT, self.windows());
+        let scratch_len = match self.kind {
+            Kind::Dense => int8::dense_scratch_words(layout, self.input.channels),
+            Kind::Conv => int8::conv2d_scratch_words(layout, &windows),
+            Kind::Transposed => int8::conv_transpose2d_scratch_words(layout, &windows),
+            Kind::MaxPool => 0,
+        };
         let scratch = scratch.get_mut(..scratch_len).unwrap_or_default();
         let input = input.get(..self.input.len()).unwrap_or_default();
         let output = output.get_mut(..self.output_len()).unwrap_or_default();
-        let (range, zero, windows) = (Range::full(3), INPUT_ZERO_POINT, self.windows());
         match self.kind {
             Kind::Dense => int8::dense(zero, weights, range, scratch, input, output),
             Kind::Conv => int8::conv2d(&windows, zero, weights, range, scratch, input, output),
@@ -227,7 +232,8 @@ impl Work {
 }
 
 /// Weights of one convolution in their layout.
-fn fill(layout: Layout, outputs: usize, taps: usize, words: &mut [u32]) {
+fn fill(layout: Layout, outputs: usize, [height, width, depth]: [usize; 3], words: &mut [u32]) {
+    let taps = height * width * depth;
     let at = |output, tap| if output < outputs && tap < taps { weight(output, tap) } else { 0 };
     match layout {
         Layout::Paired => {
@@ -235,7 +241,12 @@ fn fill(layout: Layout, outputs: usize, taps: usize, words: &mut [u32]) {
             for (index, word) in words.iter_mut().enumerate() {
                 let (output, group) = (index / (2 * groups) * 2, index / 2 % groups);
                 let tap = group * 4 + index % 2;
-                let halfword = |tap| (256 * at(output + 1, tap) + at(output, tap)) as u16;
+                let halfword = |tap: usize| {
+                    let (column, row, channel) = (tap / (height * depth), tap / depth % height, tap % depth);
+                    let by_row = (row * width + column) * depth + channel;
+                    let tap = if depth.is_multiple_of(4) || tap >= taps { tap } else { by_row };
+                    (256 * at(output + 1, tap) + at(output, tap)) as u16
+                };
                 *word = u32::from(halfword(tap)) | u32::from(halfword(tap + 2)) << 16;
             }
         }
