@@ -24,6 +24,25 @@ proptest! {
     }
 
     #[test]
+    fn functions_of_a_value_do_not_depend_on_how_many_there_are(
+        values in prop::collection::vec(any::<i8>(), 1..1500),
+        zero in any::<i8>(), out in any::<i8>(), m in [multiplier(), multiplier()],
+    ) {
+        let range = Range::full(out);
+        let leaky = int8::LeakyRelu { input_zero_point: zero, positive: m[0], negative: m[1], range };
+        let scaled = int8::Requantize { input_zero_point: zero, multiplier: m[0], range };
+        let (mut a, mut b) = (values.clone(), values.clone());
+        int8::leaky_relu(&leaky, &mut a);
+        int8::requantize(&scaled, &mut b);
+        for (value, (a, b)) in values.iter().zip(a.iter().zip(&b)) {
+            let centred = i32::from(*value) - i32::from(zero);
+            let hold = |v: i32| (v + i32::from(out)).clamp(-128, 127) as i8;
+            prop_assert_eq!(*a, hold(twice(centred, m[usize::from(centred < 0)])));
+            prop_assert_eq!(*b, hold(twice(centred, m[0])));
+        }
+    }
+
+    #[test]
     fn norms_are_divided_out(values in prop::collection::vec(any::<i8>(), 1..200), zero in any::<i8>(), out in any::<i8>()) {
         let gain = Multiplier::from_real(128.0).unwrap();
         let layer = int8::L2Normalize { input_zero_point: zero, least: 0, gain, range: Range::full(out) };

@@ -85,19 +85,51 @@ pub fn average_pool2d(windows: &Windows, padding_value: Option<i8>, input: &[i8]
                 }
                 None => (inside, 0),
             };
-            let values = part_mut(output, (y * out.width + x) * channels, channels);
-            for (channel, value) in values.iter_mut().enumerate() {
-                let mut sum = outside;
-                for row in 0..down.len {
-                    let start = ((down.at + row) * shape.width + across.at) * channels + channel;
-                    let pixels = input.get(start..).unwrap_or_default();
-                    for x in pixels.iter().step_by(channels.max(1)).take(across.len) {
-                        sum += i32::from(*x);
-                    }
-                }
-                *value = mean(sum, count as i32);
+            let window = Window { down, across, row: shape.width * channels, channels, outside, count: count as i32 };
+            let values = part_mut(output, places.place(y, x), channels);
+            let (blocks, rest) = values.as_chunks_mut::<8>();
+            let rest_at = blocks.len() * 8;
+            for (index, block) in blocks.iter_mut().enumerate() {
+                *block = window.means(index * 8, input);
+            }
+            for (index, value) in rest.iter_mut().enumerate() {
+                [*value] = window.means(rest_at + index, input);
             }
         }
+    }
+}
+
+/// What the mean of a window needs.
+struct Window {
+    down: Reach,
+    across: Reach,
+    /// Values in a row of the input.
+    row: usize,
+    channels: usize,
+    /// Sum of what is outside the image.
+    outside: i32,
+    count: i32,
+}
+
+impl Window {
+    /// The means of `B` channels from `channel` on.
+    #[inline(always)]
+    fn means<const B: usize>(&self, channel: usize, input: &[i8]) -> [i8; B] {
+        let mut sums = [self.outside; B];
+        for row in 0..self.down.len {
+            let start = (self.down.at + row) * self.row + self.across.at * self.channels + channel;
+            let mut pixels = input.get(start..).unwrap_or_default();
+            for _ in 0..self.across.len {
+                let Some(pixel) = pixels.first_chunk::<B>() else {
+                    break;
+                };
+                for (sum, x) in sums.iter_mut().zip(pixel) {
+                    *sum += i32::from(*x);
+                }
+                pixels = pixels.get(self.channels..).unwrap_or_default();
+            }
+        }
+        sums.map(|sum| mean(sum, self.count))
     }
 }
 
