@@ -47,6 +47,9 @@ firmware thumbv7m-none-eabi qemu qemu
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 firmware thumbv7em-none-eabihf kernel-bench firmware kernel-bench
+# These do not link if a kernel could panic.
+firmware thumbv7em-none-eabihf panic-free firmware kernel-bench
+firmware thumbv7m-none-eabi panic-free firmware kernel-bench
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 

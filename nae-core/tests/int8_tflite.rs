@@ -107,7 +107,12 @@ fn weighted(case: &Case) -> usize {
             Err(pack::PackError::Output { .. }) if layout != Layout::Plain => continue,
             Err(error) => panic!("{}: {error}", case.operator),
         };
-        let mut scratch = vec![0xDEAD_BEEF; int8::scratch_words(layout, kernel, depth)];
+        let scratch_words = match case.operator.as_str() {
+            "dense" => int8::dense_scratch_words(layout, depth),
+            "conv2d" => int8::conv2d_scratch_words(layout, &case.windows()),
+            _ => int8::conv_transpose2d_scratch_words(layout, &case.windows()),
+        };
+        let mut scratch = vec![0xDEAD_BEEF; scratch_words];
         let mut y = vec![99; want.len()];
         let weights = packed.as_weights();
         match case.operator.as_str() {

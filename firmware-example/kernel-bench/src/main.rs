@@ -2,15 +2,19 @@
 #![no_main]
 #![allow(unsafe_code)]
 //! Runs each layer of the table between the marks of the plugin `insn-count`, and again with the
-//! reference kernels; prints the checksums of both results. Unsafe for the marks alone.
+//! reference kernels; prints the checksums of both results. Then compares the two for many small layers of any geometry. Unsafe
+//! for the marks alone.
 
 use core::arch::asm;
-use kernel_bench::{Memory, WORKS};
+use kernel_bench::{Kind, Memory, WORKS, Work, any_work};
 use nae_core::kernels::int8::Layout;
 use semihosting::{println, process};
 use static_cell::ConstStaticCell;
 
 static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
+
+/// Small layers to compare.
+const ANY_WORKS: u32 = 2000;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
@@ -18,22 +22,41 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     process::exit(101)
 }
 
+/// The checksum by the reference kernels.
+fn reference(work: &Work, memory: &mut Memory) -> u32 {
+    work.prepare(Layout::Plain, memory);
+    work.mark(memory);
+    match work.kind {
+        Kind::MaxPool => work.pool_slowly(memory),
+        _ => work.run(Layout::Plain, memory),
+    }
+    work.checksum(memory)
+}
+
 #[cortex_m_rt::entry]
 fn main() -> ! {
     let memory = MEMORY.take();
     for (index, work) in WORKS.iter().enumerate() {
         work.prepare(Layout::Paired, memory);
-        memory.output.fill(0x55);
+        work.mark(memory);
         // SAFETY: these instructions change nothing.
         unsafe { asm!("mov r10, r10", options(nostack, preserves_flags)) };
         work.run(Layout::Paired, memory);
         // SAFETY: as above.
         unsafe { asm!("mov r11, r11", options(nostack, preserves_flags)) };
         let fast = work.checksum(memory);
-        work.prepare(Layout::Plain, memory);
-        memory.output.fill(0x55);
-        work.run(Layout::Plain, memory);
-        println!("work {index} {fast:08x} {:08x}", work.checksum(memory));
+        println!("work {index} {fast:08x} {:08x}", reference(work, memory));
+    }
+    for number in 0..ANY_WORKS {
+        let work = any_work(number);
+        work.prepare(Layout::Paired, memory);
+        work.mark(memory);
+        work.run(Layout::Paired, memory);
+        let (fast, own) = (work.checksum(memory), work.kept_to_its_own(Layout::Paired, memory));
+        if !own || fast != reference(&work, memory) {
+            println!("layer {number}, {work}: writes to its own memory only: {own}; results {fast:08x}");
+            process::exit(1)
+        }
     }
     process::exit(0)
 }

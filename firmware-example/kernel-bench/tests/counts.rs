@@ -3,7 +3,7 @@
 //! and says where it is. With `NAE_RECORD` set it writes what it counted to `counts.md`.
 #![allow(clippy::unwrap_used)]
 
-use kernel_bench::{Kind, Memory, WORKS, Work};
+use kernel_bench::{Memory, WORKS, Work};
 use nae_core::kernels::int8::Layout;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn run() -> Vec<Count> {
 
 fn host_checksum(work: &Work, layout: Layout, memory: &mut Memory) -> u32 {
     work.prepare(layout, memory);
-    memory.output.fill(0x55);
+    work.mark(memory);
     work.run(layout, memory);
     work.checksum(memory)
 }
@@ -68,7 +68,7 @@ fn table(counts: &[Count]) -> String {
     for (work, count) in WORKS.iter().zip(counts) {
         let macs = work.macs();
         let per = |n: u64| n as f64 / macs as f64;
-        let unit = if work.kind == Kind::MaxPool { " outputs" } else { "" };
+        let unit = if work.kind.has_weights() { "" } else { " outputs" };
         writeln!(
             text,
             "| {work} | {macs}{unit} | {} | {:.2} | {} | {:.2} |",

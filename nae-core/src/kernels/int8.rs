@@ -34,12 +34,14 @@
 //! All builds read both layouts and give the same results.
 
 #[cfg(nae_dsp)]
-mod dsp;
+#[path = "int8/dsp.rs"]
+mod arithmetic;
+#[cfg(not(nae_dsp))]
+#[path = "int8/portable.rs"]
+mod arithmetic;
 mod elementwise;
 mod energy;
 mod geometry;
-#[cfg(not(nae_dsp))]
-mod model;
 #[cfg(feature = "std")]
 pub mod pack;
 mod paired;
@@ -74,7 +76,8 @@ pub enum Layout {
     /// filled up with zeros). A group of taps t..t + 4 of outputs e (even) and o = e + 1 is two words: halfwords for
     /// taps t and t + 2, then for t + 1 and t + 3. A halfword is 256·w(o) + w(e), with sign. So one
     /// SMLAD with activations widened by SXTB16 sums both outputs, and one more, after SXTB16 of the word itself, sums the
-    /// even one alone. No weight is −128.
+    /// even one alone. No weight is −128. Where the input's channels are not a multiple of four, taps are numbered `[kernel
+    /// column][kernel row][input channel]`.
     Paired = 1,
 }
 
@@ -134,18 +137,33 @@ impl Layout {
     }
 }
 
-/// Words of scratch memory that [`conv2d`], [`conv_transpose2d`] and [`dense`] (kernel 1×1) need, beside input and
-/// output. What is in it before does not matter.
-pub const fn scratch_words(layout: Layout, kernel: [usize; 2], input_channels: usize) -> usize {
-    let taps = kernel[0].saturating_mul(kernel[1]).saturating_mul(input_channels);
+/// Words of scratch memory that [`conv2d`] needs beside input and output. What is in it before does not
+/// matter.
+pub const fn conv2d_scratch_words(layout: Layout, windows: &Windows) -> usize {
+    let Windows { input, output, kernel, stride, .. } = *windows;
     match layout {
         Layout::Plain => 0,
-        // Two windows as 16-bit pairs; where taps are not whole words, the windows' bytes too.
+        Layout::Paired => paired::scratch_words(kernel, stride[1], input.channels, output.width),
+    }
+}
+
+/// As [`conv2d_scratch_words`], for [`conv_transpose2d`].
+pub const fn conv_transpose2d_scratch_words(layout: Layout, windows: &Windows) -> usize {
+    let Windows { input, output, kernel, stride, .. } = *windows;
+    match layout {
+        Layout::Plain => 0,
         Layout::Paired => {
-            let groups = taps.div_ceil(4);
-            let bytes = if input_channels.is_multiple_of(4) { 0 } else { 2 * groups };
-            groups.saturating_mul(4).saturating_add(bytes)
+            let kernel = [phase_len(0, kernel[0], stride[0]), phase_len(0, kernel[1], stride[1])];
+            paired::scratch_words(kernel, 1, input.channels, phase_len(0, output.width, stride[1]))
         }
+    }
+}
+
+/// As [`conv2d_scratch_words`], for [`dense`].
+pub const fn dense_scratch_words(layout: Layout, inputs: usize) -> usize {
+    match layout {
+        Layout::Plain => 0,
+        Layout::Paired => inputs.div_ceil(4).saturating_mul(2),
     }
 }
 
@@ -162,7 +180,7 @@ pub struct Weights<'a> {
 
 /// Convolution. What is outside the image counts as 0 (as the input's zero point).
 ///
-/// `weights` has one channel for each of the output's, `scratch` at least [`scratch_words`].
+/// `weights` has one channel for each of the output's, `scratch` at least [`conv2d_scratch_words`].
 pub fn conv2d(
     windows: &Windows,
     input_zero_point: i8,
@@ -175,7 +193,7 @@ pub fn conv2d(
     run(Convolution::new(windows), input_zero_point, weights, range, scratch, input, output);
 }
 
-/// `y = Wx + b`. As many outputs as `weights` has channels.
+/// `y = Wx + b`. As many outputs as `weights` has channels; `scratch` is at least [`dense_scratch_words`].
 pub fn dense(
     input_zero_point: i8,
     weights: Weights<'_>,
@@ -184,13 +202,23 @@ pub fn dense(
     input: &[i8],
     output: &mut [i8],
 ) {
-    run(Convolution::dense(input.len()), input_zero_point, weights, range, scratch, input, output);
+    let Weights { layout, words, channels } = weights;
+    match layout {
+        Layout::Plain => {
+            let layer = plain::Layer { input_zero_point, weights: bytemuck::cast_slice(words), channels, range };
+            plain::dense(&layer, input, output);
+        }
+        Layout::Paired => {
+            let layer = paired::Layer { input_zero_point, words, channels, range };
+            paired::dense(&layer, scratch, input, output);
+        }
+    }
 }
 
 /// Transposed convolution, gathered: each output collects the inputs that reach it, so that nothing is zeroed
 /// or read back. Only `padding.top` and `padding.left` matter here; the rest is in the output's shape.
 ///
-/// `weights` has one channel for each of the output's, `scratch` at least [`scratch_words`].
+/// `weights` has one channel for each of the output's, `scratch` at least [`conv_transpose2d_scratch_words`].
 pub fn conv_transpose2d(
     windows: &Windows,
     input_zero_point: i8,

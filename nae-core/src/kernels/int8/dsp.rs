@@ -1,14 +1,18 @@
 #![allow(unsafe_code)]
-//! The arithmetic of [`paired`](super::paired) for cores with the DSP extension (Cortex-M4, M7, M33, M55): ARMv7E-M
-//! instructions only. Portable code that does the same is in `model`; a bench compares the two
-//! on the target.
+//! The innermost loops for cores with the DSP extension (Cortex-M4, M7, M33, M55): ARMv7E-M
+//! instructions only. Portable code that does the same is in `portable.rs`; a bench compares the two on the
+//! target. One of the two is the module `arithmetic`.
 //!
 //! # Why there is unsafe code here
 //! Stable Rust has no DSP intrinsics, and inline assembly cannot have all the registers the inner
 //! loops need, so these are naked functions. Each is called from one safe function beside it, which first
 //! checks that everything the assembly reads and writes lies in the slices it was given. The
-//! assembly touches nothing else but its own stack frame, keeps the registers the calling
+//! assembly touches nothing else but its own stack frame (104 bytes), keeps the registers the calling
 //! convention (AAPCS) asks for, and leaves the flags and the saturation bit as it likes, which the convention allows.
+//!
+//!
+//! Activations are read in words from any address, which these cores can do unless the program has set `UNALIGN_TRP` in
+//! the register `CCR`; it is clear after reset.
 //!
 //! # Registers
 //! Pair after pair, a loop over groups of four taps sums two outputs at once. `both` is
@@ -28,7 +32,8 @@
 //! | lr | groups left in this row | the same |
 
 use super::paired::Tile;
-use super::quantize::{Channel, Rounding};
+use super::pool::Maximum;
+use super::quantize::Channel;
 use core::arch::naked_asm;
 
 /// Groups of four taps after which the odd output's sum is taken out: 256 products of at most
@@ -52,13 +57,32 @@ struct Arguments {
     pair_gap: usize,
     /// 2 · zero point + 1: shifted to the left and halved it is the zero point and a half.
     twice_zero_point_and_one: i32,
-    unused: usize,
+    /// For the assembly to use.
+    free: usize,
 }
 
 impl Arguments {
+    /// `None` where there is nothing to do or something would be read or written out of bounds. What is
+    /// checked: for every pair, `rows` rows of `row_groups` groups, `row_words` apart, lie in the weights; as many
+    /// groups lie in the activations; the output holds two values a pair; the channels are one element a
+    /// pair. The output is borrowed mutably and so apart from the rest.
+    fn of_one(tile: &Tile<'_>, output: &mut [i8]) -> Option<Self> {
+        let some = !tile.channels.is_empty() && tile.rows > 0;
+        (some && tile.fits(1, &[output.len()])).then(|| Self::new(tile, [output.as_mut_ptr(), core::ptr::null_mut()]))
+    }
+
+    /// As [`Arguments::of_one`], with twice the activations and two outputs.
+    fn of_two(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) -> Option<Self> {
+        let some = !tile.channels.is_empty() && tile.rows > 0;
+        let fits = some && tile.fits(2, &[first.len(), second.len()]);
+        fits.then(|| Self::new(tile, [first.as_mut_ptr(), second.as_mut_ptr()]))
+    }
+
     fn new(tile: &Tile<'_>, outputs: [*mut i8; 2]) -> Self {
         let row = 2 * tile.row_groups;
         let used = (tile.rows - 1) * tile.row_words + row;
+        // Where there is one row or one pair, what is between it and the next is of no use and may be beyond any address.
+        let bytes = |words: usize| words.wrapping_mul(4);
         Self {
             weights: tile.weights.as_ptr(),
             activations: tile.activations.as_ptr(),
@@ -67,44 +91,155 @@ impl Arguments {
             pairs: tile.channels.len(),
             rows: tile.rows,
             row_groups: tile.row_groups,
-            row_gap: (tile.row_words - row) * 4,
-            pair_gap: (tile.pair_words - used) * 4,
+            row_gap: bytes(tile.row_words - row),
+            pair_gap: bytes(tile.pair_words - used),
             twice_zero_point_and_one: 2 * i32::from(tile.zero_point) + 1,
-            unused: 0,
+            free: 0,
         }
     }
 }
 
-/// One window against all pairs.
-pub(super) fn one(tile: &Tile<'_>, output: &mut [i8]) {
-    if tile.channels.is_empty() || tile.rows == 0 || !tile.fits(1, &[output.len()]) {
-        return;
+/// One window against all pairs, rounded once.
+pub(super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
+    if let Some(arguments) = Arguments::of_one(tile, output) {
+        // SAFETY: `of_one` has checked what it asks for.
+        unsafe { one_once_asm(&arguments) };
     }
-    let arguments = Arguments::new(tile, [output.as_mut_ptr(), core::ptr::null_mut()]);
-    // SAFETY: `fits` says that for every pair `rows` rows of `row_groups` groups, `row_words` apart,
-    // lie in the weights, that as many groups lie in the activations, and that the output holds two values a pair;
-    // the channels are one element a pair. The output is borrowed mutably and apart from the rest.
-    unsafe {
-        match tile.rounding {
-            Rounding::Once => one_once(&arguments),
-            Rounding::Twice => one_twice(&arguments),
+}
+
+/// One window against all pairs, rounded twice.
+pub(super) fn one_twice(tile: &Tile<'_>, output: &mut [i8]) {
+    if let Some(arguments) = Arguments::of_one(tile, output) {
+        // SAFETY: `of_one` has checked what it asks for.
+        unsafe { one_twice_asm(&arguments) };
+    }
+}
+
+/// Two windows against all pairs, rounded twice.
+pub(super) fn two_twice(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
+    if let Some(arguments) = Arguments::of_two(tile, first, second) {
+        // SAFETY: `of_two` has checked what they ask for.
+        unsafe {
+            if tile.rows == 1 && (1..=CHUNK).contains(&tile.row_groups) {
+                two_short_twice_asm(&arguments);
+            } else {
+                two_twice_asm(&arguments);
+            }
         }
     }
 }
 
-/// Two windows against all pairs.
-pub(super) fn two(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
-    if tile.channels.is_empty() || tile.rows == 0 || !tile.fits(2, &[first.len(), second.len()]) {
+/// The greatest of four pixels, for one window after the other.
+pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
+    if !windows.fits(output.len()) {
         return;
     }
-    let arguments = Arguments::new(tile, [first.as_mut_ptr(), second.as_mut_ptr()]);
-    // SAFETY: as in `one`, with twice the activations and two outputs.
-    unsafe {
-        match tile.rounding {
-            Rounding::Once => two_once(&arguments),
-            Rounding::Twice => two_twice(&arguments),
-        }
-    }
+    let [first, second, third] = windows.sources.map(<[i8]>::as_ptr);
+    let target = output.as_mut_ptr();
+    let (fourth, fourth_gap) = match windows.fourth {
+        Some(source) => (source.as_ptr(), windows.gap),
+        None => (target.cast_const(), 0),
+    };
+    let arguments = MaximumArguments {
+        sources: [first, second, third, fourth],
+        output: target,
+        channels: windows.channels,
+        // `fits` has refused pixels of no length.
+        pixels: output.len().checked_div(windows.channels).unwrap_or(0),
+        gap: windows.gap,
+        fourth_gap,
+    };
+    // SAFETY: `fits` says that the output is whole pixels, at least one, up to less than a pixel, and that each source
+    // has as many, `gap` apart; the output itself has them without gaps.
+    unsafe { maximum_asm(&arguments) };
+}
+
+/// What [`maximum_asm`] takes.
+#[repr(C)]
+struct MaximumArguments {
+    sources: [*const i8; 4],
+    output: *mut i8,
+    /// Not 0, like `pixels`.
+    channels: usize,
+    pixels: usize,
+    gap: usize,
+    fourth_gap: usize,
+}
+
+/// One word of the four sources.
+macro_rules! maximum_word {
+    () => {
+        concat!(
+            "ldr r10, [r1], #4\n",
+            "ldr r11, [r2], #4\n",
+            "ldr r12, [r3], #4\n",
+            "ssub8 r0, r10, r11\n",
+            "sel r10, r10, r11\n",
+            "ldr r11, [r4], #4\n",
+            "ssub8 r0, r10, r12\n",
+            "sel r10, r10, r12\n",
+            "ssub8 r0, r10, r11\n",
+            "sel r10, r10, r11\n",
+            "str r10, [r5], #4\n",
+        )
+    };
+}
+
+/// Words of four values, then single ones: SSUB8 compares, SEL takes the greater.
+///
+/// # Safety
+/// The output has `pixels` times `channels` values, each source as many with a gap after every pixel but the last.
+#[unsafe(naked)]
+unsafe extern "C" fn maximum_asm(arguments: &MaximumArguments) {
+    naked_asm!(
+        "push {{r4-r11, lr}}",
+        "ldm r0, {{r1-r9}}",
+        // A pixel.
+        "1:",
+        "lsrs lr, r6, #2",
+        "beq 3f",
+        "subs lr, lr, #4",
+        "blo 7f",
+        "2:",
+        maximum_word!(),
+        maximum_word!(),
+        maximum_word!(),
+        maximum_word!(),
+        "subs lr, lr, #4",
+        "bhs 2b",
+        "7:",
+        "adds lr, lr, #4",
+        "beq 3f",
+        "6:",
+        maximum_word!(),
+        "subs lr, lr, #1",
+        "bne 6b",
+        "3:",
+        "ands lr, r6, #3",
+        "beq 5f",
+        "4:",
+        "ldrb r10, [r1], #1",
+        "ldrb r11, [r2], #1",
+        "ldrb r12, [r3], #1",
+        "ssub8 r0, r10, r11",
+        "sel r10, r10, r11",
+        "ldrb r11, [r4], #1",
+        "ssub8 r0, r10, r12",
+        "sel r10, r10, r12",
+        "subs lr, lr, #1",
+        "ssub8 r0, r10, r11",
+        "sel r10, r10, r11",
+        "strb r10, [r5], #1",
+        "bne 4b",
+        "5:",
+        "add r1, r1, r8",
+        "add r2, r2, r8",
+        "add r3, r3, r8",
+        "add r4, r4, r9",
+        "subs r7, r7, #1",
+        "bne 1b",
+        "pop {{r4-r11, pc}}",
+    )
 }
 
 /// Takes the zero point off, four values at a time: halfwords (0, 2), then (1, 3).
@@ -379,7 +514,7 @@ macro_rules! group_two {
 macro_rules! kernel_one {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// As [`one`] checks it.
+        /// As [`Arguments::of_one`] checks it.
         #[unsafe(naked)]
         unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
@@ -461,7 +596,7 @@ macro_rules! kernel_one {
 macro_rules! kernel_two {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// As [`two`] checks it.
+        /// As [`Arguments::of_two`] checks it.
         #[unsafe(naked)]
         unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
@@ -551,7 +686,78 @@ macro_rules! kernel_two {
     };
 }
 
-kernel_one!(one_once, factors_once, result_once);
-kernel_one!(one_twice, factors_twice, result_twice);
-kernel_two!(two_once, factors_once, result_once);
-kernel_two!(two_twice, factors_twice, result_twice);
+/// Two windows of one row of at most [`CHUNK`] groups, but some: less to do around the sums. The loop over groups is entered
+/// so far in that it ends with the last one; a group is 48 bytes of code.
+macro_rules! kernel_two_short {
+    ($name:ident, $factors:ident, $result:ident) => {
+        /// # Safety
+        /// As [`Arguments::of_two`] checks it; one row of 1 to [`CHUNK`] groups.
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(arguments: &Arguments) {
+            naked_asm!(
+                // ADR takes the program counter as a multiple of four.
+                ".p2align 2",
+                enter!(),
+                "ldr r2, [sp, #44]",
+                "rsb r3, r2, #0",
+                "lsl r2, r2, #3",
+                "and r3, r3, #3",
+                "adr.w r4, 4f + 1",
+                "add r3, r3, r3, lsl #1",
+                "str r2, [sp, #44]",
+                "add r4, r4, r3, lsl #4",
+                "str r4, [sp, #60]",
+                // A pair.
+                "1:",
+                "ldr r12, [sp, #24]",
+                "ldr r1, [sp, #20]",
+                "ldr r2, [sp, #44]",
+                "ldr r3, [r12]",
+                "ldr r7, [sp, #60]",
+                "add r2, r0, r2",
+                "mov r4, r3",
+                "mov r5, r3",
+                "mov r6, r3",
+                "bx r7",
+                "4:",
+                group_two!(),
+                group_two!(),
+                group_two!(),
+                group_two!(),
+                "cmp r0, r2",
+                "blo 4b",
+                "ldr r12, [sp, #24]",
+                "sub r5, r5, r3",
+                "sub r6, r6, r4",
+                "ldr r9, [r12, #12]",
+                "add r10, r9, r6, asr #8",
+                "add r9, r9, r5, asr #8",
+                $factors!(),
+                $result!("r3", "r2", "r1", "r5"),
+                $result!("r4", "r2", "r1", "r5"),
+                $result!("r9", "r7", "r6", "r8"),
+                $result!("r10", "r7", "r6", "r8"),
+                "ldrd r5, r6, [sp, #28]",
+                "ldr r7, [sp, #52]",
+                "ldr r8, [sp, #36]",
+                "strb r3, [r5], #1",
+                "strb r9, [r5], #1",
+                "strb r4, [r6], #1",
+                "strb r10, [r6], #1",
+                "add r0, r0, r7",
+                "str r12, [sp, #24]",
+                "strd r5, r6, [sp, #28]",
+                "subs r8, r8, #1",
+                "str r8, [sp, #36]",
+                "bne 1b",
+                "add sp, sp, #64",
+                "pop {{r3-r11, pc}}",
+            )
+        }
+    };
+}
+
+kernel_one!(one_once_asm, factors_once, result_once);
+kernel_one!(one_twice_asm, factors_twice, result_twice);
+kernel_two!(two_twice_asm, factors_twice, result_twice);
+kernel_two_short!(two_short_twice_asm, factors_twice, result_twice);

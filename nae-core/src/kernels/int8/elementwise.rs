@@ -1,13 +1,33 @@
 //! Functions of every value, sums and products of tensors, division by the norm. All but the norm
 //! round twice.
 
-use super::quantize::{Multiplier, Range};
+use super::quantize::{Multiplier, Range, Twice};
 
 /// Replaces every value v by `table[v + 128]`: sigmoid, tanh, any function of one value.
 pub fn look_up(table: &[i8; 256], values: &mut [i8]) {
-    for value in values {
-        // The exclusive or turns −128..=127 into 0..=255.
-        *value = table[usize::from(*value as u8 ^ 0x80)];
+    // The exclusive or turns −128..=127 into 0..=255.
+    let entry = |value: i8| table[usize::from(value as u8 ^ 0x80)];
+    let (blocks, rest) = values.as_chunks_mut::<4>();
+    for block in blocks {
+        *block = block.map(entry);
+    }
+    for value in rest {
+        *value = entry(*value);
+    }
+}
+
+/// Replaces every value by a function of it: by a table of all results where there are more values than that is worth.
+fn replace(values: &mut [i8], function: impl Fn(i8) -> i8) {
+    if values.len() > 512 {
+        let mut table = [0; 256];
+        for (value, entry) in (i8::MIN..=i8::MAX).zip(&mut table) {
+            *entry = function(value);
+        }
+        look_up(&table, values);
+    } else {
+        for value in values {
+            *value = function(*value);
+        }
     }
 }
 
@@ -22,12 +42,10 @@ pub struct Requantize {
     pub range: Range,
 }
 
-/// Brings values to another scale and zero point, in place.
+/// Brings values to another scale and zero point, in place. Beyond 512 values it makes a table on the stack.
 pub fn requantize(layer: &Requantize, values: &mut [i8]) {
-    for value in values {
-        let centred = i32::from(*value) - i32::from(layer.input_zero_point);
-        *value = layer.range.hold(layer.multiplier.apply_twice(centred));
-    }
+    let (zero, multiplier, range) = (i32::from(layer.input_zero_point), layer.multiplier.twice(), layer.range);
+    replace(values, |value| range.hold(multiplier.apply(i32::from(value) - zero)));
 }
 
 /// Leaky ReLU: x from 0 up, slope · x below.
@@ -43,13 +61,15 @@ pub struct LeakyRelu {
     pub range: Range,
 }
 
-/// Leaky ReLU, in place.
+/// Leaky ReLU, in place. Beyond 512 values it makes a table on the stack.
 pub fn leaky_relu(layer: &LeakyRelu, values: &mut [i8]) {
-    for value in values {
-        let centred = i32::from(*value) - i32::from(layer.input_zero_point);
-        let multiplier = if centred >= 0 { layer.positive } else { layer.negative };
-        *value = layer.range.hold(multiplier.apply_twice(centred));
-    }
+    let (zero, range) = (i32::from(layer.input_zero_point), layer.range);
+    let (positive, negative) = (layer.positive.twice(), layer.negative.twice());
+    replace(values, |value| {
+        let centred = i32::from(value) - zero;
+        let multiplier = if centred >= 0 { positive } else { negative };
+        range.hold(multiplier.apply(centred))
+    });
 }
 
 /// The sum of two tensors of their own scales.
@@ -86,27 +106,33 @@ impl Add {
         })
     }
 
+    /// The sum of two values.
     #[inline(always)]
-    fn of(&self, a: i8, b: i8) -> i8 {
-        let [zero_a, zero_b] = self.input_zero_points;
-        let [multiplier_a, multiplier_b] = self.inputs;
-        let a = multiplier_a.apply_twice((i32::from(a) - i32::from(zero_a)) << 20);
-        let b = multiplier_b.apply_twice((i32::from(b) - i32::from(zero_b)) << 20);
-        self.range.hold(self.sum.apply_twice(a.wrapping_add(b)))
+    fn sum(&self) -> impl Fn(i8, i8) -> i8 + use<> {
+        let [zero_a, zero_b] = self.input_zero_points.map(i32::from);
+        let [scale_a, scale_b] = self.inputs.map(Multiplier::twice);
+        let (sum, range): (Twice, Range) = (self.sum.twice(), self.range);
+        move |a, b| {
+            let a = scale_a.apply((i32::from(a) - zero_a) << 20);
+            let b = scale_b.apply((i32::from(b) - zero_b) << 20);
+            range.hold(sum.apply(a.wrapping_add(b)))
+        }
     }
 }
 
 /// `output = a + b`.
 pub fn add(layer: &Add, a: &[i8], b: &[i8], output: &mut [i8]) {
+    let sum = layer.sum();
     for ((value, a), b) in output.iter_mut().zip(a).zip(b) {
-        *value = layer.of(*a, *b);
+        *value = sum(*a, *b);
     }
 }
 
 /// `a = a + b`.
 pub fn add_in_place(layer: &Add, a: &mut [i8], b: &[i8]) {
+    let sum = layer.sum();
     for (a, b) in a.iter_mut().zip(b) {
-        *a = layer.of(*a, *b);
+        *a = sum(*a, *b);
     }
 }
 
@@ -122,25 +148,28 @@ pub struct Multiply {
 }
 
 impl Multiply {
+    /// The product of two values.
     #[inline(always)]
-    fn of(&self, a: i8, b: i8) -> i8 {
+    fn product(&self) -> impl Fn(i8, i8) -> i8 + use<> {
         let [zero_a, zero_b] = self.input_zero_points.map(i32::from);
-        let product = (i32::from(a) - zero_a) * (i32::from(b) - zero_b);
-        self.range.hold(self.multiplier.apply_twice(product))
+        let (multiplier, range): (Twice, Range) = (self.multiplier.twice(), self.range);
+        move |a, b| range.hold(multiplier.apply((i32::from(a) - zero_a) * (i32::from(b) - zero_b)))
     }
 }
 
 /// `output = a · b`, value by value.
 pub fn multiply(layer: &Multiply, a: &[i8], b: &[i8], output: &mut [i8]) {
+    let product = layer.product();
     for ((value, a), b) in output.iter_mut().zip(a).zip(b) {
-        *value = layer.of(*a, *b);
+        *value = product(*a, *b);
     }
 }
 
 /// `a = a · b`, value by value.
 pub fn multiply_in_place(layer: &Multiply, a: &mut [i8], b: &[i8]) {
+    let product = layer.product();
     for (a, b) in a.iter_mut().zip(b) {
-        *a = layer.of(*a, *b);
+        *a = product(*a, *b);
     }
 }
 

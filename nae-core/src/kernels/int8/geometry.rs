@@ -1,7 +1,6 @@
 //! Where the windows of convolutions lie. A transposed convolution is taken apart into plain ones.
 
 use super::super::Windows;
-use super::quantize::Rounding;
 use crate::Shape;
 
 /// A convolution whose results lie at regular places of an output.
@@ -19,8 +18,6 @@ pub(super) struct Convolution {
     pub(super) first: usize,
     /// From one result to the next: down, across.
     pub(super) step: [usize; 2],
-    /// How results are rounded.
-    pub(super) rounding: Rounding,
 }
 
 impl Convolution {
@@ -34,21 +31,6 @@ impl Convolution {
             places: [out.height, out.width],
             first: 0,
             step: [out.width * out.channels, out.channels],
-            rounding: Rounding::Twice,
-        }
-    }
-
-    /// A dense layer: one window of one pixel.
-    pub(super) fn dense(inputs: usize) -> Self {
-        Self {
-            input: Shape::vector(inputs),
-            kernel: [1, 1],
-            stride: [1, 1],
-            before: [0, 0],
-            places: [1, 1],
-            first: 0,
-            step: [0, 0],
-            rounding: Rounding::Once,
         }
     }
 
@@ -65,6 +47,15 @@ impl Convolution {
     /// The windows' reach across the image in column `x` of the result.
     pub(super) fn across(&self, x: usize) -> Reach {
         Reach::new(x * self.stride[1], self.before[1], self.kernel[1], self.input.width)
+    }
+
+    /// How many windows follow each other in a row that lie inside the image across, from this one on.
+    pub(super) fn uncut(&self, across: Reach) -> usize {
+        if across.len < self.kernel[1] {
+            return 0;
+        }
+        // No stride is zero; the compiler cannot know.
+        self.input.width.saturating_sub(across.at + across.len) / self.stride[1].max(1) + 1
     }
 
     /// Where in the output the result of row `y` and column `x` starts.
@@ -90,11 +81,6 @@ impl Reach {
         let from = (-start).max(0).min(kernel as isize);
         let to = (size as isize - start).max(from).min(kernel as isize);
         Self { from: from as usize, len: (to - from) as usize, at: (start + from).max(0) as usize }
-    }
-
-    /// Whether the other window is cut in the same way.
-    pub(super) fn same_cut(self, other: Self) -> bool {
-        self.from == other.from && self.len == other.len
     }
 }
 
@@ -137,7 +123,6 @@ impl Iterator for Phases<'_> {
             places: [down.places, across.places],
             first: (down.first * output.width + across.first) * output.channels,
             step: [stride[0] * output.width * output.channels, stride[1] * output.channels],
-            rounding: Rounding::Twice,
         })
     }
 }

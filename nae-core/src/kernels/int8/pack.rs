@@ -2,6 +2,7 @@
 //! exporters; a microcontroller never packs.
 
 use super::geometry::phase_len;
+use super::paired::is_whole;
 use super::{Channel, Layout, Multiplier};
 use core::fmt;
 use std::vec;
@@ -78,7 +79,7 @@ impl core::error::Error for PackError {}
 /// [`PackError`]; [`Layout::Plain`] takes all weights and multipliers.
 ///
 /// ```
-/// use nae_core::kernels::int8::{Layout, Multiplier, Range, dense, pack, scratch_words};
+/// use nae_core::kernels::int8::{Layout, Multiplier, Range, dense, dense_scratch_words, pack};
 /// let layer = pack::Layer {
 ///     outputs: 2, kernel: [1, 1], input_channels: 3,
 ///     weights: &[1, 2, 3, -1, 0, 1], bias: &[0, 40],
@@ -86,7 +87,7 @@ impl core::error::Error for PackError {}
 /// };
 /// for layout in [Layout::Plain, Layout::Paired] {
 ///     let packed = pack::conv2d(layout, &layer)?;
-///     let mut scratch = vec![0; scratch_words(layout, [1, 1], 3)];
+///     let mut scratch = vec![0; dense_scratch_words(layout, 3)];
 ///     let mut output = [0; 2];
 ///     dense(0, packed.as_weights(), Range::full(0), &mut scratch, &[10, 20, 30], &mut output);
 ///     assert_eq!(output, [18, 8]); // 140/8 = 17.5 and 60/8 = 7.5
@@ -96,7 +97,7 @@ impl core::error::Error for PackError {}
 pub fn conv2d(layout: Layout, layer: &Layer<'_>) -> Result<Packed, PackError> {
     check(layout, layer)?;
     let mut packed = Packed::new(layout, layer);
-    packed.push(layer.outputs, layer.weights);
+    packed.push(layer, layer.kernel, layer.weights);
     Ok(packed)
 }
 
@@ -112,7 +113,8 @@ pub fn conv_transpose2d(layout: Layout, layer: &Layer<'_>, stride: [usize; 2]) -
     let mut packed = Packed::new(layout, layer);
     for row in 0..stride[0] {
         for column in 0..stride[1] {
-            packed.push(layer.outputs, &phase(layer, stride, [row, column]));
+            let kernel = [phase_len(row, layer.kernel[0], stride[0]), phase_len(column, layer.kernel[1], stride[1])];
+            packed.push(layer, kernel, &phase(layer, stride, [row, column]));
         }
     }
     Ok(packed)
@@ -162,11 +164,11 @@ impl Packed {
         Self { layout, words: Vec::new(), channels: channels.map(|(bias, m)| [*bias, m.value, m.shift]).collect() }
     }
 
-    /// Appends a convolution with these weights, `[output][tap]`.
-    fn push(&mut self, outputs: usize, weights: &[i8]) {
+    /// Appends a convolution with this kernel and these weights, `[output][tap]`.
+    fn push(&mut self, layer: &Layer<'_>, kernel: [usize; 2], weights: &[i8]) {
         match self.layout {
             Layout::Plain => self.words.extend(plain(weights)),
-            Layout::Paired => self.words.extend(paired(outputs, weights.len() / outputs.max(1), weights)),
+            Layout::Paired => self.words.extend(paired(layer.outputs, kernel, layer.input_channels, weights)),
         }
     }
 }
@@ -177,9 +179,19 @@ fn plain(weights: &[i8]) -> Vec<u32> {
     words
 }
 
-fn paired(outputs: usize, taps: usize, weights: &[i8]) -> Vec<u32> {
+fn paired(outputs: usize, [height, width]: [usize; 2], depth: usize, weights: &[i8]) -> Vec<u32> {
+    let taps = height * width * depth;
     let at = |output: usize, tap: usize| {
-        if output < outputs && tap < taps { i32::from(weights[output * taps + tap]) } else { 0 }
+        if output >= outputs || tap >= taps {
+            return 0;
+        }
+        let tap = if is_whole(depth) {
+            tap
+        } else {
+            let (column, row, channel) = (tap / (height * depth), tap / depth % height, tap % depth);
+            (row * width + column) * depth + channel
+        };
+        i32::from(weights[output * taps + tap])
     };
     let halfword = |even: usize, tap: usize| (256 * at(even + 1, tap) + at(even, tap)) as u16;
     let mut words = Vec::with_capacity(Layout::Paired.words(outputs, taps));

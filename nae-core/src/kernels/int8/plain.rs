@@ -1,9 +1,9 @@
-//! Convolution over [`Layout::Plain`](super::Layout): the reference that says what the results
+//! Convolution and dense layers over [`Layout::Plain`](super::Layout): the reference that says what the results
 //! are. Small and slow.
 
 use super::super::{part, part_mut};
 use super::geometry::Convolution;
-use super::quantize::{Channel, Range};
+use super::quantize::{Channel, Range, Rounding};
 
 /// What does not change from place to place.
 pub(super) struct Layer<'a> {
@@ -23,9 +23,20 @@ pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_>, input: &[i8
             for (index, (value, channel)) in target.iter_mut().zip(layer.channels).enumerate() {
                 let weights = part(layer.weights, index * taps, taps);
                 let sum = channel[0].wrapping_add(sum(convolution, [y, x], layer.input_zero_point, weights, input));
-                *value = layer.range.finish(convolution.rounding, sum, *channel);
+                *value = layer.range.finish(Rounding::Twice, sum, *channel);
             }
         }
+    }
+}
+
+/// A dense layer.
+pub(super) fn dense(layer: &Layer<'_>, input: &[i8], output: &mut [i8]) {
+    let weights = layer.weights.chunks_exact(input.len().max(1));
+    for ((value, channel), weights) in output.iter_mut().zip(layer.channels).zip(weights) {
+        let sum = input.iter().zip(weights).fold(channel[0], |sum, (value, weight)| {
+            sum.wrapping_add((i32::from(*value) - i32::from(layer.input_zero_point)) * i32::from(*weight))
+        });
+        *value = layer.range.finish(Rounding::Once, sum, *channel);
     }
 }
 

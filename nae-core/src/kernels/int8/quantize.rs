@@ -87,16 +87,42 @@ impl Multiplier {
     /// ```
     #[inline(always)]
     pub const fn apply_twice(self, x: i32) -> i32 {
+        self.twice().apply(x)
+    }
+
+    /// For many values with the same factor: [`Multiplier::apply_twice`] in parts.
+    #[inline(always)]
+    pub(super) const fn twice(self) -> Twice {
         let (left, right) = match self.shift {
             ..-31 => (0, 31),
             -31..=0 => (0, -self.shift),
             1..=30 => (self.shift, 0),
             31.. => (30, 0),
         };
-        let high = ((x.wrapping_shl(left as u32) as i64 * self.value as i64 + (1 << 30)) >> 31) as i32;
-        let mask = ((1i64 << right) - 1) as i32;
-        let (rest, half) = (high & mask, (mask >> 1) + (high < 0) as i32);
-        (high >> right) + (rest > half) as i32
+        let (half, sign) = if right > 0 { (1 << (right - 1), -1) } else { (0, 0) };
+        Twice { value: self.value, left, right, half, sign }
+    }
+}
+
+/// A factor and two shifts, ready for use.
+#[derive(Clone, Copy)]
+pub(super) struct Twice {
+    value: i32,
+    left: i32,
+    right: i32,
+    /// A half before the shift to the right.
+    half: i32,
+    /// −1 where there is a shift to the right: what is added to negative values before it, so that halves go
+    /// away from zero.
+    sign: i32,
+}
+
+impl Twice {
+    #[inline(always)]
+    pub(super) const fn apply(self, x: i32) -> i32 {
+        let product = x.wrapping_shl(self.left as u32) as i64 * self.value as i64;
+        let high = ((product + (1 << 30)) >> 31) as i32;
+        high.saturating_add(self.half + ((high >> 31) & self.sign)) >> self.right
     }
 }
 

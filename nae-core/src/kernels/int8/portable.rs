@@ -1,8 +1,9 @@
-//! The arithmetic of [`paired`](super::paired) in portable Rust: what `dsp` does, instruction by
-//! instruction where it matters (widening, the order of halfwords, sums in two parts).
+//! The innermost loops in portable Rust: what `dsp.rs` does, instruction by instruction where it matters
+//! (widening, the order of halfwords, sums in two parts). One of the two is the module `arithmetic`.
 
 use super::paired::Tile;
-use super::quantize::Range;
+use super::pool::Maximum;
+use super::quantize::{Range, Rounding};
 
 /// Groups of four taps after which the odd output's sum is taken out: 256 products of at most
 /// 255 · 127 stay below 2^23, so that the sum fits the 24 bits it has above the even output's.
@@ -51,21 +52,28 @@ pub(super) fn widen_two(zero_point: i8, first: &[i8], second: &[i8], target: &mu
     }
 }
 
-/// One window against all pairs.
-pub(super) fn one(tile: &Tile<'_>, output: &mut [i8]) {
+/// One window against all pairs, rounded once.
+pub(super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
     if tile.fits(1, &[output.len()]) {
-        columns(tile, [output]);
+        columns(tile, Rounding::Once, [output]);
     }
 }
 
-/// Two windows against all pairs.
-pub(super) fn two(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
+/// One window against all pairs, rounded twice.
+pub(super) fn one_twice(tile: &Tile<'_>, output: &mut [i8]) {
+    if tile.fits(1, &[output.len()]) {
+        columns(tile, Rounding::Twice, [output]);
+    }
+}
+
+/// Two windows against all pairs, rounded twice.
+pub(super) fn two_twice(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
     if tile.fits(2, &[first.len(), second.len()]) {
-        columns(tile, [first, second]);
+        columns(tile, Rounding::Twice, [first, second]);
     }
 }
 
-fn columns<const N: usize>(tile: &Tile<'_>, mut outputs: [&mut [i8]; N]) {
+fn columns<const N: usize>(tile: &Tile<'_>, rounding: Rounding, mut outputs: [&mut [i8]; N]) {
     let range = Range::full(tile.zero_point);
     for (pair, [even_channel, odd_channel]) in tile.channels.iter().enumerate() {
         let mut even = [even_channel[0]; N];
@@ -91,10 +99,28 @@ fn columns<const N: usize>(tile: &Tile<'_>, mut outputs: [&mut [i8]; N]) {
             }
         }
         for ((output, even), odd) in outputs.iter_mut().zip(even).zip(odd) {
-            let results =
-                [range.finish(tile.rounding, even, *even_channel), range.finish(tile.rounding, odd, *odd_channel)];
+            let results = [range.finish(rounding, even, *even_channel), range.finish(rounding, odd, *odd_channel)];
             for (output, result) in super::super::part_mut(output, 2 * pair, 2).iter_mut().zip(results) {
                 *output = result;
+            }
+        }
+    }
+}
+
+/// The greatest of four pixels, for one window after the other.
+pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
+    if !windows.fits(output.len()) {
+        return;
+    }
+    let step = windows.channels + windows.gap;
+    if windows.fourth.is_some() {
+        output.fill(i8::MIN);
+    }
+    for (index, pixel) in output.chunks_exact_mut(windows.channels).enumerate() {
+        for source in windows.sources.iter().chain(&windows.fourth) {
+            let source = super::super::part(source, index * step, windows.channels);
+            for (value, x) in pixel.iter_mut().zip(source) {
+                *value = (*value).max(*x);
             }
         }
     }
