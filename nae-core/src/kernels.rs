@@ -51,7 +51,7 @@ pub struct Windows {
 
 impl Windows {
     /// Of a layer that reads a tensor of shape `input`.
-    pub(crate) fn new(layer: &Record, input: Shape) -> Self {
+    pub(crate) const fn new(layer: &Record, input: Shape) -> Self {
         Self { input, output: layer.output, kernel: layer.kernel, stride: layer.stride, padding: layer.padding }
     }
 }

@@ -136,7 +136,7 @@ impl Prepared {
     }
 
     /// What a model is evaluated against: outliers of one's own first, then [`outlier_sets`].
-    fn outlier_sets(&self) -> Vec<OutlierSet> {
+    pub fn outlier_sets(&self) -> Vec<OutlierSet> {
         let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
         self.outliers.iter().cloned().chain(made).collect()
     }

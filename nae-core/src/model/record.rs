@@ -5,7 +5,7 @@ use super::RECORD_LEN;
 use super::error::LayerFault;
 use super::layer::{Activation, Element, Padding};
 use crate::Shape;
-use crate::kernels::int8::{self, Layout};
+use crate::kernels::int8::{self, Layout, Windows};
 use crate::quantization::Quantization;
 
 /// Kind of a layer in the file, numbered from 1 (convolution) to 15 (requantize) in this order.
@@ -268,10 +268,11 @@ impl Record {
     /// tensor it reads.
     pub(crate) const fn scratch_len(&self, input: Shape) -> usize {
         match (self.element, self.kind) {
-            (Element::I8(_), Kind::Conv2d | Kind::ConvTranspose2d) => {
-                int8::scratch_words(self.layout, self.kernel, input.channels)
+            (Element::I8(_), Kind::Conv2d) => int8::conv2d_scratch_words(self.layout, &Windows::new(self, input)),
+            (Element::I8(_), Kind::ConvTranspose2d) => {
+                int8::conv_transpose2d_scratch_words(self.layout, &Windows::new(self, input))
             }
-            (Element::I8(_), Kind::Dense) => int8::scratch_words(self.layout, [1, 1], input.len()),
+            (Element::I8(_), Kind::Dense) => int8::dense_scratch_words(self.layout, input.len()),
             _ => 0,
         }
     }

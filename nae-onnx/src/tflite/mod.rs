@@ -9,7 +9,7 @@
 //!
 //! A file without metadata of ours has squared L2 energy, temperature 1 and no calibration.
 //!
-//! [`flatbuffer`] reads the container, [`schema`] the tables of TFLite in it.
+//! `flatbuffer` reads the container, `schema` the tables of TFLite in it.
 
 mod error;
 mod flatbuffer;
