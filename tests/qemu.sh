@@ -42,12 +42,17 @@ firmware() ( # TARGET BINARY FEATURE [PACKAGE]
 )
 
 echo "Building the firmware"
-firmware thumbv7em-none-eabihf qemu qemu
-firmware thumbv7m-none-eabi qemu qemu
+for cpu in thumbv7em-none-eabihf thumbv7m-none-eabi; do
+  firmware $cpu qemu qemu,f32-model
+  cp "$target/$cpu/firmware/qemu" "$target/$cpu/firmware/qemu-f32"
+  firmware $cpu qemu qemu
+  # It does not link if the parser, the engine or what decides could panic.
+  firmware $cpu panic-free firmware
+done
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 firmware thumbv7em-none-eabihf kernel-bench firmware kernel-bench
-# These do not link if a kernel could panic.
+# Nor do these if a kernel could.
 firmware thumbv7em-none-eabihf panic-free firmware kernel-bench
 firmware thumbv7m-none-eabi panic-free firmware kernel-bench
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
@@ -59,4 +64,7 @@ export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
 export NAE_KERNEL_BENCH=$target/thumbv7em-none-eabihf/firmware/kernel-bench
 cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
+export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu-f32
+export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu-f32
+cargo test --quiet -p firmware-example --features qemu-test,f32-model --test qemu -- --nocapture --test-threads=1 cortex
 cargo test --quiet -p kernel-bench --features qemu-test -- --nocapture

@@ -2,9 +2,12 @@
 //! `tests/qemu.sh`, which builds the firmware and says where it is.
 #![allow(clippy::unwrap_used)]
 
-use firmware_example::Digits;
+use firmware_example::model::{self, Digits, Pixel};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Whether the firmware has the f32 model.
+const FLOAT: bool = cfg!(feature = "f32-model");
 
 /// What one machine did.
 struct Run {
@@ -64,13 +67,14 @@ fn run(machine: &str, elf: &Path) -> Run {
 
 /// The host's energies of the same images, by the same portable code.
 fn host_energies() -> Vec<u32> {
-    let mut arena = [0.0; Digits::ARENA_LEN];
-    let preprocessing = Digits::MODEL.preprocessing();
-    include_bytes!("../vectors/digits.u8")
-        .chunks_exact(Digits::IMAGE_LEN)
+    let engine = Digits::engine().unwrap();
+    let (mut image, mut arena) = ([Pixel::MIN; Digits::IMAGE_LEN], [0.0; Digits::ARENA_LEN]);
+    let (images, _) = include_bytes!("../vectors/digits.u8").as_chunks();
+    images
+        .iter()
         .map(|bytes| {
-            let image: Vec<f32> = bytes.iter().map(|byte| preprocessing.value(*byte)).collect();
-            Digits::engine().unwrap().run(&image, &mut arena).unwrap().score.energy.to_bits()
+            model::prepare(bytes, &mut image);
+            model::score(&engine, &image, &mut arena).unwrap().0.energy.to_bits()
         })
         .collect()
 }
@@ -92,8 +96,10 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
     let sizes = tool("size", &[], elf);
     let flash: usize =
         sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum();
-    let model = include_bytes!("../../models/digits/digits.nae").len();
-    println!("{core} ({machine}), digits model, {} images equal to the host bit for bit", host.len());
+    let file = if FLOAT { "digits.nae" } else { "digits-int8.nae" };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/digits").join(file);
+    let model = std::fs::metadata(path).unwrap().len();
+    println!("{core} ({machine}), {file}, {} images equal to the host bit for bit", host.len());
     println!("  executed instructions per inference  {most} at most");
     println!("  peak stack of an inference           {} bytes", run.stack);
     println!("  arena                                {} bytes", Digits::ARENA_LEN * 4);
@@ -116,19 +122,22 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
         assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
     }
     // Kernels that the model does not use are not linked.
-    for name in ["tanhf", "average_pool2d", "conv_transpose2d", "mean_ssim"] {
+    let other = if FLOAT { "int8" } else { "expf" };
+    for name in ["tanhf", "average_pool2d", "mean_ssim", other] {
         assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
     }
 }
 
 #[test]
 fn cortex_m4f() {
-    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), 2_500_000);
+    let limit = if FLOAT { 2_500_000 } else { 1_000_000 };
+    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), limit);
 }
 
 #[test]
 fn cortex_m3_without_fpu() {
-    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), 100_000_000);
+    let limit = if FLOAT { 100_000_000 } else { 5_000_000 };
+    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), limit);
 }
 
 #[test]

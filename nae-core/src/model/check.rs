@@ -18,10 +18,31 @@ macro_rules! check {
 }
 pub(super) use check;
 
-pub(super) const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, ModelError> {
+/// Layer `index`, which is there.
+const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, ModelError> {
+    // The compiler is told, so that no panic is linked.
+    if index >= layers.len() {
+        return Err(ModelError::LayerCount);
+    }
     match Record::decode(&layers[index]) {
         Ok(record) => Ok(record),
         Err(fault) => Err(fault_of(index, fault)),
+    }
+}
+
+/// The last layer that reads each tensor; the number of layers stands for the end.
+struct LastRead([u16; MAX_LAYERS + 1]);
+
+impl LastRead {
+    /// 0 for a tensor that nobody reads.
+    const fn of(&self, tensor: usize) -> usize {
+        if tensor < self.0.len() { self.0[tensor] as usize } else { 0 }
+    }
+
+    const fn set(&mut self, tensor: usize, layer: usize) {
+        if tensor < self.0.len() {
+            self.0[tensor] = layer as u16;
+        }
     }
 }
 
@@ -48,8 +69,7 @@ pub(super) const fn layers(
     arena: usize,
 ) -> Result<Operators, ModelError> {
     let mut operators = Operators::NONE;
-    // The last layer that reads each tensor; the number of layers stands for the end.
-    let mut last_read = [0u16; MAX_LAYERS + 1];
+    let mut last_read = LastRead([0; MAX_LAYERS + 1]);
     let mut index = 0;
     while index < layers.len() {
         let layer = check!(record(layers, index));
@@ -62,17 +82,17 @@ pub(super) const fn layers(
             if !validate::same(other.shape, input.shape) || !other.element.has_type_of(input.element) {
                 return Err(fault_of(index, LayerFault::Tensor));
             }
-            last_read[layer.other] = index as u16;
+            last_read.set(layer.other, index);
         }
-        last_read[layer.input] = index as u16;
+        last_read.set(layer.input, index);
         if let Err(fault) = validate::layer(&layer, input, parameters, arena) {
             return Err(fault_of(index, fault));
         }
         operators = operators.with(Operators::record(&layer));
         index += 1;
     }
-    last_read[latent] = layers.len() as u16;
-    last_read[layers.len()] = layers.len() as u16;
+    last_read.set(latent, layers.len());
+    last_read.set(layers.len(), layers.len());
 
     let mut index = 1;
     while index < layers.len() {
@@ -81,8 +101,8 @@ pub(super) const fn layers(
         let mut earlier = 1;
         while earlier <= index {
             let written = check!(record(layers, earlier - 1));
-            let read = last_read[earlier] as usize;
-            // A tensor nobody reads has 0 here; it is dead once the next layer runs.
+            let read = last_read.of(earlier);
+            // A tensor nobody reads is dead once the next layer runs.
             if !validate::may_overwrite(&writer, input, index, earlier, &written, read) {
                 return Err(fault_of(index, LayerFault::Overlap));
             }
@@ -100,7 +120,7 @@ pub(super) const fn outputs(
     image: Tensor,
     latent: usize,
 ) -> Result<Option<Record>, ModelError> {
-    let last = check!(record(layers, layers.len() - 1));
+    let last = check!(record(layers, layers.len().saturating_sub(1)));
     let comparable = match (image.element, last.element) {
         (Element::F32, Element::F32) => true,
         (Element::I8(x), Element::I8(y)) => crate::energy::are_comparable(x, y),

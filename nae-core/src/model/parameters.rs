@@ -100,15 +100,15 @@ const fn channels_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool 
         return false;
     }
     let room = i32::MAX as u32 - ((taps as u32) << 15);
-    let words = part(words, record.bias.start, 3 * record.bias.len);
+    let (channels, _) = part(words, record.bias.start, record.bias.len.saturating_mul(3)).as_chunks();
     let mut i = 0;
-    while i + 2 < words.len() {
-        let channel =
-            [i32::from_le_bytes(words[i]), i32::from_le_bytes(words[i + 1]), i32::from_le_bytes(words[i + 2])];
+    while i < channels.len() {
+        let [bias, value, shift] = channels[i];
+        let channel = [i32::from_le_bytes(bias), i32::from_le_bytes(value), i32::from_le_bytes(shift)];
         if channel[0].unsigned_abs() > room || !is_factor(channel[1]) || !record.layout.takes(taps, channel) {
             return false;
         }
-        i += 3;
+        i += 1;
     }
     true
 }
@@ -119,20 +119,23 @@ const fn is_factor(value: i32) -> bool {
 }
 
 const fn multipliers_are_valid(span: Span, words: &[u8]) -> bool {
-    let words = part(words, span.start, 2 * span.len);
+    let (multipliers, _) = part(words, span.start, span.len.saturating_mul(2)).as_chunks();
     let mut i = 0;
-    while i + 1 < words.len() {
-        let shift = i32::from_le_bytes(words[i + 1]);
-        if !is_factor(i32::from_le_bytes(words[i])) || shift < -31 || shift > 30 {
+    while i < multipliers.len() {
+        let [value, shift] = multipliers[i];
+        let shift = i32::from_le_bytes(shift);
+        if !is_factor(i32::from_le_bytes(value)) || shift < -31 || shift > 30 {
             return false;
         }
-        i += 2;
+        i += 1;
     }
     true
 }
 
 /// Whether no addend's factor is above one: addends are shifted by 20 bits first.
 const fn addends_shrink(span: Span, words: &[u8]) -> bool {
-    let words = part(words, span.start, 4);
-    words.len() == 4 && i32::from_le_bytes(words[1]) <= 0 && i32::from_le_bytes(words[3]) <= 0
+    match part(words, span.start, 4) {
+        [_, a, _, b] => i32::from_le_bytes(*a) <= 0 && i32::from_le_bytes(*b) <= 0,
+        _ => false,
+    }
 }

@@ -62,8 +62,12 @@ impl<'a> Model<'a> {
         if expected > body.len() || parameter_count != (body.len() - expected) / 4 {
             return Err(ModelError::Length);
         }
-        let (layers, rest) = body.split_at(layers_len);
-        let (table, parameters) = rest.split_at(table_len * 4);
+        let Some((layers, rest)) = body.split_at_checked(layers_len) else {
+            return Err(ModelError::Length);
+        };
+        let Some((table, parameters)) = rest.split_at_checked(table_len * 4) else {
+            return Err(ModelError::Length);
+        };
         if !parameters.len().is_multiple_of(4) {
             return Err(ModelError::Length);
         }
@@ -266,16 +270,13 @@ impl<'a> Model<'a> {
 }
 
 /// Checks what frames the file and returns header and body.
-const fn split_header(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
-    let Some((header, body)) = bytes.split_at_checked(HEADER_LEN) else {
+const fn split_header(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), ModelError> {
+    let Some((header, body)) = bytes.split_first_chunk() else {
         return Err(ModelError::Truncated);
     };
-    let mut i = 0;
-    while i < MAGIC.len() {
-        if header[i] != MAGIC[i] {
-            return Err(ModelError::Magic);
-        }
-        i += 1;
+    match header.first_chunk() {
+        Some(magic) if u64::from_le_bytes(*magic) == u64::from_le_bytes(MAGIC) => {}
+        _ => return Err(ModelError::Magic),
     }
     if u16_at(header, 8) != VERSION as usize {
         return Err(ModelError::Version);
@@ -283,7 +284,9 @@ const fn split_header(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
     if u16_at(header, 10) != HEADER_LEN || u32_at(header, 12) != bytes.len() {
         return Err(ModelError::Length);
     }
-    let (_, checked) = bytes.split_at(CHECKED_FROM);
+    let Some((_, checked)) = bytes.split_at_checked(CHECKED_FROM) else {
+        return Err(ModelError::Truncated);
+    };
     if u32_at(header, 16) != crc32(checked) as usize {
         return Err(ModelError::Checksum);
     }
@@ -305,7 +308,7 @@ struct Settings {
 }
 
 impl Settings {
-    const fn decode(header: &[u8], count: usize) -> Result<Self, ModelError> {
+    const fn decode(header: &[u8; HEADER_LEN], count: usize) -> Result<Self, ModelError> {
         let element = match (header[59], Quantization::new(f32_at(header, 84), header[88] as i8)) {
             (0, _) => Element::F32,
             (_, Ok(quantization)) => Element::I8(quantization),

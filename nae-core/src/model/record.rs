@@ -47,6 +47,7 @@ pub enum Kind {
 }
 
 /// No parameters.
+#[cfg(feature = "std")]
 pub(super) const NO_SPAN: Span = Span { start: 0, len: 0 };
 
 impl Kind {

@@ -141,7 +141,11 @@ const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
                 Kind::Conv2d => record.output.channels,
                 _ => input.channels,
             };
-            Shape::new(channels, (rows - kh) / sh + 1, (columns - kw) / sw + 1)
+            // No stride is zero here; the compiler is told, so that no panic is linked.
+            let (Some(down), Some(across)) = ((rows - kh).checked_div(sh), (columns - kw).checked_div(sw)) else {
+                return None;
+            };
+            Shape::new(channels, down + 1, across + 1)
         }
         Kind::ConvTranspose2d => {
             // At most 32,766 × 65,535 + 3 × 65,535: below 2^32.

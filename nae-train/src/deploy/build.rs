@@ -12,8 +12,11 @@ use super::range;
 /// Scale and zero point of what is in [0, 1), as TFLite fixes them for sigmoid; and of tanh and unit
 /// vectors.
 const FIXED: [(f32, i8); 2] = [(1.0 / 256.0, -128), (1.0 / 128.0, 0)];
-/// Biases stay below this, so that no sum leaves 32 bits.
-const BIAS_LIMIT: f64 = (1 << 29) as f64;
+/// Biases stay below this, so that no sum leaves 32 bits; the paired layout asks for 2^29.
+const BIAS_LIMIT: f64 = (1 << 28) as f64;
+/// Factors stay above this, as the paired layout asks for: an output whose weights are so small is a
+/// step or two from its bias.
+const LEAST_FACTOR: f64 = 1.0 / (1 << 22) as f64;
 /// Most products in a sum, by the same reasoning.
 const MOST_TAPS: usize = 1 << 14;
 /// Greatest stride of an 8-bit transposed convolution.
@@ -360,8 +363,9 @@ impl Weights {
         for (weights, &bias) in weights.chunks_exact(row).zip(bias) {
             let bias = f64::from(bias);
             let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs())));
-            // A row of very small weights must not make its bias too large an integer.
-            let scale = (greatest / 127.0).max(bias.abs() / (BIAS_LIMIT * input)).max(f64::from(f32::MIN_POSITIVE));
+            // A row of very small weights must not make its bias too large an integer, or its factor too small.
+            let least = (bias.abs() / BIAS_LIMIT).max(LEAST_FACTOR * f64::from(to.scale())) / input;
+            let scale = (greatest / 127.0).max(least);
             made.values.extend(weights.iter().map(|&w| (f64::from(w) / scale).round().clamp(-127.0, 127.0) as i8));
             made.bias.push((bias / (input * scale)).round() as i32);
             made.factors.push(input * scale / f64::from(to.scale()));
