@@ -40,6 +40,22 @@ use core::arch::naked_asm;
 /// 255 · 127 stay below 2^23.
 const CHUNK: usize = 64;
 
+/// Tells the assembler that the DSP extension is there, at the start of each function. On ARMv7E-M it knows; on ARMv8-M, where
+/// the extension is optional, it does not hear of the compiler's target in all builds (link-time optimisation). Cortex-M33 is the least
+/// core of those that `build.rs` takes.
+#[cfg(nae_dsp = "v8")]
+macro_rules! dsp {
+    () => {
+        ".cpu cortex-m33"
+    };
+}
+#[cfg(not(nae_dsp = "v8"))]
+macro_rules! dsp {
+    () => {
+        ""
+    };
+}
+
 /// What the assembly takes, in the order in which it keeps it in its frame.
 #[repr(C)]
 struct Arguments {
@@ -192,6 +208,7 @@ macro_rules! maximum_word {
 #[unsafe(naked)]
 unsafe extern "C" fn maximum_asm(arguments: &MaximumArguments) {
     naked_asm!(
+        dsp!(),
         "push {{r4-r11, lr}}",
         "ldm r0, {{r1-r9}}",
         // A pixel.
@@ -268,6 +285,7 @@ fn centre(zero_point: i8) -> u32 {
 #[unsafe(naked)]
 unsafe extern "C" fn widen_one_groups(values: *const i8, target: *mut u32, groups: usize, centre: u32) {
     naked_asm!(
+        dsp!(),
         "cbz r2, 2f",
         "push {{r4, lr}}",
         "1:",
@@ -294,6 +312,7 @@ unsafe extern "C" fn widen_two_groups(
     centre: u32,
 ) {
     naked_asm!(
+        dsp!(),
         "cbz r3, 2f",
         "ldr r12, [sp]",
         "push {{r4-r9}}",
@@ -518,6 +537,7 @@ macro_rules! kernel_one {
         #[unsafe(naked)]
         unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
+                dsp!(),
                 enter!(),
                 // A pair.
                 "1:",
@@ -600,6 +620,7 @@ macro_rules! kernel_two {
         #[unsafe(naked)]
         unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
+                dsp!(),
                 enter!(),
                 // A pair.
                 "1:",
@@ -695,6 +716,7 @@ macro_rules! kernel_two_short {
         #[unsafe(naked)]
         unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
+                dsp!(),
                 // ADR takes the program counter as a multiple of four.
                 ".p2align 2",
                 enter!(),
