@@ -34,7 +34,7 @@
 //! All builds read both layouts and give the same results.
 
 #[cfg(any(nae_dsp = "v7", nae_dsp = "v8"))]
-#[path = "int8/dsp.rs"]
+#[path = "int8/dsp/mod.rs"]
 mod arithmetic;
 #[cfg(not(any(nae_dsp = "v7", nae_dsp = "v8")))]
 #[path = "int8/portable.rs"]
