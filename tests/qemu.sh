@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the firmware for Cortex-M4F and Cortex-M3, runs it under QEMU and checks its energies
-# against the host's; counts the instructions of the 8-bit kernels; builds the binary for the real board; checks
-# that nae-core needs no std. With NAE_RECORD=1 the counts are written to firmware-example/kernel-bench/counts.md, else
-# none may be more than 2% above those.
+# against the host's; counts the instructions of the 8-bit kernels on Cortex-M3, M4 and M55; builds
+# the binary for the real board; checks that nae-core needs no std.
 #
-#   tests/qemu.sh
+#   tests/qemu.sh                  fails if a count is more than 2% above the recorded one
+#   NAE_RECORD=1 tests/qemu.sh     records the counts: firmware-example/kernel-bench/counts-*.md
 #
 # Needs qemu-system-arm, binutils-arm-none-eabi, and a bare-metal Rust (firmware-example/toolchain.sh says which).
 # defmt-print and flip-link are taken from PATH, else installed into the target folder.
@@ -22,7 +22,9 @@ if [ ${#missing[@]} -gt 0 ]; then
   echo "Missing: ${missing[*]}. On Debian: apt-get install ${missing[*]}" >&2
   exit 1
 fi
-toolchain=$(firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi)
+toolchain=$(firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi thumbv8m.main-none-eabihf)
+# ARMv8-M is a Cortex-M55 here: with vector instructions.
+export CARGO_TARGET_THUMBV8M_MAIN_NONE_EABIHF_RUSTFLAGS="-C target-cpu=cortex-m55"
 
 tool() { # NAME VERSION: prints its path
   command -v "$1" && return
@@ -36,7 +38,7 @@ export NAE_DEFMT_PRINT
 firmware() ( # TARGET BINARY FEATURE [PACKAGE]
   eval "$toolchain"
   # flip-link puts the stack below the statics: an overflow faults instead of overwriting them.
-  variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
+  variable=CARGO_TARGET_$(tr 'a-z.-' 'A-Z__' <<<"$1")_LINKER
   export "$variable=$flip_link"
   cargo build --quiet --profile firmware --target "$1" -p "${4:-firmware-example}" --bin "$2" --features "$3"
 )
@@ -51,10 +53,11 @@ for cpu in thumbv7em-none-eabihf thumbv7m-none-eabi; do
 done
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
-firmware thumbv7em-none-eabihf kernel-bench firmware kernel-bench
-# Nor do these if a kernel could.
-firmware thumbv7em-none-eabihf panic-free firmware kernel-bench
-firmware thumbv7m-none-eabi panic-free firmware kernel-bench
+for t in thumbv7em-none-eabihf thumbv7m-none-eabi thumbv8m.main-none-eabihf; do
+  firmware $t kernel-bench firmware kernel-bench
+  # Nor does this if a kernel could.
+  firmware $t panic-free firmware kernel-bench
+done
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 
@@ -62,7 +65,9 @@ export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
 export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
-export NAE_KERNEL_BENCH=$target/thumbv7em-none-eabihf/firmware/kernel-bench
+export NAE_KERNEL_BENCH_M4=$target/thumbv7em-none-eabihf/firmware/kernel-bench
+export NAE_KERNEL_BENCH_M3=$target/thumbv7m-none-eabi/firmware/kernel-bench
+export NAE_KERNEL_BENCH_M55=$target/thumbv8m.main-none-eabihf/firmware/kernel-bench
 cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
 export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu-f32
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu-f32

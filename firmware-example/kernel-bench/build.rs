@@ -1,14 +1,12 @@
-//! Gives the linker the memory of QEMU's mps2-an386 and the script of cortex-m-rt.
+//! Gives the linker the memory of QEMU's mps2-an386 (Cortex-M4) or mps3-an547 (Cortex-M55) and the script of cortex-m-rt.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-/// Flash, and the 16 MiB of RAM behind the first 4: a layer of the table has two megabytes of weights.
-const MEMORY: &str = "MEMORY
-{
-  FLASH : ORIGIN = 0x00000000, LENGTH = 4M
-  RAM : ORIGIN = 0x21000000, LENGTH = 16M
+/// Flash, and RAM enough for a layer with two megabytes of weights: on mps2-an386 behind the first 4 MiB.
+fn memory(target: &str) -> String {
+    let (flash, ram) = if target.starts_with("thumbv8m") { ("512K", "4M") } else { ("4M", "16M") };
+    format!("MEMORY\n{{\n  FLASH : ORIGIN = 0, LENGTH = {flash}\n  RAM : ORIGIN = 0x21000000, LENGTH = {ram}\n}}\n")
 }
-";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=build.rs");
@@ -16,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("memory.x"), MEMORY)?;
+    fs::write(out.join("memory.x"), memory(&env::var("TARGET")?))?;
     println!("cargo:rustc-link-search={}", out.display());
     for argument in ["--nmagic", "-Tlink.x"] {
         println!("cargo:rustc-link-arg-bins={argument}");

@@ -33,10 +33,10 @@
 //! The module `pack` (feature `std`) makes these from weights as TFLite and ONNX have them.
 //! All builds read both layouts and give the same results.
 
-#[cfg(nae_dsp)]
-#[path = "int8/dsp.rs"]
+#[cfg(any(nae_dsp = "v7", nae_dsp = "v8"))]
+#[path = "int8/dsp/mod.rs"]
 mod arithmetic;
-#[cfg(not(nae_dsp))]
+#[cfg(not(any(nae_dsp = "v7", nae_dsp = "v8")))]
 #[path = "int8/portable.rs"]
 mod arithmetic;
 mod elementwise;

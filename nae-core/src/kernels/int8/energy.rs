@@ -1,6 +1,8 @@
 //! The energy of a quantised image and its reconstruction, from exact integer sums. What an
 //! energy means is in [`crate::energy`].
 
+use super::arithmetic;
+
 /// Σx, Σy, Σx², Σxy and Σy² over the stored values of an image x and its reconstruction y.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -35,23 +37,27 @@ impl Sums {
         /// 2^12 products of 2^14 fit 32 bits.
         const RUN: usize = 1 << 12;
         let mut total = Self::default();
+        let len = x.len().min(y.len());
+        let (x, y) = (x.get(..len).unwrap_or_default(), y.get(..len).unwrap_or_default());
         for (x, y) in x.chunks(RUN).zip(y.chunks(RUN)) {
-            let mut sums = [0i32; 5];
-            for (x, y) in x.iter().zip(y) {
-                let (x, y) = (i32::from(*x), i32::from(*y));
-                for (sum, term) in sums.iter_mut().zip([x, y, x * x, x * y, y * y]) {
-                    *sum += term;
-                }
-            }
-            let [sx, sy, sxx, sxy, syy] = sums.map(i64::from);
-            total.count += x.len().min(y.len()) as i64;
-            total.x += sx;
-            total.y += sy;
-            total.xx += sxx;
-            total.xy += sxy;
-            total.yy += syy;
+            total.add(x.len(), arithmetic::sums(x, y));
+        }
+        // The last chunk may have left some out.
+        for (x, y) in x.as_chunks::<4>().1.iter().zip(y.as_chunks::<4>().1) {
+            let (x, y) = (i32::from(*x), i32::from(*y));
+            total.add(0, [x, y, x * x, x * y, y * y]);
         }
         total
+    }
+
+    fn add(&mut self, count: usize, sums: [i32; 5]) {
+        let [x, y, xx, xy, yy] = sums.map(i64::from);
+        self.count += count as i64;
+        self.x += x;
+        self.y += y;
+        self.xx += xx;
+        self.xy += xy;
+        self.yy += yy;
     }
 
     /// The squared error divided by the number of values, ‖x − y‖²/D, of the real numbers that

@@ -40,7 +40,7 @@ pub(super) struct Tile<'a> {
 
 impl Tile<'_> {
     /// Whether all that is read for `columns` windows lies inside the slices, and `outputs` hold the results.
-    /// The unsafe code of `dsp.rs` rests on this, so it must hold for any numbers: no sum here wraps.
+    /// The unsafe code of `dsp` rests on this, so it must hold for any numbers: no sum here wraps.
     pub(super) fn fits(&self, columns: usize, outputs: &[usize]) -> bool {
         let row = self.row_groups.saturating_mul(2);
         let last_pair = self.channels.len().saturating_sub(1).saturating_mul(self.pair_words);

@@ -22,7 +22,7 @@ impl Maximum<'_> {
         let Some(pixels) = output.checked_div(self.channels) else {
             return false;
         };
-        // The unsafe code of `dsp.rs` rests on this: no sum here wraps.
+        // The unsafe code of `dsp` rests on this: no sum here wraps.
         let len = output.saturating_add(pixels.saturating_sub(1).saturating_mul(self.gap));
         let fourth = self.fourth.is_none_or(|source| source.len() >= len);
         pixels > 0 && fourth && self.sources.iter().all(|source| source.len() >= len)

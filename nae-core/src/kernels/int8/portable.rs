@@ -1,4 +1,4 @@
-//! The innermost loops in portable Rust: what `dsp.rs` does, instruction by instruction where it matters
+//! The innermost loops in portable Rust: what `dsp` does, instruction by instruction where it matters
 //! (widening, the order of halfwords, sums in two parts). One of the two is the module `arithmetic`.
 
 use super::paired::Tile;
@@ -124,4 +124,16 @@ pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
             }
         }
     }
+}
+
+/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last four is left out.
+pub(super) fn sums(x: &[i8], y: &[i8]) -> [i32; 5] {
+    let mut sums = [0i32; 5];
+    for (x, y) in x.as_chunks::<4>().0.as_flattened().iter().zip(y.as_chunks::<4>().0.as_flattened()) {
+        let (x, y) = (i32::from(*x), i32::from(*y));
+        for (sum, term) in sums.iter_mut().zip([x, y, x * x, x * y, y * y]) {
+            *sum += term;
+        }
+    }
+    sums
 }

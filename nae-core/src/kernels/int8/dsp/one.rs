@@ -1,0 +1,90 @@
+//! One window against all pairs.
+
+use super::multiply::{Arguments, CHUNK};
+use core::arch::naked_asm;
+
+macro_rules! kernel_one {
+    ($name:ident, $factors:ident, $result:ident) => {
+        /// # Safety
+        /// As [`Arguments::of_one`] checks it.
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
+            naked_asm!(
+                dsp!(),
+                enter!(),
+                // A pair.
+                "1:",
+                "ldr r12, [sp, #24]",
+                "ldr r1, [sp, #20]",
+                "ldr r10, [sp, #40]",
+                "ldr r3, [r12]",
+                "ldr r9, [r12, #12]",
+                "strd r9, r10, [sp]",
+                // A row.
+                "2:",
+                "ldr lr, [sp, #44]",
+                // A chunk.
+                "3:",
+                "mov r4, r3",
+                chunk!(),
+                "sub r2, r2, #56",
+                "cmp r0, r2",
+                "bhs 5f",
+                "4:",
+                groups_one!(),
+                groups_one!(),
+                groups_one!(),
+                groups_one!(),
+                "cmp r0, r2",
+                "blo 4b",
+                "5:",
+                "add r2, r2, #56",
+                "cmp r0, r2",
+                "bhs 7f",
+                "6:",
+                group_one!(),
+                "cmp r0, r2",
+                "blo 6b",
+                "7:",
+                "ldrd r9, r10, [sp]",
+                "sub r4, r4, r3",
+                "add r9, r9, r4, asr #8",
+                "cmp lr, #0",
+                "bne 8f",
+                "subs r10, r10, #1",
+                "bne 9f",
+                "ldr r12, [sp, #24]",
+                $factors!(),
+                $result!("r3", "r2", "r1", "r5"),
+                $result!("r9", "r7", "r6", "r8"),
+                "ldr r5, [sp, #28]",
+                "ldr r7, [sp, #52]",
+                "ldr r8, [sp, #36]",
+                "strb r3, [r5], #1",
+                "strb r9, [r5], #1",
+                "add r0, r0, r7",
+                "str r12, [sp, #24]",
+                "str r5, [sp, #28]",
+                "subs r8, r8, #1",
+                "str r8, [sp, #36]",
+                "bne 1b",
+                "add sp, sp, #64",
+                "pop {{r3-r11, pc}}",
+                // The next chunk of the row.
+                "8:",
+                "str r9, [sp]",
+                "b 3b",
+                // The next row.
+                "9:",
+                "ldr r7, [sp, #48]",
+                "strd r9, r10, [sp]",
+                "add r0, r0, r7",
+                "b 2b",
+                chunk = const CHUNK,
+            )
+        }
+    };
+}
+
+kernel_one!(one_once_asm, factors_once, result_once);
+kernel_one!(one_twice_asm, factors_twice, result_twice);
