@@ -130,7 +130,7 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
 
 #[test]
 fn cortex_m4f() {
-    let limit = if FLOAT { 2_500_000 } else { 1_000_000 };
+    let limit = if FLOAT { 2_500_000 } else { 1_250_000 };
     check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), limit);
 }
 

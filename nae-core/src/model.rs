@@ -44,7 +44,7 @@
 //! |---|---|---|
 //! | 0 | u8 | [kind](Kind), 1 to 15 |
 //! | 1 | u8 | activation: 0 none, 1 ReLU, 2 leaky ReLU, 3 sigmoid, 4 tanh (kinds 1, 2, 3, 8 with f32) |
-//! | 2 | u8 | mode. Kind 5: 1 if padding counts in the divisor. Kind 7: 0 aligned corners, 1 half-pixel centres |
+//! | 2 | u8 | mode. Kind 3 with i8: 1 if one multiplier is for all outputs. Kind 5: 1 if padding counts in the divisor. Kind 7: 0 aligned corners, 1 half-pixel centres |
 //! | 3 | u8 | type of the output: 0 f32, 1 i8 |
 //! | 4 | u16 | tensor it reads |
 //! | 6 | u16 | second tensor (kinds 11 and 12), else 0 |
@@ -63,7 +63,7 @@
 //! | 68 | i8 | i8: zero point of the output |
 //! | 69 | 2 × i8 | i8, kinds 1, 2, 3, 11, 12: least and greatest value of the output |
 //! | 71 | u8 | i8, kinds 1, 2, 3: [layout](crate::kernels::int8::Layout) of the weights |
-//! | 72 | u32 | i8, kinds 11, 12, 15: where among the parameters the multipliers start, in words |
+//! | 72 | u32 | i8, kinds 11, 12, 15, and 3 in mode 1: where among the parameters the multipliers start, in words |
 //! | 76 | u32 | i8, kinds 1, 2, 3: where in the arena the kernel's scratch memory starts, in words |
 //!
 //! Fields that a kind does not use are zero.
@@ -84,7 +84,8 @@
 //! the block]`; a dense layer is a kernel of the size of its input. Biases are one an output.
 //!
 //! **i8.** Weights of kinds 1 to 3 as [`crate::kernels::int8`] describes for the layer's layout, and for each
-//! output a [channel](crate::kernels::int8::Channel) of three i32: bias, multiplier, shift. Kind 8 has a table of 256 bytes in
+//! output a [channel](crate::kernels::int8::Channel) of three i32: bias, multiplier, shift. Kind 3 in mode 1 has biases, one i32 an output, and one
+//! multiplier. Kind 8 has a table of 256 bytes in
 //! place of weights: entry q + 128 is the result for q. A
 //! [multiplier](crate::kernels::int8::Multiplier) is two i32, value and shift: three for kind 11 (first addend,
 //! second addend, sum, as [`Add`](crate::kernels::int8::Add) has them), one for kinds 12 and 15.
@@ -101,6 +102,7 @@
 mod check;
 mod crc;
 mod error;
+mod fields;
 mod include;
 pub mod layer;
 mod operators;
@@ -116,6 +118,7 @@ pub use error::{LayerFault, ModelError};
 pub use operators::Operators;
 pub use parse::Model;
 pub use preprocessing::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
+pub(crate) use record::UNIFORM;
 pub use record::{Kind, Record, Span};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\x89NAE\r\n\x1a\n";

@@ -47,6 +47,11 @@ impl Quantization {
         if scale >= SCALES.0 && scale <= SCALES.1 { Ok(Self { scale, zero_point }) } else { Err(QuantizationError) }
     }
 
+    /// From what [`Quantization::new`] has accepted before.
+    pub(crate) const fn from_checked(scale: f32, zero_point: i8) -> Self {
+        Self { scale, zero_point }
+    }
+
     /// Real value of one step.
     pub const fn scale(self) -> f32 {
         self.scale

@@ -3,11 +3,22 @@
 use super::Engine;
 use super::tensor::{Image, Operands, Tensor, apart, in_place, operands, with_scratch};
 use crate::kernels;
-use crate::kernels::int8::{self, Add, L2Normalize, Multiplier, Multiply, Range, Requantize, Weights, Windows};
-use crate::model::{Kind, Operators, Record};
+use crate::kernels::int8::{self, Add, L2Normalize, Layout, Multiplier, Multiply, Range, Requantize, Weights, Windows};
+use crate::model::{Kind, Operators, Record, UNIFORM};
 
 /// 128, the reciprocal of the scale that normalisation gives.
 const UNIT: Multiplier = Multiplier { value: 1 << 30, shift: 8 };
+
+/// Outputs whose channels are put together at a time.
+const OUTPUTS: usize = 32;
+
+/// A dense layer's parts.
+struct Dense<'a, 'm> {
+    layer: &'a Record,
+    weights: Weights<'m>,
+    zero_point: i8,
+    range: Range,
+}
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
@@ -29,7 +40,8 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             }
             Kind::Dense if Self::has(Operators::kind_i8(Kind::Dense)) => {
                 let (input, output, scratch) = with_scratch(source, target, scratch, image, arena);
-                int8::dense(zero_point, self.weights(layer), range, scratch, input, output);
+                let layer = Dense { layer, weights: self.weights(layer), zero_point, range };
+                self.dense(&layer, scratch, input, output);
             }
             Kind::MaxPool2d if Self::has(Operators::kind_i8(Kind::MaxPool2d)) => {
                 let (input, output) = apart(source, target, image, arena);
@@ -99,10 +111,40 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         }
     }
 
+    /// A dense layer; where one multiplier is for all outputs, some outputs at a time, whose channels are
+    /// put together here: that saves two words an output in the file.
+    fn dense(&self, dense: &Dense<'_, 'm>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
+        let Dense { layer, weights, zero_point, range } = *dense;
+        let (each, one) = (Self::has(Operators::dense_i8(false)), Self::has(Operators::dense_i8(true)));
+        if each && (layer.mode != UNIFORM || !one) {
+            int8::dense(zero_point, weights, range, scratch, input, output);
+        } else if one {
+            let Multiplier { value, shift } = self.multiplier(layer, 0);
+            let biases = self.words(layer.bias.start, layer.bias.len);
+            // Words of a whole number of outputs, in every layout.
+            let words = weights.words.chunks(weights.layout.words(OUTPUTS, input.len()).max(1));
+            for ((output, biases), words) in output.chunks_mut(OUTPUTS).zip(biases.chunks(OUTPUTS)).zip(words) {
+                let mut channels = [[0, value, shift]; OUTPUTS];
+                for (channel, bias) in channels.iter_mut().zip(biases) {
+                    channel[0] = *bias as i32;
+                }
+                let channels = channels.get(..output.len()).unwrap_or_default();
+                int8::dense(zero_point, Weights { words, channels, ..weights }, range, scratch, input, output);
+            }
+        }
+    }
+
     fn weights(&self, layer: &Record) -> Weights<'m> {
         let words = |start, len| self.words(start, len);
+        let plain = Self::has(Operators::layout(Layout::Plain));
+        let paired = Self::has(Operators::layout(Layout::Paired));
         Weights {
-            layout: layer.layout,
+            // A constant where there is one layout only, so that the kernels for others vanish.
+            layout: match (plain, paired) {
+                (true, false) => Layout::Plain,
+                (false, true) => Layout::Paired,
+                _ => layer.layout,
+            },
             words: words(layer.weights.start, layer.weights.len / 4),
             channels: bytemuck::try_cast_slice(words(layer.bias.start, 3 * layer.bias.len)).unwrap_or_default(),
         }

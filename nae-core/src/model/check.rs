@@ -1,6 +1,7 @@
 //! How the layers of a file fit together: what each reads, and the arena plan. All `const`.
 
 use super::error::{LayerFault, ModelError};
+use super::fields;
 use super::layer::Element;
 use super::operators::Operators;
 use super::record::Record;
@@ -24,7 +25,7 @@ const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, Mod
     if index >= layers.len() {
         return Err(ModelError::LayerCount);
     }
-    match Record::decode(&layers[index]) {
+    match fields::decode(&layers[index]) {
         Ok(record) => Ok(record),
         Err(fault) => Err(fault_of(index, fault)),
     }

@@ -1,8 +1,9 @@
 //! The set of operators a model uses, as a constant, so that an engine for it holds no others.
 
 use super::layer::{Activation, Element};
-use super::record::{Kind, Record};
+use super::record::{Kind, Record, UNIFORM};
 use crate::energy::Energy;
+use crate::kernels::int8::Layout;
 
 /// A set of layer kinds, activations and energies.
 ///
@@ -64,6 +65,16 @@ impl Operators {
         Self(1 << (28 + energy.id()))
     }
 
+    /// 8-bit weights in this layout.
+    pub const fn layout(layout: Layout) -> Self {
+        Self(1 << (60 + layout as u8))
+    }
+
+    /// 8-bit dense layers, by whether one multiplier is for all outputs.
+    pub const fn dense_i8(uniform: bool) -> Self {
+        Self(1 << (58 + uniform as u8))
+    }
+
     pub(super) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -72,6 +83,10 @@ impl Operators {
     pub(super) const fn record(record: &Record) -> Self {
         match record.element {
             Element::F32 => Self::kind(record.kind).with(Self::activation(record.activation)),
+            Element::I8(_) if matches!(record.kind, Kind::Dense) => Self::kind_i8(record.kind)
+                .with(Self::layout(record.layout))
+                .with(Self::dense_i8(record.mode == UNIFORM)),
+            Element::I8(_) if record.kind.has_weights() => Self::kind_i8(record.kind).with(Self::layout(record.layout)),
             Element::I8(_) => Self::kind_i8(record.kind),
         }
     }

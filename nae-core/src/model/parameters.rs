@@ -38,15 +38,23 @@ pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result
                 }
                 _ => record.layout.words(outputs, taps),
             };
-            if !fits(record.weights, weights.saturating_mul(4), 1, words) || !fits(record.bias, outputs, 12, words) {
+            let uniform = record.multiplier_count() == 1;
+            if !fits(record.weights, weights.saturating_mul(4), 1, words)
+                || !fits(record.bias, outputs, if uniform { 4 } else { 12 }, words)
+                || uniform && !fits(Span { start: record.multipliers, len: 1 }, 1, 8, words)
+            {
                 return Err(LayerFault::Weights);
             }
-            if !channels_are_valid(record, taps, words) {
+            let valid = match uniform {
+                true => biases_are_valid(record, taps, words),
+                false => channels_are_valid(record, taps, words),
+            };
+            if !valid {
                 return Err(LayerFault::Quantization);
             }
         }
         Kind::Add | Kind::Multiply | Kind::Requantize if !is_f32 => {
-            let span = Span { start: record.multipliers, len: record.kind.multipliers() };
+            let span = Span { start: record.multipliers, len: record.multiplier_count() };
             if !fits(span, span.len, 8, words) {
                 return Err(LayerFault::Weights);
             }
@@ -92,25 +100,44 @@ const fn are_finite(span: Span, words: &[u8]) -> bool {
     true
 }
 
-/// Whether the kernels take every channel's multiplier, and no sum of a bias and `taps` products
-/// can leave `i32`, in whatever order: a product of a weight and a
-/// value less its zero point is less than 2^15.
+/// Whether the kernels take every channel's multiplier, and no sum leaves 32 bits.
 const fn channels_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool {
-    if taps >= 1 << 16 {
-        return false;
-    }
-    let room = i32::MAX as u32 - ((taps as u32) << 15);
     let (channels, _) = part(words, record.bias.start, record.bias.len.saturating_mul(3)).as_chunks();
     let mut i = 0;
     while i < channels.len() {
         let [bias, value, shift] = channels[i];
-        let channel = [i32::from_le_bytes(bias), i32::from_le_bytes(value), i32::from_le_bytes(shift)];
-        if channel[0].unsigned_abs() > room || !is_factor(channel[1]) || !record.layout.takes(taps, channel) {
+        if !channel_is_valid(record, taps, bias, value, shift) {
             return false;
         }
         i += 1;
     }
     true
+}
+
+/// As [`channels_are_valid`], where there is one multiplier for all.
+const fn biases_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool {
+    let [value, shift] = part(words, record.multipliers, 2) else {
+        return false;
+    };
+    let biases = part(words, record.bias.start, record.bias.len);
+    let mut i = 0;
+    while i < biases.len() {
+        if !channel_is_valid(record, taps, biases[i], *value, *shift) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Whether the kernels take a multiplier, and no sum of the bias and `taps` products can leave `i32`, in
+/// whatever order: a product of a weight and a value less its zero point is less than 2^15.
+const fn channel_is_valid(record: &Record, taps: usize, bias: [u8; 4], value: [u8; 4], shift: [u8; 4]) -> bool {
+    let channel = [i32::from_le_bytes(bias), i32::from_le_bytes(value), i32::from_le_bytes(shift)];
+    taps < 1 << 16
+        && channel[0].unsigned_abs() <= i32::MAX as u32 - ((taps as u32) << 15)
+        && is_factor(channel[1])
+        && record.layout.takes(taps, channel)
 }
 
 /// 0, or with its leading one at bit 30.

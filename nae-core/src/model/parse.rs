@@ -3,10 +3,11 @@
 use super::check::{self, check};
 use super::crc::crc32;
 use super::error::ModelError;
+use super::fields::{all_zero, f32_at, u16_at, u32_at};
 use super::layer::Element;
 use super::operators::Operators;
 use super::preprocessing::{LengthError, Preprocessing, ResizeFilter};
-use super::record::{Kind, Record, all_zero, f32_at, u16_at, u32_at};
+use super::record::{Kind, Record};
 use super::validate::{self, Tensor};
 use super::{CHECKED_FROM, HEADER_LEN, MAGIC, MAX_LAYERS, MAX_VALUES, RECORD_LEN, VERSION};
 use crate::Shape;
@@ -242,13 +243,12 @@ impl<'a> Model<'a> {
 
     /// The layers, in order.
     pub fn layers(&self) -> impl Iterator<Item = Record> + use<'a> {
-        // They decoded when the model was parsed.
-        self.layers.iter().filter_map(|bytes| Record::decode(bytes).ok())
+        self.layers.iter().map(Record::read)
     }
 
     /// One layer.
     pub(crate) fn layer(&self, index: usize) -> Option<Record> {
-        Record::decode(self.layers.get(index)?).ok()
+        self.layers.get(index).map(Record::read)
     }
 
     pub(crate) const fn latent_record(&self) -> Option<Record> {

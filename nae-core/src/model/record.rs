@@ -1,8 +1,8 @@
-//! One layer as the file has it: decoding the 80 bytes and what can be said of them alone.
-//! How layers fit together is in `validate`.
+//! One layer as the file has it: what its 80 bytes mean. Whether they are valid by themselves is
+//! in `fields`, how layers fit together in `validate`.
 
 use super::RECORD_LEN;
-use super::error::LayerFault;
+use super::fields::{f32_at, u16_at, u32_at};
 use super::layer::{Activation, Element, Padding};
 use crate::Shape;
 use crate::kernels::int8::{self, Layout, Windows};
@@ -46,12 +46,15 @@ pub enum Kind {
     Requantize = 15,
 }
 
+/// Mode of an 8-bit dense layer with one multiplier for all outputs.
+pub(crate) const UNIFORM: u8 = 1;
+
 /// No parameters.
 #[cfg(feature = "std")]
 pub(super) const NO_SPAN: Span = Span { start: 0, len: 0 };
 
 impl Kind {
-    const fn from_id(id: u8) -> Option<Self> {
+    pub(super) const fn from_id(id: u8) -> Option<Self> {
         Some(match id {
             1 => Self::Conv2d,
             2 => Self::ConvTranspose2d,
@@ -95,15 +98,6 @@ impl Kind {
 
     pub(super) const fn has_weights(self) -> bool {
         matches!(self, Self::Conv2d | Self::ConvTranspose2d | Self::Dense)
-    }
-
-    /// Multipliers that its 8-bit form has beside weights.
-    pub(super) const fn multipliers(self) -> usize {
-        match self {
-            Self::Add => 3,
-            Self::Multiply | Self::Requantize => 1,
-            _ => 0,
-        }
     }
 
     pub(super) const fn has_windows(self) -> bool {
@@ -155,10 +149,11 @@ pub struct Record {
     pub weights: Span,
     /// How 8-bit weights are laid out.
     pub layout: Layout,
-    /// Biases; of an 8-bit layer its [channels](crate::kernels::int8::Channel).
+    /// Biases; of an 8-bit layer its [channels](crate::kernels::int8::Channel), but for a dense one with one
+    /// multiplier for all outputs.
     pub bias: Span,
-    /// Where the [multipliers](crate::kernels::int8::Multiplier) of an 8-bit layer without weights
-    /// start, in words.
+    /// Where the [multipliers](crate::kernels::int8::Multiplier) of an 8-bit layer without channels start, in
+    /// words.
     pub multipliers: usize,
     /// Where in the arena the kernel may write beside the output, in words.
     pub scratch: usize,
@@ -167,63 +162,34 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a record; checks ids, numbers and that unused fields are zero.
-    pub(super) const fn decode(bytes: &[u8]) -> Result<Self, LayerFault> {
-        if bytes.len() != RECORD_LEN {
-            return Err(LayerFault::Reserved);
-        }
-        let Some(kind) = Kind::from_id(bytes[0]) else {
-            return Err(LayerFault::Kind);
-        };
+    /// Reads a record that [`decode`](super::fields::decode) has accepted before. Of any other it makes a record all the
+    /// same, with the last of what an unknown number could stand for: so that running a checked model links no
+    /// checks.
+    pub(super) const fn read(bytes: &[u8; RECORD_LEN]) -> Self {
         let parameter = f32_at(bytes, 44);
-        if !parameter.is_finite() {
-            return Err(LayerFault::Parameter);
-        }
-        let element = match bytes[3] {
-            0 => Element::F32,
-            1 => match Quantization::new(f32_at(bytes, 64), bytes[68] as i8) {
-                Ok(quantization) => Element::I8(quantization),
-                Err(_) => return Err(LayerFault::Quantization),
-            },
-            _ => return Err(LayerFault::Element),
+        let kind = match Kind::from_id(bytes[0]) {
+            Some(kind) => kind,
+            None => Kind::Requantize,
         };
-        // 8-bit activations are tables, and 8-bit normalisation has no epsilon.
-        let is_f32 = matches!(element, Element::F32);
-        let normalizes = is_f32 && matches!(kind, Kind::L2Normalize);
-        let activation = match bytes[1] {
-            0 => Activation::Identity,
-            1 => Activation::Relu,
-            2 => Activation::LeakyRelu { slope: parameter },
-            3 => Activation::Sigmoid,
-            4 => Activation::Tanh,
-            _ => return Err(LayerFault::Activation),
-        };
-        let activates = is_f32 && (kind.has_weights() || matches!(kind, Kind::Activation));
-        if bytes[1] != 0 && !activates {
-            return Err(LayerFault::Activation);
-        }
-        let parameter_used = normalizes || bytes[1] == 2;
-        if (!parameter_used && parameter.to_bits() != 0) || (normalizes && parameter <= 0.0) {
-            return Err(LayerFault::Parameter);
-        }
-        let modes = match kind {
-            Kind::AveragePool2d | Kind::ResizeBilinear => 2,
-            _ => 1,
-        };
-        if bytes[2] >= modes {
-            return Err(LayerFault::Kind);
-        }
-        let Some(layout) = Layout::from_tag(bytes[71]) else {
-            return Err(LayerFault::Weights);
-        };
-        let record = Self {
+        let is_f32 = bytes[3] == 0;
+        Self {
             kind,
-            activation,
+            activation: match bytes[1] {
+                0 => Activation::Identity,
+                1 => Activation::Relu,
+                2 => Activation::LeakyRelu { slope: parameter },
+                3 => Activation::Sigmoid,
+                _ => Activation::Tanh,
+            },
             mode: bytes[2],
             input: u16_at(bytes, 4),
             other: u16_at(bytes, 6),
             output: Shape::new(u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16)),
-            element,
+            element: if is_f32 {
+                Element::F32
+            } else {
+                Element::I8(Quantization::from_checked(f32_at(bytes, 64), bytes[68] as i8))
+            },
             offset: u32_at(bytes, 20),
             kernel: [u16_at(bytes, 24), u16_at(bytes, 26)],
             stride: [u16_at(bytes, 28), u16_at(bytes, 30)],
@@ -234,37 +200,30 @@ impl Record {
                 right: u16_at(bytes, 38),
             },
             output_padding: [u16_at(bytes, 40), u16_at(bytes, 42)],
-            epsilon: if normalizes { parameter } else { 0.0 },
+            epsilon: if is_f32 && matches!(kind, Kind::L2Normalize) { parameter } else { 0.0 },
             weights: Span { start: u32_at(bytes, 48), len: u32_at(bytes, 52) },
-            layout,
+            layout: match Layout::from_tag(bytes[71]) {
+                Some(layout) => layout,
+                None => Layout::Plain,
+            },
             bias: Span { start: u32_at(bytes, 56), len: u32_at(bytes, 60) },
             multipliers: u32_at(bytes, 72),
             scratch: u32_at(bytes, 76),
             clamp: [bytes[69] as i8, bytes[70] as i8],
-        };
-        let is_table = !is_f32 && matches!(kind, Kind::Activation);
-        let multiplies = !is_f32 && matches!(kind, Kind::Add | Kind::Multiply | Kind::Requantize);
-        let clamps = !is_f32 && (kind.has_weights() || kind.has_other());
-        if !kind.has_windows() && !all_zero(bytes, 24, 44)
-            || !matches!(kind, Kind::ConvTranspose2d) && !all_zero(bytes, 40, 44)
-            || !kind.has_weights() && !is_table && !all_zero(bytes, 48, 56)
-            || !kind.has_weights() && !all_zero(bytes, 56, 64)
-            || !kind.has_other() && record.other != 0
-            || is_f32 && !all_zero(bytes, 64, 80)
-            || !clamps && !all_zero(bytes, 69, 71)
-            || !kind.has_weights() && (bytes[71] != 0 || !all_zero(bytes, 76, 80))
-            || !multiplies && !all_zero(bytes, 72, 76)
-        {
-            return Err(LayerFault::Reserved);
         }
-        if clamps && record.clamp[0] > record.clamp[1] {
-            return Err(LayerFault::Quantization);
-        }
-        Ok(record)
     }
-}
 
-impl Record {
+    /// How many multipliers an 8-bit layer has beside its channels.
+    pub(super) const fn multiplier_count(&self) -> usize {
+        match self.kind {
+            _ if matches!(self.element, Element::F32) => 0,
+            Kind::Add => 3,
+            Kind::Multiply | Kind::Requantize => 1,
+            Kind::Dense if self.mode == UNIFORM => 1,
+            _ => 0,
+        }
+    }
+
     /// Words of the arena that the kernel may write to beside the output; `input` is the shape of the
     /// tensor it reads.
     pub(crate) const fn scratch_len(&self, input: Shape) -> usize {
@@ -277,43 +236,4 @@ impl Record {
             _ => 0,
         }
     }
-}
-
-/// Little-endian u16; 0 beyond the end.
-pub(super) const fn u16_at(bytes: &[u8], at: usize) -> usize {
-    match bytes.split_at_checked(at) {
-        Some((_, rest)) => match rest.first_chunk() {
-            Some(chunk) => u16::from_le_bytes(*chunk) as usize,
-            None => 0,
-        },
-        None => 0,
-    }
-}
-
-/// Little-endian u32; 0 beyond the end.
-pub(super) const fn u32_at(bytes: &[u8], at: usize) -> usize {
-    match bytes.split_at_checked(at) {
-        Some((_, rest)) => match rest.first_chunk() {
-            Some(chunk) => u32::from_le_bytes(*chunk) as usize,
-            None => 0,
-        },
-        None => 0,
-    }
-}
-
-/// Little-endian f32; 0 beyond the end.
-pub(super) const fn f32_at(bytes: &[u8], at: usize) -> f32 {
-    f32::from_bits(u32_at(bytes, at) as u32)
-}
-
-/// Whether all bytes of `from..to` are zero.
-pub(super) const fn all_zero(bytes: &[u8], from: usize, to: usize) -> bool {
-    let mut i = from;
-    while i < to && i < bytes.len() {
-        if bytes[i] != 0 {
-            return false;
-        }
-        i += 1;
-    }
-    true
 }

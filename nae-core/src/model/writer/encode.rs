@@ -7,7 +7,7 @@ use super::plan::{self, Plan};
 use super::{Network, WriteError, pack};
 use crate::kernels::int8::{Layout, Multiplier};
 use crate::model::layer::{Activation, Element, Padding, ResizeMode};
-use crate::model::record::{Kind, NO_SPAN, Record, Span};
+use crate::model::record::{Kind, NO_SPAN, Record, Span, UNIFORM};
 use crate::model::{CHECKED_FROM, HEADER_LEN, MAGIC, RECORD_LEN, VERSION, crc::crc32};
 use crate::quantization::Quantization;
 use std::vec::Vec;
@@ -221,8 +221,15 @@ fn record(
                 record.layout = packed.layout;
                 let words = packed.words.iter().flat_map(|word| word.to_le_bytes());
                 record.weights = parameters.append(4 * packed.words.len(), words);
-                let channels = packed.channels.iter().flatten().flat_map(|word| word.to_le_bytes());
-                record.bias = parameters.append(packed.channels.len(), channels);
+                let (outputs, channels) = (packed.channels.len(), packed.channels.iter());
+                record.bias = match &layer.operation {
+                    Int8Operation::Dense(_, factors) if factors.len() == 1 => {
+                        record.mode = UNIFORM;
+                        record.multipliers = parameters.multipliers(index, factors)?;
+                        parameters.append(outputs, channels.flat_map(|[bias, ..]| bias.to_le_bytes()))
+                    }
+                    _ => parameters.append(outputs, channels.flatten().flat_map(|word| word.to_le_bytes())),
+                };
             }
             let clamps = record.kind.has_weights() || record.kind.has_other();
             record.clamp = if clamps { layer.clamp } else { [0; 2] };
