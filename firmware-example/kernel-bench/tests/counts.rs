@@ -1,6 +1,7 @@
-//! Runs the bench under QEMU: results are the same in both layouts, on the target and on the host, and
-//! no layer takes more than 2% more instructions than recorded. Run by `tests/qemu.sh`, which builds the firmware
-//! and says where it is. With `NAE_RECORD` set it writes what it counted to `counts-cortex-….md`.
+//! Runs the bench under QEMU: results are the same in both layouts, on the target and on the host,
+//! and no layer takes more than 2% more instructions than recorded. Run by `tests/qemu.sh`, which
+//! builds the firmware and says where it is. With `NAE_RECORD` set it writes what it counted to
+//! `counts-cortex-….md`.
 #![allow(clippy::unwrap_used)]
 
 use kernel_bench::{Memory, WORKS, Work};
@@ -138,4 +139,20 @@ fn cortex_m3_with_portable_kernels() {
 #[test]
 fn cortex_m55() {
     check("mps3-an547", &variable("NAE_KERNEL_BENCH_M55"), "counts-cortex-m55.md");
+}
+
+#[test]
+fn the_readme_says_what_is_recorded() {
+    let readme = include_str!("../../../nae-core/README.md");
+    let recorded = include_str!("../counts-cortex-m4.md");
+    let cells = |line: &'static str| line.split('|').map(str::trim).collect::<Vec<_>>();
+    let rows: Vec<_> =
+        readme.lines().filter(|line| WORKS.iter().any(|w| line.starts_with(&format!("| {w} |")))).collect();
+    assert_eq!(rows.len(), 11);
+    for row in rows.into_iter().map(cells) {
+        let record = recorded.lines().map(cells).find(|record| record.get(1) == row.get(1)).unwrap();
+        assert_eq!(row[4], record[3], "instructions of {}", row[1]);
+        assert_eq!(row[5].trim_end_matches(" an output"), record[4], "per MAC of {}", row[1]);
+        assert_eq!(row[6], record[6], "memory accesses per MAC of {}", row[1]);
+    }
 }

@@ -67,8 +67,9 @@ fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: 
     }
 }
 
-/// Mean over windows, rounded half away from zero as in TFLite: over the window's part inside
-/// the input or, with `padding_value`, over all of it, places outside counting as that value (the zero point).
+/// Mean over windows, rounded half away from zero as in TFLite: over the window's part inside the
+/// input or, with `padding_value`, over all of it, places outside counting as that value (the zero
+/// point).
 pub fn average_pool2d(windows: &Windows, padding_value: Option<i8>, input: &[i8], output: &mut [i8]) {
     let places = Convolution::new(windows);
     let Windows { input: shape, output: out, kernel, .. } = *windows;
