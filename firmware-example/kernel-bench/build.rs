@@ -1,11 +1,12 @@
-//! Gives the linker the memory of QEMU's mps2-an386 (Cortex-M4) or mps3-an547 (Cortex-M55) and the script of cortex-m-rt.
+//! Gives the linker the memory of QEMU's mps2 boards (Cortex-M3, M4, M7) or mps3-an547 (Cortex-M55)
+//! and the script of cortex-m-rt.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
-/// Flash, and RAM enough for a layer with two megabytes of weights: on mps2-an386 behind the first 4 MiB.
+/// Flash, and RAM enough for a layer with two megabytes of weights.
 fn memory(target: &str) -> String {
-    let (flash, ram) = if target.starts_with("thumbv8m") { ("512K", "4M") } else { ("4M", "16M") };
-    format!("MEMORY\n{{\n  FLASH : ORIGIN = 0, LENGTH = {flash}\n  RAM : ORIGIN = 0x21000000, LENGTH = {ram}\n}}\n")
+    let (flash, ram) = if target.starts_with("thumbv8m") { ("512K", "0x21000000") } else { ("4M", "0x20000000") };
+    format!("MEMORY\n{{\n  FLASH : ORIGIN = 0, LENGTH = {flash}\n  RAM : ORIGIN = {ram}, LENGTH = 4M\n}}\n")
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

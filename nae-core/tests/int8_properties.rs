@@ -1,5 +1,5 @@
-//! Properties of the quantised kernels: layers of any geometry equal a reference written straight from the
-//! definition, in every layout; slices that do not fit are no panic.
+//! Properties of the quantised kernels: layers of any geometry equal a reference written straight
+//! from the definition, in every layout; slices that do not fit are no panic.
 #![allow(clippy::unwrap_used)]
 
 #[path = "int8/rounding.rs"]
@@ -222,7 +222,8 @@ proptest! {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 40) as i32
         };
-        // With all weights and inputs at their extremes, the paired sums come closest to overflowing.
+        // With all weights and inputs at their extremes, the paired sums come closest to
+        // overflowing.
         let weights: Vec<i8> = (0..inputs * outputs)
             .map(|i| if extreme { [127, -127][i / inputs % 2] } else { (next() % 128 * (1 - 2 * (next() & 1))) as i8 })
             .collect();

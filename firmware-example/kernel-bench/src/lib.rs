@@ -1,7 +1,7 @@
 #![no_std]
 //! The layers whose cost is counted, with made-up weights and activations that are the same on
-//! every machine. The firmware (`main.rs`) runs them between marks for the plugin `insn-count`; the test `counts`
-//! runs them on the host too and compares.
+//! every machine. The firmware (`main.rs`) runs them between marks for the plugin `insn-count`; the
+//! test `counts` runs them on the host too and compares.
 
 use nae_core::Shape;
 use nae_core::kernels::int8::{
@@ -44,7 +44,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the layer has weights, and its cost is given per product; else it is per output value.
+    /// Whether the layer has weights, and its cost is given per product; else it is per output
+    /// value.
     pub const fn has_weights(self) -> bool {
         matches!(self, Self::Dense | Self::Conv | Self::Transposed)
     }
@@ -65,7 +66,8 @@ pub struct Work {
     pub padding: usize,
     /// Output channels.
     pub outputs: usize,
-    /// Whether weights, inputs and zero point are the greatest there are, so that sums come closest to overflow.
+    /// Whether weights, inputs and zero point are the greatest there are, so that sums come closest
+    /// to overflow.
     pub extreme: bool,
 }
 
@@ -214,7 +216,8 @@ impl Work {
         self.output_side() * self.output_side() * self.outputs
     }
 
-    /// Products of inputs and weights as the layer is defined, padding not counted; for pooling, the number of outputs.
+    /// Products of inputs and weights as the layer is defined, padding not counted; for pooling,
+    /// the number of outputs.
     pub fn macs(&self) -> usize {
         let area = self.kernel * self.kernel;
         let channels = self.input.channels * self.outputs;

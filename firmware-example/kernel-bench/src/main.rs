@@ -1,9 +1,9 @@
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]
-//! Runs each layer of the table between the marks of the plugin `insn-count`, in both layouts of weights where it has
-//! some; prints the checksums of both results. Then compares the two for many small layers of any geometry. Unsafe
-//! for the marks alone.
+//! Runs each layer of the table between the marks of the plugin `insn-count`, in both layouts of
+//! weights where it has some; prints the checksums of both results. Then compares the two for many
+//! small layers of any geometry. Unsafe for the marks alone.
 
 use core::arch::asm;
 use kernel_bench::{Kind, Memory, WORKS, Work, any_work};

@@ -1,6 +1,7 @@
-//! Runs the bench under QEMU: results are the same in both layouts, on the target and on the host, and
-//! no layer takes more than 2% more instructions than recorded. Run by `tests/qemu.sh`, which builds the firmware
-//! and says where it is. With `NAE_RECORD` set it writes what it counted to `counts-cortex-….md`.
+//! Runs the bench under QEMU: results are the same in both layouts, on the target and on the host,
+//! and no layer takes more than 2% more instructions than recorded. Run by `tests/qemu.sh`, which
+//! builds the firmware and says where it is. With `NAE_RECORD` set it writes what it counted to
+//! `counts-cortex-….md` and to the table in nae-core's README.
 #![allow(clippy::unwrap_used)]
 
 use kernel_bench::{Memory, WORKS, Work};
@@ -8,7 +9,7 @@ use nae_core::kernels::int8::Layout;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 fn variable(name: &str) -> PathBuf {
     match std::env::var_os(name) {
@@ -95,7 +96,7 @@ fn check(machine: &str, firmware: &Path, counts_file: &str) {
     println!("{machine}\n{table}");
     // Megabytes: not on the stack.
     static MEMORY: Mutex<Memory> = Mutex::new(Memory::new());
-    let mut memory = MEMORY.lock().unwrap();
+    let mut memory = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     for (work, count) in WORKS.iter().zip(&counts) {
         assert_eq!(count.checksum, count.plain_checksum, "{work}: the layouts differ on the target");
         for layout in [Layout::Plain, Layout::Paired] {
@@ -128,6 +129,17 @@ fn check(machine: &str, firmware: &Path, counts_file: &str) {
 #[test]
 fn cortex_m4() {
     check("mps2-an386", &variable("NAE_KERNEL_BENCH_M4"), "counts-cortex-m4.md");
+    if std::env::var_os("NAE_RECORD").is_some() {
+        std::fs::write(README, readme_as_recorded().0).unwrap();
+    }
+}
+
+/// The same instructions as on a Cortex-M4.
+#[test]
+fn cortex_m7() {
+    if std::env::var_os("NAE_RECORD").is_none() {
+        check("mps2-an500", &variable("NAE_KERNEL_BENCH_M4"), "counts-cortex-m4.md");
+    }
 }
 
 #[test]
@@ -138,4 +150,42 @@ fn cortex_m3_with_portable_kernels() {
 #[test]
 fn cortex_m55() {
     check("mps3-an547", &variable("NAE_KERNEL_BENCH_M55"), "counts-cortex-m55.md");
+}
+
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../nae-core/README.md");
+
+/// The README with the figures of its table as recorded for Cortex-M4, and how many rows that were.
+fn readme_as_recorded() -> (String, usize) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("counts-cortex-m4.md");
+    let recorded = std::fs::read_to_string(path).unwrap();
+    let mut rows = 0;
+    let mut text = String::new();
+    for line in std::fs::read_to_string(README).unwrap().lines() {
+        let is_row = WORKS.iter().any(|work| line.starts_with(&format!("| {work} |")));
+        if !is_row {
+            writeln!(text, "{line}").unwrap();
+            continue;
+        }
+        rows += 1;
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let record = recorded.lines().map(|line| line.split(" | ").collect::<Vec<_>>());
+        let record = record.into_iter().find(|record| record[0] == cells[0]).unwrap();
+        let unit = if cells[4].ends_with(" an output") { " an output" } else { "" };
+        writeln!(
+            text,
+            "{} | {} | {} | {} | {}{unit} | {} |",
+            cells[0], cells[1], cells[2], record[2], record[3], record[5]
+        )
+        .unwrap();
+    }
+    (text, rows)
+}
+
+#[test]
+fn the_readme_says_what_is_recorded() {
+    if std::env::var_os("NAE_RECORD").is_none() {
+        let (text, rows) = readme_as_recorded();
+        assert_eq!(rows, 11);
+        assert_eq!(text, std::fs::read_to_string(README).unwrap(), "run NAE_RECORD=1 tests/qemu.sh");
+    }
 }

@@ -1,25 +1,27 @@
-//! Kernels for quantised layers: 8-bit activations and weights, 32-bit sums. No kernel allocates, and
-//! none can panic: what does not fit, which the parser has excluded, is skipped.
+//! Kernels for quantised layers: 8-bit activations and weights, 32-bit sums. No kernel allocates,
+//! and none can panic: what does not fit, which the parser has excluded, is skipped.
 //!
 //! # Numbers
-//! A tensor has a scale s and a zero point z: the stored 8-bit q stands for s·(q − z). Weights have a
-//! scale for each output channel and no zero point. A layer's results are those of TFLite's built-in
-//! **reference** kernels (`BUILTIN_REF`, of ai-edge-litert 2.3.0) bit for bit: sums are exact, and are
-//! multiplied by a 31-bit factor and shifted. Dense layers round **once** in that
-//! ([`Multiplier::apply`]), all other layers **twice** ([`Multiplier::apply_twice`]), as these kernels do; TFLite's optimised
-//! ones, and CMSIS-NN's by default, round dense layers twice too. Exceptions: the table of [`look_up`] is the exporter's,
-//! and [`l2_normalize`] is within one of TFLite's.
+//! A tensor has a scale s and a zero point z: the stored 8-bit q stands for s·(q − z). Weights have
+//! a scale for each output channel and no zero point. A layer's results are those of TFLite's
+//! built-in **reference** kernels (`BUILTIN_REF`, of ai-edge-litert 2.3.0) bit for bit: sums are
+//! exact, and are multiplied by a 31-bit factor and shifted. Dense layers round **once** in that
+//! ([`Multiplier::apply`]), all other layers **twice** ([`Multiplier::apply_twice`]), as these
+//! kernels do; TFLite's optimised ones, and CMSIS-NN's by default, round dense layers twice too.
+//! Exceptions: the table of [`look_up`] is the exporter's, and [`l2_normalize`] is within one of
+//! TFLite's.
 //!
 //! # Layout of activations
 //! Height, width, channels (HWC), one byte a value, no padding and no alignment.
 //!
 //! # Layouts of weights
 //! In 32-bit words, little-endian as in the file, so that kernels can load words. A convolution has
-//! `outputs` channels and `taps` = kernel height · kernel width · input channels products each, numbered `[kernel
-//! row][kernel column][input channel]`. A dense layer is a convolution of one pixel. A transposed convolution of
-//! stride s is s·s convolutions, one for each residue of the output's row and column, in the order
-//! of the residue of the kernel's row, then column; convolution (r, c) has the kernel rows r, r + s, r + 2s, … from
-//! last to first, columns likewise. With stride 1 that is one convolution over the turned kernel.
+//! `outputs` channels and `taps` = kernel height · kernel width · input channels products each,
+//! numbered `[kernel row][kernel column][input channel]`. A dense layer is a convolution of one
+//! pixel. A transposed convolution of stride s is s·s convolutions, one for each residue of the
+//! output's row and column, in the order of the residue of the kernel's row, then column;
+//! convolution (r, c) has the kernel rows r, r + s, r + 2s, … from last to first, columns likewise.
+//! With stride 1 that is one convolution over the turned kernel.
 //!
 //! For each convolution, one after the other:
 //!
@@ -30,8 +32,8 @@
 //!
 //! Beside the weights lies a table of [`Channel`]: bias, multiplier, shift of each output.
 //!
-//! The module `pack` (feature `std`) makes these from weights as TFLite and ONNX have them.
-//! All builds read both layouts and give the same results.
+//! The module `pack` (feature `std`) makes these from weights as TFLite and ONNX have them. All
+//! builds read both layouts and give the same results.
 
 #[cfg(any(nae_dsp = "v7", nae_dsp = "v8"))]
 #[path = "int8/dsp/mod.rs"]
@@ -72,11 +74,12 @@ pub enum Layout {
     Plain = 0,
     /// Two outputs a halfword, for kernels with a dual 16-bit multiply-accumulate (SMLAD).
     ///
-    /// Outputs go in pairs (the last of an odd number is paired with zeros), taps in groups of four (the last group is
-    /// filled up with zeros). A group of taps t..t + 4 of outputs e (even) and o = e + 1 is two words: halfwords for
-    /// taps t and t + 2, then for t + 1 and t + 3. A halfword is 256·w(o) + w(e), with sign. So one
-    /// SMLAD with activations widened by SXTB16 sums both outputs, and one more, after SXTB16 of the word itself, sums the
-    /// even one alone. No weight is −128. Where the input's channels are not a multiple of four, taps are numbered `[kernel
+    /// Outputs go in pairs (the last of an odd number is paired with zeros), taps in groups of four
+    /// (the last group is filled up with zeros). A group of taps t..t + 4 of outputs e (even) and o
+    /// = e + 1 is two words: halfwords for taps t and t + 2, then for t + 1 and t + 3. A halfword
+    /// is 256·w(o) + w(e), with sign. So one SMLAD with activations widened by SXTB16 sums both
+    /// outputs, and one more, after SXTB16 of the word itself, sums the even one alone. No weight
+    /// is −128. Where the input's channels are not a multiple of four, taps are numbered `[kernel
     /// column][kernel row][input channel]`.
     Paired = 1,
 }
@@ -124,8 +127,9 @@ impl Layout {
 
     /// Whether the kernels for this layout take an output that is a sum of `taps` products.
     ///
-    /// [`Layout::Plain`] wants a shift among [`Multiplier::SHIFTS`]. [`Layout::Paired`] wants a factor in [2^-23, ¼), no
-    /// more than 2^14 taps and a bias of no more than 2^29 on either side of 0, which keep sums within 30 bits.
+    /// [`Layout::Plain`] wants a shift among [`Multiplier::SHIFTS`]. [`Layout::Paired`] wants a
+    /// factor in [2^-23, ¼), no more than 2^14 taps and a bias of no more than 2^29 on either side
+    /// of 0, which keep sums within 30 bits.
     pub const fn takes(self, taps: usize, [bias, multiplier, shift]: Channel) -> bool {
         match self {
             Self::Plain => shift >= -31 && shift <= 30,
@@ -137,8 +141,8 @@ impl Layout {
     }
 }
 
-/// Words of scratch memory that [`conv2d`] needs beside input and output. What is in it before does not
-/// matter.
+/// Words of scratch memory that [`conv2d`] needs beside input and output. What is in it before does
+/// not matter.
 pub const fn conv2d_scratch_words(layout: Layout, windows: &Windows) -> usize {
     let Windows { input, output, kernel, stride, .. } = *windows;
     match layout {
@@ -193,7 +197,8 @@ pub fn conv2d(
     run(Convolution::new(windows), input_zero_point, weights, range, scratch, input, output);
 }
 
-/// `y = Wx + b`. As many outputs as `weights` has channels; `scratch` is at least [`dense_scratch_words`].
+/// `y = Wx + b`. As many outputs as `weights` has channels; `scratch` is at least
+/// [`dense_scratch_words`].
 pub fn dense(
     input_zero_point: i8,
     weights: Weights<'_>,
@@ -215,10 +220,12 @@ pub fn dense(
     }
 }
 
-/// Transposed convolution, gathered: each output collects the inputs that reach it, so that nothing is zeroed
-/// or read back. Only `padding.top` and `padding.left` matter here; the rest is in the output's shape.
+/// Transposed convolution, gathered: each output collects the inputs that reach it, so that nothing
+/// is zeroed or read back. Only `padding.top` and `padding.left` matter here; the rest is in the
+/// output's shape.
 ///
-/// `weights` has one channel for each of the output's, `scratch` at least [`conv_transpose2d_scratch_words`].
+/// `weights` has one channel for each of the output's, `scratch` at least
+/// [`conv_transpose2d_scratch_words`].
 pub fn conv_transpose2d(
     windows: &Windows,
     input_zero_point: i8,

@@ -3,8 +3,9 @@
 use nae_core::kernels::int8::Multiplier;
 use proptest::prelude::*;
 
-/// TFLite's double rounding as gemmlowp writes it: a doubling high product that rounds by a nudge of the product's
-/// sign and truncates, then a division by a power of two that rounds halves away from zero.
+/// TFLite's double rounding as gemmlowp writes it: a doubling high product that rounds by a nudge
+/// of the product's sign and truncates, then a division by a power of two that rounds halves away
+/// from zero.
 pub(crate) fn twice(sum: i32, m: Multiplier) -> i32 {
     let product = i64::from(sum) * i64::from(m.value);
     let nudge = if product >= 0 { 1 << 30 } else { 1 - (1 << 30) };

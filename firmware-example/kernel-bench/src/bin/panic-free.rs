@@ -1,8 +1,9 @@
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]
-//! Calls every 8-bit kernel with values the compiler cannot know. The panic handler calls a function that does
-//! not exist: if any path to a panic is left, this does not link. Unsafe for that declaration alone.
+//! Calls every 8-bit kernel with values the compiler cannot know. The panic handler calls a
+//! function that does not exist: if any path to a panic is left, this does not link. Unsafe for
+//! that declaration alone.
 
 use core::hint::black_box;
 use cortex_m as _;

@@ -16,7 +16,8 @@ pub fn look_up(table: &[i8; 256], values: &mut [i8]) {
     }
 }
 
-/// Replaces every value by a function of it: by a table of all results where there are more values than that is worth.
+/// Replaces every value by a function of it: by a table of all results where there are more values
+/// than that is worth.
 fn replace(values: &mut [i8], function: impl Fn(i8) -> i8) {
     if values.len() > 512 {
         let mut table = [0; 256];
@@ -42,7 +43,8 @@ pub struct Requantize {
     pub range: Range,
 }
 
-/// Brings values to another scale and zero point, in place. Beyond 512 values it makes a table on the stack.
+/// Brings values to another scale and zero point, in place. Beyond 512 values it makes a table on
+/// the stack.
 pub fn requantize(layer: &Requantize, values: &mut [i8]) {
     let (zero, multiplier, range) = (i32::from(layer.input_zero_point), layer.multiplier.twice(), layer.range);
     replace(values, |value| range.hold(multiplier.apply(i32::from(value) - zero)));
@@ -74,8 +76,8 @@ pub fn leaky_relu(layer: &LeakyRelu, values: &mut [i8]) {
 
 /// The sum of two tensors of their own scales.
 ///
-/// With t twice the greater input scale: `a` = scale of a / t, `b` = scale of b / t, `sum` =
-/// t / (2^20 · scale of output), at most 1. Inputs are shifted 20 bits to the left first.
+/// With t twice the greater input scale: `a` = scale of a / t, `b` = scale of b / t, `sum` = t /
+/// (2^20 · scale of output), at most 1. Inputs are shifted 20 bits to the left first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Add {
     /// Zero points of the two inputs.
@@ -178,7 +180,8 @@ pub fn multiply_in_place(layer: &Multiply, a: &mut [i8], b: &[i8]) {
 pub struct L2Normalize {
     /// Zero point of the input. Its scale cancels.
     pub input_zero_point: i8,
-    /// Least square of the norm to divide by, in squares of the input's scale, rounded up: (ε / scale)².
+    /// Least square of the norm to divide by, in squares of the input's scale, rounded up: (ε /
+    /// scale)².
     pub least: u32,
     /// 1 / scale of output. TFLite fixes the scale 1/128.
     pub gain: Multiplier,
@@ -189,8 +192,8 @@ pub struct L2Normalize {
 /// Divides all values by their common Euclidean norm, in place.
 ///
 /// The norm's square is exact. Its root and reciprocal carry 30 bits, so a result is the rounded
-/// quotient, except that a quotient within 2^-20 of a half may go either way. TFLite's reference kernel
-/// differs from it by at most one.
+/// quotient, except that a quotient within 2^-20 of a half may go either way. TFLite's reference
+/// kernel differs from it by at most one.
 pub fn l2_normalize(layer: &L2Normalize, values: &mut [i8]) {
     let zero = i32::from(layer.input_zero_point);
     let mut square = 0u64;

@@ -1,5 +1,5 @@
-//! The energy of a quantised image and its reconstruction, from exact integer sums. What an
-//! energy means is in [`crate::energy`].
+//! The energy of a quantised image and its reconstruction, from exact integer sums. What an energy
+//! means is in [`crate::energy`].
 
 use super::arithmetic;
 
@@ -60,13 +60,13 @@ impl Sums {
         self.yy += yy;
     }
 
-    /// The squared error divided by the number of values, ‖x − y‖²/D, of the real numbers that
-    /// `x` and `y` stand for; their scales and zero points may differ. NaN without values.
+    /// The squared error divided by the number of values, ‖x − y‖²/D, of the real numbers that `x`
+    /// and `y` stand for; their scales and zero points may differ. NaN without values.
     ///
-    /// With x and y less their zero points and δ = scale of y / scale of x − 1, the error in squares of the scale of x is
-    /// Σ(x − y)² + 2δ·Σy(y − x) + δ²·Σy². The three sums are exact; they become `f32` at the end. The
-    /// closer the scales, the less cancels: the result is within a few 2^-24 of (1 + δ²Σy²/error) times
-    /// itself.
+    /// With x and y less their zero points and δ = scale of y / scale of x − 1, the error in
+    /// squares of the scale of x is Σ(x − y)² + 2δ·Σy(y − x) + δ²·Σy². The three sums are exact;
+    /// they become `f32` at the end. The closer the scales, the less cancels: the result is within
+    /// a few 2^-24 of (1 + δ²Σy²/error) times itself.
     pub fn squared_l2(&self, x: Scale, y: Scale) -> f32 {
         let (n, zx, zy) = (self.count, i64::from(x.zero_point), i64::from(y.zero_point));
         let xx = self.xx - 2 * zx * self.x + n * zx * zx;

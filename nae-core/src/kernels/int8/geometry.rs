@@ -10,7 +10,8 @@ pub(super) struct Convolution {
     /// Kernel height and width; 0 where a phase of a transposed convolution has no taps.
     pub(super) kernel: [usize; 2],
     pub(super) stride: [usize; 2],
-    /// Rows above and columns to the left of the image that the first window takes in. Negative: those it leaves out.
+    /// Rows above and columns to the left of the image that the first window takes in. Negative:
+    /// those it leaves out.
     pub(super) before: [isize; 2],
     /// Height and width of the result.
     pub(super) places: [usize; 2],
@@ -49,7 +50,8 @@ impl Convolution {
         Reach::new(x * self.stride[1], self.before[1], self.kernel[1], self.input.width)
     }
 
-    /// How many windows follow each other in a row that lie inside the image across, from this one on.
+    /// How many windows follow each other in a row that lie inside the image across, from this one
+    /// on.
     pub(super) fn uncut(&self, across: Reach) -> usize {
         if across.len < self.kernel[1] {
             return 0;
@@ -85,8 +87,8 @@ impl Reach {
 }
 
 /// The convolutions that a transposed convolution is made of, one for each residue of the output's
-/// row and column by the stride: its rows of the kernel are every `stride`-th, from last to first. With stride 1 there
-/// is one, over the kernel turned by 180°.
+/// row and column by the stride: its rows of the kernel are every `stride`-th, from last to first.
+/// With stride 1 there is one, over the kernel turned by 180°.
 ///
 /// The order is that of the kernel's first row and column in them, row by row.
 #[derive(Clone, Copy, Debug)]
@@ -136,8 +138,8 @@ struct Phase {
 }
 
 impl Phase {
-    /// The outputs that kernel index `residue` reaches. Output o and kernel index k meet at image index
-    /// (o + padding − k) / stride.
+    /// The outputs that kernel index `residue` reaches. Output o and kernel index k meet at image
+    /// index (o + padding − k) / stride.
     fn new(residue: usize, kernel: usize, stride: usize, padding: usize, output: usize) -> Self {
         let stride = stride.max(1);
         let kernel = phase_len(residue, kernel, stride);

@@ -1,5 +1,5 @@
-//! Makes the weights and channels that the kernels read, from a layer as TFLite and ONNX have it. For
-//! exporters; a microcontroller never packs.
+//! Makes the weights and channels that the kernels read, from a layer as TFLite and ONNX have it.
+//! For exporters; a microcontroller never packs.
 
 use super::geometry::phase_len;
 use super::paired::is_whole;
@@ -18,7 +18,8 @@ pub struct Layer<'a> {
     pub kernel: [usize; 2],
     /// Number of input channels.
     pub input_channels: usize,
-    /// `[output][kernel row][kernel column][input channel]`, as TFLite has both convolution and transposed convolution.
+    /// `[output][kernel row][kernel column][input channel]`, as TFLite has both convolution and
+    /// transposed convolution.
     pub weights: &'a [i8],
     /// One an output, in units of input scale · weight scale.
     pub bias: &'a [i32],
@@ -52,7 +53,8 @@ pub enum PackError {
     Lengths,
     /// The layout takes no weight of −128. Quantisers do not make it.
     Weight,
-    /// The layout does not take this output's multiplier, bias or number of taps ([`Layout::takes`]).
+    /// The layout does not take this output's multiplier, bias or number of taps
+    /// ([`Layout::takes`]).
     Output {
         /// The first such output.
         output: usize,

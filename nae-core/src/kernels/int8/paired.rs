@@ -1,6 +1,7 @@
 //! Convolution over [`Layout::Paired`](super::Layout): the windows of one or two neighbouring
-//! places are widened once into scratch memory, less the zero point, then multiplied with the weights of all outputs. No padding is
-//! multiplied where the input's channels are a multiple of four.
+//! places are widened once into scratch memory, less the zero point, then multiplied with the
+//! weights of all outputs. No padding is multiplied where the input's channels are a multiple of
+//! four.
 //!
 //! The multiplying is in `model` (portable) or `dsp` (SMLAD), which do the same to the last bit.
 
@@ -30,7 +31,8 @@ pub(super) struct Tile<'a> {
     pub(super) row_groups: usize,
     /// Words from one stretch to the next.
     pub(super) row_words: usize,
-    /// Halfwords of each group in the order t, t + 2, t + 1, t + 3; of two windows, word by word in turn.
+    /// Halfwords of each group in the order t, t + 2, t + 1, t + 3; of two windows, word by word in
+    /// turn.
     pub(super) activations: &'a [u32],
     /// Two for each pair.
     pub(super) channels: &'a [[Channel; 2]],
@@ -39,8 +41,9 @@ pub(super) struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// Whether all that is read for `columns` windows lies inside the slices, and `outputs` hold the results.
-    /// The unsafe code of `dsp` rests on this, so it must hold for any numbers: no sum here wraps.
+    /// Whether all that is read for `columns` windows lies inside the slices, and `outputs` hold
+    /// the results. The unsafe code of `dsp` rests on this, so it must hold for any numbers: no sum
+    /// here wraps.
     pub(super) fn fits(&self, columns: usize, outputs: &[usize]) -> bool {
         let row = self.row_groups.saturating_mul(2);
         let last_pair = self.channels.len().saturating_sub(1).saturating_mul(self.pair_words);
@@ -71,7 +74,8 @@ pub(super) fn convolve(
     }
 }
 
-/// Whether a pixel is whole groups of taps. Then taps can be left out where a window reaches beyond the image.
+/// Whether a pixel is whole groups of taps. Then taps can be left out where a window reaches beyond
+/// the image.
 pub(super) const fn is_whole(channels: usize) -> bool {
     channels.is_multiple_of(4)
 }
@@ -106,8 +110,8 @@ fn convolve_whole(convolution: &Convolution, layer: &Layer<'_>, scratch: &mut [u
     }
 }
 
-/// Other pixels: for each row of results the rows of the image under it are copied, column by column, into a band with the
-/// padding around it. In there a window is one stretch of bytes.
+/// Other pixels: for each row of results the rows of the image under it are copied, column by
+/// column, into a band with the padding around it. In there a window is one stretch of bytes.
 fn convolve_band(convolution: &Convolution, layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
     let [height, width] = convolution.places;
     let groups = convolution.taps().div_ceil(4);
@@ -249,7 +253,8 @@ struct Taps {
     pair_words: usize,
 }
 
-/// Multiplies widened windows with the weights of all outputs; stores from `place` and, the second window's, `step` after it.
+/// Multiplies widened windows with the weights of all outputs; stores from `place` and, the second
+/// window's, `step` after it.
 fn multiply(
     taps: &Taps,
     columns: usize,

@@ -1,5 +1,5 @@
-//! Convolution and dense layers over [`Layout::Plain`](super::Layout): the reference that says what the results
-//! are. Small and slow.
+//! Convolution and dense layers over [`Layout::Plain`](super::Layout): the reference that says what
+//! the results are. Small and slow.
 
 use super::super::{part, part_mut};
 use super::geometry::Convolution;
@@ -38,7 +38,8 @@ pub(super) fn dense(layer: &Layer<'_>, input: &[i8], output: &mut [i8]) {
     }
 }
 
-/// The products of one window with one channel's weights, as far as the window lies inside the image.
+/// The products of one window with one channel's weights, as far as the window lies inside the
+/// image.
 fn sum(convolution: &Convolution, [y, x]: [usize; 2], zero_point: i8, weights: &[i8], input: &[i8]) -> i32 {
     let (down, across) = (convolution.down(y), convolution.across(x));
     let (width, channels) = (convolution.input.width, convolution.input.channels);
@@ -52,8 +53,8 @@ fn sum(convolution: &Convolution, [y, x]: [usize; 2], zero_point: i8, weights: &
     sum
 }
 
-/// Σ(value − zero point) · weight, as Σ value · weight − zero point · Σ weight: sums of 8-bit values, which compilers make
-/// vector instructions of (VMLADAV and VADDV on a Cortex-M55).
+/// Σ(value − zero point) · weight, as Σ value · weight − zero point · Σ weight: sums of 8-bit
+/// values, which compilers make vector instructions of (VMLADAV and VADDV on a Cortex-M55).
 fn dot(zero_point: i8, values: &[i8], weights: &[i8]) -> i32 {
     let (mut products, mut sum) = (0i32, 0i32);
     for (value, weight) in values.iter().zip(weights) {

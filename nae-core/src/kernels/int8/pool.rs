@@ -67,8 +67,9 @@ fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: 
     }
 }
 
-/// Mean over windows, rounded half away from zero as in TFLite: over the window's part inside
-/// the input or, with `padding_value`, over all of it, places outside counting as that value (the zero point).
+/// Mean over windows, rounded half away from zero as in TFLite: over the window's part inside the
+/// input or, with `padding_value`, over all of it, places outside counting as that value (the zero
+/// point).
 pub fn average_pool2d(windows: &Windows, padding_value: Option<i8>, input: &[i8], output: &mut [i8]) {
     let places = Convolution::new(windows);
     let Windows { input: shape, output: out, kernel, .. } = *windows;
@@ -138,6 +139,6 @@ fn mean(sum: i32, count: i32) -> i8 {
     // Every window meets the input; the compiler cannot know.
     let count = count.max(1);
     let half = if sum > 0 { count / 2 } else { -(count / 2) };
-    let mean = sum.saturating_add(half) / count;
-    mean.clamp(-128, 127) as i8
+    // Neither the sum of a window nor its mean is beyond what its type holds.
+    (sum.wrapping_add(half) / count) as i8
 }

@@ -1,12 +1,13 @@
-//! The innermost loops in portable Rust: what `dsp` does, instruction by instruction where it matters
-//! (widening, the order of halfwords, sums in two parts). One of the two is the module `arithmetic`.
+//! The innermost loops in portable Rust: what `dsp` does, instruction by instruction where it
+//! matters (widening, the order of halfwords, sums in two parts). One of the two is the module
+//! `arithmetic`.
 
 use super::paired::Tile;
 use super::pool::Maximum;
 use super::quantize::{Range, Rounding};
 
-/// Groups of four taps after which the odd output's sum is taken out: 256 products of at most
-/// 255 · 127 stay below 2^23, so that the sum fits the 24 bits it has above the even output's.
+/// Groups of four taps after which the odd output's sum is taken out: 256 products of at most 255 ·
+/// 127 stay below 2^23, so that the sum fits the 24 bits it has above the even output's.
 const CHUNK: usize = 64;
 
 /// SXTB16: the bytes 0 and 2 as halfwords, with sign.
@@ -126,7 +127,8 @@ pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
     }
 }
 
-/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last four is left out.
+/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last
+/// four is left out.
 pub(super) fn sums(x: &[i8], y: &[i8]) -> [i32; 5] {
     let mut sums = [0i32; 5];
     for (x, y) in x.as_chunks::<4>().0.as_flattened().iter().zip(y.as_chunks::<4>().0.as_flattened()) {

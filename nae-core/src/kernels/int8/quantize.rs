@@ -2,8 +2,8 @@
 
 /// What a layer with weights keeps for each output channel: `[bias, multiplier, shift]`.
 ///
-/// `bias` is in units of scale of input · scale of the channel's weights. `multiplier` and `shift` are those of
-/// [`Multiplier`], for that unit / scale of output.
+/// `bias` is in units of scale of input · scale of the channel's weights. `multiplier` and `shift`
+/// are those of [`Multiplier`], for that unit / scale of output.
 pub type Channel = [i32; 3];
 
 /// A real factor as an integer and a power of two: `value` · 2^(`shift` − 31).
@@ -22,8 +22,8 @@ impl Multiplier {
     /// Shifts that a multiplier may have. Others are taken as the nearest of these.
     pub const SHIFTS: core::ops::RangeInclusive<i32> = -31..=30;
 
-    /// The multiplier nearest to `real`; `None` when it is negative, not finite or 2^30 or more. What is
-    /// below 2^-32 becomes 0, as in TFLite.
+    /// The multiplier nearest to `real`; `None` when it is negative, not finite or 2^30 or more.
+    /// What is below 2^-32 becomes 0, as in TFLite.
     ///
     /// ```
     /// use nae_core::kernels::int8::Multiplier;
@@ -112,8 +112,8 @@ pub(super) struct Twice {
     right: i32,
     /// A half before the shift to the right.
     half: i32,
-    /// −1 where there is a shift to the right: what is added to negative values before it, so that halves go
-    /// away from zero.
+    /// −1 where there is a shift to the right: what is added to negative values before it, so that
+    /// halves go away from zero.
     sign: i32,
 }
 

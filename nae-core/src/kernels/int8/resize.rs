@@ -12,8 +12,8 @@ pub fn nearest(from: Shape, to: Shape, input: &[i8], output: &mut [i8]) {
             let column = x * from.width / to.width.max(1);
             let pixel = part(input, (row * from.width + column) * channels, channels);
             let target = part_mut(output, (y * to.width + x) * channels, channels);
-            for (value, x) in target.iter_mut().zip(pixel) {
-                *value = *x;
+            if target.len() == pixel.len() {
+                target.copy_from_slice(pixel);
             }
         }
     }
@@ -34,14 +34,13 @@ pub fn bilinear(half_pixel: bool, from: Shape, to: Shape, input: &[i8], output: 
             let pixel = |y: usize, x: usize| part(input, (y * from.width + x) * channels, channels);
             let top = pixel(row.low, column.low).iter().zip(pixel(row.low, column.high));
             let bottom = pixel(row.high, column.low).iter().zip(pixel(row.high, column.high));
+            let weights = row.weights(column);
             let target = part_mut(output, (y * to.width + x) * channels, channels);
             for (value, (top, bottom)) in target.iter_mut().zip(top.zip(bottom)) {
-                let sum = row.mix(column.mix(i32::from(*top.0), i32::from(*top.1)), {
-                    column.mix(i32::from(*bottom.0), i32::from(*bottom.1))
-                });
-                let half = if sum > 0 { 1 << 19 } else { -(1 << 19) };
-                // A mean of 8-bit values.
-                *value = ((sum + half) / (1 << 20)) as i8;
+                let pixels = [top.0, top.1, bottom.0, bottom.1].map(|value| i32::from(*value));
+                let sum: i32 = pixels.iter().zip(&weights).map(|(value, weight)| value * weight).sum();
+                // Half away from zero. A mean of 8-bit values is one.
+                *value = ((sum + (1 << 19) + (sum >> 31)) >> 20) as i8;
             }
         }
     }
@@ -81,8 +80,10 @@ impl Axis {
 }
 
 impl Between {
-    /// 1024 times the mixture.
-    fn mix(self, low: i32, high: i32) -> i32 {
-        low * (1024 - self.fraction) + high * self.fraction
+    /// Of the pixels at the low and high row and, in each, the low and high column; 2^20 in all.
+    fn weights(self, column: Self) -> [i32; 4] {
+        let (down, across) = (self.fraction, column.fraction);
+        let (up, left) = (1024 - down, 1024 - across);
+        [up * left, up * across, down * left, down * across]
     }
 }

@@ -1,7 +1,8 @@
 //! Text that the functions of `one` and `two` share. The registers are those of `multiply`.
 
-/// Bias, multiplier and shift of both outputs of a pair, for [`result_once`]: the multipliers in r2 and r7, the half
-/// and the zero point at the shift's place in r1 and r6, the shifts in r5 and r8. Moves r12 on.
+/// Bias, multiplier and shift of both outputs of a pair, for [`result_once`]: the multipliers in r2
+/// and r7, the half and the zero point at the shift's place in r1 and r6, the shifts in r5 and r8.
+/// Moves r12 on.
 macro_rules! factors_once {
     () => {
         concat!(
@@ -18,8 +19,8 @@ macro_rules! factors_once {
     };
 }
 
-/// (sum · multiplier + half) >> shift, within 8 bits: rounded once, since nothing below the upper word of the product is
-/// lost that could matter.
+/// (sum · multiplier + half) >> shift, within 8 bits: rounded once, since nothing below the upper
+/// word of the product is lost that could matter.
 macro_rules! result_once {
     ($sum:literal, $multiplier:literal, $half:literal, $shift:literal) => {
         concat!(
@@ -67,8 +68,8 @@ macro_rules! factors_twice {
     };
 }
 
-/// The sum times 2 · multiplier − 2^32, the sum itself added to the upper word, rounded there (SMMLAR); then less one where
-/// negative, so that the half added next sends halves away from zero.
+/// The sum times 2 · multiplier − 2^32, the sum itself added to the upper word, rounded there
+/// (SMMLAR); then less one where negative, so that the half added next sends halves away from zero.
 macro_rules! result_twice {
     ($sum:literal, $multiplier:literal, $half:literal, $shift:literal) => {
         concat!(
@@ -111,8 +112,8 @@ macro_rules! result_twice {
     };
 }
 
-/// The frame: 16 bytes (odd sums, rows left), then `Arguments`.
-/// Weights 16, activations 20, channels 24, outputs 28 and 32, pairs 36, rows 40, row groups 44, row gap 48, pair gap 52, zero
+/// The frame: 16 bytes (odd sums, rows left), then `Arguments`. Weights 16, activations 20,
+/// channels 24, outputs 28 and 32, pairs 36, rows 40, row groups 44, row gap 48, pair gap 52, zero
 /// point 56.
 macro_rules! enter {
     () => {
@@ -126,7 +127,8 @@ macro_rules! enter {
     };
 }
 
-/// The next chunk of a row: r2 to where its weights end, less `back` bytes; lr to what is left after it.
+/// The next chunk of a row: r2 to where its weights end, less `back` bytes; lr to what is left
+/// after it.
 macro_rules! chunk {
     () => {
         concat!(

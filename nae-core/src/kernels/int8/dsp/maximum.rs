@@ -23,8 +23,8 @@ pub(in super::super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
         gap: windows.gap,
         fourth_gap,
     };
-    // SAFETY: `fits` says that the output is whole pixels, at least one, up to less than a pixel, and that each source
-    // has as many, `gap` apart; the output itself has them without gaps.
+    // SAFETY: `fits` says that the output is whole pixels, at least one, up to less than a pixel,
+    // and that each source has as many, `gap` apart; the output itself has them without gaps.
     unsafe { maximum_asm(&arguments) };
 }
 
@@ -62,7 +62,8 @@ macro_rules! maximum_word {
 /// Words of four values, then single ones: SSUB8 compares, SEL takes the greater.
 ///
 /// # Safety
-/// The output has `pixels` times `channels` values, each source as many with a gap after every pixel but the last.
+/// The output has `pixels` times `channels` values, each source as many with a gap after every
+/// pixel but the last.
 #[unsafe(naked)]
 unsafe extern "C" fn maximum_asm(arguments: &MaximumArguments) {
     naked_asm!(

@@ -1,9 +1,10 @@
-//! Widened windows against weights: the checks, and the arguments of the assembly in `one` and `two`.
+//! Widened windows against weights: the checks, and the arguments of the assembly in `one` and
+//! `two`.
 //!
 //! # Registers
-//! Pair after pair, a loop over groups of four taps sums two outputs at once. `both` is
-//! 256 · odd + even, `even` the even output's sum, so that the odd output's is (both − even) / 256, which is exact
-//! as long as it fits 24 bits; so it is taken out after every [`CHUNK`] groups.
+//! Pair after pair, a loop over groups of four taps sums two outputs at once. `both` is 256 · odd +
+//! even, `even` the even output's sum, so that the odd output's is (both − even) / 256, which is
+//! exact as long as it fits 24 bits; so it is taken out after every [`CHUNK`] groups.
 //!
 //! | register | one window | two windows |
 //! |---|---|---|
@@ -19,11 +20,11 @@
 
 use super::super::paired::Tile;
 use super::super::quantize::Channel;
-use super::one::{one_once_asm, one_twice_asm};
+use super::one::{one_once_asm, one_short_twice_asm, one_twice_asm};
 use super::two::{two_short_twice_asm, two_twice_asm};
 
-/// Groups of four taps after which the odd output's sum is taken out: 256 products of at most
-/// 255 · 127 stay below 2^23.
+/// Groups of four taps after which the odd output's sum is taken out: 256 products of at most 255 ·
+/// 127 stay below 2^23.
 pub(super) const CHUNK: usize = 64;
 
 /// What the assembly takes, in the order in which it keeps it in its frame.
@@ -38,7 +39,8 @@ pub(super) struct Arguments {
     /// Not 0.
     rows: usize,
     row_groups: usize,
-    /// Bytes between the end of a row's weights and the start of the next row's, and the same for pairs.
+    /// Bytes between the end of a row's weights and the start of the next row's, and the same for
+    /// pairs.
     row_gap: usize,
     pair_gap: usize,
     /// 2 · zero point + 1: shifted to the left and halved it is the zero point and a half.
@@ -48,10 +50,11 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// `None` where there is nothing to do or something would be read or written out of bounds. What is
-    /// checked: for every pair, `rows` rows of `row_groups` groups, `row_words` apart, lie in the weights; as many
-    /// groups lie in the activations; the output holds two values a pair; the channels are one element a
-    /// pair. The output is borrowed mutably and so apart from the rest.
+    /// `None` where there is nothing to do or something would be read or written out of bounds.
+    /// What is checked: for every pair, `rows` rows of `row_groups` groups, `row_words` apart, lie
+    /// in the weights; as many groups lie in the activations; the output holds two values a pair;
+    /// the channels are one element a pair. The output is borrowed mutably and so apart from the
+    /// rest.
     fn of_one(tile: &Tile<'_>, output: &mut [i8]) -> Option<Self> {
         let some = !tile.channels.is_empty() && tile.rows > 0;
         (some && tile.fits(1, &[output.len()])).then(|| Self::new(tile, [output.as_mut_ptr(), core::ptr::null_mut()]))
@@ -67,7 +70,8 @@ impl Arguments {
     fn new(tile: &Tile<'_>, outputs: [*mut i8; 2]) -> Self {
         let row = 2 * tile.row_groups;
         let used = (tile.rows - 1) * tile.row_words + row;
-        // Where there is one row or one pair, what is between it and the next is of no use and may be beyond any address.
+        // Where there is one row or one pair, what is between it and the next is of no use and may
+        // be beyond any address.
         let bytes = |words: usize| words.wrapping_mul(4);
         Self {
             weights: tile.weights.as_ptr(),
@@ -85,6 +89,11 @@ impl Arguments {
     }
 }
 
+/// Whether the short kernels can be taken, which do less around the sums.
+fn is_short(tile: &Tile<'_>) -> bool {
+    tile.rows == 1 && (1..=CHUNK).contains(&tile.row_groups)
+}
+
 /// One window against all pairs, rounded once.
 pub(in super::super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
     if let Some(arguments) = Arguments::of_one(tile, output) {
@@ -96,8 +105,9 @@ pub(in super::super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
 /// One window against all pairs, rounded twice.
 pub(in super::super) fn one_twice(tile: &Tile<'_>, output: &mut [i8]) {
     if let Some(arguments) = Arguments::of_one(tile, output) {
-        // SAFETY: `of_one` has checked what it asks for.
-        unsafe { one_twice_asm(&arguments) };
+        let short = is_short(tile) && tile.row_groups.is_multiple_of(2);
+        // SAFETY: `of_one` has checked what they ask for.
+        unsafe { if short { one_short_twice_asm(&arguments) } else { one_twice_asm(&arguments) } };
     }
 }
 
@@ -106,7 +116,7 @@ pub(in super::super) fn two_twice(tile: &Tile<'_>, first: &mut [i8], second: &mu
     if let Some(arguments) = Arguments::of_two(tile, first, second) {
         // SAFETY: `of_two` has checked what they ask for.
         unsafe {
-            if tile.rows == 1 && (1..=CHUNK).contains(&tile.row_groups) {
+            if is_short(tile) {
                 two_short_twice_asm(&arguments);
             } else {
                 two_twice_asm(&arguments);

@@ -2,11 +2,13 @@
 
 use core::arch::naked_asm;
 
-/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last four is left out.
+/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last
+/// four is left out.
 pub(in super::super) fn sums(x: &[i8], y: &[i8]) -> [i32; 5] {
     let words = x.len().min(y.len()) / 4;
     let mut sums = [0; 5];
-    // SAFETY: it reads four bytes a word from both slices, which have as many, and writes five sums.
+    // SAFETY: it reads four bytes a word from both slices, which have as many, and writes five
+    // sums.
     unsafe { sums_asm(x.as_ptr(), y.as_ptr(), words, &mut sums) };
     sums
 }

@@ -97,8 +97,9 @@ macro_rules! kernel_two {
     };
 }
 
-/// Two windows of one row of at most [`CHUNK`] groups, but some: less to do around the sums. The loop over groups is entered
-/// so far in that it ends with the last one; a group is 48 bytes of code.
+/// Two windows of one row of at most [`CHUNK`] groups, but some: less to do around the sums. The
+/// loop over groups is entered so far in that it ends with the last one; a group is 48 bytes of
+/// code.
 macro_rules! kernel_two_short {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
