@@ -58,6 +58,16 @@ for t in thumbv7em-none-eabihf thumbv7m-none-eabi thumbv8m.main-none-eabihf; do
   # Nor does this if a kernel could.
   firmware $t panic-free firmware kernel-bench
 done
+# MLPerf Tiny's anomaly detector, which is not part of the project.
+ad01=${NAE_DATA:-}/mlperf-tiny-ad01/ad01_int8.tflite
+if [ -f "$ad01" ]; then
+  export NAE_AD01=$target/ad01.nae
+  cargo run --quiet -p nae-onnx --example tflite_to_nae -- "$ad01" "$NAE_AD01"
+  firmware thumbv7em-none-eabihf ad01 ad01
+  firmware thumbv7em-none-eabihf ad01-size ad01
+  export NAE_FIRMWARE_AD01=$target/thumbv7em-none-eabihf/firmware/ad01
+  export NAE_FIRMWARE_AD01_SIZE=$target/thumbv7em-none-eabihf/firmware/ad01-size
+fi
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 

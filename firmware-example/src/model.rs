@@ -23,6 +23,13 @@ pub type Pixel = i8;
 #[cfg(feature = "f32-model")]
 pub type Pixel = f32;
 
+/// What a place for an image starts with: zeros, which take no flash.
+#[cfg(not(feature = "f32-model"))]
+pub const BLANK: Pixel = 0;
+/// What a place for an image starts with: zeros, which take no flash.
+#[cfg(feature = "f32-model")]
+pub const BLANK: Pixel = 0.0;
+
 /// An engine with the operators of [`Digits`] only.
 pub type DigitsEngine = Engine<'static, { Digits::MODEL.operators().bits() }>;
 

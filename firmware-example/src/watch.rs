@@ -1,7 +1,7 @@
 //! One step of the application: image, score, verdict, alarm, drift.
 
 use crate::ImageSource;
-use crate::model::{self, Digits, DigitsEngine, Pixel};
+use crate::model::{self, BLANK, Digits, DigitsEngine, Pixel};
 use core::fmt;
 use embedded_hal::digital::{OutputPin, PinState};
 use nae_core::drift::{Drift, PageHinkley};
@@ -24,9 +24,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// With nothing in it yet.
+    /// Zeros.
     pub const fn new() -> Self {
-        Self { bytes: [0; Digits::IMAGE_LEN], image: [Pixel::MIN; Digits::IMAGE_LEN], arena: [0.0; Digits::ARENA_LEN] }
+        Self { bytes: [0; Digits::IMAGE_LEN], image: [BLANK; Digits::IMAGE_LEN], arena: [0.0; Digits::ARENA_LEN] }
     }
 }
 

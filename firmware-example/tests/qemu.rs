@@ -2,7 +2,7 @@
 //! `tests/qemu.sh`, which builds the firmware and says where it is.
 #![allow(clippy::unwrap_used)]
 
-use firmware_example::model::{self, Digits, Pixel};
+use firmware_example::model::{self, Digits};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,6 +17,8 @@ struct Run {
     instructions: Vec<u64>,
     /// Peak stack of an inference, bytes.
     stack: usize,
+    /// Length of the arena, bytes.
+    arena: usize,
 }
 
 fn variable(name: &str) -> PathBuf {
@@ -27,7 +29,8 @@ fn variable(name: &str) -> PathBuf {
 }
 
 fn run(machine: &str, elf: &Path) -> Run {
-    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}.log"));
+    let name = elf.file_name().unwrap().to_str().unwrap();
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}-{name}.log"));
     let counts = log.with_extension("counts");
     let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), counts.display());
     // An image takes well under a second; the limit is for a firmware that hangs.
@@ -47,12 +50,13 @@ fn run(machine: &str, elf: &Path) -> Run {
     assert!(status.success(), "QEMU {machine}: {status}\n{text}");
 
     let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let mut result = Run { energies: Vec::new(), instructions: Vec::new(), stack: 0 };
+    let mut result = Run { energies: Vec::new(), instructions: Vec::new(), stack: 0, arena: 0 };
     for line in text.lines().map(fields) {
         match &line[..] {
             [image, _, energy, bits, ..] if image == "image" && energy == "energy" => {
                 result.energies.push(u32::from_str_radix(bits, 16).unwrap());
             }
+            [arena, bytes, ..] if arena == "arena" => result.arena = bytes.parse().unwrap(),
             [stack, bytes, ..] if stack == "stack" => result.stack = bytes.parse().unwrap(),
             _ => {}
         }
@@ -68,7 +72,7 @@ fn run(machine: &str, elf: &Path) -> Run {
 /// The host's energies of the same images, by the same portable code.
 fn host_energies() -> Vec<u32> {
     let engine = Digits::engine().unwrap();
-    let (mut image, mut arena) = ([Pixel::MIN; Digits::IMAGE_LEN], [0.0; Digits::ARENA_LEN]);
+    let (mut image, mut arena) = ([model::BLANK; Digits::IMAGE_LEN], [0.0; Digits::ARENA_LEN]);
     let (images, _) = include_bytes!("../vectors/digits.u8").as_chunks();
     images
         .iter()
@@ -102,7 +106,7 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
     println!("{core} ({machine}), {file}, {} images equal to the host bit for bit", host.len());
     println!("  executed instructions per inference  {most} at most");
     println!("  peak stack of an inference           {} bytes", run.stack);
-    println!("  arena                                {} bytes", Digits::ARENA_LEN * 4);
+    println!("  arena                                {} bytes", run.arena);
     println!("  flash                                {flash} bytes, of which the model {model}");
     assert!(*most < instruction_limit, "{most} instructions; the limit is {instruction_limit}");
     assert!(run.stack > 0 && run.stack < 2048, "{} bytes of stack", run.stack);
@@ -138,6 +142,29 @@ fn cortex_m4f() {
 fn cortex_m3_without_fpu() {
     let limit = if FLOAT { 100_000_000 } else { 5_000_000 };
     check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), limit);
+}
+
+/// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.
+#[test]
+fn ad01_on_cortex_m4() {
+    let Some(elf) = std::env::var_os("NAE_FIRMWARE_AD01").map(PathBuf::from) else {
+        println!("skipped: NAE_DATA does not name the folder that has mlperf-tiny-ad01");
+        return;
+    };
+    let run = run("mps2-an386", &elf);
+    let most = *run.instructions.iter().max().unwrap();
+    let size = |elf: &Path| -> usize {
+        let sizes = tool("size", &[], elf);
+        sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum()
+    };
+    // 264,192 weights and 1,672 biases of four bytes.
+    let beyond = size(&variable("NAE_FIRMWARE_AD01_SIZE")) - 264_192 - 4 * 1_672;
+    println!("Cortex-M4 (mps2-an386), ad01_int8.tflite, {} samples equal to TFLite bit for bit", run.energies.len());
+    println!("  executed instructions per inference  {most}");
+    println!("  arena and peak stack                 {} + {} bytes", run.arena, run.stack);
+    println!("  flash beyond weights and biases      {beyond} bytes");
+    assert_eq!(run.energies.len(), 8);
+    assert!(most <= 400_000 && run.arena + run.stack <= 2560 && beyond <= 9_500);
 }
 
 #[test]
