@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the firmware for Cortex-M4F and Cortex-M3, runs it under QEMU and checks its energies
-# against the host's; counts the instructions of the 8-bit kernels on Cortex-M3, M4 and M55; builds
+# against the host's; counts the instructions of the 8-bit kernels on Cortex-M3, M4, M33 and M55; builds
 # the binary for the real board; checks that nae-core needs no std.
 #
 #   tests/qemu.sh                  fails if a count is more than 2% above the recorded one
@@ -23,8 +23,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   exit 1
 fi
 toolchain=$(firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi thumbv8m.main-none-eabihf)
-# ARMv8-M is a Cortex-M55 here: with vector instructions.
-export CARGO_TARGET_THUMBV8M_MAIN_NONE_EABIHF_RUSTFLAGS="-C target-cpu=cortex-m55"
 
 tool() { # NAME VERSION: prints its path
   command -v "$1" && return
@@ -48,10 +46,16 @@ firmware thumbv7em-none-eabihf qemu qemu
 firmware thumbv7m-none-eabi qemu qemu
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
-for t in thumbv7em-none-eabihf thumbv7m-none-eabi thumbv8m.main-none-eabihf; do
+# panic-free does not link if a kernel could panic.
+for t in thumbv7em-none-eabihf thumbv7m-none-eabi; do
   firmware $t kernel-bench firmware kernel-bench
-  # Does not link if a kernel could panic.
   firmware $t panic-free firmware kernel-bench
+done
+for core in m33 m55; do
+  export CARGO_TARGET_THUMBV8M_MAIN_NONE_EABIHF_RUSTFLAGS="-C target-cpu=cortex-$core"
+  firmware thumbv8m.main-none-eabihf kernel-bench firmware kernel-bench
+  firmware thumbv8m.main-none-eabihf panic-free firmware kernel-bench
+  cp "$target/thumbv8m.main-none-eabihf/firmware/kernel-bench" "$target/kernel-bench-$core"
 done
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
@@ -62,6 +66,6 @@ export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
 export NAE_KERNEL_BENCH_M4=$target/thumbv7em-none-eabihf/firmware/kernel-bench
 export NAE_KERNEL_BENCH_M3=$target/thumbv7m-none-eabi/firmware/kernel-bench
-export NAE_KERNEL_BENCH_M55=$target/thumbv8m.main-none-eabihf/firmware/kernel-bench
+export NAE_KERNEL_BENCH_M33=$target/kernel-bench-m33 NAE_KERNEL_BENCH_M55=$target/kernel-bench-m55
 cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
 cargo test --quiet -p kernel-bench --features qemu-test -- --nocapture
