@@ -144,6 +144,33 @@ fn cortex_m3_without_fpu() {
     check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), limit);
 }
 
+/// The other cores run the 8-bit model: of the f32 one nothing new is to be learned there.
+fn check_int8(core: &str, machine: &str, elf: &str, instruction_limit: u64) {
+    if !FLOAT {
+        check(core, machine, &variable(elf), instruction_limit);
+    }
+}
+
+#[test]
+fn cortex_m0() {
+    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 8_000_000);
+}
+
+#[test]
+fn cortex_m7() {
+    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 1_250_000);
+}
+
+#[test]
+fn cortex_m33() {
+    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 1_250_000);
+}
+
+#[test]
+fn cortex_m55() {
+    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_250_000);
+}
+
 /// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.
 #[test]
 fn ad01_on_cortex_m4() {

@@ -148,6 +148,11 @@ fn cortex_m3_with_portable_kernels() {
 }
 
 #[test]
+fn cortex_m33() {
+    check("mps2-an505", &variable("NAE_KERNEL_BENCH_M33"), "counts-cortex-m33.md");
+}
+
+#[test]
 fn cortex_m55() {
     check("mps3-an547", &variable("NAE_KERNEL_BENCH_M55"), "counts-cortex-m55.md");
 }

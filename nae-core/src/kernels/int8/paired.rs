@@ -3,7 +3,8 @@
 //! weights of all outputs. No padding is multiplied where the input's channels are a multiple of
 //! four.
 //!
-//! The multiplying is in `model` (portable) or `dsp` (SMLAD), which do the same to the last bit.
+//! The multiplying is in `arithmetic`: `portable.rs`, or `dsp` (SMLAD), which do the same to the
+//! last bit.
 
 use super::super::{part, part_mut};
 use super::arithmetic;
@@ -85,12 +86,14 @@ pub(super) const fn scratch_words(kernel: [usize; 2], stride: usize, channels: u
     let column = kernel[0].saturating_mul(channels);
     let groups = kernel[1].saturating_mul(column).div_ceil(4);
     let windows = groups.saturating_mul(if places > 1 { 4 } else { 2 });
-    if is_whole(channels) {
-        return windows;
-    }
-    let columns = places.saturating_sub(1).saturating_mul(stride).saturating_add(kernel[1]);
+    if is_whole(channels) { windows } else { windows.saturating_add(band_words(column, kernel[1], stride, places)) }
+}
+
+/// Words of the band under a row of results; a column of it has `column` bytes.
+const fn band_words(column: usize, kernel_width: usize, stride: usize, places: usize) -> usize {
+    let columns = places.saturating_sub(1).saturating_mul(stride).saturating_add(kernel_width);
     // The last group of the last window may reach three bytes beyond the band.
-    windows.saturating_add(columns.saturating_mul(column).saturating_add(3).div_ceil(4))
+    columns.saturating_mul(column).saturating_add(3).div_ceil(4)
 }
 
 /// Pixels of whole groups: rows of a window are widened from where they lie.
@@ -116,9 +119,11 @@ fn convolve_band(convolution: &Convolution, layer: &Layer<'_>, scratch: &mut [u3
     let [height, width] = convolution.places;
     let groups = convolution.taps().div_ceil(4);
     let windows = groups * if width > 1 { 4 } else { 2 };
+    let column = convolution.kernel[0] * convolution.input.channels;
     let (widened, band) = scratch.split_at_mut_checked(windows).unwrap_or_default();
-    let band: &mut [i8] = bytemuck::cast_slice_mut(band);
-    let step = convolution.stride[1] * convolution.kernel[0] * convolution.input.channels;
+    let band_words = band_words(column, convolution.kernel[1], convolution.stride[1], width);
+    let band: &mut [i8] = bytemuck::cast_slice_mut(part_mut(band, 0, band_words));
+    let step = convolution.stride[1] * column;
     for y in 0..height {
         fill_band(convolution, y, layer.input_zero_point, input, band);
         let mut x = 0;
@@ -154,7 +159,7 @@ fn fill_band(convolution: &Convolution, y: usize, zero_point: i8, input: &[i8], 
     }
 }
 
-/// A dense layer. `scratch` has [`scratch_words`](super::scratch_words) of a 1×1 kernel.
+/// A dense layer. `scratch` has [`dense_scratch_words`](super::dense_scratch_words).
 pub(super) fn dense(layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
     let groups = input.len().div_ceil(4);
     let (whole, rest) = input.as_chunks::<4>();
