@@ -3,8 +3,8 @@
 //! The part of a normalized autoencoder that runs everywhere: energies, calibration, verdicts,
 //! the `.nae` model format and the engine that runs it.
 //!
-//! No `std`, no heap, no `unsafe`, no panic on any input. What is not here: training, ONNX, image
-//! files (see `nae-train`, `nae-onnx`, `nae-infer`).
+//! No `std`, no heap, no panic on any input, no `unsafe` but in one folder of assembly for Cortex-M.
+//! What is not here: training, ONNX, image files (see `nae-train`, `nae-onnx`, `nae-infer`).
 //!
 //! | module | holds |
 //! |---|---|

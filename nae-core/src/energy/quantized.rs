@@ -21,14 +21,15 @@ fn mean_squared_error(sums: &Sums, x: Quantization, y: Quantization) -> f32 {
     let yy = sums.yy - 2 * zy * sums.y + n * zy * zy;
     let xy = sums.xy - zy * sums.x - zx * sums.y + n * zx * zy;
     let ([a, b], exponent) = common(x, y);
-    let sum =
-        square(a) * i128::from(xx) - 2 * i128::from(a) * i128::from(b) * i128::from(xy) + square(b) * i128::from(yy);
+    let sum = term(a, a, xx) - term(a, b, xy) - term(a, b, xy) + term(b, b, yy);
     // A sum of squares.
     rounded(sum.unsigned_abs(), 2 * exponent) / sums.count as f32
 }
 
-fn square(value: i64) -> i128 {
-    i128::from(value) * i128::from(value)
+/// Not inlined: products of 128 bits are long.
+#[inline(never)]
+fn term(a: i64, b: i64, sum: i64) -> i128 {
+    i128::from(a) * i128::from(b) * i128::from(sum)
 }
 
 /// Both scales as integers times one power of two.
@@ -47,18 +48,12 @@ pub(crate) const fn are_comparable(x: Quantization, y: Quantization) -> bool {
 
 /// `value`·2^`exponent`, rounded to nearest, ties to even; for results in the range of normal `f32`.
 fn rounded(value: u128, exponent: i32) -> f32 {
-    let excess = 104 - value.leading_zeros() as i32;
-    // 24 bits are exact; one more and whether anything lies below decide the rounding.
-    let (kept, exponent) = if excess > 0 {
-        let shift = excess as u32;
-        let below = value & ((1u128 << shift) - 1);
-        let half = 1u128 << (shift - 1);
-        let floor = (value >> shift) as u32;
-        let up = below > half || below == half && floor & 1 == 1;
-        (floor + u32::from(up), exponent + excess)
-    } else {
-        (value as u32, exponent)
-    };
+    let zeros = value.leading_zeros().min(127);
+    let leading = value << zeros;
+    // 32 bits, the last of which says whether anything lies below: the conversion rounds to 24 as the whole
+    // would be rounded.
+    let kept = (leading >> 96) as u32 | u32::from(leading << 32 != 0);
+    let exponent = exponent + 96 - zeros as i32;
     // A factor of two in two steps, each a normal power.
     let power = |e: i32| f32::from_bits(((e.clamp(-126, 127) + 127) as u32) << 23);
     let half = exponent / 2;

@@ -62,8 +62,13 @@ impl Tensor {
         self.offset == other.offset
     }
 
+    /// Number of values. The parser has seen that it is no more than memory can hold.
+    fn len(self) -> usize {
+        self.shape.channels.wrapping_mul(self.shape.height).wrapping_mul(self.shape.width)
+    }
+
     fn words(self) -> usize {
-        self.element.words(self.shape.len())
+        self.element.words(self.len())
     }
 
     fn end(self) -> usize {
@@ -73,12 +78,12 @@ impl Tensor {
     /// The values of a tensor in the arena.
     pub(super) fn values<T: Value>(self, arena: &[f32]) -> &[T] {
         let words = arena.get(self.offset.unwrap_or(0)..).and_then(|rest| rest.get(..self.words()));
-        view(words.unwrap_or_default(), self.shape.len())
+        view(words.unwrap_or_default(), self.len())
     }
 
     /// As [`Tensor::values`], to write to.
     pub(super) fn values_mut<T: Value>(self, arena: &mut [f32]) -> &mut [T] {
-        view_mut(self.split(arena).1, self.shape.len())
+        view_mut(self.split(arena).1, self.len())
     }
 
     /// The arena before, in and after this tensor.
@@ -121,7 +126,7 @@ pub(super) fn apart<'a, S: Value, T: Value>(
     arena: &'a mut [f32],
 ) -> (&'a [S], &'a mut [T]) {
     let (before, output, after) = target.split(arena);
-    (source.outside(target, image, before, after), view_mut(output, target.shape.len()))
+    (source.outside(target, image, before, after), view_mut(output, target.len()))
 }
 
 /// As [`apart`], with `len` words from word `start` on, which neither meets, to write to.
@@ -161,7 +166,7 @@ pub(super) fn with_scratch<'a>(
         Some(offset) if offset >= first.0 + first.1 => at(offset - first.0 - first.1).values(between),
         Some(_) => source.values(before),
     };
-    (input, view_mut(output_words, target.shape.len()), bytemuck::try_cast_slice_mut(scratch).unwrap_or_default())
+    (input, view_mut(output_words, target.len()), bytemuck::try_cast_slice_mut(scratch).unwrap_or_default())
 }
 
 /// A layer's output holding its input, copied there if it is elsewhere.
@@ -203,6 +208,6 @@ pub(super) fn operands<'a, T: Value>(
         let (before, output, after) = target.split(arena);
         let (input, other) =
             (source.outside(target, image, before, after), other.outside(target, image, before, after));
-        Operands::Apart(input, other, view_mut(output, target.shape.len()))
+        Operands::Apart(input, other, view_mut(output, target.len()))
     }
 }
