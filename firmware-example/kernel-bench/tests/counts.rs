@@ -38,7 +38,7 @@ fn run(machine: &str, firmware: &Path) -> Vec<Count> {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}-kernels.counts"));
     let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), file.display());
     let output = Command::new("timeout")
-        .args(["600", "qemu-system-arm", "-M", machine, "-nographic", "-monitor", "none", "-serial", "none"])
+        .args(["120", "qemu-system-arm", "-M", machine, "-nographic", "-monitor", "none", "-serial", "none"])
         .args(["-semihosting-config", "enable=on,target=native", "-plugin", &plugin, "-kernel"])
         .arg(firmware)
         .output()
@@ -68,7 +68,7 @@ fn run(machine: &str, firmware: &Path) -> Vec<Count> {
 
 fn host_checksum(work: &Work, layout: Layout, memory: &mut Memory) -> u32 {
     work.prepare(layout, memory);
-    work.mark(memory);
+    memory.mark();
     work.run(layout, memory);
     work.checksum(memory)
 }

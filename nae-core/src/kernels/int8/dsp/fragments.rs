@@ -21,30 +21,13 @@ macro_rules! factors_once {
 
 /// (sum · multiplier + half) >> shift, within 8 bits: rounded once, since nothing below the upper
 /// word of the product is lost that could matter.
+#[rustfmt::skip]
 macro_rules! result_once {
     ($sum:literal, $multiplier:literal, $half:literal, $shift:literal) => {
         concat!(
-            "smmla ",
-            $sum,
-            ", ",
-            $sum,
-            ", ",
-            $multiplier,
-            ", ",
-            $half,
-            "\n",
-            "asr ",
-            $sum,
-            ", ",
-            $sum,
-            ", ",
-            $shift,
-            "\n",
-            "ssat ",
-            $sum,
-            ", #8, ",
-            $sum,
-            "\n",
+            "smmla ", $sum, ", ", $sum, ", ", $multiplier, ", ", $half, "\n",
+            "asr ", $sum, ", ", $sum, ", ", $shift, "\n",
+            "ssat ", $sum, ", #8, ", $sum, "\n",
         )
     };
 }
@@ -70,51 +53,37 @@ macro_rules! factors_twice {
 
 /// The sum times 2 · multiplier − 2^32, the sum itself added to the upper word, rounded there
 /// (SMMLAR); then less one where negative, so that the half added next sends halves away from zero.
+#[rustfmt::skip]
 macro_rules! result_twice {
     ($sum:literal, $multiplier:literal, $half:literal, $shift:literal) => {
         concat!(
-            "smmlar ",
-            $sum,
-            ", ",
-            $sum,
-            ", ",
-            $multiplier,
-            ", ",
-            $sum,
-            "\n",
-            "add ",
-            $sum,
-            ", ",
-            $sum,
-            ", ",
-            $sum,
-            ", asr #31\n",
-            "add ",
-            $sum,
-            ", ",
-            $sum,
-            ", ",
-            $half,
-            "\n",
-            "asr ",
-            $sum,
-            ", ",
-            $sum,
-            ", ",
-            $shift,
-            "\n",
-            "ssat ",
-            $sum,
-            ", #8, ",
-            $sum,
-            "\n",
+            "smmlar ", $sum, ", ", $sum, ", ", $multiplier, ", ", $sum, "\n",
+            "add ", $sum, ", ", $sum, ", ", $sum, ", asr #31\n",
+            "add ", $sum, ", ", $sum, ", ", $half, "\n",
+            "asr ", $sum, ", ", $sum, ", ", $shift, "\n",
+            "ssat ", $sum, ", #8, ", $sum, "\n",
         )
     };
 }
 
-/// The frame: 16 bytes (odd sums, rows left), then `Arguments`. Weights 16, activations 20,
-/// channels 24, outputs 28 and 32, pairs 36, rows 40, row groups 44, row gap 48, pair gap 52, zero
-/// point 56.
+/// Makes the frame: 16 bytes, then [`Arguments`](super::multiply::Arguments), which the stack
+/// pointer reaches from then on; `multiply` has checked the offsets.
+///
+/// | offset | |
+/// |---|---|
+/// | 0 | sums of the odd outputs, one window: and then rows left |
+/// | 8 | rows left (two windows) |
+/// | 16 | weights |
+/// | 20 | activations |
+/// | 24 | channels, moves on |
+/// | 28, 32 | outputs, move on |
+/// | 36 | pairs left |
+/// | 40 | rows |
+/// | 44 | row groups; in the short kernels bytes of a row |
+/// | 48 | row gap |
+/// | 52 | pair gap |
+/// | 56 | 2 · zero point + 1 |
+/// | 60 | where the short kernels enter their loop |
 macro_rules! enter {
     () => {
         concat!(
@@ -127,18 +96,10 @@ macro_rules! enter {
     };
 }
 
-/// The next chunk of a row: r2 to where its weights end, less `back` bytes; lr to what is left
-/// after it.
+/// The next chunk of a row: its groups to r2, to lr what is left after it.
 macro_rules! chunk {
     () => {
-        concat!(
-            "mov r2, lr\n",
-            "cmp lr, #{chunk}\n",
-            "it hi\n",
-            "movhi r2, #{chunk}\n",
-            "sub lr, lr, r2\n",
-            "add r2, r0, r2, lsl #3\n",
-        )
+        concat!("mov r2, lr\n", "cmp lr, #{chunk}\n", "it hi\n", "movhi r2, #{chunk}\n", "sub lr, lr, r2\n",)
     };
 }
 

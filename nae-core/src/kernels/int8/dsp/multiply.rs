@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | r0 | weights, as they are read | the same |
 //! | r1 | activations, as they are read | the same |
-//! | r2 | end of the weights of this chunk | the same |
+//! | r2 | groups left in this chunk; in the short kernels the end of the row's weights | the same |
 //! | r3 | even | even of the first |
 //! | r4 | both | even of the second |
 //! | r5, r6 | weights (r5 to r8) | both of the first, both of the second |
@@ -22,6 +22,7 @@ use super::super::paired::Tile;
 use super::super::quantize::Channel;
 use super::one::{one_once_asm, one_short_twice_asm, one_twice_asm};
 use super::two::{two_short_twice_asm, two_twice_asm};
+use core::mem::offset_of;
 
 /// Groups of four taps after which the odd output's sum is taken out: 256 products of at most 255 ·
 /// 127 stay below 2^23.
@@ -48,6 +49,22 @@ pub(super) struct Arguments {
     /// For the assembly to use.
     free: usize,
 }
+
+/// The offsets that the assembly is written with: see `enter!`.
+const _: () = {
+    assert!(size_of::<Arguments>() == 48);
+    assert!(16 + offset_of!(Arguments, weights) == 16);
+    assert!(16 + offset_of!(Arguments, activations) == 20);
+    assert!(16 + offset_of!(Arguments, channels) == 24);
+    assert!(16 + offset_of!(Arguments, outputs) == 28);
+    assert!(16 + offset_of!(Arguments, pairs) == 36);
+    assert!(16 + offset_of!(Arguments, rows) == 40);
+    assert!(16 + offset_of!(Arguments, row_groups) == 44);
+    assert!(16 + offset_of!(Arguments, row_gap) == 48);
+    assert!(16 + offset_of!(Arguments, pair_gap) == 52);
+    assert!(16 + offset_of!(Arguments, twice_zero_point_and_one) == 56);
+    assert!(16 + offset_of!(Arguments, free) == 60);
+};
 
 impl Arguments {
     /// `None` where there is nothing to do or something would be read or written out of bounds.
