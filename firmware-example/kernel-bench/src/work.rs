@@ -71,7 +71,7 @@ const fn work(kind: Kind, [side, channels]: [usize; 2], kernel: usize, outputs: 
 }
 
 /// The layers, in the order of the table.
-pub const WORKS: [Work; 28] = [
+pub const WORKS: [Work; 29] = [
     work(Kind::Dense, [1, 640], 1, 128),
     work(Kind::Dense, [1, 128], 1, 128),
     work(Kind::Dense, [1, 128], 1, 8),
@@ -87,6 +87,7 @@ pub const WORKS: [Work; 28] = [
     work(Kind::Transposed, [10, 64], 3, 64),
     work(Kind::Transposed, [24, 64], 3, 32),
     work(Kind::Transposed, [1, 32], 4, 128),
+    work(Kind::Transposed, [26, 32], 3, 1),
     Work { stride: 2, padding: 1, ..work(Kind::Transposed, [7, 32], 4, 16) },
     Work { stride: 2, ..work(Kind::MaxPool, [24, 64], 2, 64) },
     Work { stride: 2, ..work(Kind::MaxPool, [8, 128], 2, 128) },
