@@ -157,6 +157,28 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     ///
     /// # Errors
     /// [`EngineError`] for lengths that do not fit and a model that takes `f32`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use nae_core::{Shape, engine::Engine, model::{Model, layer::Element}, quantization::Quantization};
+    /// use nae_core::model::writer::{Int8Layer, Int8Operation, Network, write};
+    /// // An "autoencoder" of images of two bytes that keeps the first bit of each.
+    /// let scale = Quantization::new(1.0 / 255.0, -128).unwrap();
+    /// let first_bit = (0..256).map(|byte| if byte < 128 { -128 } else { 127 }).collect();
+    /// let mut network = Network::new(Shape::vector(2));
+    /// network.element = Element::I8(scale);
+    /// network.push(Int8Layer::new(Int8Operation::Table(first_bit), scale));
+    /// let file = write(&network).unwrap();
+    ///
+    /// let model = Model::parse(&file).unwrap();
+    /// let mut arena = vec![0.0; model.arena_len()];
+    /// let mut image = [0; 2];
+    /// model.quantize_bytes(&[255, 51], &mut image).unwrap();
+    /// let output = Engine::new(&model).unwrap().run_i8(&image, &mut arena).unwrap();
+    /// assert_eq!(output.reconstruction, [127, -128]);
+    /// assert!((output.score.energy - 0.2 * 0.2 / 2.0).abs() < 1e-8);
+    /// # }
+    /// ```
     pub fn run_i8<'a>(&self, image: &[i8], arena: &'a mut [f32]) -> Result<Output<'a, i8>, EngineError> {
         let Some(quantization) = self.model.image_quantization() else {
             return Err(EngineError::ImageType);
