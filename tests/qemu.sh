@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Builds the firmware for Cortex-M4F and Cortex-M3, runs it under QEMU and checks its energies
-# against the host's; builds the binary for the real board; checks that nae-core needs no std.
+# Builds the firmware for Cortex-M0, M3, M4F (M7), M33 and M55, runs it under QEMU and checks its energies
+# against the host's; runs MLPerf Tiny's anomaly detector where NAE_DATA has it; counts the instructions of the 8-bit kernels on Cortex-M3, M4, M33 and M55; builds
+# the binary for the real board; checks that nae-core needs no std.
 #
-#   tests/qemu.sh
+#   tests/qemu.sh                  fails if a count is more than 2% above the recorded one
+#   NAE_RECORD=1 tests/qemu.sh     records the counts: firmware-example/kernel-bench/counts-*.md
 #
 # Needs qemu-system-arm, binutils-arm-none-eabi, and a bare-metal Rust (firmware-example/toolchain.sh says which).
 # defmt-print and flip-link are taken from PATH, else installed into the target folder.
@@ -20,7 +22,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   echo "Missing: ${missing[*]}. On Debian: apt-get install ${missing[*]}" >&2
   exit 1
 fi
-toolchain=$(firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi)
+toolchain=$(firmware-example/toolchain.sh thumbv6m-none-eabi thumbv7em-none-eabihf thumbv7m-none-eabi thumbv8m.main-none-eabihf)
 
 tool() { # NAME VERSION: prints its path
   command -v "$1" && return
@@ -31,24 +33,64 @@ NAE_DEFMT_PRINT=$(tool defmt-print $defmt_print_version)
 flip_link=$(tool flip-link $flip_link_version)
 export NAE_DEFMT_PRINT
 
-firmware() ( # TARGET BINARY FEATURE
+firmware() ( # TARGET BINARY FEATURE [PACKAGE]
   eval "$toolchain"
   # flip-link puts the stack below the statics: an overflow faults instead of overwriting them.
-  variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$1")_LINKER
+  variable=CARGO_TARGET_$(tr 'a-z.-' 'A-Z__' <<<"$1")_LINKER
   export "$variable=$flip_link"
-  cargo build --quiet --profile firmware --target "$1" -p firmware-example --bin "$2" --features "$3"
+  cargo build --quiet --profile firmware --target "$1" -p "${4:-firmware-example}" --bin "$2" --features "$3"
 )
 
 echo "Building the firmware"
-firmware thumbv7em-none-eabihf qemu qemu
-firmware thumbv7m-none-eabi qemu qemu
+for cpu in thumbv7em-none-eabihf thumbv7m-none-eabi; do
+  firmware $cpu qemu qemu,f32-model
+  cp "$target/$cpu/firmware/qemu" "$target/$cpu/firmware/qemu-f32"
+  firmware $cpu qemu qemu
+  # It does not link if the parser, the engine or what decides could panic.
+  firmware $cpu panic-free firmware
+done
+firmware thumbv6m-none-eabi qemu qemu
+firmware thumbv6m-none-eabi panic-free firmware
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
+# panic-free does not link if a kernel could panic.
+for t in thumbv7em-none-eabihf thumbv7m-none-eabi; do
+  firmware $t kernel-bench firmware kernel-bench
+  firmware $t panic-free firmware kernel-bench
+done
+for core in m33 m55; do
+  export CARGO_TARGET_THUMBV8M_MAIN_NONE_EABIHF_RUSTFLAGS="-C target-cpu=cortex-$core"
+  firmware thumbv8m.main-none-eabihf kernel-bench firmware kernel-bench
+  firmware thumbv8m.main-none-eabihf panic-free firmware kernel-bench
+  firmware thumbv8m.main-none-eabihf qemu qemu
+  for binary in kernel-bench qemu; do
+    cp "$target/thumbv8m.main-none-eabihf/firmware/$binary" "$target/$binary-$core"
+  done
+done
+# MLPerf Tiny's anomaly detector, which is not part of the project.
+ad01=${NAE_DATA:-}/mlperf-tiny-ad01/ad01_int8.tflite
+if [ -f "$ad01" ]; then
+  export NAE_AD01=$target/ad01.nae
+  cargo run --quiet -p nae-onnx --example tflite_to_nae -- "$ad01" "$NAE_AD01"
+  firmware thumbv7em-none-eabihf ad01 ad01
+  firmware thumbv7em-none-eabihf ad01-size ad01
+  export NAE_FIRMWARE_AD01=$target/thumbv7em-none-eabihf/firmware/ad01
+  export NAE_FIRMWARE_AD01_SIZE=$target/thumbv7em-none-eabihf/firmware/ad01-size
+fi
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 
 export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
+export NAE_FIRMWARE_M0=$target/thumbv6m-none-eabi/firmware/qemu
+export NAE_FIRMWARE_M33=$target/qemu-m33 NAE_FIRMWARE_M55=$target/qemu-m55
 export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
+export NAE_KERNEL_BENCH_M4=$target/thumbv7em-none-eabihf/firmware/kernel-bench
+export NAE_KERNEL_BENCH_M3=$target/thumbv7m-none-eabi/firmware/kernel-bench
+export NAE_KERNEL_BENCH_M33=$target/kernel-bench-m33 NAE_KERNEL_BENCH_M55=$target/kernel-bench-m55
 cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
+export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu-f32
+export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu-f32
+cargo test --quiet -p firmware-example --features qemu-test,f32-model --test qemu -- --nocapture --test-threads=1 cortex
+cargo test --quiet -p kernel-bench --features qemu-test -- --nocapture

@@ -4,16 +4,13 @@
 //! touches of the outside comes through [`ImageSource`] and `embedded-hal`'s `OutputPin`. The
 //! binaries in `src/bin` bring a board, logging and the vectors.
 
+pub mod model;
 mod serial;
 mod watch;
 
+pub use model::Digits;
 pub use serial::SerialImages;
 pub use watch::{Fault, Memory, Report, SettingsError, Watch};
-
-nae_core::include_model! {
-    /// The `digits` model, embedded and checked when the firmware is compiled.
-    pub struct Digits = "../../models/digits/digits.nae";
-}
 
 /// Where images come from: a camera, a serial line, a list in flash.
 pub trait ImageSource {

@@ -1,10 +1,11 @@
 //! One step of the application: image, score, verdict, alarm, drift.
 
-use crate::{Digits, ImageSource};
+use crate::ImageSource;
+use crate::model::{self, BLANK, Digits, DigitsEngine, Pixel};
 use core::fmt;
 use embedded_hal::digital::{OutputPin, PinState};
 use nae_core::drift::{Drift, PageHinkley};
-use nae_core::engine::{Engine, EngineError};
+use nae_core::engine::EngineError;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
 
 /// Alarm at 3 anomalies of the last 5 images, off when one or none is left.
@@ -18,14 +19,14 @@ const DRIFT: (f32, f32) = (0.25, 5.0);
 #[derive(Debug)]
 pub struct Memory {
     bytes: [u8; Digits::IMAGE_LEN],
-    image: [f32; Digits::IMAGE_LEN],
+    image: [Pixel; Digits::IMAGE_LEN],
     arena: [f32; Digits::ARENA_LEN],
 }
 
 impl Memory {
     /// Zeros.
     pub const fn new() -> Self {
-        Self { bytes: [0; Digits::IMAGE_LEN], image: [0.0; Digits::IMAGE_LEN], arena: [0.0; Digits::ARENA_LEN] }
+        Self { bytes: [0; Digits::IMAGE_LEN], image: [BLANK; Digits::IMAGE_LEN], arena: [0.0; Digits::ARENA_LEN] }
     }
 }
 
@@ -41,7 +42,7 @@ pub struct Watch<'m, S, P> {
     source: S,
     pin: P,
     memory: &'m mut Memory,
-    engine: Engine<'static, { Digits::MODEL.operators().bits() }>,
+    engine: DigitsEngine,
     filter: AlarmFilter<8>,
     drift: PageHinkley,
 }
@@ -120,8 +121,7 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
     /// [`Fault::Source`].
     pub fn capture(&mut self) -> Result<(), Fault<S::Error, P::Error>> {
         self.source.capture(&mut self.memory.bytes).map_err(Fault::Source)?;
-        // Both are of the model's size.
-        let _ = Digits::MODEL.preprocessing().apply(&self.memory.bytes, &mut self.memory.image);
+        model::prepare(&self.memory.bytes, &mut self.memory.image);
         Ok(())
     }
 
@@ -130,16 +130,17 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
     /// # Errors
     /// [`Fault::Engine`] or [`Fault::Pin`].
     pub fn judge(&mut self) -> Result<Report, Fault<S::Error, P::Error>> {
-        let output = self.engine.run(&self.memory.image, &mut self.memory.arena).map_err(Fault::Engine)?;
-        let verdict = output.verdict.unwrap_or(Verdict::Normal);
+        let (score, verdict) =
+            model::score(&self.engine, &self.memory.image, &mut self.memory.arena).map_err(Fault::Engine)?;
+        let verdict = verdict.unwrap_or(Verdict::Normal);
         let alarm = self.filter.observe(verdict);
         self.pin.set_state(PinState::from(alarm)).map_err(Fault::Pin)?;
         Ok(Report {
-            score: output.score,
+            score,
             verdict,
             alarm,
             // The energy is finite, or there would be no output.
-            drift: self.drift.observe(output.score.energy).unwrap_or(Drift::Steady),
+            drift: self.drift.observe(score.energy).unwrap_or(Drift::Steady),
         })
     }
 }

@@ -2,9 +2,12 @@
 //! `tests/qemu.sh`, which builds the firmware and says where it is.
 #![allow(clippy::unwrap_used)]
 
-use firmware_example::Digits;
+use firmware_example::model::{self, Digits};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Whether the firmware has the f32 model.
+const FLOAT: bool = cfg!(feature = "f32-model");
 
 /// What one machine did.
 struct Run {
@@ -14,6 +17,8 @@ struct Run {
     instructions: Vec<u64>,
     /// Peak stack of an inference, bytes.
     stack: usize,
+    /// Length of the arena, bytes.
+    arena: usize,
 }
 
 fn variable(name: &str) -> PathBuf {
@@ -24,7 +29,8 @@ fn variable(name: &str) -> PathBuf {
 }
 
 fn run(machine: &str, elf: &Path) -> Run {
-    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}.log"));
+    let name = elf.file_name().unwrap().to_str().unwrap();
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}-{name}.log"));
     let counts = log.with_extension("counts");
     let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), counts.display());
     // An image takes well under a second; the limit is for a firmware that hangs.
@@ -44,12 +50,13 @@ fn run(machine: &str, elf: &Path) -> Run {
     assert!(status.success(), "QEMU {machine}: {status}\n{text}");
 
     let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let mut result = Run { energies: Vec::new(), instructions: Vec::new(), stack: 0 };
+    let mut result = Run { energies: Vec::new(), instructions: Vec::new(), stack: 0, arena: 0 };
     for line in text.lines().map(fields) {
         match &line[..] {
             [image, _, energy, bits, ..] if image == "image" && energy == "energy" => {
                 result.energies.push(u32::from_str_radix(bits, 16).unwrap());
             }
+            [arena, bytes, ..] if arena == "arena" => result.arena = bytes.parse().unwrap(),
             [stack, bytes, ..] if stack == "stack" => result.stack = bytes.parse().unwrap(),
             _ => {}
         }
@@ -64,13 +71,14 @@ fn run(machine: &str, elf: &Path) -> Run {
 
 /// The host's energies of the same images, by the same portable code.
 fn host_energies() -> Vec<u32> {
-    let mut arena = [0.0; Digits::ARENA_LEN];
-    let preprocessing = Digits::MODEL.preprocessing();
-    include_bytes!("../vectors/digits.u8")
-        .chunks_exact(Digits::IMAGE_LEN)
+    let engine = Digits::engine().unwrap();
+    let (mut image, mut arena) = ([model::BLANK; Digits::IMAGE_LEN], [0.0; Digits::ARENA_LEN]);
+    let (images, _) = include_bytes!("../vectors/digits.u8").as_chunks();
+    images
+        .iter()
         .map(|bytes| {
-            let image: Vec<f32> = bytes.iter().map(|byte| preprocessing.value(*byte)).collect();
-            Digits::engine().unwrap().run(&image, &mut arena).unwrap().score.energy.to_bits()
+            model::prepare(bytes, &mut image);
+            model::score(&engine, &image, &mut arena).unwrap().0.energy.to_bits()
         })
         .collect()
 }
@@ -92,11 +100,13 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
     let sizes = tool("size", &[], elf);
     let flash: usize =
         sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum();
-    let model = include_bytes!("../../models/digits/digits.nae").len();
-    println!("{core} ({machine}), digits model, {} images equal to the host bit for bit", host.len());
+    let file = if FLOAT { "digits.nae" } else { "digits-int8.nae" };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/digits").join(file);
+    let model = std::fs::metadata(path).unwrap().len();
+    println!("{core} ({machine}), {file}, {} images equal to the host bit for bit", host.len());
     println!("  executed instructions per inference  {most} at most");
     println!("  peak stack of an inference           {} bytes", run.stack);
-    println!("  arena                                {} bytes", Digits::ARENA_LEN * 4);
+    println!("  arena                                {} bytes", run.arena);
     println!("  flash                                {flash} bytes, of which the model {model}");
     assert!(*most < instruction_limit, "{most} instructions; the limit is {instruction_limit}");
     assert!(run.stack > 0 && run.stack < 2048, "{} bytes of stack", run.stack);
@@ -116,19 +126,72 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
         assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
     }
     // Kernels that the model does not use are not linked.
-    for name in ["tanhf", "average_pool2d", "conv_transpose2d", "mean_ssim"] {
+    let other = if FLOAT { "int8" } else { "expf" };
+    for name in ["tanhf", "average_pool2d", "mean_ssim", other] {
         assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
     }
 }
 
 #[test]
 fn cortex_m4f() {
-    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), 2_500_000);
+    let limit = if FLOAT { 2_500_000 } else { 1_250_000 };
+    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), limit);
 }
 
 #[test]
 fn cortex_m3_without_fpu() {
-    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), 100_000_000);
+    let limit = if FLOAT { 100_000_000 } else { 5_000_000 };
+    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), limit);
+}
+
+/// The other cores run the 8-bit model: of the f32 one nothing new is to be learned there.
+fn check_int8(core: &str, machine: &str, elf: &str, instruction_limit: u64) {
+    if !FLOAT {
+        check(core, machine, &variable(elf), instruction_limit);
+    }
+}
+
+#[test]
+fn cortex_m0() {
+    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 8_000_000);
+}
+
+#[test]
+fn cortex_m7() {
+    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 1_250_000);
+}
+
+#[test]
+fn cortex_m33() {
+    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 1_250_000);
+}
+
+#[test]
+fn cortex_m55() {
+    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_250_000);
+}
+
+/// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.
+#[test]
+fn ad01_on_cortex_m4() {
+    let Some(elf) = std::env::var_os("NAE_FIRMWARE_AD01").map(PathBuf::from) else {
+        println!("skipped: NAE_DATA does not name the folder that has mlperf-tiny-ad01");
+        return;
+    };
+    let run = run("mps2-an386", &elf);
+    let most = *run.instructions.iter().max().unwrap();
+    let size = |elf: &Path| -> usize {
+        let sizes = tool("size", &[], elf);
+        sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum()
+    };
+    // 264,192 weights and 1,672 biases of four bytes.
+    let beyond = size(&variable("NAE_FIRMWARE_AD01_SIZE")) - 264_192 - 4 * 1_672;
+    println!("Cortex-M4 (mps2-an386), ad01_int8.tflite, {} samples equal to TFLite bit for bit", run.energies.len());
+    println!("  executed instructions per inference  {most}");
+    println!("  arena and peak stack                 {} + {} bytes", run.arena, run.stack);
+    println!("  flash beyond weights and biases      {beyond} bytes");
+    assert_eq!(run.energies.len(), 8);
+    assert!(most <= 400_000 && run.arena + run.stack <= 2560 && beyond <= 8_192);
 }
 
 #[test]

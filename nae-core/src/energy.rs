@@ -1,7 +1,10 @@
 //! Reconstruction errors that serve as the energy of the model, and the per-pixel error map.
 //! What an energy means as a density is in [`crate::density`].
 
+mod quantized;
 mod ssim;
+
+pub(crate) use quantized::are_comparable;
 
 use crate::Shape;
 use core::fmt;

@@ -1,12 +1,16 @@
 //! Runs a [`Model`] in the caller's arena: no allocation, no recursion, no panic. The arithmetic
 //! is in the kernels; what may be run was settled by the parser.
 
-use crate::Shape;
+mod float;
+mod int8;
+mod tensor;
+
 use crate::energy::{Energy, EnergyError};
-use crate::kernels::{self, Parameters, Windows};
-use crate::model::{Kind, Model, Operators, Record, Span};
+use crate::model::layer::Element;
+use crate::model::{Model, Operators, Record};
 use crate::verdict::{Score, Verdict};
 use core::fmt;
+use tensor::{Image, Tensor};
 
 /// An engine for one model. `OPERATORS` is the set of operators that are compiled in
 /// ([`Operators::bits`]); all of them unless chosen.
@@ -28,23 +32,27 @@ use core::fmt;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Engine<'m, const OPERATORS: u32 = { Operators::ALL.bits() }> {
+pub struct Engine<'m, const OPERATORS: u64 = { Operators::ALL.bits() }> {
     model: &'m Model<'m>,
-    weights: &'m [f32],
+    /// Words of the file; what each holds is said by the layers.
+    parameters: &'m [u32],
 }
 
 /// What one run gives. The slices lie in the arena.
+///
+/// `T` is the type of the image's values: `f32`, or `i8` with the scale of
+/// [`Model::reconstruction_quantization`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Output<'a> {
+pub struct Output<'a, T = f32> {
     /// Energy, and the p-value when the model is calibrated.
     pub score: Score,
     /// The verdict by the model's threshold; `None` when it has none.
     pub verdict: Option<Verdict>,
     /// The reconstruction, of the image's shape, HWC.
-    pub reconstruction: &'a [f32],
+    pub reconstruction: &'a [T],
     /// The latent code, when the model has marked it.
-    pub latent: Option<&'a [f32]>,
+    pub latent: Option<&'a [T]>,
 }
 
 /// Why an engine could not be made or run.
@@ -61,6 +69,8 @@ pub enum EngineError {
     Operators,
     /// The image has another length than the model's input.
     ImageLength,
+    /// The model takes 8-bit images and was given `f32`, or the reverse.
+    ImageType,
     /// The arena is shorter than [`Model::arena_len`].
     ArenaLength,
     /// A value of the image is NaN or infinite.
@@ -76,6 +86,7 @@ impl fmt::Display for EngineError {
             Self::Endianness => "the target is big-endian; models are little-endian",
             Self::Operators => "the model needs operators this engine was built without",
             Self::ImageLength => "the image has another length than the model's input",
+            Self::ImageType => "the model takes 8-bit images and was given f32, or the reverse",
             Self::ArenaLength => "the arena is shorter than the model needs",
             Self::NonFiniteImage => "a value of the image is NaN or infinite",
             Self::NonFiniteResult => "the reconstruction or its energy is not finite",
@@ -95,7 +106,7 @@ impl<'m> Engine<'m> {
     }
 }
 
-impl<'m, const OPERATORS: u32> Engine<'m, OPERATORS> {
+impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// An engine with the operators of its type only.
     ///
     /// # Errors
@@ -107,8 +118,8 @@ impl<'m, const OPERATORS: u32> Engine<'m, OPERATORS> {
         if !Operators::from_bits(OPERATORS).contains(model.operators()) {
             return Err(EngineError::Operators);
         }
-        let weights = bytemuck::try_cast_slice(model.weights()).map_err(|_| EngineError::Alignment)?;
-        Ok(Self { model, weights })
+        let parameters = bytemuck::try_cast_slice(model.parameters()).map_err(|_| EngineError::Alignment)?;
+        Ok(Self { model, parameters })
     }
 
     /// The model.
@@ -121,32 +132,132 @@ impl<'m, const OPERATORS: u32> Engine<'m, OPERATORS> {
     /// or more; what it holds before does not matter.
     ///
     /// # Errors
-    /// [`EngineError`] for lengths that do not fit, an image that is not finite, and a result that
-    /// is not.
+    /// [`EngineError`] for lengths that do not fit, a model that takes 8-bit images
+    /// ([`run_i8`](Self::run_i8)), an image that is not finite, and a result that is not.
     pub fn run<'a>(&self, image: &[f32], arena: &'a mut [f32]) -> Result<Output<'a>, EngineError> {
-        let shape = self.model.input_shape();
-        if image.len() != shape.len() {
-            return Err(EngineError::ImageLength);
+        if self.model.image_quantization().is_some() {
+            return Err(EngineError::ImageType);
         }
-        let arena = arena.get_mut(..self.model.arena_len()).ok_or(EngineError::ArenaLength)?;
         if !image.iter().all(|v| v.is_finite()) {
             return Err(EngineError::NonFiniteImage);
         }
-        let mut last = None;
+        let last = self.layers(image.len(), Image { f32: image, i8: &[] }, arena, |_, _| {})?;
+        let arena = &*arena;
+        let reconstruction = last.values(arena);
+        // Only overflow gives a reconstruction or an energy that is not finite.
+        let energy = self.energy(image, reconstruction).map_err(|_| EngineError::NonFiniteResult)?;
+        Ok(self.output(energy, reconstruction, arena))
+    }
+
+    /// As [`run`](Self::run), for models whose image is 8-bit: HWC, with the scale of
+    /// [`Model::image_quantization`]. Bytes of a camera become such values by
+    /// [`Model::quantize_bytes`].
+    ///
+    /// The energy is exact up to its last rounding, and the same on every target.
+    ///
+    /// # Errors
+    /// [`EngineError`] for lengths that do not fit and a model that takes `f32`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use nae_core::{Shape, engine::Engine, model::{Model, layer::Element}, quantization::Quantization};
+    /// use nae_core::model::writer::{Int8Layer, Int8Operation, Network, write};
+    /// // An "autoencoder" of images of two bytes that keeps the first bit of each.
+    /// let scale = Quantization::new(1.0 / 255.0, -128).unwrap();
+    /// let first_bit = (0..256).map(|byte| if byte < 128 { -128 } else { 127 }).collect();
+    /// let mut network = Network::new(Shape::vector(2));
+    /// network.element = Element::I8(scale);
+    /// network.push(Int8Layer::new(Int8Operation::Table(first_bit), scale));
+    /// let file = write(&network).unwrap();
+    ///
+    /// let model = Model::parse(&file).unwrap();
+    /// let mut arena = vec![0.0; model.arena_len()];
+    /// let mut image = [0; 2];
+    /// model.quantize_bytes(&[255, 51], &mut image).unwrap();
+    /// let output = Engine::new(&model).unwrap().run_i8(&image, &mut arena).unwrap();
+    /// assert_eq!(output.reconstruction, [127, -128]);
+    /// assert!((output.score.energy - 0.2 * 0.2 / 2.0).abs() < 1e-8);
+    /// # }
+    /// ```
+    pub fn run_i8<'a>(&self, image: &[i8], arena: &'a mut [f32]) -> Result<Output<'a, i8>, EngineError> {
+        let Some(quantization) = self.model.image_quantization() else {
+            return Err(EngineError::ImageType);
+        };
+        let last = self.layers(image.len(), Image { f32: &[], i8: image }, arena, |_, _| {})?;
+        let arena = &*arena;
+        let reconstruction = last.values(arena);
+        // The last layer is 8-bit, as the image is.
+        let to = last.element.quantization().unwrap_or(quantization);
+        let energy = match self.model.energy() {
+            Energy::L1 if Self::has(Operators::energy_i8(Energy::L1)) => {
+                Energy::L1.evaluate_i8((image, quantization), (reconstruction, to))
+            }
+            _ if Self::has(Operators::energy_i8(Energy::SquaredL2)) => {
+                Energy::SquaredL2.evaluate_i8((image, quantization), (reconstruction, to))
+            }
+            _ => Err(EnergyError::NonFinite),
+        };
+        let energy = energy.map_err(|_| EngineError::NonFiniteResult)?;
+        Ok(self.output(energy, reconstruction, arena))
+    }
+
+    /// Runs a model of `f32` images without scoring, and shows the output of each layer that is
+    /// `f32`: layer number, values in HWC order. For hosts that measure what activations are like.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run) of the image and the arena.
+    #[cfg(feature = "std")]
+    pub fn observe(
+        &self,
+        image: &[f32],
+        arena: &mut [f32],
+        mut seen: impl FnMut(usize, &[f32]),
+    ) -> Result<(), EngineError> {
+        if self.model.image_quantization().is_some() {
+            return Err(EngineError::ImageType);
+        }
+        let mut layer = 0;
+        self.layers(image.len(), Image { f32: image, i8: &[] }, arena, |tensor, arena| {
+            if tensor.element == Element::F32 {
+                seen(layer, tensor.values(arena));
+            }
+            layer += 1;
+        })?;
+        Ok(())
+    }
+
+    /// Runs all layers; returns where the last one has written.
+    fn layers(
+        &self,
+        len: usize,
+        image: Image<'_>,
+        arena: &mut [f32],
+        mut observe: impl FnMut(Tensor, &[f32]),
+    ) -> Result<Tensor, EngineError> {
+        if len != self.model.input_shape().len() {
+            return Err(EngineError::ImageLength);
+        }
+        let arena = arena.get_mut(..self.model.arena_len()).ok_or(EngineError::ArenaLength)?;
+        let mut last = Tensor::new(self.model, 0);
         for index in 0..self.model.layer_count() {
             // It decoded when the model was parsed.
             let Some(layer) = self.model.layer(index) else {
                 break;
             };
-            self.step(&layer, image, arena);
-            last = Some(layer);
+            let source = Tensor::new(self.model, layer.input);
+            match layer.element {
+                Element::F32 => self.step_f32(&layer, source, image, arena),
+                Element::I8(_) => self.step_i8(&layer, source, image, arena),
+            }
+            last = Tensor::of(&layer);
+            observe(last, arena);
         }
-        let arena = &*arena;
-        let values = |layer: Record| Tensor::of(&layer).arena_values(arena);
-        let reconstruction = last.map(values).unwrap_or_default();
-        // Only overflow gives a reconstruction or an energy that is not finite.
-        let energy = self.energy(image, reconstruction).map_err(|_| EngineError::NonFiniteResult)?;
-        Ok(Output {
+        Ok(last)
+    }
+
+    fn output<'a, T: tensor::Value>(&self, energy: f32, reconstruction: &'a [T], arena: &'a [f32]) -> Output<'a, T> {
+        let values = |layer: Record| Tensor::of(&layer).values(arena);
+        Output {
             score: Score {
                 energy,
                 p_value: self.model.calibration().and_then(|calibration| calibration.p_value(energy).ok()),
@@ -154,7 +265,7 @@ impl<'m, const OPERATORS: u32> Engine<'m, OPERATORS> {
             verdict: self.model.threshold().map(|threshold| Verdict::of(energy, threshold)),
             reconstruction,
             latent: self.model.latent_record().map(values),
-        })
+        }
     }
 
     const fn has(operators: Operators) -> bool {
@@ -171,158 +282,4 @@ impl<'m, const OPERATORS: u32> Engine<'m, OPERATORS> {
             _ => Energy::SquaredL2.evaluate(image, reconstruction, shape),
         }
     }
-
-    /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
-    fn step(&self, layer: &Record, image: &[f32], arena: &mut [f32]) {
-        let source = self.tensor(layer.input);
-        let target = Tensor::of(layer);
-        let windows = Windows {
-            input: source.shape,
-            output: target.shape,
-            kernel: layer.kernel,
-            stride: layer.stride,
-            padding: layer.padding,
-        };
-        let parameters = Parameters { weights: self.parameters(layer.weights), bias: self.parameters(layer.bias) };
-        match layer.kind {
-            Kind::Conv2d if Self::has(Operators::kind(Kind::Conv2d)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::conv2d(&windows, parameters, input, output);
-            }
-            Kind::ConvTranspose2d if Self::has(Operators::kind(Kind::ConvTranspose2d)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::conv_transpose2d(&windows, parameters, input, output);
-            }
-            Kind::Dense if Self::has(Operators::kind(Kind::Dense)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::dense(parameters, input, output);
-            }
-            Kind::MaxPool2d if Self::has(Operators::kind(Kind::MaxPool2d)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::max_pool2d(&windows, input, output);
-            }
-            Kind::AveragePool2d if Self::has(Operators::kind(Kind::AveragePool2d)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::average_pool2d(&windows, layer.mode == 1, input, output);
-            }
-            Kind::ResizeNearest if Self::has(Operators::kind(Kind::ResizeNearest)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::nearest(source.shape, target.shape, input, output);
-            }
-            Kind::ResizeBilinear if Self::has(Operators::kind(Kind::ResizeBilinear)) => {
-                let (input, output) = apart(source, target, image, arena);
-                kernels::bilinear(layer.mode == 1, source.shape, target.shape, input, output);
-            }
-            Kind::L2Normalize if Self::has(Operators::kind(Kind::L2Normalize)) => {
-                let output = in_place(source, target, image, arena);
-                kernels::l2_normalize(layer.epsilon, output);
-            }
-            Kind::Activation | Kind::Reshape => {
-                in_place(source, target, image, arena);
-            }
-            Kind::Add if Self::has(Operators::kind(Kind::Add)) => {
-                self.add(layer, source, target, image, arena);
-            }
-            // Not among the model's operators, so not in it.
-            _ => {}
-        }
-        let output = target.arena_values_mut(arena);
-        kernels::activate::<OPERATORS>(layer.activation, output);
-    }
-
-    fn add(&self, layer: &Record, source: Tensor, target: Tensor, image: &[f32], arena: &mut [f32]) {
-        let other = self.tensor(layer.other);
-        if source.is(target) {
-            let (other, output) = apart(other, target, image, arena);
-            kernels::add_in_place(output, other);
-        } else {
-            let (before, output, after) = target.split(arena);
-            let input = source.outside(target, image, before, after);
-            let other = other.outside(target, image, before, after);
-            kernels::add(input, other, output);
-        }
-    }
-
-    fn tensor(&self, index: usize) -> Tensor {
-        let layer = index.checked_sub(1).and_then(|i| self.model.layer(i));
-        match layer {
-            Some(layer) => Tensor::of(&layer),
-            None => Tensor::image(self.model.input_shape()),
-        }
-    }
-
-    fn parameters(&self, span: Span) -> &'m [f32] {
-        self.weights.get(span.start..).and_then(|rest| rest.get(..span.len)).unwrap_or_default()
-    }
-}
-
-/// Where a tensor lies: in the arena, or in the caller's image.
-#[derive(Clone, Copy)]
-struct Tensor {
-    shape: Shape,
-    /// `None` for the image.
-    offset: Option<usize>,
-}
-
-impl Tensor {
-    const fn image(shape: Shape) -> Self {
-        Self { shape, offset: None }
-    }
-
-    const fn of(layer: &Record) -> Self {
-        Self { shape: layer.output, offset: Some(layer.offset) }
-    }
-
-    /// Whether both lie at the same place.
-    fn is(self, other: Self) -> bool {
-        self.offset == other.offset
-    }
-
-    fn arena_values(self, arena: &[f32]) -> &[f32] {
-        arena.get(self.offset.unwrap_or(0)..).and_then(|rest| rest.get(..self.shape.len())).unwrap_or_default()
-    }
-
-    fn arena_values_mut(self, arena: &mut [f32]) -> &mut [f32] {
-        self.split(arena).1
-    }
-
-    /// The arena before, in and after this tensor.
-    fn split(self, arena: &mut [f32]) -> (&mut [f32], &mut [f32], &mut [f32]) {
-        let start = self.offset.unwrap_or(0);
-        let Some((before, rest)) = arena.split_at_mut_checked(start) else {
-            return (&mut [], &mut [], &mut []);
-        };
-        match rest.split_at_mut_checked(self.shape.len()) {
-            Some((output, after)) => (before, output, after),
-            None => (&mut [], &mut [], &mut []),
-        }
-    }
-
-    /// This tensor's values, given the arena before and after `target`, which it does not meet.
-    fn outside<'a>(self, target: Self, image: &'a [f32], before: &'a [f32], after: &'a [f32]) -> &'a [f32] {
-        let end = target.offset.unwrap_or(0) + target.shape.len();
-        match self.offset {
-            None => image,
-            Some(offset) if offset >= end => Self { shape: self.shape, offset: Some(offset - end) }.arena_values(after),
-            Some(_) => self.arena_values(before),
-        }
-    }
-}
-
-/// A layer's input and output where they do not meet.
-fn apart<'a>(source: Tensor, target: Tensor, image: &'a [f32], arena: &'a mut [f32]) -> (&'a [f32], &'a mut [f32]) {
-    let (before, output, after) = target.split(arena);
-    (source.outside(target, image, before, after), output)
-}
-
-/// A layer's output holding its input, copied there if it is elsewhere.
-fn in_place<'a>(source: Tensor, target: Tensor, image: &[f32], arena: &'a mut [f32]) -> &'a mut [f32] {
-    if source.is(target) {
-        return target.arena_values_mut(arena);
-    }
-    let (input, output) = apart(source, target, image, &mut *arena);
-    for (value, x) in output.iter_mut().zip(input) {
-        *value = *x;
-    }
-    target.arena_values_mut(arena)
 }

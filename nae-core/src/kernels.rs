@@ -1,24 +1,30 @@
-//! Portable f32 kernels, one layer kind a file. Activations are HWC; weights lie as the
-//! [`.nae` format](crate::model) describes. No kernel allocates, and none can panic: what is out
-//! of range, which the parser has excluded, is skipped.
+//! The arithmetic of the layers. Here: portable f32 kernels, one layer kind a file. Those for
+//! quantised layers are in [`int8`].
+//!
+//! Activations are HWC; weights lie as the [`.nae` format](crate::model) describes. No kernel
+//! allocates, and none can panic: what is out of range, which the parser has excluded, is skipped.
 //!
 //! A sum starts with the bias and takes its terms in the order kernel row, kernel column, input
 //! channel, each product rounded before it is added (no fused multiply-add), on every target. So
 //! results are equal bit for bit.
 
 mod conv;
+mod convert;
 mod elementwise;
+pub mod int8;
 mod pool;
 mod resize;
 mod transpose;
 
 pub(crate) use conv::{conv2d, dense};
-pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize};
+pub(crate) use convert::{dequantize, quantize};
+pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize, multiply, multiply_in_place};
 pub(crate) use pool::{average_pool2d, max_pool2d};
 pub(crate) use resize::{bilinear, nearest};
 pub(crate) use transpose::conv_transpose2d;
 
 use crate::Shape;
+use crate::model::Record;
 use crate::model::layer::Padding;
 
 /// Weights and biases of one layer.
@@ -28,14 +34,26 @@ pub(crate) struct Parameters<'a> {
     pub(crate) bias: &'a [f32],
 }
 
-/// Where the windows of a layer lie.
-#[derive(Clone, Copy)]
-pub(crate) struct Windows {
-    pub(crate) input: Shape,
-    pub(crate) output: Shape,
-    pub(crate) kernel: [usize; 2],
-    pub(crate) stride: [usize; 2],
-    pub(crate) padding: Padding,
+/// Where the windows of a layer lie. Sides are at most [`MAX_SIDE`](crate::model::MAX_SIDE).
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// Shape of the input.
+    pub input: Shape,
+    /// Shape of the output.
+    pub output: Shape,
+    /// Height and width of the kernel, in pixels.
+    pub kernel: [usize; 2],
+    /// Stride down and across, in pixels; not 0.
+    pub stride: [usize; 2],
+    /// Padding, in pixels.
+    pub padding: Padding,
+}
+
+impl Windows {
+    /// Of a layer that reads a tensor of shape `input`.
+    pub(crate) const fn new(layer: &Record, input: Shape) -> Self {
+        Self { input, output: layer.output, kernel: layer.kernel, stride: layer.stride, padding: layer.padding }
+    }
 }
 
 /// The part of a window along one axis that lies inside the input.
@@ -64,11 +82,11 @@ impl Reach {
 }
 
 /// `len` values from `start`; nothing where there are not so many.
-fn part(values: &[f32], start: usize, len: usize) -> &[f32] {
+fn part<T>(values: &[T], start: usize, len: usize) -> &[T] {
     values.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
 }
 
 /// As [`part`], to write to.
-fn part_mut(values: &mut [f32], start: usize, len: usize) -> &mut [f32] {
+fn part_mut<T>(values: &mut [T], start: usize, len: usize) -> &mut [T] {
     values.get_mut(start..).and_then(|rest| rest.get_mut(..len)).unwrap_or_default()
 }

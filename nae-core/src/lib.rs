@@ -3,8 +3,8 @@
 //! The part of a normalized autoencoder that runs everywhere: energies, calibration, verdicts,
 //! the `.nae` model format and the engine that runs it.
 //!
-//! No `std`, no heap, no `unsafe`, no panic on any input. What is not here: training, ONNX, image
-//! files (see `nae-train`, `nae-onnx`, `nae-infer`).
+//! No `std`, no heap, no panic on any input, no `unsafe` but in one folder of assembly for Cortex-M.
+//! What is not here: training, ONNX, image files (see `nae-train`, `nae-onnx`, `nae-infer`).
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,7 +14,9 @@
 //! | [`drift`] | fixed-memory watch on the energies over time |
 //! | [`density`] | Gibbs relations between energy and log-density |
 //! | [`model`] | the `.nae` file: parsed in place by a `const fn`; its writer (feature `std`) |
+//! | [`quantization`] | how 8-bit values stand for real ones |
 //! | [`engine`] | runs a model in the caller's arena |
+//! | [`kernels`] | the arithmetic of the layers; those for quantised ones are public |
 //!
 //! # Numbers
 //! All arithmetic is `f32` in a fixed, documented order; roots and exponentials go through
@@ -39,8 +41,9 @@ pub mod density;
 pub mod drift;
 pub mod energy;
 pub mod engine;
-mod kernels;
+pub mod kernels;
 pub mod model;
+pub mod quantization;
 mod shape;
 pub mod verdict;
 

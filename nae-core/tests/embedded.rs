@@ -34,7 +34,7 @@ fn the_damaged_model_fails_by_its_checksum() {
     assert_eq!(Model::parse(damaged).map(|_| ()), Err(ModelError::Checksum));
 }
 
-/// Version 1 must stay readable and writable as it is: a change of the format shows here.
+/// Version 2 must stay readable and writable as it is: a change of the format shows here.
 #[test]
 fn the_format_on_disk_has_not_changed() {
     let blur = Conv2d::from_oihw(&[1.0 / 9.0; 9], [1, 1, 3, 3], None)
@@ -46,7 +46,7 @@ fn the_format_on_disk_has_not_changed() {
     let bytes = write(&network).unwrap();
     assert_eq!(bytes, include_bytes!("data/blur.nae"));
     // Header, one layer, nine weights and a bias.
-    assert_eq!(bytes.len(), 128 + 64 + 4 * 10);
-    assert_eq!(bytes[..12], *b"\x89NAE\r\n\x1a\n\x01\x00\x80\x00");
+    assert_eq!(bytes.len(), 128 + 80 + 4 * 10);
+    assert_eq!(bytes[..12], *b"\x89NAE\r\n\x1a\n\x02\x00\x80\x00");
     assert_eq!(bytes[128..136], [1, 1, 0, 0, 0, 0, 0, 0]);
 }

@@ -160,11 +160,12 @@ impl ModelFile {
                 ]);
             }
             Content::Nae => {
-                card.extend([("format", ".nae, version 1".to_owned()), ("bytes", self.bytes.len().to_string())]);
+                card.extend([("format", ".nae, version 2".to_owned()), ("bytes", self.bytes.len().to_string())]);
                 if let Ok(model) = Model::parse(&self.bytes) {
+                    let eight = model.layers().filter(|layer| layer.element.quantization().is_some()).count();
                     card.extend([
                         ("parameters", model.weight_count().to_string()),
-                        ("layers", model.layer_count().to_string()),
+                        ("layers", format!("{}, of which 8-bit {eight}", model.layer_count())),
                         ("arena", format!("{} bytes", 4 * model.arena_len())),
                     ]);
                 }

@@ -6,6 +6,8 @@ mod support;
 
 use nae_core::Shape;
 use nae_core::energy::Energy;
+use nae_core::engine::Engine;
+use nae_core::model::Model;
 use nae_core::verdict::Verdict;
 use nae_infer::input::Pixels;
 use nae_infer::{BackendKind, Detector, OpenError, ScoreError};
@@ -80,6 +82,27 @@ fn a_lowered_file_scores_as_its_model() {
     assert_eq!(from_nae.settings(), from_onnx.settings());
     let error = Detector::builder().backend(BackendKind::Tract).read(nae, "model.nae").err().unwrap();
     assert_eq!(error.to_string(), "model.nae: backend `tract` does not read .nae files: use `native`");
+}
+
+#[test]
+fn an_8_bit_file_scores_as_the_engine_does() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/digits/digits-int8.nae");
+    let file = std::fs::read(path).unwrap();
+    let words: Vec<u32> = file.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let (engine, mut arena) = (Engine::new(&model).unwrap(), vec![0.0; model.arena_len()]);
+    let detector = Detector::builder().backend(BackendKind::Native).read(file, "model.nae").unwrap();
+    let bytes: Vec<u8> = images(Shape::new(1, 16, 16), 8).iter().map(|value| (value * 255.0) as u8).collect();
+    let batch: Vec<f32> = bytes.iter().map(|&byte| model.preprocessing().value(byte)).collect();
+    let scored = detector.score_prepared(&batch).unwrap();
+    for (scored, bytes) in scored.iter().zip(bytes.chunks_exact(256)) {
+        let mut image = [0; 256];
+        model.quantize_bytes(bytes, &mut image).unwrap();
+        let output = engine.run_i8(&image, &mut arena).unwrap();
+        assert!((scored.energy / output.score.energy - 1.0).abs() < 1e-5);
+        assert_eq!(scored.verdict, output.verdict);
+        assert_eq!(scored.latent.as_ref().unwrap().len(), 32);
+    }
 }
 
 #[test]

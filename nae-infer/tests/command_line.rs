@@ -282,7 +282,7 @@ producer             nae-onnx 0.1.0
     }
     let assert = folder.run(&["inspect", "model.nae", "--json"]).success();
     let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
-    assert_eq!(card["format"], ".nae, version 1");
+    assert_eq!(card["format"], ".nae, version 2");
     assert_eq!(card["false_positive_rate"], "0.01");
 }
 

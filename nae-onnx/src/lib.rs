@@ -8,6 +8,7 @@
 //! | [`metadata`] | the `nae.*` entries: preprocessing, calibration, provenance |
 //! | [`check`] | what is verified of a model of unknown origin before anything runs it |
 //! | [`lower`] | to the layer list of `nae-core`, and to `.nae` |
+//! | [`tflite`] | the same from TFLite, for dense int8 networks |
 //! | [`mod@file`] | files read and written whole |
 
 pub mod autoencoder;
@@ -18,3 +19,4 @@ pub mod file;
 pub mod lower;
 pub mod metadata;
 pub mod proto;
+pub mod tflite;

@@ -179,8 +179,8 @@ fn what_cannot_be_lowered_is_named() {
     let groups = vec![AttributeProto::int("group", 2)];
     let e = refusal(vec![node("Conv", &["x", "w"], "m", groups)], vec![constant("w", &[2, 1, 1, 1], 1)]);
     assert_eq!(e, "node `m`: operator Conv cannot be lowered: 2 groups; the engine has one");
-    let e = refusal(vec![node("Mul", &["x", "x"], "m", vec![])], vec![]);
-    assert_eq!(e, "node `m`: operator Mul cannot be lowered: both operands are computed at run time");
+    let e = refusal(vec![node("Sub", &["x", "x"], "m", vec![])], vec![]);
+    assert_eq!(e, "node `m`: operator Sub cannot be lowered: both operands are computed at run time");
     let norm = node("ReduceL2", &["x"], "n", vec![AttributeProto::ints("axes", [1])]);
     let e = refusal(vec![norm, node("Div", &["x", "n"], "m", vec![])], vec![]);
     assert_eq!(e, "node `n`: operator ReduceL2 cannot be lowered: its norm leaves out axis 2");
@@ -190,6 +190,54 @@ fn what_cannot_be_lowered_is_named() {
     assert_eq!(e, "node `r`: operator Reshape cannot be lowered: it reorders the elements of feature maps");
     let e = refusal(vec![node("Mul", &["x", "pixels"], "m", vec![])], vec![constant("pixels", &[3, 4], 1)]);
     assert!(e.ends_with("its constant is neither one number nor one for each channel"), "{e}");
+}
+
+/// What exporters compute from shapes; the image is [N, 2, 3, 4].
+#[test]
+fn shapes_are_computed_beforehand() {
+    let ints = |name: &str, values: &[i64]| TensorProto::int64s(name, values);
+    let nodes = vec![
+        node("Shape", &["x"], "s", vec![]),
+        node("Gather", &["s", "first"], "n", vec![]),
+        node("Slice", &["s", "one", "last"], "rest", vec![]),
+        node("Gather", &["rest", "all"], "extents", vec![]),
+        node("Mul", &["extents", "one"], "same", vec![]),
+        node("Cast", &["same"], "c", vec![AttributeProto::int("to", 7)]),
+        node("Concat", &["n", "minus"], "flat", vec![AttributeProto::int("axis", 0)]),
+        node("Reshape", &["x", "flat"], "v", vec![]),
+        node("Gemm", &["v", "w"], "g", vec![]),
+        node("Concat", &["n", "c"], "back", vec![AttributeProto::int("axis", 0)]),
+        node("Reshape", &["g", "back"], "m", vec![AttributeProto::int("allowzero", 1)]),
+    ];
+    let lists = [("first", &[0][..]), ("one", &[1]), ("last", &[i64::MAX]), ("all", &[0, 1, -1]), ("minus", &[-1])];
+    let mut constants: Vec<_> = lists.iter().map(|(name, values)| ints(name, values)).collect();
+    constants.push(constant("w", &[24, 24], 9));
+    compare(&by_hand(nodes, constants), 1e-6);
+}
+
+#[test]
+fn shapes_that_make_no_sense_are_refused() {
+    let shape = || node("Shape", &["x"], "s", vec![]);
+    let reshape = || node("Reshape", &["x", "t"], "m", vec![]);
+    let refused = |middle: NodeProto, values: &[i64]| {
+        refusal(vec![shape(), middle, reshape()], vec![TensorProto::int64s("k", values)])
+    };
+    let e = refused(node("Gather", &["s", "k"], "t", vec![]), &[4]);
+    assert_eq!(e, "node `t` (Gather): indices: expected within 4, found one beyond");
+    // Nothing can be computed from a batch that is open.
+    let e = refused(node("Add", &["s", "k"], "t", vec![]), &[1]);
+    assert!(e.starts_with("node `t` (Add): operands: expected integers that can be computed beforehand"), "{e}");
+    let e = refused(node("Div", &["k", "k"], "t", vec![]), &[0]);
+    assert!(e.contains("integers that can be computed beforehand"), "{e}");
+    let e = refused(node("Slice", &["s", "k", "k"], "t", vec![]), &[i64::MIN]);
+    assert!(e.starts_with("node `m` (Reshape): shape"), "{e}");
+    let e = refused(node("Concat", &["s", "x"], "t", vec![AttributeProto::int("axis", 0)]), &[1]);
+    assert!(e.starts_with("node `t` (Concat): input: expected a list of integers"), "{e}");
+    // The mark of the batch in a file.
+    let e = refused(node("Identity", &["k"], "t", vec![]), &[i64::MIN + 1, 2, 3, 4]);
+    assert!(e.starts_with("constant `k`: expected shapes and axes"), "{e}");
+    let e = refused(node("Expand", &["x", "k"], "t", vec![]), &[1, 2, 3, 5]);
+    assert!(e.starts_with("node `t` (Expand): shape"), "{e}");
 }
 
 #[test]

@@ -29,9 +29,9 @@ pub(crate) fn dense(parameters: Parameters<'_>, input: &[f32], output: &mut [f32
     let (block_weights, rest_weights) =
         parameters.weights.split_at_checked(blocks.len() * BLOCK * input.len()).unwrap_or_default();
     let (outputs, rest_outputs) = output.as_chunks_mut::<BLOCK>();
-    let weights = block_weights.chunks_exact((BLOCK * input.len()).max(1));
+    let (rows, _) = block_weights.as_chunks::<BLOCK>();
+    let weights = rows.chunks_exact(input.len().max(1));
     for ((output, bias), weights) in outputs.iter_mut().zip(blocks).zip(weights) {
-        let (weights, _) = weights.as_chunks();
         *output = *bias;
         accumulate(output, input, weights);
     }

@@ -4,7 +4,7 @@ use crate::model::Operators;
 use crate::model::layer::Activation;
 
 /// Applies `activation` in place; what is not among `OPERATORS` is not compiled in.
-pub(crate) fn activate<const OPERATORS: u32>(activation: Activation, values: &mut [f32]) {
+pub(crate) fn activate<const OPERATORS: u64>(activation: Activation, values: &mut [f32]) {
     let built = Operators::from_bits(OPERATORS);
     match activation {
         Activation::Relu if built.contains(Operators::activation(Activation::Relu)) => {
@@ -45,6 +45,20 @@ pub(crate) fn add(a: &[f32], b: &[f32], output: &mut [f32]) {
 pub(crate) fn add_in_place(a: &mut [f32], b: &[f32]) {
     for (value, b) in a.iter_mut().zip(b) {
         *value += b;
+    }
+}
+
+/// `output = a · b`.
+pub(crate) fn multiply(a: &[f32], b: &[f32], output: &mut [f32]) {
+    for ((value, a), b) in output.iter_mut().zip(a).zip(b) {
+        *value = a * b;
+    }
+}
+
+/// `a *= b`.
+pub(crate) fn multiply_in_place(a: &mut [f32], b: &[f32]) {
+    for (value, b) in a.iter_mut().zip(b) {
+        *value *= b;
     }
 }
 

@@ -26,7 +26,7 @@ pub enum ModelError {
     InputShape,
     /// The arena is too large.
     ArenaLength,
-    /// Unknown energy, or SSIM with another range than `[0, 1]`.
+    /// Unknown energy, or SSIM of an 8-bit image or with another range than `[0, 1]`.
     Energy,
     /// Unknown resize filter, or a range that does not ascend.
     Preprocessing,
@@ -34,12 +34,13 @@ pub enum ModelError {
     Temperature,
     /// The calibration table is malformed, or the rate or threshold out of range.
     Calibration,
-    /// The latent tensor is not there.
+    /// The latent tensor is not there, or of another type than the image.
     Latent,
-    /// The last layer's output has another shape than the image.
+    /// The scale of the 8-bit image is out of range.
+    Quantization,
+    /// The last layer's output has another shape or type than the image, or a scale too far from
+    /// its.
     Reconstruction,
-    /// A weight is NaN or infinite.
-    NonFiniteWeight,
     /// A layer is wrong.
     Layer {
         /// Which, from 0.
@@ -75,6 +76,12 @@ pub enum LayerFault {
     Arena,
     /// The output overwrites a tensor that is still to be read.
     Overlap,
+    /// A weight or bias is NaN or infinite.
+    NonFiniteWeight,
+    /// The type of its values is unknown or does not follow from its input.
+    Element,
+    /// A scale, multiplier, clamp or integer bias is out of range.
+    Quantization,
 }
 
 impl LayerFault {
@@ -90,6 +97,9 @@ impl LayerFault {
             Self::Weights => "a layer's weights are outside the file or not as many as needed",
             Self::Arena => "a layer's output lies outside the arena",
             Self::Overlap => "a layer overwrites a tensor that is still to be read",
+            Self::NonFiniteWeight => "a layer has a weight that is NaN or infinite",
+            Self::Element => "a layer's type of values is unknown or does not fit its input",
+            Self::Quantization => "a layer's scale, multiplier, clamp or bias is out of range",
         }
     }
 }
@@ -100,20 +110,20 @@ impl ModelError {
         match self {
             Self::Truncated => "the file is shorter than its header",
             Self::Magic => "not a .nae file",
-            Self::Version => "the .nae file has another version than 1",
+            Self::Version => "the .nae file has another version than 2",
             Self::Length => "the file's length is not what its header says",
             Self::Checksum => "the checksum is wrong: the file was altered or cut",
             Self::Reserved => "a reserved field of the header is not zero",
             Self::LayerCount => "the model has no layers or more than 256",
             Self::InputShape => "the image's shape is empty or too large",
             Self::ArenaLength => "the arena is too large",
-            Self::Energy => "the energy is unknown or does not fit the range",
+            Self::Energy => "the energy is unknown or does not fit the image's type or range",
             Self::Preprocessing => "the resize filter or the range of values is invalid",
             Self::Temperature => "the temperature or log Omega is invalid",
             Self::Calibration => "the calibration is malformed",
-            Self::Latent => "the latent tensor is not there",
-            Self::Reconstruction => "the last output's shape is not the image's",
-            Self::NonFiniteWeight => "a weight is NaN or infinite",
+            Self::Latent => "the latent tensor is not there or has another type than the image",
+            Self::Quantization => "the scale of the 8-bit image is out of range",
+            Self::Reconstruction => "the last output's shape, type or scale does not fit the image's",
             Self::Layer { fault, .. } => fault.message(),
         }
     }

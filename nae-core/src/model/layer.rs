@@ -1,5 +1,7 @@
 //! The small parts that describe a layer, shared by the writer, the parser and the kernels:
-//! activation, padding, resize mode. Weights are not here.
+//! type of values, activation, padding, resize mode. Weights are not here.
+
+use crate::quantization::Quantization;
 
 /// Function applied to every value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,6 +22,41 @@ pub enum Activation {
     Sigmoid,
     /// tanh x
     Tanh,
+}
+
+/// Type of a tensor's values.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum Element {
+    /// 32-bit floats.
+    #[default]
+    F32,
+    /// 8-bit integers that stand for real values.
+    I8(Quantization),
+}
+
+impl Element {
+    /// Words of four bytes that `len` values take.
+    pub(crate) const fn words(self, len: usize) -> usize {
+        match self {
+            Self::F32 => len,
+            Self::I8(_) => len.div_ceil(4),
+        }
+    }
+
+    /// Scale and zero point of 8-bit values.
+    pub const fn quantization(self) -> Option<Quantization> {
+        match self {
+            Self::F32 => None,
+            Self::I8(quantization) => Some(quantization),
+        }
+    }
+
+    /// Whether both are `f32` or both `i8`, of whatever scale.
+    pub(crate) const fn has_type_of(self, other: Self) -> bool {
+        matches!((self, other), (Self::F32, Self::F32) | (Self::I8(_), Self::I8(_)))
+    }
 }
 
 /// Rows and columns outside the image on each side, in pixels; zeros for convolutions.

@@ -1,8 +1,9 @@
 //! The set of operators a model uses, as a constant, so that an engine for it holds no others.
 
-use super::layer::Activation;
-use super::record::{Kind, Record};
+use super::layer::{Activation, Element};
+use super::record::{Kind, Record, UNIFORM};
 use crate::energy::Energy;
+use crate::kernels::int8::Layout;
 
 /// A set of layer kinds, activations and energies.
 ///
@@ -10,21 +11,21 @@ use crate::energy::Energy;
 /// compiled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Operators(u32);
+pub struct Operators(u64);
 
 impl Operators {
     /// Every operator there is.
-    pub const ALL: Self = Self(u32::MAX);
+    pub const ALL: Self = Self(u64::MAX);
     /// None.
     pub const NONE: Self = Self(0);
 
     /// As a number, for the engine's const parameter.
-    pub const fn bits(self) -> u32 {
+    pub const fn bits(self) -> u64 {
         self.0
     }
 
     /// From [`Operators::bits`].
-    pub const fn from_bits(bits: u32) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
@@ -33,9 +34,14 @@ impl Operators {
         self.0 & other.0 == other.0
     }
 
-    /// This kind of layer.
+    /// This kind of layer with values of `f32`.
     pub const fn kind(kind: Kind) -> Self {
         Self(1 << kind as u8)
+    }
+
+    /// This kind of layer with values of `i8`.
+    pub const fn kind_i8(kind: Kind) -> Self {
+        Self(1 << (32 + kind as u8))
     }
 
     /// This activation.
@@ -49,9 +55,24 @@ impl Operators {
         })
     }
 
-    /// This energy.
+    /// This energy of images of `f32`.
     pub const fn energy(energy: Energy) -> Self {
         Self(1 << (24 + energy.id()))
+    }
+
+    /// This energy of images of `i8`.
+    pub const fn energy_i8(energy: Energy) -> Self {
+        Self(1 << (28 + energy.id()))
+    }
+
+    /// 8-bit weights in this layout.
+    pub const fn layout(layout: Layout) -> Self {
+        Self(1 << (60 + layout as u8))
+    }
+
+    /// 8-bit dense layers, by whether one multiplier is for all outputs.
+    pub const fn dense_i8(uniform: bool) -> Self {
+        Self(1 << (58 + uniform as u8))
     }
 
     pub(super) const fn with(self, other: Self) -> Self {
@@ -60,6 +81,13 @@ impl Operators {
 
     /// What a layer needs.
     pub(super) const fn record(record: &Record) -> Self {
-        Self::kind(record.kind).with(Self::activation(record.activation))
+        match record.element {
+            Element::F32 => Self::kind(record.kind).with(Self::activation(record.activation)),
+            Element::I8(_) if matches!(record.kind, Kind::Dense) => Self::kind_i8(record.kind)
+                .with(Self::layout(record.layout))
+                .with(Self::dense_i8(record.mode == UNIFORM)),
+            Element::I8(_) if record.kind.has_weights() => Self::kind_i8(record.kind).with(Self::layout(record.layout)),
+            Element::I8(_) => Self::kind_i8(record.kind),
+        }
     }
 }

@@ -1,22 +1,28 @@
 //! The parser: from bytes to a [`Model`] that needs no further checks, in a `const fn`.
 
+use super::check::{self, check};
 use super::crc::crc32;
-use super::error::{LayerFault, ModelError};
+use super::error::ModelError;
+use super::fields::{all_zero, f32_at, u16_at, u32_at};
+use super::layer::Element;
 use super::operators::Operators;
-use super::preprocessing::{Preprocessing, ResizeFilter};
-use super::record::{Kind, Record, all_zero, f32_at, u16_at, u32_at};
-use super::{CHECKED_FROM, HEADER_LEN, MAGIC, MAX_LAYERS, MAX_VALUES, RECORD_LEN, VERSION, validate};
+use super::preprocessing::{LengthError, Preprocessing, ResizeFilter};
+use super::record::{Kind, Record};
+use super::validate::{self, Tensor};
+use super::{CHECKED_FROM, HEADER_LEN, MAGIC, MAX_LAYERS, MAX_VALUES, RECORD_LEN, VERSION};
 use crate::Shape;
 use crate::calibration::{self, CalibrationView};
 use crate::density::Temperature;
 use crate::energy::Energy;
+use crate::quantization::Quantization;
 
 /// A checked model, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
     layers: &'a [[u8; RECORD_LEN]],
-    weights: &'a [u8],
+    parameters: &'a [u8],
     input: Shape,
+    element: Element,
     latent: usize,
     latent_record: Option<Record>,
     arena_len: usize,
@@ -30,16 +36,6 @@ pub struct Model<'a> {
     calibration: Option<CalibrationView<'a>>,
 }
 
-/// `?` for `const fn`.
-macro_rules! check {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(error) => return Err(error),
-        }
-    };
-}
-
 impl<'a> Model<'a> {
     /// Checks the bytes of a `.nae` file and reads it in place. See the [format](super) for all
     /// that is checked. Time is linear in the file's length, plus the square of the number of
@@ -51,7 +47,7 @@ impl<'a> Model<'a> {
         let (header, body) = check!(split_header(bytes));
         let layer_count = u32_at(header, 20);
         let (count, table_len) = (u32_at(header, 24), u32_at(header, 28));
-        let (weight_count, arena_len) = (u32_at(header, 32), u32_at(header, 36));
+        let (parameter_count, arena_len) = (u32_at(header, 32), u32_at(header, 36));
         if layer_count == 0 || layer_count > MAX_LAYERS {
             return Err(ModelError::LayerCount);
         }
@@ -64,12 +60,16 @@ impl<'a> Model<'a> {
         let layers_len = layer_count * RECORD_LEN;
         let expected = layers_len + table_len * 4;
         // Both sides are below 2^32: the table and layers are short, the file's length is known.
-        if expected > body.len() || weight_count != (body.len() - expected) / 4 {
+        if expected > body.len() || parameter_count != (body.len() - expected) / 4 {
             return Err(ModelError::Length);
         }
-        let (layers, rest) = body.split_at(layers_len);
-        let (table, weights) = rest.split_at(table_len * 4);
-        if !weights.len().is_multiple_of(4) {
+        let Some((layers, rest)) = body.split_at_checked(layers_len) else {
+            return Err(ModelError::Length);
+        };
+        let Some((table, parameters)) = rest.split_at_checked(table_len * 4) else {
+            return Err(ModelError::Length);
+        };
+        if !parameters.len().is_multiple_of(4) {
             return Err(ModelError::Length);
         }
         let (layers, _) = layers.as_chunks();
@@ -83,25 +83,22 @@ impl<'a> Model<'a> {
         if latent > layer_count {
             return Err(ModelError::Latent);
         }
-        let operators = check!(check_layers(layers, input, latent, weight_count, arena_len));
-        let last = check!(record(layers, layer_count - 1)).output;
-        if last.channels != input.channels || last.height != input.height || last.width != input.width {
-            return Err(ModelError::Reconstruction);
-        }
-        check!(check_finite(weights));
-
         let settings = check!(Settings::decode(header, count));
+        let image = Tensor { shape: input, element: settings.element };
+        let operators = check!(check::layers(layers, image, latent, parameters, arena_len));
+        let latent_record = check!(check::outputs(layers, image, latent));
         Ok(Self {
             layers,
-            weights,
+            parameters,
             input,
+            element: settings.element,
             latent,
-            latent_record: match latent {
-                0 => None,
-                _ => Some(check!(record(layers, latent - 1))),
-            },
+            latent_record,
             arena_len,
-            operators: operators.with(Operators::energy(settings.energy)),
+            operators: operators.with(match settings.element {
+                Element::F32 => Operators::energy(settings.energy),
+                Element::I8(_) => Operators::energy_i8(settings.energy),
+            }),
             energy: settings.energy,
             preprocessing: settings.preprocessing,
             temperature: settings.temperature,
@@ -125,7 +122,26 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Length of the arena the engine needs, in `f32`.
+    /// Scale and zero point of the image, when it is 8-bit. The engine takes it by
+    /// [`run_i8`](crate::engine::Engine::run_i8) then.
+    pub const fn image_quantization(&self) -> Option<Quantization> {
+        self.element.quantization()
+    }
+
+    /// Scale and zero point of the reconstruction, when it is 8-bit, as the image is then.
+    pub fn reconstruction_quantization(&self) -> Option<Quantization> {
+        self.layer(self.layers.len().wrapping_sub(1)).and_then(|layer| layer.element.quantization())
+    }
+
+    /// Scale and zero point of the latent code, when there is one and it is 8-bit.
+    pub const fn latent_quantization(&self) -> Option<Quantization> {
+        match self.latent_record {
+            Some(record) => record.element.quantization(),
+            None => None,
+        }
+    }
+
+    /// Length of the arena the engine needs, in `f32`: words of four bytes, whatever they hold.
     pub const fn arena_len(&self) -> usize {
         self.arena_len
     }
@@ -143,6 +159,31 @@ impl<'a> Model<'a> {
     /// What to do to an image first.
     pub const fn preprocessing(&self) -> Preprocessing {
         self.preprocessing
+    }
+
+    /// Turns the bytes of an image into the 8-bit values of a model whose image is 8-bit: HWC in,
+    /// HWC out. Byte by byte as [`Preprocessing`] and [`Quantization::quantize`] have it; where
+    /// a byte is just shifted by 128, as in models quantised for the range `[0, 1]`, no
+    /// floating point is used.
+    ///
+    /// # Errors
+    /// [`LengthError`] when the lengths differ or the model's image is not 8-bit; nothing is
+    /// written then.
+    pub fn quantize_bytes(&self, bytes: &[u8], image: &mut [i8]) -> Result<(), LengthError> {
+        let Some(quantization) = self.image_quantization() else {
+            return Err(LengthError);
+        };
+        if bytes.len() != image.len() {
+            return Err(LengthError);
+        }
+        let preprocessing = self.preprocessing;
+        // An affine map that is right at both ends and has steps of one is right everywhere.
+        let ends = [0, 255].map(|byte| quantization.quantize(preprocessing.value(byte)));
+        let is_shift = preprocessing.low() == 0.0 && ends == [-128, 127] && quantization.zero_point() == -128;
+        for (value, byte) in image.iter_mut().zip(bytes) {
+            *value = if is_shift { (byte ^ 0x80) as i8 } else { quantization.quantize(preprocessing.value(*byte)) };
+        }
+        Ok(())
     }
 
     /// Temperature T of the density exp(−E/T)/Ω.
@@ -175,9 +216,14 @@ impl<'a> Model<'a> {
         self.layers.len()
     }
 
-    /// Number of weights and biases.
-    pub const fn weight_count(&self) -> usize {
-        self.weights.len() / 4
+    /// Bytes of weights, biases, multipliers and tables.
+    pub const fn parameter_bytes(&self) -> usize {
+        self.parameters.len()
+    }
+
+    /// Number of weights and biases, each layer's counted.
+    pub fn weight_count(&self) -> usize {
+        self.layers().filter(|layer| layer.kind.has_weights()).map(|layer| layer.weights.len + layer.bias.len).sum()
     }
 
     /// Multiplications of one run by its convolutions and dense layers, those with padding
@@ -197,13 +243,12 @@ impl<'a> Model<'a> {
 
     /// The layers, in order.
     pub fn layers(&self) -> impl Iterator<Item = Record> + use<'a> {
-        // They decoded when the model was parsed.
-        self.layers.iter().filter_map(|bytes| Record::decode(bytes).ok())
+        self.layers.iter().map(Record::read)
     }
 
     /// One layer.
     pub(crate) fn layer(&self, index: usize) -> Option<Record> {
-        Record::decode(self.layers.get(index)?).ok()
+        self.layers.get(index).map(Record::read)
     }
 
     pub(crate) const fn latent_record(&self) -> Option<Record> {
@@ -215,22 +260,23 @@ impl<'a> Model<'a> {
         self.latent
     }
 
-    pub(crate) const fn weights(&self) -> &'a [u8] {
-        self.weights
+    pub(crate) const fn parameters(&self) -> &'a [u8] {
+        self.parameters
+    }
+
+    pub(crate) const fn element(&self) -> Element {
+        self.element
     }
 }
 
 /// Checks what frames the file and returns header and body.
-const fn split_header(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
-    let Some((header, body)) = bytes.split_at_checked(HEADER_LEN) else {
+const fn split_header(bytes: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), ModelError> {
+    let Some((header, body)) = bytes.split_first_chunk() else {
         return Err(ModelError::Truncated);
     };
-    let mut i = 0;
-    while i < MAGIC.len() {
-        if header[i] != MAGIC[i] {
-            return Err(ModelError::Magic);
-        }
-        i += 1;
+    match header.first_chunk() {
+        Some(magic) if u64::from_le_bytes(*magic) == u64::from_le_bytes(MAGIC) => {}
+        _ => return Err(ModelError::Magic),
     }
     if u16_at(header, 8) != VERSION as usize {
         return Err(ModelError::Version);
@@ -238,11 +284,13 @@ const fn split_header(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
     if u16_at(header, 10) != HEADER_LEN || u32_at(header, 12) != bytes.len() {
         return Err(ModelError::Length);
     }
-    let (_, checked) = bytes.split_at(CHECKED_FROM);
+    let Some((_, checked)) = bytes.split_at_checked(CHECKED_FROM) else {
+        return Err(ModelError::Truncated);
+    };
     if u32_at(header, 16) != crc32(checked) as usize {
         return Err(ModelError::Checksum);
     }
-    if header[59] != 0 || !all_zero(header, 84, HEADER_LEN) {
+    if header[59] > 1 || !all_zero(header, if header[59] == 0 { 84 } else { 89 }, HEADER_LEN) {
         return Err(ModelError::Reserved);
     }
     Ok((header, body))
@@ -250,6 +298,7 @@ const fn split_header(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
 
 /// The part of the header that is not about sizes.
 struct Settings {
+    element: Element,
     energy: Energy,
     preprocessing: Preprocessing,
     temperature: Temperature,
@@ -259,12 +308,17 @@ struct Settings {
 }
 
 impl Settings {
-    const fn decode(header: &[u8], count: usize) -> Result<Self, ModelError> {
+    const fn decode(header: &[u8; HEADER_LEN], count: usize) -> Result<Self, ModelError> {
+        let element = match (header[59], Quantization::new(f32_at(header, 84), header[88] as i8)) {
+            (0, _) => Element::F32,
+            (_, Ok(quantization)) => Element::I8(quantization),
+            (_, Err(_)) => return Err(ModelError::Quantization),
+        };
         let (low, high) = (f32_at(header, 60), f32_at(header, 64));
         let Some(energy) = Energy::from_id(header[56]) else {
             return Err(ModelError::Energy);
         };
-        if matches!(energy, Energy::Ssim) && !(low == 0.0 && high == 1.0) {
+        if matches!(energy, Energy::Ssim) && !(low == 0.0 && high == 1.0 && matches!(element, Element::F32)) {
             return Err(ModelError::Energy);
         }
         let Some(filter) = ResizeFilter::from_id(header[57]) else {
@@ -295,6 +349,7 @@ impl Settings {
             return Err(ModelError::Calibration);
         }
         Ok(Self {
+            element,
             energy,
             preprocessing,
             temperature,
@@ -303,92 +358,6 @@ impl Settings {
             threshold: if has_threshold { Some(threshold) } else { None },
         })
     }
-}
-
-const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, ModelError> {
-    match Record::decode(&layers[index]) {
-        Ok(record) => Ok(record),
-        Err(fault) => Err(fault_of(index, fault)),
-    }
-}
-
-const fn fault_of(index: usize, fault: LayerFault) -> ModelError {
-    ModelError::Layer { index: index as u16, fault }
-}
-
-/// Shape of a tensor that an earlier layer has written.
-const fn shape_of(layers: &[[u8; RECORD_LEN]], input: Shape, tensor: usize) -> Result<Shape, ModelError> {
-    if tensor == 0 {
-        return Ok(input);
-    }
-    Ok(check!(record(layers, tensor - 1)).output)
-}
-
-/// Checks all layers and their use of the arena; returns the operators they need.
-const fn check_layers(
-    layers: &[[u8; RECORD_LEN]],
-    input: Shape,
-    latent: usize,
-    weights: usize,
-    arena: usize,
-) -> Result<Operators, ModelError> {
-    let mut operators = Operators::NONE;
-    // The last layer that reads each tensor; the number of layers stands for the end.
-    let mut last_read = [0u16; MAX_LAYERS + 1];
-    let mut index = 0;
-    while index < layers.len() {
-        let layer = check!(record(layers, index));
-        if layer.input > index || layer.other > index {
-            return Err(fault_of(index, LayerFault::Tensor));
-        }
-        let shape = check!(shape_of(layers, input, layer.input));
-        if matches!(layer.kind, Kind::Add) {
-            let other = check!(shape_of(layers, input, layer.other));
-            if other.channels != shape.channels || other.height != shape.height || other.width != shape.width {
-                return Err(fault_of(index, LayerFault::Tensor));
-            }
-            last_read[layer.other] = index as u16;
-        }
-        last_read[layer.input] = index as u16;
-        if let Err(fault) = validate::layer(&layer, shape, weights, arena) {
-            return Err(fault_of(index, fault));
-        }
-        operators = operators.with(Operators::record(&layer));
-        index += 1;
-    }
-    last_read[latent] = layers.len() as u16;
-    last_read[layers.len()] = layers.len() as u16;
-
-    let mut index = 1;
-    while index < layers.len() {
-        let writer = check!(record(layers, index));
-        let mut tensor = 1;
-        while tensor <= index {
-            let written = check!(record(layers, tensor - 1));
-            let read = last_read[tensor] as usize;
-            // A tensor nobody reads has 0 here; it is dead once the next layer runs.
-            if !validate::may_overwrite(&writer, index, tensor, &written, read) {
-                return Err(fault_of(index, LayerFault::Overlap));
-            }
-            tensor += 1;
-        }
-        index += 1;
-    }
-    Ok(operators)
-}
-
-const fn check_finite(weights: &[u8]) -> Result<(), ModelError> {
-    let (words, _) = weights.as_chunks();
-    let mut i = 0;
-    while i < words.len() {
-        // An exponent of all ones is infinity or NaN. By bytes: fewer steps for the compiler.
-        let [_, _, high, top] = words[i];
-        if top & 0x7F == 0x7F && high >= 0x80 {
-            return Err(ModelError::NonFiniteWeight);
-        }
-        i += 1;
-    }
-    Ok(())
 }
 
 const fn check_calibration(count: u32, table: &[[u8; 4]]) -> Result<Option<CalibrationView<'_>>, ModelError> {

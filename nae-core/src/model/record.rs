@@ -1,12 +1,14 @@
-//! One layer as the file has it: decoding the 64 bytes and what can be said of them alone.
-//! How layers fit together is in `validate`.
+//! One layer as the file has it: what its 80 bytes mean. Whether they are valid by themselves is
+//! in `fields`, how layers fit together in `validate`.
 
 use super::RECORD_LEN;
-use super::error::LayerFault;
-use super::layer::{Activation, Padding};
+use super::fields::{f32_at, u16_at, u32_at};
+use super::layer::{Activation, Element, Padding};
 use crate::Shape;
+use crate::kernels::int8::{self, Layout, Windows};
+use crate::quantization::Quantization;
 
-/// Kind of a layer in the file, numbered from 1 (convolution) to 11 (addition) in this order.
+/// Kind of a layer in the file, numbered from 1 (convolution) to 15 (requantize) in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -34,10 +36,25 @@ pub enum Kind {
     Reshape = 10,
     /// The sum of two tensors.
     Add = 11,
+    /// The product of two tensors, value by value.
+    Multiply = 12,
+    /// From `f32` to `i8`.
+    Quantize = 13,
+    /// From `i8` to `f32`.
+    Dequantize = 14,
+    /// From `i8` to `i8` of another scale.
+    Requantize = 15,
 }
 
+/// Mode of an 8-bit dense layer with one multiplier for all outputs.
+pub(crate) const UNIFORM: u8 = 1;
+
+/// No parameters.
+#[cfg(feature = "std")]
+pub(super) const NO_SPAN: Span = Span { start: 0, len: 0 };
+
 impl Kind {
-    const fn from_id(id: u8) -> Option<Self> {
+    pub(super) const fn from_id(id: u8) -> Option<Self> {
         Some(match id {
             1 => Self::Conv2d,
             2 => Self::ConvTranspose2d,
@@ -50,13 +67,33 @@ impl Kind {
             9 => Self::L2Normalize,
             10 => Self::Reshape,
             11 => Self::Add,
+            12 => Self::Multiply,
+            13 => Self::Quantize,
+            14 => Self::Dequantize,
+            15 => Self::Requantize,
             _ => return None,
         })
     }
 
     /// Whether the output may lie exactly on the (first) input.
     pub(super) const fn works_in_place(self) -> bool {
-        matches!(self, Self::Activation | Self::L2Normalize | Self::Reshape | Self::Add)
+        matches!(
+            self,
+            Self::Activation | Self::L2Normalize | Self::Reshape | Self::Add | Self::Multiply | Self::Requantize
+        )
+    }
+
+    /// Whether it reads two tensors.
+    pub(super) const fn has_other(self) -> bool {
+        matches!(self, Self::Add | Self::Multiply)
+    }
+
+    /// Whether its 8-bit form keeps the scale and zero point of its input.
+    pub(super) const fn keeps_quantization(self) -> bool {
+        matches!(
+            self,
+            Self::MaxPool2d | Self::AveragePool2d | Self::ResizeNearest | Self::ResizeBilinear | Self::Reshape
+        )
     }
 
     pub(super) const fn has_weights(self) -> bool {
@@ -68,13 +105,13 @@ impl Kind {
     }
 }
 
-/// A range of `f32` among the weights.
+/// A range of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
-    /// First value.
+    /// Where it starts, in words of four bytes.
     pub start: usize,
-    /// Number of values.
+    /// Number of values, whatever their size.
     pub len: usize,
 }
 
@@ -90,11 +127,13 @@ pub struct Record {
     pub mode: u8,
     /// Tensor it reads.
     pub input: usize,
-    /// Second tensor it reads (addition).
+    /// Second tensor it reads (addition, multiplication).
     pub other: usize,
     /// Shape of the output.
     pub output: Shape,
-    /// Where in the arena the output starts, in `f32`.
+    /// Type of the output's values.
+    pub element: Element,
+    /// Where in the arena the output starts, in words of four bytes.
     pub offset: usize,
     /// Kernel height and width.
     pub kernel: [usize; 2],
@@ -106,56 +145,51 @@ pub struct Record {
     pub output_padding: [usize; 2],
     /// Epsilon of the L2 normalisation, else 0.
     pub epsilon: f32,
-    /// Weights.
+    /// Weights: `f32`, or bytes; of an 8-bit activation its table.
     pub weights: Span,
-    /// Biases.
+    /// How 8-bit weights are laid out.
+    pub layout: Layout,
+    /// Biases; of an 8-bit layer its [channels](crate::kernels::int8::Channel), but for a dense one with one
+    /// multiplier for all outputs.
     pub bias: Span,
+    /// Where the [multipliers](crate::kernels::int8::Multiplier) of an 8-bit layer without channels start, in
+    /// words.
+    pub multipliers: usize,
+    /// Where in the arena the kernel may write beside the output, in words.
+    pub scratch: usize,
+    /// Least and greatest value an 8-bit layer gives.
+    pub clamp: [i8; 2],
 }
 
 impl Record {
-    /// Reads a record; checks ids, numbers and that unused fields are zero.
-    pub(super) const fn decode(bytes: &[u8]) -> Result<Self, LayerFault> {
-        if bytes.len() != RECORD_LEN || bytes[3] != 0 {
-            return Err(LayerFault::Reserved);
-        }
-        let Some(kind) = Kind::from_id(bytes[0]) else {
-            return Err(LayerFault::Kind);
-        };
+    /// Reads a record that [`decode`](super::fields::decode) has accepted before. Of any other it makes a record all the
+    /// same, with the last of what an unknown number could stand for: so that running a checked model links no
+    /// checks.
+    pub(super) const fn read(bytes: &[u8; RECORD_LEN]) -> Self {
         let parameter = f32_at(bytes, 44);
-        if !parameter.is_finite() {
-            return Err(LayerFault::Parameter);
-        }
-        let normalizes = matches!(kind, Kind::L2Normalize);
-        let activation = match bytes[1] {
-            0 => Activation::Identity,
-            1 => Activation::Relu,
-            2 => Activation::LeakyRelu { slope: parameter },
-            3 => Activation::Sigmoid,
-            4 => Activation::Tanh,
-            _ => return Err(LayerFault::Activation),
+        let kind = match Kind::from_id(bytes[0]) {
+            Some(kind) => kind,
+            None => Kind::Requantize,
         };
-        let activates = kind.has_weights() || matches!(kind, Kind::Activation);
-        if bytes[1] != 0 && !activates {
-            return Err(LayerFault::Activation);
-        }
-        let parameter_used = normalizes || bytes[1] == 2;
-        if (!parameter_used && parameter.to_bits() != 0) || (normalizes && parameter <= 0.0) {
-            return Err(LayerFault::Parameter);
-        }
-        let modes = match kind {
-            Kind::AveragePool2d | Kind::ResizeBilinear => 2,
-            _ => 1,
-        };
-        if bytes[2] >= modes {
-            return Err(LayerFault::Kind);
-        }
-        let record = Self {
+        let is_f32 = bytes[3] == 0;
+        Self {
             kind,
-            activation,
+            activation: match bytes[1] {
+                0 => Activation::Identity,
+                1 => Activation::Relu,
+                2 => Activation::LeakyRelu { slope: parameter },
+                3 => Activation::Sigmoid,
+                _ => Activation::Tanh,
+            },
             mode: bytes[2],
             input: u16_at(bytes, 4),
             other: u16_at(bytes, 6),
             output: Shape::new(u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16)),
+            element: if is_f32 {
+                Element::F32
+            } else {
+                Element::I8(Quantization::from_checked(f32_at(bytes, 64), bytes[68] as i8))
+            },
             offset: u32_at(bytes, 20),
             kernel: [u16_at(bytes, 24), u16_at(bytes, 26)],
             stride: [u16_at(bytes, 28), u16_at(bytes, 30)],
@@ -166,56 +200,40 @@ impl Record {
                 right: u16_at(bytes, 38),
             },
             output_padding: [u16_at(bytes, 40), u16_at(bytes, 42)],
-            epsilon: if normalizes { parameter } else { 0.0 },
+            epsilon: if is_f32 && matches!(kind, Kind::L2Normalize) { parameter } else { 0.0 },
             weights: Span { start: u32_at(bytes, 48), len: u32_at(bytes, 52) },
+            layout: match Layout::from_tag(bytes[71]) {
+                Some(layout) => layout,
+                None => Layout::Plain,
+            },
             bias: Span { start: u32_at(bytes, 56), len: u32_at(bytes, 60) },
-        };
-        if !kind.has_windows() && !all_zero(bytes, 24, 44)
-            || !matches!(kind, Kind::ConvTranspose2d) && !all_zero(bytes, 40, 44)
-            || !kind.has_weights() && !all_zero(bytes, 48, 64)
-            || !matches!(kind, Kind::Add) && record.other != 0
-        {
-            return Err(LayerFault::Reserved);
+            multipliers: u32_at(bytes, 72),
+            scratch: u32_at(bytes, 76),
+            clamp: [bytes[69] as i8, bytes[70] as i8],
         }
-        Ok(record)
     }
-}
 
-/// Little-endian u16; 0 beyond the end.
-pub(super) const fn u16_at(bytes: &[u8], at: usize) -> usize {
-    match bytes.split_at_checked(at) {
-        Some((_, rest)) => match rest.first_chunk() {
-            Some(chunk) => u16::from_le_bytes(*chunk) as usize,
-            None => 0,
-        },
-        None => 0,
-    }
-}
-
-/// Little-endian u32; 0 beyond the end.
-pub(super) const fn u32_at(bytes: &[u8], at: usize) -> usize {
-    match bytes.split_at_checked(at) {
-        Some((_, rest)) => match rest.first_chunk() {
-            Some(chunk) => u32::from_le_bytes(*chunk) as usize,
-            None => 0,
-        },
-        None => 0,
-    }
-}
-
-/// Little-endian f32; 0 beyond the end.
-pub(super) const fn f32_at(bytes: &[u8], at: usize) -> f32 {
-    f32::from_bits(u32_at(bytes, at) as u32)
-}
-
-/// Whether all bytes of `from..to` are zero.
-pub(super) const fn all_zero(bytes: &[u8], from: usize, to: usize) -> bool {
-    let mut i = from;
-    while i < to && i < bytes.len() {
-        if bytes[i] != 0 {
-            return false;
+    /// How many multipliers an 8-bit layer has beside its channels.
+    pub(super) const fn multiplier_count(&self) -> usize {
+        match self.kind {
+            _ if matches!(self.element, Element::F32) => 0,
+            Kind::Add => 3,
+            Kind::Multiply | Kind::Requantize => 1,
+            Kind::Dense if self.mode == UNIFORM => 1,
+            _ => 0,
         }
-        i += 1;
     }
-    true
+
+    /// Words of the arena that the kernel may write to beside the output; `input` is the shape of the
+    /// tensor it reads.
+    pub(crate) const fn scratch_len(&self, input: Shape) -> usize {
+        match (self.element, self.kind) {
+            (Element::I8(_), Kind::Conv2d) => int8::conv2d_scratch_words(self.layout, &Windows::new(self, input)),
+            (Element::I8(_), Kind::ConvTranspose2d) => {
+                int8::conv_transpose2d_scratch_words(self.layout, &Windows::new(self, input))
+            }
+            (Element::I8(_), Kind::Dense) => int8::dense_scratch_words(self.layout, input.len()),
+            _ => 0,
+        }
+    }
 }

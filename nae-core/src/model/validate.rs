@@ -1,10 +1,22 @@
 //! Whether the layers of a file fit together: shapes, weights, and the arena plan. All `const`.
 
 use super::error::LayerFault;
-use super::layer::Padding;
+use super::layer::{Element, Padding};
+use super::parameters;
 use super::record::{Kind, Record, Span};
 use super::{MAX_SIDE, MAX_VALUES};
 use crate::Shape;
+use crate::quantization::Quantization;
+
+/// Greatest stride of an 8-bit transposed convolution.
+const MAX_INT8_STRIDE: usize = 16;
+
+/// Shape and type of a tensor.
+#[derive(Clone, Copy)]
+pub(super) struct Tensor {
+    pub(super) shape: Shape,
+    pub(super) element: Element,
+}
 
 /// Number of values of a shape that the engine can take; `None` when empty or too large.
 pub(super) const fn volume(shape: Shape) -> Option<usize> {
@@ -17,46 +29,74 @@ pub(super) const fn volume(shape: Shape) -> Option<usize> {
     }
 }
 
-/// Checks one layer against its input's shape: geometry, output shape, weights inside `weights`
-/// values, output inside `arena` values.
-pub(super) const fn layer(record: &Record, input: Shape, weights: usize, arena: usize) -> Result<(), LayerFault> {
+/// Checks one layer against its input: types, geometry, output shape, parameters inside `words`
+/// and valid, output inside `arena` words.
+pub(super) const fn layer(record: &Record, input: Tensor, words: &[u8], arena: usize) -> Result<(), LayerFault> {
     let Some(len) = volume(record.output) else {
         return Err(LayerFault::Shape);
     };
-    if !inside(Span { start: record.offset, len }, arena) {
+    if !inside(Span { start: record.offset, len: record.element.words(len) }, arena) {
         return Err(LayerFault::Arena);
+    }
+    if let Err(fault) = types(record, input.element) {
+        return Err(fault);
     }
     if record.kind.has_windows() && !windows_are_valid(record) {
         return Err(LayerFault::Geometry);
     }
-    let expected = match output_shape(record, input) {
+    let expected = match output_shape(record, input.shape) {
         Some(shape) => shape,
         None => return Err(LayerFault::Geometry),
     };
     if !same(expected, record.output) {
         return Err(LayerFault::Shape);
     }
-    if record.kind.has_weights() {
-        let taps = match record.kind {
-            Kind::Dense => input.len(),
-            _ => Shape::new(input.channels, record.kernel[0], record.kernel[1]).len(),
-        };
-        let outputs = match record.kind {
-            Kind::Dense => len,
-            _ => record.output.channels,
-        };
-        if record.weights.len != outputs.saturating_mul(taps)
-            || record.bias.len != outputs
-            || !inside(record.weights, weights)
-            || !inside(record.bias, weights)
-        {
-            return Err(LayerFault::Weights);
-        }
+    let scratch = Span { start: record.scratch, len: record.scratch_len(input.shape) };
+    if scratch.len == 0 && scratch.start != 0 {
+        return Err(LayerFault::Reserved);
     }
-    Ok(())
+    if !inside(scratch, arena) {
+        return Err(LayerFault::Arena);
+    }
+    if meet(scratch, place(record)) {
+        return Err(LayerFault::Overlap);
+    }
+    parameters::check(record, input.shape, words)
 }
 
-const fn inside(span: Span, len: usize) -> bool {
+/// The words of the arena that a layer's output takes.
+const fn place(record: &Record) -> Span {
+    Span { start: record.offset, len: record.element.words(record.output.len()) }
+}
+
+const fn meet(a: Span, b: Span) -> bool {
+    a.len > 0 && b.len > 0 && a.start < b.start + b.len && b.start < a.start + a.len
+}
+
+/// Whether the output's type follows from the input's.
+const fn types(record: &Record, input: Element) -> Result<(), LayerFault> {
+    let fits = match (record.kind, input, record.element) {
+        (Kind::Quantize, Element::F32, Element::I8(_)) | (Kind::Dequantize, Element::I8(_), Element::F32) => true,
+        (Kind::Quantize | Kind::Dequantize, ..) | (Kind::Requantize, Element::F32, Element::F32) => false,
+        (_, Element::F32, Element::F32) => true,
+        (kind, Element::I8(from), Element::I8(to)) => {
+            if kind.keeps_quantization() && !from.is(to) || matches!(kind, Kind::L2Normalize) && !is_unit(to) {
+                return Err(LayerFault::Quantization);
+            }
+            true
+        }
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(LayerFault::Element) }
+}
+
+/// Scale 1/128 and zero point 0: what 8-bit normalisation gives.
+const fn is_unit(quantization: Quantization) -> bool {
+    quantization.scale() == 1.0 / 128.0 && quantization.zero_point() == 0
+}
+
+/// Whether `span`, in words, lies inside `len` of them.
+pub(super) const fn inside(span: Span, len: usize) -> bool {
     span.start <= len && span.len <= len - span.start
 }
 
@@ -66,7 +106,11 @@ const fn windows_are_valid(record: &Record) -> bool {
     let Padding { top, left, bottom, right } = record.padding;
     let [height, width] = record.kernel;
     let [down, across] = record.stride;
-    down > 0
+    // An 8-bit transposed convolution is down·across convolutions: not more than can be of use.
+    let few = matches!(record.element, Element::F32)
+        || !matches!(record.kind, Kind::ConvTranspose2d)
+        || down <= MAX_INT8_STRIDE && across <= MAX_INT8_STRIDE;
+    few && down > 0
         && across > 0
         && top < height
         && bottom < height
@@ -76,7 +120,7 @@ const fn windows_are_valid(record: &Record) -> bool {
             || !matches!(record.kind, Kind::ConvTranspose2d))
 }
 
-const fn same(a: Shape, b: Shape) -> bool {
+pub(super) const fn same(a: Shape, b: Shape) -> bool {
     a.channels == b.channels && a.height == b.height && a.width == b.width
 }
 
@@ -97,7 +141,11 @@ const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
                 Kind::Conv2d => record.output.channels,
                 _ => input.channels,
             };
-            Shape::new(channels, (rows - kh) / sh + 1, (columns - kw) / sw + 1)
+            // No stride is zero here; the compiler is told, so that no panic is linked.
+            let (Some(down), Some(across)) = ((rows - kh).checked_div(sh), (columns - kw).checked_div(sw)) else {
+                return None;
+            };
+            Shape::new(channels, down + 1, across + 1)
         }
         Kind::ConvTranspose2d => {
             // At most 32,766 × 65,535 + 3 × 65,535: below 2^32.
@@ -118,29 +166,43 @@ const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
             }
             record.output
         }
-        Kind::Activation | Kind::L2Normalize | Kind::Add => input,
+        Kind::Activation
+        | Kind::L2Normalize
+        | Kind::Add
+        | Kind::Multiply
+        | Kind::Quantize
+        | Kind::Dequantize
+        | Kind::Requantize => input,
     })
 }
 
-/// Whether layer `writer` may write where it does, given a tensor that an earlier layer wrote
-/// and the last layer that reads it (the number of layers, for what is read at the end).
+/// Whether layer `writer`, which reads a tensor of shape `input`, may write where it does, given a
+/// tensor that an earlier layer wrote and the last layer that reads it (the number of layers, for
+/// what is read at the end).
 pub(super) const fn may_overwrite(
     writer: &Record,
+    input: Shape,
     writer_index: usize,
     tensor: usize,
     tensor_record: &Record,
     last_read: usize,
 ) -> bool {
-    let (a, a_len) = (writer.offset, writer.output.len());
-    let (b, b_len) = (tensor_record.offset, tensor_record.output.len());
-    if a + a_len <= b || b + b_len <= a || last_read < writer_index {
+    if last_read < writer_index {
         return true;
     }
-    // It overlaps a tensor that this layer or a later one reads.
+    // This layer or a later one reads the tensor.
+    let scratch = Span { start: writer.scratch, len: writer.scratch_len(input) };
+    let (a, b) = (place(writer), place(tensor_record));
+    if meet(scratch, b) {
+        return false;
+    }
+    if !meet(a, b) {
+        return true;
+    }
     last_read == writer_index
         && writer.kind.works_in_place()
         && writer.input == tensor
-        && a == b
-        && a_len == b_len
-        && !(matches!(writer.kind, Kind::Add) && writer.other == tensor)
+        && a.start == b.start
+        && a.len == b.len
+        && !(writer.kind.has_other() && writer.other == tensor)
 }

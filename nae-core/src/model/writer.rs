@@ -20,17 +20,21 @@ mod encode;
 mod error;
 mod fuse;
 mod geometry;
+mod int8;
 mod layers;
 mod pack;
 mod plan;
 
 pub use error::WriteError;
+pub use int8::{Int8Layer, Int8Operation};
 pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d};
 
 use crate::Shape;
 use crate::calibration::Calibration;
 use crate::density::Temperature;
 use crate::energy::Energy;
+use crate::kernels::int8::Layout;
+use crate::model::layer::Element;
 use crate::model::{Model, Preprocessing};
 use std::vec::Vec;
 
@@ -53,8 +57,13 @@ pub struct Node {
 pub struct Network {
     /// Shape of the image.
     pub input: Shape,
+    /// Type of the image's values, and of the reconstruction's and the latent's.
+    pub element: Element,
     /// The layers in the order in which they run.
     pub nodes: Vec<Node>,
+    /// How 8-bit weights are laid out, where a layer's weights and factors allow it; else plain. All kernels
+    /// read all layouts; [`Layout::Paired`] is for those with dual multiply-accumulate (Cortex-M4, M7, M33).
+    pub layout: Layout,
     /// The tensor that holds the latent code, if it is wanted.
     pub latent: Option<TensorId>,
     /// Energy of an image and its reconstruction.
@@ -78,7 +87,9 @@ impl Network {
     pub fn new(input: Shape) -> Self {
         Self {
             input,
+            element: Element::F32,
             nodes: Vec::new(),
+            layout: Layout::Paired,
             latent: None,
             energy: Energy::default(),
             temperature: Temperature::ONE,
@@ -114,7 +125,7 @@ impl Network {
         for (index, node) in self.nodes.iter().enumerate() {
             let input =
                 *shapes.get(node.input).ok_or(WriteError::UnknownTensor { layer: index, tensor: node.input })?;
-            if let Layer::Add { other } = node.layer {
+            if let Some(other) = node.layer.other() {
                 match shapes.get(other) {
                     None => {
                         return Err(WriteError::UnknownTensor { layer: index, tensor: other });
@@ -129,6 +140,32 @@ impl Network {
         }
         Ok(shapes)
     }
+
+    /// Types of all tensors: the image's, then each layer's output.
+    ///
+    /// # Errors
+    /// [`WriteError::Element`] where a layer reads the wrong type, [`WriteError::UnknownTensor`].
+    pub fn elements(&self) -> Result<Vec<Element>, WriteError> {
+        let mut elements = Vec::with_capacity(self.nodes.len() + 1);
+        elements.push(self.element);
+        for (layer, node) in self.nodes.iter().enumerate() {
+            let of =
+                |tensor: TensorId| elements.get(tensor).copied().ok_or(WriteError::UnknownTensor { layer, tensor });
+            let other = node.layer.other().map(of).transpose()?;
+            let element = match (&node.layer, of(node.input)?, other) {
+                (Layer::Int8(int8), Element::I8(_), None | Some(Element::I8(_))) => Element::I8(int8.output),
+                (Layer::Quantize(quantization), Element::F32, None) => Element::I8(*quantization),
+                (Layer::Dequantize, Element::I8(_), None) => Element::F32,
+                (Layer::Int8(_) | Layer::Quantize(_) | Layer::Dequantize, ..) => {
+                    return Err(WriteError::Element { layer });
+                }
+                (_, Element::F32, None | Some(Element::F32)) => Element::F32,
+                _ => return Err(WriteError::Element { layer }),
+            };
+            elements.push(element);
+        }
+        Ok(elements)
+    }
 }
 
 /// The `.nae` file of a network: checked, activations fused into the layers before them, the
@@ -137,6 +174,19 @@ impl Network {
 /// # Errors
 /// [`WriteError`] naming the layer or field that is wrong.
 pub fn write(network: &Network) -> Result<Vec<u8>, WriteError> {
+    write_steps(network, true)
+}
+
+/// As [`write()`], but activations stay layers of their own: layer k of the file is node k of the
+/// network. For looking at every activation.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_node_by_node(network: &Network) -> Result<Vec<u8>, WriteError> {
+    write_steps(network, false)
+}
+
+fn write_steps(network: &Network, fused: bool) -> Result<Vec<u8>, WriteError> {
     let shapes = network.shapes()?;
     let last = *shapes.last().unwrap_or(&network.input);
     if network.nodes.is_empty() {
@@ -145,9 +195,9 @@ pub fn write(network: &Network) -> Result<Vec<u8>, WriteError> {
     if last != network.input {
         return Err(WriteError::Reconstruction { expected: network.input, found: last });
     }
-    let steps = fuse::fuse(network, &shapes)?;
-    let arena = plan::plan(&steps);
-    let bytes = encode::encode(network, &steps, &arena)?;
+    let elements = network.elements()?;
+    let steps = fuse::fuse(network, &shapes, &elements, fused)?;
+    let bytes = encode::encode(network, &steps)?;
     // What the parser refuses must not leave the writer.
     Model::parse(&bytes).map_err(WriteError::Refused)?;
     Ok(bytes)

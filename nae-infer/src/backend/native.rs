@@ -1,8 +1,9 @@
 //! nae-core's engine, on a `.nae` file or on an ONNX model lowered to one.
 
-use nae_core::engine::Engine;
+use nae_core::engine::{Engine, EngineError};
 use nae_core::model::Model;
 use nae_core::model::writer::write;
+use nae_core::quantization::Quantization;
 use nae_onnx::lower::lower;
 
 use super::{Backend, BackendError, BackendKind, Reconstructions, to_channels_first, to_channels_last};
@@ -54,12 +55,33 @@ impl Backend for Native {
         let mut images = Vec::with_capacity(batch.len());
         let mut latents = model.latent_shape().map(|_| Vec::new());
         for image in batch.chunks_exact(shape.len()) {
-            let output = engine.run(&to_channels_last(image, shape), &mut arena).map_err(|e| fail(e.to_string()))?;
-            images.extend(to_channels_first(output.reconstruction, shape));
-            if let (Some(latents), Some(latent), Some(shape)) = (&mut latents, output.latent, model.latent_shape()) {
-                latents.extend(to_channels_first(latent, shape));
+            let (reconstruction, latent) =
+                run(&engine, &to_channels_last(image, shape), &mut arena).map_err(|e| fail(e.to_string()))?;
+            images.extend(to_channels_first(&reconstruction, shape));
+            if let (Some(latents), Some(latent), Some(shape)) = (&mut latents, latent, model.latent_shape()) {
+                latents.extend(to_channels_first(&latent, shape));
             }
         }
         Ok(Reconstructions { images, latents })
     }
+}
+
+/// Reconstruction and latent of one image; 8-bit models get it quantised, and their results are made
+/// real numbers again.
+fn run(engine: &Engine<'_>, image: &[f32], arena: &mut [f32]) -> Result<(Vec<f32>, Option<Vec<f32>>), EngineError> {
+    let model = engine.model();
+    let Some(quantization) = model.image_quantization() else {
+        let output = engine.run(image, arena)?;
+        return Ok((output.reconstruction.to_vec(), output.latent.map(<[f32]>::to_vec)));
+    };
+    if !image.iter().all(|value| value.is_finite()) {
+        return Err(EngineError::NonFiniteImage);
+    }
+    let image: Vec<i8> = image.iter().map(|&value| quantization.quantize(value)).collect();
+    let output = engine.run_i8(&image, arena)?;
+    let real = |values: &[i8], scale: Option<Quantization>| {
+        values.iter().map(|&value| scale.map_or(0.0, |scale| scale.dequantize(value))).collect()
+    };
+    let latent = output.latent.map(|latent| real(latent, model.latent_quantization()));
+    Ok((real(output.reconstruction, model.reconstruction_quantization()), latent))
 }

@@ -145,6 +145,8 @@ pub enum Operator {
     Resize(ResizeKind),
     /// `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: the same elements under the output's shape.
     Reshape,
+    /// Repeated along axes of extent 1.
+    Expand,
     ReduceMean {
         axes: Vec<usize>,
         keepdims: bool,
@@ -190,6 +192,7 @@ impl Operator {
             Self::GlobalAveragePool => "GlobalAveragePool",
             Self::Resize(_) => "Resize",
             Self::Reshape => "Reshape",
+            Self::Expand => "Expand",
             Self::ReduceMean { .. } => "ReduceMean",
             Self::ReduceSum { .. } => "ReduceSum",
             Self::ReduceL2 { .. } => "ReduceL2",

@@ -14,10 +14,12 @@
 //!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional, without
 //!   `ceil_mode`); `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,
 //!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
-//!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`; `Constant`, `Identity`, `Dropout`.
+//!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Expand`; `Constant`, `Identity`, `Dropout`;
+//! - what exporters compute from shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of integers, where
+//!   the result is known beforehand but for the batch.
 //!
 //! Not there: quantised tensors, float16, sub-graphs, functions, one- and three-dimensional
-//! convolutions, shapes computed at run time.
+//! convolutions, shapes that depend on an image's content.
 //!
 //! Which of the accepted graphs can become a `.nae` file is [`lower`](crate::lower)'s business.
 

@@ -1,6 +1,7 @@
 //! Arithmetic of shapes: windows, broadcasting, reshaping. `None` is "cannot be".
 
 use super::graph::{Dim, Window};
+use super::operator::integers::BATCH;
 
 /// Elements for one image; saturates.
 pub(super) fn elements(shape: &[Dim]) -> u64 {
@@ -75,8 +76,10 @@ pub(super) fn broadcast(a: &[Dim], b: &[Dim]) -> Option<Vec<Dim>> {
 /// The shape after `Reshape`; the batch must stay in front.
 pub(super) fn reshape(from: &[Dim], target: &[i64], fixed_batch: Option<usize>) -> Option<Vec<Dim>> {
     let (Some(Dim::Batch), Some((&first, rest))) = (from.first(), target.split_first()) else { return None };
-    let batch_named =
-        first == 0 || fixed_batch.is_some_and(|n| first == n as i64) || (first == -1 && !rest.contains(&-1));
+    let batch_named = first == BATCH
+        || first == 0
+        || fixed_batch.is_some_and(|n| first == n as i64)
+        || (first == -1 && !rest.contains(&-1));
     if !batch_named {
         return None;
     }

@@ -1,6 +1,7 @@
 //! Constants: lengths against extents, types, finiteness.
 
 use super::graph::Constant;
+use super::operator::integers::BATCH;
 use super::{CheckError, Limits};
 use crate::excerpt::excerpt;
 use crate::proto::{DataType, TensorProto};
@@ -59,12 +60,13 @@ pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Resul
         }
         Ok(DataType::Int64) => {
             length(tensor.int64_data.len(), 8)?;
-            Constant::Integers(match raw {
+            let data = match raw {
                 Some(bytes) if tensor.int64_data.is_empty() => {
                     bytes.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect()
                 }
                 _ => tensor.int64_data.clone(),
-            })
+            };
+            Constant::Integers(extents(name, data)?)
         }
         Ok(other) => return Err(wrong("elements of type Float or Int64".into(), format!("{other:?}"))),
         Err(_) => {
@@ -72,4 +74,13 @@ pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Resul
         }
     };
     Ok((dims, constant))
+}
+
+/// Integers from a file, none of which is the mark for the batch.
+pub(super) fn extents(name: &str, values: Vec<i64>) -> Result<Vec<i64>, CheckError> {
+    if values.contains(&BATCH) {
+        let (expected, found) = ("shapes and axes".to_owned(), BATCH.to_string());
+        return Err(CheckError::Constant { name: excerpt(name), expected, found });
+    }
+    Ok(values)
 }

@@ -2,7 +2,7 @@
 
 use nae_core::Shape;
 use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d};
+use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d, TensorId};
 
 use super::{LowerError, Lowering, Place};
 use crate::check::graph::{Dim, Node, Operator, ResizeKind, Window};
@@ -59,9 +59,17 @@ impl Lowering<'_> {
                 self.windowed(node, Layer::Resize { height, width, mode })?
             }
             Operator::Reshape => self.reshape(node)?,
+            // Dividing by a norm spreads it over the sample by itself.
+            Operator::Expand => match self.norms.get(&node.inputs[0]) {
+                Some(&norm) => {
+                    self.norms.insert(node.output, norm);
+                    return Ok(());
+                }
+                None => return Err(self.unsupported(node, "the engine has no such layer")),
+            },
             Operator::Add => match self.with_constant(node)? {
                 Some(place) => place,
-                None => self.add(node)?,
+                None => self.combine(node, |other| Layer::Add { other })?,
             },
             Operator::Div => match self.norms.get(&node.inputs[1]) {
                 Some(&(of, epsilon)) if of == node.inputs[0] => self.normalize(node, epsilon)?,
@@ -71,7 +79,11 @@ impl Lowering<'_> {
                     None => return Err(self.unsupported(node, "both operands are computed at run time")),
                 },
             },
-            Operator::Sub | Operator::Mul => match self.with_constant(node)? {
+            Operator::Mul => match self.with_constant(node)? {
+                Some(place) => place,
+                None => self.combine(node, |other| Layer::Multiply { other })?,
+            },
+            Operator::Sub => match self.with_constant(node)? {
                 Some(place) => place,
                 None => return Err(self.unsupported(node, "both operands are computed at run time")),
             },
@@ -185,13 +197,14 @@ impl Lowering<'_> {
         Ok(Place { flattened: from.flattened, ..place })
     }
 
-    fn add(&mut self, node: &Node) -> Result<Place, LowerError> {
+    /// A layer of two values.
+    fn combine(&mut self, node: &Node, layer: fn(TensorId) -> Layer) -> Result<Place, LowerError> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let shape = |v: usize| &self.graph.values[node.inputs[v]].shape;
         if shape(0) != shape(1) || a.flattened != b.flattened {
             return Err(self.unsupported(node, "its operands have different shapes or element orders"));
         }
-        let place = self.push(node, a, Layer::Add { other: b.tensor });
+        let place = self.push(node, a, layer(b.tensor));
         Ok(Place { flattened: a.flattened, ..place })
     }
 

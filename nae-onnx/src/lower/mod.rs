@@ -10,7 +10,8 @@
 //!   to channels last, so the weights of the dense layer before or after are reordered;
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
 //!   each channel: folded into the layer before, or a 1×1 convolution of their own;
-//! - `Add` of two values; `ReduceL2` and `Div`, or `LpNormalization`, over whole samples.
+//! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples;
+//! - what exporters compute from shapes (`Shape`, `Gather`, `Slice`, `Concat` …) is gone by then: see [`crate::check`].
 //!
 //! Where ONNX divides a sample of zeros by its norm, and gets NaN, the engine gets zeros.
 //!

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use nae_core::kernels::int8::Layout;
 use nae_onnx::metadata::Missing;
 use nae_train::data::own::Corrupt;
+use nae_train::deploy::Ranges;
 use nae_train::engine::EngineChoice;
 use nae_train::experiments::Scale;
 use nae_train::methods::MethodKind;
@@ -28,7 +30,9 @@ Examples:
   nae-train sample runs/mine -o samples.png     what that model takes for normal
   nae-train eval m.onnx --normal A --outliers B how well a model tells one folder from another
   nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
-  nae-train deploy model.onnx -o model.nae      the same model for a microcontroller";
+  nae-train deploy model.onnx -o model.nae      the same model for a microcontroller
+  nae-train deploy model.onnx --int8 --calibrate runs/mine -o model.nae
+                                                ... in 8 bits, and what that costs";
 
 /// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
 ///
@@ -45,7 +49,7 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Turn an ONNX autoencoder into a .nae file for a microcontroller.
+    /// Turn an ONNX autoencoder, or a dense int8 TFLite one, into a .nae file for a microcontroller.
     Deploy(DeployArgs),
     /// Calibrate and export the model of a run folder, also of an interrupted run.
     Export(ExportArgs),
@@ -265,15 +269,97 @@ pub(super) struct SampleArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct DeployArgs {
-    /// The model: any autoencoder whose operators are supported.
-    #[arg(value_name = "MODEL.onnx")]
+    /// The model: any autoencoder whose operators are supported; or a dense int8 network in TFLite.
+    #[arg(value_name = "MODEL.onnx|MODEL.tflite")]
     pub(super) model: PathBuf,
     /// The file to write.
     #[arg(long, short, value_name = "MODEL.nae")]
     pub(super) output: PathBuf,
+    /// Quantise to 8 bits, and say what that costs.
+    #[arg(long, requires = "calibrate")]
+    pub(super) int8: bool,
+    /// Normal data to choose ranges by and to compute the threshold from: the folder of the run that made the model, or
+    /// images or a table as for training with --data.
+    #[arg(long, value_name = "RUN|DIR|FILE", requires = "int8")]
+    pub(super) calibrate: Option<PathBuf>,
+    /// Where the data of the run lies, when it is not part of the program.
+    #[arg(long, value_name = "DIR|FILE", requires = "int8")]
+    pub(super) data: Option<PathBuf>,
+    /// Outliers to measure AUROC on, beside those of the run.
+    #[arg(long, value_name = "DIR|FILE", requires = "int8")]
+    pub(super) outliers: Option<PathBuf>,
+    /// The false-positive rate the threshold is for [default: the model's, or 0.01].
+    #[arg(long, value_name = "RATE", requires = "int8")]
+    pub(super) false_positive_rate: Option<f32>,
+    /// How the range of an 8-bit tensor is chosen.
+    #[arg(long, value_enum, default_value_t = RangesArg::Mse, requires = "int8")]
+    pub(super) ranges: RangesArg,
+    /// Whether channels are evened out between layers first.
+    #[arg(long, value_enum, default_value_t = EqualizeArg::Auto, requires = "int8")]
+    pub(super) equalize: EqualizeArg,
+    /// How 8-bit weights are laid out. Every processor reads both.
+    #[arg(long, value_enum, default_value_t = LayoutArg::Paired)]
+    pub(super) layout: LayoutArg,
     /// Print the result as JSON.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum RangesArg {
+    /// Where rounding and clipping together have the least mean squared error.
+    Mse,
+    /// All but a ten-thousandth of the values at either end.
+    Percentile,
+    /// All values.
+    Minmax,
+}
+
+impl From<RangesArg> for Ranges {
+    fn from(ranges: RangesArg) -> Self {
+        match ranges {
+            RangesArg::Mse => Self::MeanSquaredError,
+            RangesArg::Percentile => Self::Percentile(0.9999),
+            RangesArg::Minmax => Self::MinMax,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum EqualizeArg {
+    /// Where it leaves the smaller error.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl From<EqualizeArg> for Option<bool> {
+    fn from(equalize: EqualizeArg) -> Self {
+        match equalize {
+            EqualizeArg::Auto => None,
+            EqualizeArg::Always => Some(true),
+            EqualizeArg::Never => Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum LayoutArg {
+    /// In pairs, for processors with dual multiply-accumulate: Cortex-M4, M7, M33.
+    Paired,
+    /// One by one, for all others. Needs less RAM.
+    Plain,
+}
+
+impl From<LayoutArg> for Layout {
+    fn from(layout: LayoutArg) -> Self {
+        match layout {
+            LayoutArg::Paired => Self::Paired,
+            LayoutArg::Plain => Self::Plain,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,10 +1,22 @@
-//! `nae-train deploy`: ONNX to `.nae`.
+//! `nae-train deploy`: ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use nae_core::model::Model;
-use nae_onnx::{file, lower};
+use nae_core::model::writer::{Network, write};
+use nae_infer::input::table::is_table;
+use nae_onnx::check::{Limits, check};
+use nae_onnx::metadata::ModelMetadata;
+use nae_onnx::{file, lower, tflite};
+use nae_train::data::ImageSet;
+use nae_train::data::own::{self, Corrupt};
+use nae_train::data::own_table::{self, OwnTable};
+use nae_train::deploy::data::Data;
+use nae_train::deploy::report::{self, Report};
+use nae_train::deploy::{self, Settings};
+use nae_train::report::folder::{CONFIG, RunFolder};
+use nae_train::run::Prepared;
 use serde_json::json;
 
 use super::Done;
@@ -12,37 +24,125 @@ use super::args::DeployArgs;
 
 /// No autoencoder for a microcontroller comes near this.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
+/// The rate of a threshold where neither the model nor the command line has one.
+const FALSE_POSITIVE_RATE: f32 = 0.01;
 
 pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
-    let onnx = file::read(&args.model, MAX_MODEL_BYTES)?;
-    let nae = lower::to_nae(&onnx).with_context(|| display(&args.model))?;
+    let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
+    let mut report = None;
+    let mut network = if tflite::is_tflite(&bytes) {
+        if args.int8 {
+            bail!("{}: a TFLite model is read with its own scales; leave --int8 out", display(&args.model));
+        }
+        tflite::lower(&bytes).with_context(|| display(&args.model))?
+    } else {
+        let model = check(&bytes, &Limits::default()).map_err(lower::LowerError::from);
+        let model = model.with_context(|| display(&args.model))?;
+        let network = lower::lower(&model).with_context(|| display(&args.model))?;
+        match &args.calibrate {
+            None => network,
+            Some(path) => {
+                let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+                let metadata = ModelMetadata::from_entries(entries).with_context(|| display(&args.model))?;
+                let data = read(args, path, &network, metadata.as_ref())?;
+                let (network, measured) = quantize(args, &network, &data)?;
+                report = Some(measured);
+                network
+            }
+        }
+    };
+    network.layout = args.layout.into();
+    let nae = write(&network).with_context(|| display(&args.model))?;
     let model = Model::parse(&nae).with_context(|| display(&args.output))?;
+    file::write(&args.output, &nae)?;
+    say(args, &model, nae.len(), report.as_ref());
+    Ok(Done::Whole)
+}
+
+fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Report>) {
     let arena = model.arena_len() * size_of::<f32>();
     let input = model.input_shape();
-    file::write(&args.output, &nae)?;
+    let is_int8 = model.image_quantization().is_some();
     if args.json {
-        let line = json!({
+        let mut line = json!({
             "output": display(&args.output),
-            "flash_bytes": nae.len(),
+            "flash_bytes": flash,
             "arena_bytes": arena,
             "layers": model.layer_count(),
             "input": [input.channels, input.height, input.width],
+            "input_type": if is_int8 { "int8" } else { "float32" },
             "calibrated": model.calibration().is_some(),
         });
+        if let Some(report) = report {
+            line["quantization"] = json!(report);
+        }
         println!("{line}");
-    } else {
-        println!(
-            "{}: {} layers, {} bytes of flash, {arena} bytes of RAM for the arena, input {}×{}×{}{}",
-            display(&args.output),
-            model.layer_count(),
-            nae.len(),
-            input.channels,
-            input.height,
-            input.width,
-            if model.calibration().is_some() { "" } else { "; not calibrated: it gives energies, no verdicts" },
-        );
+        return;
     }
-    Ok(Done::Whole)
+    if let Some(report) = report {
+        print!("{}", report.terminal());
+    }
+    println!(
+        "{}: {} layers, {flash} bytes of flash, {arena} bytes of RAM for the arena, input {}×{}×{}{}{}",
+        display(&args.output),
+        model.layer_count(),
+        input.channels,
+        input.height,
+        input.width,
+        if is_int8 { " of 8 bits" } else { "" },
+        match (model.calibration().is_some(), model.threshold().is_some()) {
+            (false, _) => "; not calibrated: it gives energies, no verdicts",
+            (true, false) => "; no threshold: too few calibration data for the rate, so it gives no verdicts",
+            (true, true) => "",
+        },
+    );
+}
+
+fn quantize(args: &DeployArgs, network: &Network, data: &Data) -> anyhow::Result<(Network, Report)> {
+    let settings = Settings { ranges: args.ranges.into(), equalize: args.equalize.into(), layout: args.layout.into() };
+    let mut quantized = deploy::quantize(network, &data.ranges, &settings)?;
+    let rate = args.false_positive_rate.or(network.target_false_positive_rate).unwrap_or(FALSE_POSITIVE_RATE);
+    if !(rate > 0.0 && rate < 1.0) {
+        bail!("--false-positive-rate: expected a number between 0 and 1, found {rate}");
+    }
+    let report = report::calibrate(network, &mut quantized, data, rate)?;
+    Ok((quantized.network, report))
+}
+
+/// Reads the data to quantise on: of a run, or of one's own.
+fn read(args: &DeployArgs, path: &Path, network: &Network, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
+    if path.join(CONFIG).is_file() {
+        let (config, seed) = RunFolder::read(path)?;
+        let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+        let (run, model) = (prepared.config.source().image(), network.input);
+        if run != model {
+            bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));
+        }
+        if let Some(outliers) = &args.outliers {
+            prepared.add_outliers(outliers, Corrupt::Skip)?;
+        }
+        return Ok(Data::of_run(&prepared, network));
+    }
+    if args.data.is_some() {
+        bail!("--data: {} is not the folder of a run, which would be divided as in the run", display(path));
+    }
+    let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
+        if !is_table(path) {
+            let filter = network.preprocessing.filter();
+            return Ok(own::load(path, network.input, filter, Corrupt::Skip).context(option)?.images);
+        }
+        let Some(columns) = metadata.and_then(|metadata| metadata.columns.as_ref()) else {
+            bail!("{option}: {} is a table, and the model was not trained on one", display(path));
+        };
+        let own = OwnTable { title: own::title(path), missing: columns.missing(), columns: columns.columns().to_vec() };
+        Ok(own_table::load(path, &own).context(option)?.samples)
+    };
+    let normal = load(path, "--calibrate")?;
+    let outliers = match &args.outliers {
+        Some(path) => Some((format!("{} (given)", own::title(path)), load(path, "--outliers")?)),
+        None => None,
+    };
+    Ok(Data::of_images(&normal, outliers.as_ref().map(|(name, set)| (name.clone(), set)), network))
 }
 
 fn display(path: &Path) -> String {

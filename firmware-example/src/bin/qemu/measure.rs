@@ -7,13 +7,14 @@ use core::arch::asm;
 use core::ptr;
 
 const PAINT: u32 = 0xC0DE_5AFE;
-const RAM_START: usize = 0x2000_0000;
 /// Kept free below the stack pointer for the painting itself.
 const MARGIN: usize = 64;
 
 unsafe extern "C" {
     /// End of all statics, from cortex-m-rt's linker script.
     static __euninit: u32;
+    /// Start of RAM, from the memory map.
+    static _ram_start: u32;
 }
 
 /// Runs `work` between marks for `insn-count`; returns its result and the bytes of stack it used,
@@ -40,7 +41,7 @@ fn apart<T>(work: impl FnOnce() -> T) -> T {
 /// above the stack, the start of RAM.
 fn bottom(top: usize) -> usize {
     let statics = &raw const __euninit as usize;
-    if statics < top { statics } else { RAM_START }
+    if statics < top { statics } else { &raw const _ram_start as usize }
 }
 
 fn paint(top: usize) {

@@ -61,6 +61,16 @@ pub enum WriteError {
         /// The layer.
         layer: usize,
     },
+    /// A layer reads `f32` where it takes 8-bit values, or the reverse.
+    Element {
+        /// The layer.
+        layer: usize,
+    },
+    /// A layer's scales give a factor beyond 2¹⁶, or are not as many as its outputs.
+    Multiplier {
+        /// The layer.
+        layer: usize,
+    },
     /// The last layer's output has another shape than the input.
     Reconstruction {
         /// The input's shape.
@@ -111,6 +121,12 @@ impl fmt::Display for WriteError {
             }
             Self::NonFinite { layer } => {
                 write!(f, "layer {layer} has a weight or parameter that is NaN or infinite")
+            }
+            Self::Element { layer } => {
+                write!(f, "layer {layer} reads f32 where it takes 8-bit values, or the reverse")
+            }
+            Self::Multiplier { layer } => {
+                write!(f, "layer {layer}: its scales give a factor beyond 2^16, or are not as many as its outputs")
             }
             Self::Reconstruction { expected, found } => {
                 write!(f, "the reconstruction is {found} (CxHxW) but the image is {expected}")

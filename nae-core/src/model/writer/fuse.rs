@@ -4,7 +4,7 @@
 use super::layers::Layer;
 use super::{Network, TensorId, WriteError};
 use crate::Shape;
-use crate::model::layer::Activation;
+use crate::model::layer::{Activation, Element};
 use std::vec;
 use std::vec::Vec;
 
@@ -15,11 +15,17 @@ pub(super) struct Step<'a> {
     pub(super) input: TensorId,
     pub(super) other: Option<TensorId>,
     pub(super) output: Shape,
+    pub(super) element: Element,
     /// Whether it writes the latent code.
     pub(super) is_latent: bool,
 }
 
-pub(super) fn fuse<'a>(network: &'a Network, shapes: &[Shape]) -> Result<Vec<Step<'a>>, WriteError> {
+pub(super) fn fuse<'a>(
+    network: &'a Network,
+    shapes: &[Shape],
+    elements: &[Element],
+    fused: bool,
+) -> Result<Vec<Step<'a>>, WriteError> {
     if let Some(tensor) = network.latent
         && (tensor == 0 || tensor > network.nodes.len())
     {
@@ -31,7 +37,8 @@ pub(super) fn fuse<'a>(network: &'a Network, shapes: &[Shape]) -> Result<Vec<Ste
     let mut renamed: Vec<TensorId> = vec![0];
     for (index, node) in network.nodes.iter().enumerate() {
         let input = renamed[node.input];
-        if let Layer::Activation(activation) = node.layer
+        if fused
+            && let Layer::Activation(activation) = node.layer
             && let Some(step) = input.checked_sub(1).and_then(|i| steps.get_mut(i))
             && readers[node.input] == 1
             && !step.is_latent
@@ -46,11 +53,9 @@ pub(super) fn fuse<'a>(network: &'a Network, shapes: &[Shape]) -> Result<Vec<Ste
             layer: &node.layer,
             activation: own_activation(&node.layer),
             input,
-            other: match node.layer {
-                Layer::Add { other } => Some(renamed[other]),
-                _ => None,
-            },
+            other: node.layer.other().map(|other| renamed[other]),
             output: shapes[index + 1],
+            element: elements[index + 1],
             is_latent: network.latent == Some(index + 1),
         });
         renamed.push(steps.len());
@@ -63,7 +68,7 @@ fn count_readers(network: &Network) -> Vec<usize> {
     let mut readers = vec![0; network.nodes.len() + 1];
     for node in &network.nodes {
         readers[node.input] += 1;
-        if let Layer::Add { other } = node.layer {
+        if let Some(other) = node.layer.other() {
             readers[other] += 1;
         }
     }

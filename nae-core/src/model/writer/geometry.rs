@@ -2,91 +2,35 @@
 //! `layers`.
 
 use super::WriteError;
-use super::layers::{Layer, check_weights, expect_bias};
+use super::int8::{Int8Operation, TABLE_LEN};
+use super::layers::{Conv2d, ConvTranspose2d, Dense, Layer, check_weights, expect_bias};
 use crate::Shape;
 use crate::model::layer::{Activation, Padding};
 
 impl Layer {
     /// Shape of the output for an input of shape `input`; `index` names the layer in errors.
     pub(super) fn output_shape(&self, index: usize, input: Shape) -> Result<Shape, WriteError> {
-        let layer = index;
-        let takes = |expected: Shape| {
-            let error = WriteError::InputShape { layer, expected, found: input };
-            Err(error)
-        };
-        let windows = |kernel, stride, padding: Padding| {
-            let [kh, kw]: [usize; 2] = kernel;
-            let [sh, sw]: [usize; 2] = stride;
-            let height = window_count(input.height, kh, sh, padding.top, padding.bottom);
-            let width = window_count(input.width, kw, sw, padding.left, padding.right);
-            match (height, width) {
-                (Some(height), Some(width)) => Ok([height, width]),
-                _ => Err(WriteError::EmptyOutput { layer, input }),
-            }
-        };
         let shape = match self {
-            Self::Conv2d(conv) => {
-                check_windows(layer, conv.kernel, conv.stride, conv.padding)?;
-                if conv.in_channels != input.channels {
-                    return takes(Shape::new(conv.in_channels, 0, 0));
-                }
-                check_weights(&[conv.out_channels, conv.kernel[0], conv.kernel[1], conv.in_channels], &conv.weights)?;
-                expect_bias(&conv.bias, conv.out_channels)?;
-                let [height, width] = windows(conv.kernel, conv.stride, conv.padding)?;
-                Shape::new(conv.out_channels, height, width)
-            }
-            Self::ConvTranspose2d(conv) => {
-                check_windows(layer, conv.kernel, conv.stride, conv.padding)?;
-                if conv.in_channels != input.channels {
-                    return takes(Shape::new(conv.in_channels, 0, 0));
-                }
-                if conv.output_padding[0] >= conv.stride[0] || conv.output_padding[1] >= conv.stride[1] {
-                    return Err(WriteError::Geometry { layer });
-                }
-                check_weights(&[conv.out_channels, conv.kernel[0], conv.kernel[1], conv.in_channels], &conv.weights)?;
-                expect_bias(&conv.bias, conv.out_channels)?;
-                let side = |size: usize, axis: usize, cut: usize| {
-                    size.checked_sub(1)?
-                        .checked_mul(conv.stride[axis])?
-                        .checked_add(conv.kernel[axis] + conv.output_padding[axis])?
-                        .checked_sub(cut)
-                };
-                let padding = conv.padding;
-                let height = side(input.height, 0, padding.top + padding.bottom);
-                let width = side(input.width, 1, padding.left + padding.right);
-                match (height, width) {
-                    (Some(height), Some(width)) => Shape::new(conv.out_channels, height, width),
-                    _ => return Err(WriteError::EmptyOutput { layer, input }),
-                }
-            }
-            Self::Dense(dense) => {
-                if dense.inputs != input.len() {
-                    return takes(Shape::vector(dense.inputs));
-                }
-                check_weights(&[dense.output.len(), dense.inputs], &dense.weights)?;
-                expect_bias(&dense.bias, dense.output.len())?;
-                dense.output
-            }
-            Self::MaxPool2d(pool) => {
-                check_windows(layer, pool.kernel, pool.stride, pool.padding)?;
-                let [height, width] = windows(pool.kernel, pool.stride, pool.padding)?;
-                Shape::new(input.channels, height, width)
-            }
-            Self::AveragePool2d(pool) => {
-                check_windows(layer, pool.kernel, pool.stride, pool.padding)?;
-                let [height, width] = windows(pool.kernel, pool.stride, pool.padding)?;
-                Shape::new(input.channels, height, width)
-            }
+            Self::Conv2d(conv) => conv.output_shape(index, input)?,
+            Self::ConvTranspose2d(conv) => conv.output_shape(index, input)?,
+            Self::Dense(dense) => dense.output_shape(index, input)?,
+            Self::MaxPool2d(pool) => windows(index, input, pool.kernel, pool.stride, pool.padding)?,
+            Self::AveragePool2d(pool) => windows(index, input, pool.kernel, pool.stride, pool.padding)?,
             Self::Resize { height, width, .. } => Shape::new(input.channels, *height, *width),
-            Self::Reshape(shape) if shape.len() != input.len() => return takes(*shape),
-            Self::Reshape(shape) => *shape,
-            Self::Activation(_) | Self::L2Normalize { .. } | Self::Add { .. } => input,
+            Self::Reshape(shape) => reshaped(index, input, *shape)?,
+            Self::Int8(layer) => layer.operation.output_shape(index, input)?,
+            Self::Activation(_)
+            | Self::L2Normalize { .. }
+            | Self::Add { .. }
+            | Self::Multiply { .. }
+            | Self::Quantize(_)
+            | Self::Dequantize => input,
         };
         if shape.is_empty() {
-            return Err(WriteError::EmptyOutput { layer, input });
+            return Err(WriteError::EmptyOutput { layer: index, input });
         }
         if !self.is_finite() {
-            return Err(WriteError::NonFinite { layer });
+            return Err(WriteError::NonFinite { layer: index });
         }
         Ok(shape)
     }
@@ -103,6 +47,114 @@ impl Layer {
             Self::L2Normalize { epsilon } => epsilon.is_finite() && *epsilon > 0.0,
             _ => true,
         }
+    }
+}
+
+impl Int8Operation {
+    fn output_shape(&self, layer: usize, input: Shape) -> Result<Shape, WriteError> {
+        Ok(match self {
+            Self::Conv2d(conv, factors) => {
+                check_factors(layer, factors, conv.out_channels)?;
+                conv.output_shape(layer, input)?
+            }
+            Self::ConvTranspose2d(conv, factors) => {
+                check_factors(layer, factors, conv.out_channels)?;
+                conv.output_shape(layer, input)?
+            }
+            Self::Dense(dense, factors) => {
+                check_factors(layer, factors, dense.output.len())?;
+                dense.output_shape(layer, input)?
+            }
+            Self::MaxPool2d(pool) => windows(layer, input, pool.kernel, pool.stride, pool.padding)?,
+            Self::AveragePool2d(pool) => windows(layer, input, pool.kernel, pool.stride, pool.padding)?,
+            Self::Resize { height, width, .. } => Shape::new(input.channels, *height, *width),
+            Self::Reshape(shape) => reshaped(layer, input, *shape)?,
+            Self::Table(table) => {
+                check_weights(&[TABLE_LEN], table)?;
+                input
+            }
+            Self::L2Normalize | Self::Add { .. } | Self::Multiply { .. } | Self::Requantize => input,
+        })
+    }
+}
+
+fn check_factors(layer: usize, factors: &[f64], outputs: usize) -> Result<(), WriteError> {
+    if factors.len() == 1 || factors.len() == outputs { Ok(()) } else { Err(WriteError::Multiplier { layer }) }
+}
+
+impl<W, B> Conv2d<W, B> {
+    fn output_shape(&self, layer: usize, input: Shape) -> Result<Shape, WriteError> {
+        check_windows(layer, self.kernel, self.stride, self.padding)?;
+        if self.in_channels != input.channels {
+            return Err(WriteError::InputShape { layer, expected: Shape::new(self.in_channels, 0, 0), found: input });
+        }
+        check_weights(&[self.out_channels, self.kernel[0], self.kernel[1], self.in_channels], &self.weights)?;
+        expect_bias(&self.bias, self.out_channels)?;
+        let Shape { height, width, .. } = windows(layer, input, self.kernel, self.stride, self.padding)?;
+        Ok(Shape::new(self.out_channels, height, width))
+    }
+}
+
+impl<W, B> ConvTranspose2d<W, B> {
+    fn output_shape(&self, layer: usize, input: Shape) -> Result<Shape, WriteError> {
+        check_windows(layer, self.kernel, self.stride, self.padding)?;
+        if self.in_channels != input.channels {
+            return Err(WriteError::InputShape { layer, expected: Shape::new(self.in_channels, 0, 0), found: input });
+        }
+        if self.output_padding[0] >= self.stride[0] || self.output_padding[1] >= self.stride[1] {
+            return Err(WriteError::Geometry { layer });
+        }
+        check_weights(&[self.out_channels, self.kernel[0], self.kernel[1], self.in_channels], &self.weights)?;
+        expect_bias(&self.bias, self.out_channels)?;
+        let side = |size: usize, axis: usize, cut: usize| {
+            size.checked_sub(1)?
+                .checked_mul(self.stride[axis])?
+                .checked_add(self.kernel[axis] + self.output_padding[axis])?
+                .checked_sub(cut)
+        };
+        let padding = self.padding;
+        let height = side(input.height, 0, padding.top + padding.bottom);
+        let width = side(input.width, 1, padding.left + padding.right);
+        match (height, width) {
+            (Some(height), Some(width)) => Ok(Shape::new(self.out_channels, height, width)),
+            _ => Err(WriteError::EmptyOutput { layer, input }),
+        }
+    }
+}
+
+impl<W, B> Dense<W, B> {
+    fn output_shape(&self, layer: usize, input: Shape) -> Result<Shape, WriteError> {
+        if self.inputs != input.len() {
+            return Err(WriteError::InputShape { layer, expected: Shape::vector(self.inputs), found: input });
+        }
+        check_weights(&[self.output.len(), self.inputs], &self.weights)?;
+        expect_bias(&self.bias, self.output.len())?;
+        Ok(self.output)
+    }
+}
+
+fn reshaped(layer: usize, input: Shape, shape: Shape) -> Result<Shape, WriteError> {
+    if shape.len() == input.len() {
+        Ok(shape)
+    } else {
+        Err(WriteError::InputShape { layer, expected: shape, found: input })
+    }
+}
+
+/// What windows on the input give, with the input's channels.
+fn windows(
+    layer: usize,
+    input: Shape,
+    kernel: [usize; 2],
+    stride: [usize; 2],
+    padding: Padding,
+) -> Result<Shape, WriteError> {
+    check_windows(layer, kernel, stride, padding)?;
+    let height = window_count(input.height, kernel[0], stride[0], padding.top, padding.bottom);
+    let width = window_count(input.width, kernel[1], stride[1], padding.left, padding.right);
+    match (height, width) {
+        (Some(height), Some(width)) => Ok(Shape::new(input.channels, height, width)),
+        _ => Err(WriteError::EmptyOutput { layer, input }),
     }
 }
 

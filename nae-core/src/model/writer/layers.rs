@@ -1,9 +1,11 @@
 //! Layers as the writer takes them: weights in one plain layout each, with constructors from the
 //! layouts of ONNX and PyTorch, so that transposing happens here and nowhere else.
 
+use super::int8::Int8Layer;
 use super::{TensorId, WriteError};
 use crate::Shape;
 use crate::model::layer::{Activation, Padding, ResizeMode};
+use crate::quantization::Quantization;
 use std::vec;
 use std::vec::Vec;
 
@@ -45,11 +47,34 @@ pub enum Layer {
         /// The other tensor.
         other: TensorId,
     },
+    /// The product of the input and another tensor of the same shape, value by value.
+    Multiply {
+        /// The other tensor.
+        other: TensorId,
+    },
+    /// From `f32` to 8 bits.
+    Quantize(Quantization),
+    /// From 8 bits to `f32`.
+    Dequantize,
+    /// A layer whose input and output are 8-bit.
+    Int8(Int8Layer),
 }
 
-/// Convolution (cross-correlation, as everywhere) with zero padding, dilation 1, one group.
+impl Layer {
+    /// The second tensor it reads.
+    pub fn other(&self) -> Option<TensorId> {
+        match self {
+            Self::Add { other } | Self::Multiply { other } => Some(*other),
+            Self::Int8(layer) => layer.operation.other(),
+            _ => None,
+        }
+    }
+}
+
+/// Convolution (cross-correlation, as everywhere) with zero padding, dilation 1, one group. `W` and
+/// `B` are the types of weights and biases: `f32`, or `i8` and `i32` in an [`Int8Layer`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Conv2d {
+pub struct Conv2d<W = f32, B = W> {
     /// Channels of the input.
     pub in_channels: usize,
     /// Channels of the output.
@@ -61,16 +86,16 @@ pub struct Conv2d {
     /// Zeros around the input.
     pub padding: Padding,
     /// Weights, OHWI: output channel, kernel row, kernel column, input channel.
-    pub weights: Vec<f32>,
+    pub weights: Vec<W>,
     /// One a output channel.
-    pub bias: Vec<f32>,
-    /// Applied to the result.
+    pub bias: Vec<B>,
+    /// Applied to the result; none in 8-bit layers.
     pub activation: Activation,
 }
 
-/// Transposed convolution, dilation 1, one group.
+/// Transposed convolution, dilation 1, one group. `W` and `B` as for [`Conv2d`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct ConvTranspose2d {
+pub struct ConvTranspose2d<W = f32, B = W> {
     /// Channels of the input.
     pub in_channels: usize,
     /// Channels of the output.
@@ -84,25 +109,25 @@ pub struct ConvTranspose2d {
     /// Rows and columns added at the bottom and right of the output; less than the stride.
     pub output_padding: [usize; 2],
     /// Weights, OHWI: output channel, kernel row, kernel column, input channel.
-    pub weights: Vec<f32>,
+    pub weights: Vec<W>,
     /// One a output channel.
-    pub bias: Vec<f32>,
-    /// Applied to the result.
+    pub bias: Vec<B>,
+    /// Applied to the result; none in 8-bit layers.
     pub activation: Activation,
 }
 
-/// Fully connected layer: y = Wx + b.
+/// Fully connected layer: y = Wx + b. `W` and `B` as for [`Conv2d`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dense {
+pub struct Dense<W = f32, B = W> {
     /// Number of input values.
     pub inputs: usize,
     /// Shape of the output.
     pub output: Shape,
     /// Weights, `[output, input]`, both in HWC order.
-    pub weights: Vec<f32>,
+    pub weights: Vec<W>,
     /// One a output.
-    pub bias: Vec<f32>,
-    /// Applied to the result.
+    pub bias: Vec<B>,
+    /// Applied to the result; none in 8-bit layers.
     pub activation: Activation,
 }
 
@@ -304,13 +329,19 @@ impl From<AveragePool2d> for Layer {
     }
 }
 
+impl From<Int8Layer> for Layer {
+    fn from(layer: Int8Layer) -> Self {
+        Self::Int8(layer)
+    }
+}
+
 impl From<Activation> for Layer {
     fn from(layer: Activation) -> Self {
         Self::Activation(layer)
     }
 }
 
-pub(super) fn check_weights(shape: &[usize], weights: &[f32]) -> Result<(), WriteError> {
+pub(super) fn check_weights<W>(shape: &[usize], weights: &[W]) -> Result<(), WriteError> {
     let expected = shape.iter().fold(1usize, |n, d| n.saturating_mul(*d));
     expect_len(expected, weights.len())
 }
@@ -319,7 +350,7 @@ fn expect_len(expected: usize, found: usize) -> Result<(), WriteError> {
     if expected == found { Ok(()) } else { Err(WriteError::WeightsLength { expected, found }) }
 }
 
-pub(super) fn expect_bias(bias: &[f32], expected: usize) -> Result<(), WriteError> {
+pub(super) fn expect_bias<B>(bias: &[B], expected: usize) -> Result<(), WriteError> {
     if bias.len() == expected {
         Ok(())
     } else {

@@ -39,7 +39,7 @@ pub(super) fn dense(layer: &Dense) -> Vec<f32> {
 
 /// A transposed convolution with stride 1 is a convolution with the kernel turned by 180° and
 /// the complementary padding.
-pub(super) fn as_conv(layer: &ConvTranspose2d) -> Option<Conv2d> {
+pub(super) fn as_conv<W: Copy, B: Clone>(layer: &ConvTranspose2d<W, B>) -> Option<Conv2d<W, B>> {
     if layer.stride != [1, 1] {
         return None;
     }

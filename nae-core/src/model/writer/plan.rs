@@ -8,9 +8,12 @@ use super::layers::Layer;
 use std::vec;
 use std::vec::Vec;
 
-/// Offsets of the steps' outputs and the arena's length, in `f32`.
+/// Offsets of the steps' outputs and scratch memory, and the arena's length, in words of four
+/// bytes.
 pub(super) struct Plan {
     pub(super) offsets: Vec<usize>,
+    /// 0 where a step needs none.
+    pub(super) scratch: Vec<usize>,
     pub(super) len: usize,
 }
 
@@ -23,7 +26,8 @@ struct Buffer {
     offset: Option<usize>,
 }
 
-pub(super) fn plan(steps: &[Step<'_>]) -> Plan {
+/// `scratch` says how many words each step may write to beside its output.
+pub(super) fn plan(steps: &[Step<'_>], scratch: &[usize]) -> Plan {
     let last_read = last_reads(steps);
     let mut buffers: Vec<Buffer> = Vec::new();
     let mut buffer_of = Vec::with_capacity(steps.len());
@@ -39,9 +43,12 @@ pub(super) fn plan(steps: &[Step<'_>]) -> Plan {
             buffer_of.push(buffer);
         } else {
             buffer_of.push(buffers.len());
-            buffers.push(Buffer { len: step.output.len(), first: index, last, offset: None });
+            buffers.push(Buffer { len: step.element.words(step.output.len()), first: index, last, offset: None });
         }
     }
+    let outputs = buffers.len();
+    let needed = scratch.iter().enumerate().filter(|&(_, &len)| len > 0);
+    buffers.extend(needed.map(|(step, &len)| Buffer { len, first: step, last: step, offset: None }));
     let mut order: Vec<usize> = (0..buffers.len()).collect();
     order.sort_by_key(|&i| (core::cmp::Reverse(buffers[i].len), i));
     for i in order {
@@ -50,6 +57,9 @@ pub(super) fn plan(steps: &[Step<'_>]) -> Plan {
     let offset = |buffer: &Buffer| buffer.offset.unwrap_or(0);
     Plan {
         offsets: buffer_of.iter().map(|&b| offset(&buffers[b])).collect(),
+        scratch: (0..steps.len())
+            .map(|step| buffers[outputs..].iter().find(|b| b.first == step).map_or(0, offset))
+            .collect(),
         len: buffers.iter().map(|b| offset(b) + b.len).max().unwrap_or(0),
     }
 }
@@ -73,7 +83,15 @@ fn last_reads(steps: &[Step<'_>]) -> Vec<usize> {
 }
 
 fn works_in_place(layer: &Layer) -> bool {
-    matches!(layer, Layer::Activation(_) | Layer::L2Normalize { .. } | Layer::Reshape(_) | Layer::Add { .. })
+    match layer {
+        Layer::Int8(layer) => layer.operation.works_in_place(),
+        Layer::Activation(_)
+        | Layer::L2Normalize { .. }
+        | Layer::Reshape(_)
+        | Layer::Add { .. }
+        | Layer::Multiply { .. } => true,
+        _ => false,
+    }
 }
 
 /// The start of the smallest gap for buffer `index` between the placed buffers that live when it does, or

@@ -1,5 +1,6 @@
 //! What each node means: its operator with typed attributes, the shape it makes, the work it is.
 
+pub(super) mod integers;
 mod layers;
 mod shapes;
 
@@ -28,7 +29,25 @@ pub(super) struct Interpreter<'c, 'a> {
 
 impl<'c> Interpreter<'c, '_> {
     pub(super) fn interpret(&self) -> Result<Meaning, CheckError> {
+        let folded = match self.node.op_type() {
+            "Add" => self.integer_binary(i64::checked_add),
+            "Sub" => self.integer_binary(i64::checked_sub),
+            "Mul" => self.integer_binary(i64::checked_mul),
+            "Div" => self.integer_binary(i64::checked_div),
+            "Mod" => self.integer_binary(i64::checked_rem),
+            "Reshape" | "Squeeze" | "Unsqueeze" => self.reshape_integers(),
+            _ => None,
+        };
+        if let Some(folded) = folded {
+            return folded;
+        }
         match self.node.op_type() {
+            "Shape" => self.shape_of(),
+            "Gather" => self.gather(),
+            "Concat" => self.concat(),
+            "Slice" => self.slice(),
+            "Cast" => self.cast(),
+            "Expand" => self.expand(),
             "Conv" => self.conv(),
             "ConvTranspose" => self.conv_transpose(),
             "Gemm" => self.gemm(),
@@ -207,10 +226,12 @@ impl<'c> Interpreter<'c, '_> {
             return Ok(Meaning::Constant(Vec::new(), Constant::Floats(vec![a.float("value_float", 0.0)?])));
         }
         if a.has("value_int") {
-            return Ok(Meaning::Constant(Vec::new(), Constant::Integers(vec![a.int("value_int", 0)?])));
+            let value = vec![a.int("value_int", 0)?];
+            return Ok(Meaning::Constant(Vec::new(), Constant::Integers(tensor::extents(self.name, value)?)));
         }
         if let Some(values) = a.ints("value_ints")? {
-            return Ok(Meaning::Constant(vec![values.len()], Constant::Integers(values.to_vec())));
+            let values = tensor::extents(self.name, values.to_vec())?;
+            return Ok(Meaning::Constant(vec![values.len()], Constant::Integers(values)));
         }
         match a.floats("value_floats")? {
             Some(values) if values.iter().all(|v| v.is_finite()) => {

@@ -3,6 +3,7 @@
 use super::super::attributes::Attributes;
 use super::super::graph::{Dim, Operator, ResizeKind, ValueId};
 use super::super::{CheckError, shape};
+use super::integers::BATCH;
 use super::{Interpreter, Meaning, maps_shape, product};
 use crate::excerpt::excerpt;
 
@@ -82,7 +83,7 @@ impl<'c> Interpreter<'c, '_> {
                 }
             }
             (None, Some(&[n, channels, oh, ow])) => {
-                let batch = self.checker.fixed_batch.is_some_and(|b| n == b as i64);
+                let batch = n == BATCH || self.checker.fixed_batch.is_some_and(|b| n == b as i64);
                 let side = |size: i64| usize::try_from(size).ok().filter(|&s| s > 0);
                 match (side(oh), side(ow)) {
                     (Some(oh), Some(ow)) if batch && channels == c as i64 => Ok([oh, ow]),
@@ -116,9 +117,12 @@ impl<'c> Interpreter<'c, '_> {
 
     pub(super) fn reshape(&self) -> Result<Meaning, CheckError> {
         self.at_most(2)?;
-        self.attributes(&["allowzero"])?.only("allowzero", 0)?;
+        let zero_is_zero = self.attributes(&["allowzero"])?.flag("allowzero", false)?;
         let x = self.data(0, "input")?;
         let target = self.integers(1, "shape")?.ok_or_else(|| self.wrong("shape", "an input", "none"))?;
+        if zero_is_zero && target.contains(&0) {
+            return Err(self.wrong("shape", "no extent of 0", "one"));
+        }
         let shape = (target.len() <= 8)
             .then(|| shape::reshape(self.shape(x), target, self.checker.fixed_batch))
             .flatten()

@@ -37,12 +37,12 @@ pub struct Qemu {
 impl Qemu {
     /// A Cortex-M4F's log in the folder where tests keep their files.
     pub fn cortex_m4f(folder: &str) -> Self {
-        Self { name: QEMU_M4F, log: PathBuf::from(folder).join("mps2-an386.log") }
+        Self { name: QEMU_M4F, log: PathBuf::from(folder).join("mps2-an386-qemu-f32.log") }
     }
 
     /// A Cortex-M3's log in the folder where tests keep their files.
     pub fn cortex_m3(folder: &str) -> Self {
-        Self { name: QEMU_M3, log: PathBuf::from(folder).join("mps2-an385.log") }
+        Self { name: QEMU_M3, log: PathBuf::from(folder).join("mps2-an385-qemu-f32.log") }
     }
 }
 

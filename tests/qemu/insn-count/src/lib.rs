@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
 //! QEMU plugin (TCG plugin API version 1: QEMU 6 to 8) that counts the instructions a guest executes
-//! between two marks, and in total. It counts instructions, not cycles. Unsafe because QEMU calls it
+//! between two marks, and in total, and its memory accesses (a load of several words is one access a word). It
+//! counts instructions, not cycles. Unsafe because QEMU calls it
 //! through C functions.
 //!
 //! The marks are instructions that change nothing and that compilers do not emit: on Arm Thumb
@@ -8,8 +9,8 @@
 //! for the total go to the file named by `out=FILE`, or to standard error:
 //!
 //! ```text
-//! region 3021544
-//! total 61239871
+//! region 3021544 accesses 802113
+//! total 61239871 accesses 10239912
 //! ```
 //!
 //! `qemu-system-arm … -plugin file=libinsn_count.so,out=counts.txt`
@@ -43,6 +44,13 @@ unsafe extern "C" {
         flags: c_int,
         data: *mut c_void,
     );
+    fn qemu_plugin_register_vcpu_mem_inline(
+        instruction: *mut c_void,
+        direction: c_int,
+        operation: c_int,
+        counter: *mut c_void,
+        amount: u64,
+    );
     fn qemu_plugin_register_vcpu_insn_exec_inline(
         instruction: *mut c_void,
         operation: c_int,
@@ -53,28 +61,48 @@ unsafe extern "C" {
 
 /// `QEMU_PLUGIN_INLINE_ADD_U64`.
 const ADD: c_int = 0;
+/// `QEMU_PLUGIN_MEM_RW`.
+const READS_AND_WRITES: c_int = 3;
 /// `QEMU_PLUGIN_CB_NO_REGS`.
 const NO_REGISTERS: c_int = 0;
 
 /// Instructions executed so far. QEMU's generated code adds to it; there is one processor.
 static EXECUTED: AtomicU64 = AtomicU64::new(0);
+/// Memory accesses so far.
+static ACCESSED: AtomicU64 = AtomicU64::new(0);
 static REGIONS: Mutex<Regions> = Mutex::new(Regions { started: None, lengths: Vec::new() });
 static OUTPUT: OnceLock<String> = OnceLock::new();
 
+/// Instructions and memory accesses.
+#[derive(Clone, Copy)]
+struct Counts {
+    executed: u64,
+    accessed: u64,
+}
+
+impl Counts {
+    fn now() -> Self {
+        Self { executed: EXECUTED.load(Relaxed), accessed: ACCESSED.load(Relaxed) }
+    }
+}
+
 struct Regions {
-    started: Option<u64>,
-    lengths: Vec<u64>,
+    started: Option<Counts>,
+    lengths: Vec<Counts>,
 }
 
 extern "C" fn begin(_processor: c_uint, _data: *mut c_void) {
     let mut regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    regions.started = Some(EXECUTED.load(Relaxed));
+    regions.started = Some(Counts::now());
 }
 
 extern "C" fn end(_processor: c_uint, _data: *mut c_void) {
     let mut regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(started) = regions.started.take() {
-        regions.lengths.push(EXECUTED.load(Relaxed) - started);
+        let now = Counts::now();
+        regions
+            .lengths
+            .push(Counts { executed: now.executed - started.executed, accessed: now.accessed - started.accessed });
     }
 }
 
@@ -92,6 +120,7 @@ extern "C" fn translate(_id: u64, block: *mut c_void) {
                 [a, b, ..] if [*a, *b] == END => Some(end),
                 _ => None,
             };
+            qemu_plugin_register_vcpu_mem_inline(instruction, READS_AND_WRITES, ADD, ACCESSED.as_ptr().cast(), 1);
             match mark {
                 Some(mark) => {
                     qemu_plugin_register_vcpu_insn_exec_cb(instruction, mark, NO_REGISTERS, std::ptr::null_mut())
@@ -105,11 +134,14 @@ extern "C" fn translate(_id: u64, block: *mut c_void) {
 extern "C" fn finish(_id: u64, _data: *mut c_void) {
     let regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = String::new();
-    for length in &regions.lengths {
+    let mut line = |name: &str, counts: Counts| {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "region {length}");
+        let _ = writeln!(text, "{name} {} accesses {}", counts.executed, counts.accessed);
+    };
+    for length in &regions.lengths {
+        line("region", *length);
     }
-    let _ = writeln!(text, "total {}", EXECUTED.load(Relaxed));
+    line("total", Counts::now());
     match OUTPUT.get() {
         None => eprint!("{text}"),
         Some(path) => {

@@ -1,0 +1,68 @@
+#![no_std]
+#![no_main]
+#![allow(unsafe_code)]
+//! A device that takes a model and images from outside: parses bytes the compiler knows nothing of, runs the
+//! engine with every operator, f32 and 8-bit, and decides by calibration, alarm filter and drift watch. The
+//! panic handler calls a function that does not exist: if any path to a panic is left, this does not link.
+//! Unsafe for that declaration alone.
+
+use core::hint::black_box;
+use cortex_m as _;
+use nae_core::drift::PageHinkley;
+use nae_core::engine::Engine;
+use nae_core::model::Model;
+use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
+use static_cell::ConstStaticCell;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    unsafe extern "C" {
+        fn nae_core_can_panic() -> !;
+    }
+    // SAFETY: it is not there to be called.
+    unsafe { nae_core_can_panic() }
+}
+
+static FILE: ConstStaticCell<[u8; 4096]> = ConstStaticCell::new([0; 4096]);
+static ARENA: ConstStaticCell<[f32; 1024]> = ConstStaticCell::new([0.0; 1024]);
+static IMAGE: ConstStaticCell<[i8; 1024]> = ConstStaticCell::new([0; 1024]);
+static REALS: ConstStaticCell<[f32; 1024]> = ConstStaticCell::new([0.0; 1024]);
+
+/// What of the outside reaches the decision.
+fn decide(score: Score, verdict: Option<Verdict>) -> bool {
+    let settings = AlarmSettings::new(black_box(3), black_box(1), black_box(5));
+    let filter = settings.and_then(AlarmFilter::<8>::new);
+    let alarm = filter.map(|mut filter| filter.observe(verdict.unwrap_or(Verdict::Normal)));
+    let drift = PageHinkley::new(black_box(0.1), black_box(5.0)).map(|mut drift| drift.observe(score.energy));
+    black_box(alarm.is_ok()) && black_box(drift.is_ok())
+}
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    let memory = (FILE.try_take(), ARENA.try_take(), IMAGE.try_take(), REALS.try_take());
+    let (Some(file), Some(arena), Some(image), Some(reals)) = memory else { wait() };
+    let (file, arena) = (black_box(&file[..]), black_box(&mut arena[..]));
+    let (image, reals) = (black_box(&mut image[..]), black_box(&mut reals[..]));
+    if let Ok(model) = Model::parse(file) {
+        let bytes = black_box(&[0; 64][..]);
+        black_box(model.quantize_bytes(bytes, image).is_ok());
+        black_box(model.preprocessing().apply(bytes, reals).is_ok());
+        if let Ok(engine) = Engine::new(&model) {
+            if let Ok(output) = engine.run_i8(image, arena) {
+                black_box(decide(output.score, output.verdict));
+                black_box((output.reconstruction.len(), output.latent.map(<[i8]>::len)));
+            }
+            if let Ok(output) = engine.run(reals, arena) {
+                black_box(decide(output.score, output.verdict));
+                black_box((output.reconstruction.len(), output.latent.map(<[f32]>::len)));
+            }
+        }
+    }
+    wait()
+}
+
+fn wait() -> ! {
+    loop {
+        cortex_m::asm::nop();
+    }
+}

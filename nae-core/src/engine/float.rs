@@ -1,0 +1,81 @@
+//! Runs one layer whose values are `f32`.
+
+use super::Engine;
+use super::tensor::{Image, Operands, Tensor, apart, in_place, operands};
+use crate::kernels::{self, Parameters, Windows};
+use crate::model::{Kind, Operators, Record, Span};
+
+impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
+    /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
+    pub(super) fn step_f32(&self, layer: &Record, source: Tensor, image: Image<'_>, arena: &mut [f32]) {
+        let target = Tensor::of(layer);
+        let windows = Windows::new(layer, source.shape);
+        let parameters = Parameters { weights: self.floats(layer.weights), bias: self.floats(layer.bias) };
+        match layer.kind {
+            Kind::Conv2d if Self::has(Operators::kind(Kind::Conv2d)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::conv2d(&windows, parameters, input, output);
+            }
+            Kind::ConvTranspose2d if Self::has(Operators::kind(Kind::ConvTranspose2d)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::conv_transpose2d(&windows, parameters, input, output);
+            }
+            Kind::Dense if Self::has(Operators::kind(Kind::Dense)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::dense(parameters, input, output);
+            }
+            Kind::MaxPool2d if Self::has(Operators::kind(Kind::MaxPool2d)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::max_pool2d(&windows, input, output);
+            }
+            Kind::AveragePool2d if Self::has(Operators::kind(Kind::AveragePool2d)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::average_pool2d(&windows, layer.mode == 1, input, output);
+            }
+            Kind::ResizeNearest if Self::has(Operators::kind(Kind::ResizeNearest)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::nearest(source.shape, target.shape, input, output);
+            }
+            Kind::ResizeBilinear if Self::has(Operators::kind(Kind::ResizeBilinear)) => {
+                let (input, output) = apart(source, target, image, arena);
+                kernels::bilinear(layer.mode == 1, source.shape, target.shape, input, output);
+            }
+            Kind::L2Normalize if Self::has(Operators::kind(Kind::L2Normalize)) => {
+                kernels::l2_normalize(layer.epsilon, in_place(source, target, image, arena));
+            }
+            Kind::Activation | Kind::Reshape => {
+                in_place::<f32>(source, target, image, arena);
+            }
+            Kind::Add if Self::has(Operators::kind(Kind::Add)) => {
+                match operands(source, Tensor::new(self.model, layer.other), target, image, arena) {
+                    Operands::InPlace(output, other) => kernels::add_in_place(output, other),
+                    Operands::Apart(input, other, output) => kernels::add(input, other, output),
+                }
+            }
+            Kind::Multiply if Self::has(Operators::kind(Kind::Multiply)) => {
+                match operands(source, Tensor::new(self.model, layer.other), target, image, arena) {
+                    Operands::InPlace(output, other) => kernels::multiply_in_place(output, other),
+                    Operands::Apart(input, other, output) => kernels::multiply(input, other, output),
+                }
+            }
+            Kind::Dequantize if Self::has(Operators::kind(Kind::Dequantize)) => {
+                if let Some(quantization) = source.element.quantization() {
+                    let (input, output) = apart(source, target, image, arena);
+                    kernels::dequantize(quantization, input, output);
+                }
+            }
+            // Not among the model's operators, so not in it.
+            _ => {}
+        }
+        kernels::activate::<OPERATORS>(layer.activation, target.values_mut(arena));
+    }
+
+    fn floats(&self, span: Span) -> &'m [f32] {
+        bytemuck::try_cast_slice(self.words(span.start, span.len)).unwrap_or_default()
+    }
+
+    /// `len` words of the parameters.
+    pub(super) fn words(&self, start: usize, len: usize) -> &'m [u32] {
+        self.parameters.get(start..).and_then(|rest| rest.get(..len)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,213 @@
+//! Where tensors lie, and views of them as slices: two that do not meet, or one in place.
+
+use crate::Shape;
+use crate::model::layer::Element;
+use crate::model::{Model, Record};
+use bytemuck::Pod;
+
+/// The caller's image; one of the two is empty.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Image<'a> {
+    pub(super) f32: &'a [f32],
+    pub(super) i8: &'a [i8],
+}
+
+/// A type of values.
+pub(super) trait Value: Pod {
+    fn of_image<'a>(image: Image<'a>) -> &'a [Self];
+}
+
+impl Value for f32 {
+    fn of_image<'a>(image: Image<'a>) -> &'a [Self] {
+        image.f32
+    }
+}
+
+impl Value for i8 {
+    fn of_image<'a>(image: Image<'a>) -> &'a [Self] {
+        image.i8
+    }
+}
+
+/// Where a tensor lies: in the arena, or in the caller's image.
+#[derive(Clone, Copy)]
+pub(super) struct Tensor {
+    pub(super) shape: Shape,
+    pub(super) element: Element,
+    /// In words; `None` for the image.
+    offset: Option<usize>,
+}
+
+impl Tensor {
+    /// Tensor `index` of the model.
+    pub(super) fn new(model: &Model<'_>, index: usize) -> Self {
+        match index.checked_sub(1).and_then(|i| model.layer(i)) {
+            Some(layer) => Self::of(&layer),
+            None => Self { shape: model.input_shape(), element: model.element(), offset: None },
+        }
+    }
+
+    /// What a layer writes.
+    pub(super) const fn of(layer: &Record) -> Self {
+        Self { shape: layer.output, element: layer.element, offset: Some(layer.offset) }
+    }
+
+    /// Zero point of 8-bit values.
+    pub(super) fn zero_point(self) -> i8 {
+        self.element.quantization().map_or(0, |q| q.zero_point())
+    }
+
+    /// Whether both lie at the same place.
+    fn is(self, other: Self) -> bool {
+        self.offset == other.offset
+    }
+
+    /// Number of values. The parser has seen that it is no more than memory can hold.
+    fn len(self) -> usize {
+        self.shape.channels.wrapping_mul(self.shape.height).wrapping_mul(self.shape.width)
+    }
+
+    fn words(self) -> usize {
+        self.element.words(self.len())
+    }
+
+    fn end(self) -> usize {
+        self.offset.unwrap_or(0) + self.words()
+    }
+
+    /// The values of a tensor in the arena.
+    pub(super) fn values<T: Value>(self, arena: &[f32]) -> &[T] {
+        let words = arena.get(self.offset.unwrap_or(0)..).and_then(|rest| rest.get(..self.words()));
+        view(words.unwrap_or_default(), self.len())
+    }
+
+    /// As [`Tensor::values`], to write to.
+    pub(super) fn values_mut<T: Value>(self, arena: &mut [f32]) -> &mut [T] {
+        view_mut(self.split(arena).1, self.len())
+    }
+
+    /// The arena before, in and after this tensor.
+    fn split(self, arena: &mut [f32]) -> (&mut [f32], &mut [f32], &mut [f32]) {
+        let start = self.offset.unwrap_or(0);
+        let Some((before, rest)) = arena.split_at_mut_checked(start) else {
+            return (&mut [], &mut [], &mut []);
+        };
+        match rest.split_at_mut_checked(self.words()) {
+            Some((output, after)) => (before, output, after),
+            None => (&mut [], &mut [], &mut []),
+        }
+    }
+
+    /// This tensor's values, given the arena before and after `target`, which it does not meet.
+    fn outside<'a, T: Value>(self, target: Self, image: Image<'a>, before: &'a [f32], after: &'a [f32]) -> &'a [T] {
+        let end = target.end();
+        match self.offset {
+            None => T::of_image(image),
+            Some(offset) if offset >= end => Self { offset: Some(offset - end), ..self }.values(after),
+            Some(_) => self.values(before),
+        }
+    }
+}
+
+/// The first `len` values of type `T` in words of four bytes.
+fn view<T: Value>(words: &[f32], len: usize) -> &[T] {
+    bytemuck::try_cast_slice(words).unwrap_or_default().get(..len).unwrap_or_default()
+}
+
+fn view_mut<T: Value>(words: &mut [f32], len: usize) -> &mut [T] {
+    bytemuck::try_cast_slice_mut(words).unwrap_or_default().get_mut(..len).unwrap_or_default()
+}
+
+/// A layer's input and output where they do not meet.
+pub(super) fn apart<'a, S: Value, T: Value>(
+    source: Tensor,
+    target: Tensor,
+    image: Image<'a>,
+    arena: &'a mut [f32],
+) -> (&'a [S], &'a mut [T]) {
+    let (before, output, after) = target.split(arena);
+    (source.outside(target, image, before, after), view_mut(output, target.len()))
+}
+
+/// As [`apart`], with `len` words from word `start` on, which neither meets, to write to.
+pub(super) fn with_scratch<'a>(
+    source: Tensor,
+    target: Tensor,
+    (start, len): (usize, usize),
+    image: Image<'a>,
+    arena: &'a mut [f32],
+) -> (&'a [i8], &'a mut [i8], &'a mut [u32]) {
+    if len == 0 {
+        let (input, output) = apart(source, target, image, arena);
+        return (input, output, &mut []);
+    }
+    // The first and the second of output and scratch, and what lies before, between and after.
+    let output = (target.offset.unwrap_or(0), target.words());
+    let scratch_first = start < output.0;
+    let (first, second) = if scratch_first { ((start, len), output) } else { (output, (start, len)) };
+    let Some((before, rest)) = arena.split_at_mut_checked(first.0) else {
+        return Default::default();
+    };
+    let Some((first_words, rest)) = rest.split_at_mut_checked(first.1) else {
+        return Default::default();
+    };
+    let between = second.0.saturating_sub(first.0 + first.1);
+    let Some((between, rest)) = rest.split_at_mut_checked(between) else {
+        return Default::default();
+    };
+    let Some((second_words, after)) = rest.split_at_mut_checked(second.1) else {
+        return Default::default();
+    };
+    let (output_words, scratch) = if scratch_first { (second_words, first_words) } else { (first_words, second_words) };
+    let at = |offset: usize| Tensor { offset: Some(offset), ..source };
+    let input = match source.offset {
+        None => image.i8,
+        Some(offset) if offset >= second.0 + second.1 => at(offset - second.0 - second.1).values(after),
+        Some(offset) if offset >= first.0 + first.1 => at(offset - first.0 - first.1).values(between),
+        Some(_) => source.values(before),
+    };
+    (input, view_mut(output_words, target.len()), bytemuck::try_cast_slice_mut(scratch).unwrap_or_default())
+}
+
+/// A layer's output holding its input, copied there if it is elsewhere.
+pub(super) fn in_place<'a, T: Value>(
+    source: Tensor,
+    target: Tensor,
+    image: Image<'_>,
+    arena: &'a mut [f32],
+) -> &'a mut [T] {
+    if !source.is(target) {
+        let (input, output) = apart::<T, T>(source, target, image, &mut *arena);
+        for (value, x) in output.iter_mut().zip(input) {
+            *value = *x;
+        }
+    }
+    target.values_mut(arena)
+}
+
+/// The operands of a layer that reads two tensors.
+pub(super) enum Operands<'a, T> {
+    /// The output holds the first operand; the second lies elsewhere.
+    InPlace(&'a mut [T], &'a [T]),
+    /// First operand, second operand, output.
+    Apart(&'a [T], &'a [T], &'a mut [T]),
+}
+
+/// `source` and `other`, to be combined into `target`.
+pub(super) fn operands<'a, T: Value>(
+    source: Tensor,
+    other: Tensor,
+    target: Tensor,
+    image: Image<'a>,
+    arena: &'a mut [f32],
+) -> Operands<'a, T> {
+    if source.is(target) {
+        let (other, output) = apart(other, target, image, arena);
+        Operands::InPlace(output, other)
+    } else {
+        let (before, output, after) = target.split(arena);
+        let (input, other) =
+            (source.outside(target, image, before, after), other.outside(target, image, before, after));
+        Operands::Apart(input, other, view_mut(output, target.len()))
+    }
+}

@@ -1,0 +1,161 @@
+//! Where the windows of convolutions lie. A transposed convolution is taken apart into plain ones.
+
+use super::super::Windows;
+use crate::Shape;
+
+/// A convolution whose results lie at regular places of an output.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Convolution {
+    pub(super) input: Shape,
+    /// Kernel height and width; 0 where a phase of a transposed convolution has no taps.
+    pub(super) kernel: [usize; 2],
+    pub(super) stride: [usize; 2],
+    /// Rows above and columns to the left of the image that the first window takes in. Negative:
+    /// those it leaves out.
+    pub(super) before: [isize; 2],
+    /// Height and width of the result.
+    pub(super) places: [usize; 2],
+    /// Where in the output the first result lies.
+    pub(super) first: usize,
+    /// From one result to the next: down, across.
+    pub(super) step: [usize; 2],
+}
+
+impl Convolution {
+    pub(super) fn new(windows: &Windows) -> Self {
+        let out = windows.output;
+        Self {
+            input: windows.input,
+            kernel: windows.kernel,
+            stride: windows.stride,
+            before: [windows.padding.top as isize, windows.padding.left as isize],
+            places: [out.height, out.width],
+            first: 0,
+            step: [out.width * out.channels, out.channels],
+        }
+    }
+
+    /// Products an output value is the sum of.
+    pub(super) fn taps(&self) -> usize {
+        self.kernel[0] * self.kernel[1] * self.input.channels
+    }
+
+    /// The windows' reach down the image in row `y` of the result.
+    pub(super) fn down(&self, y: usize) -> Reach {
+        Reach::new(y * self.stride[0], self.before[0], self.kernel[0], self.input.height)
+    }
+
+    /// The windows' reach across the image in column `x` of the result.
+    pub(super) fn across(&self, x: usize) -> Reach {
+        Reach::new(x * self.stride[1], self.before[1], self.kernel[1], self.input.width)
+    }
+
+    /// How many windows follow each other in a row that lie inside the image across, from this one
+    /// on.
+    pub(super) fn uncut(&self, across: Reach) -> usize {
+        if across.len < self.kernel[1] {
+            return 0;
+        }
+        // No stride is zero; the compiler cannot know.
+        self.input.width.saturating_sub(across.at + across.len) / self.stride[1].max(1) + 1
+    }
+
+    /// Where in the output the result of row `y` and column `x` starts.
+    pub(super) fn place(&self, y: usize, x: usize) -> usize {
+        self.first + y * self.step[0] + x * self.step[1]
+    }
+}
+
+/// The part of a window along one axis that lies inside the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// First kernel index inside.
+    pub(super) from: usize,
+    /// How many are inside.
+    pub(super) len: usize,
+    /// Image index under `from`.
+    pub(super) at: usize,
+}
+
+impl Reach {
+    fn new(start: usize, before: isize, kernel: usize, size: usize) -> Self {
+        let start = start as isize - before;
+        let from = (-start).max(0).min(kernel as isize);
+        let to = (size as isize - start).max(from).min(kernel as isize);
+        Self { from: from as usize, len: (to - from) as usize, at: (start + from).max(0) as usize }
+    }
+}
+
+/// The convolutions that a transposed convolution is made of, one for each residue of the output's
+/// row and column by the stride: its rows of the kernel are every `stride`-th, from last to first.
+/// With stride 1 there is one, over the kernel turned by 180°.
+///
+/// The order is that of the kernel's first row and column in them, row by row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Phases<'a> {
+    windows: &'a Windows,
+    next: usize,
+}
+
+impl<'a> Phases<'a> {
+    pub(super) fn new(windows: &'a Windows) -> Self {
+        Self { windows, next: 0 }
+    }
+}
+
+impl Iterator for Phases<'_> {
+    type Item = Convolution;
+
+    fn next(&mut self) -> Option<Convolution> {
+        let Windows { input, output, kernel, stride, padding } = *self.windows;
+        // No stride is zero; the compiler cannot know.
+        let across = stride[1].max(1);
+        let (row, column) = (self.next / across, self.next % across);
+        if row >= stride[0] {
+            return None;
+        }
+        self.next += 1;
+        let down = Phase::new(row, kernel[0], stride[0], padding.top, output.height);
+        let across = Phase::new(column, kernel[1], stride[1], padding.left, output.width);
+        Some(Convolution {
+            input,
+            kernel: [down.kernel, across.kernel],
+            stride: [1, 1],
+            before: [down.before, across.before],
+            places: [down.places, across.places],
+            first: (down.first * output.width + across.first) * output.channels,
+            step: [stride[0] * output.width * output.channels, stride[1] * output.channels],
+        })
+    }
+}
+
+/// One axis of a phase.
+struct Phase {
+    kernel: usize,
+    before: isize,
+    places: usize,
+    first: usize,
+}
+
+impl Phase {
+    /// The outputs that kernel index `residue` reaches. Output o and kernel index k meet at image
+    /// index (o + padding − k) / stride.
+    fn new(residue: usize, kernel: usize, stride: usize, padding: usize, output: usize) -> Self {
+        let stride = stride.max(1);
+        let kernel = phase_len(residue, kernel, stride);
+        let first = (residue + stride - padding % stride) % stride;
+        // The image index that meets the residue itself, which is the last of the turned kernel.
+        let image = (first + padding).saturating_sub(residue) / stride;
+        Self {
+            kernel,
+            before: kernel as isize - 1 - image as isize,
+            places: output.saturating_sub(first).div_ceil(stride),
+            first,
+        }
+    }
+}
+
+/// How many of the kernel's indices leave this residue by the stride.
+pub(super) const fn phase_len(residue: usize, kernel: usize, stride: usize) -> usize {
+    kernel.saturating_sub(residue).div_ceil(if stride == 0 { 1 } else { stride })
+}

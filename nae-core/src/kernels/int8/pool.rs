@@ -1,0 +1,144 @@
+//! Pooling. Scale and zero point stay as they are.
+
+use super::super::{Windows, part_mut};
+use super::arithmetic;
+use super::geometry::{Convolution, Reach};
+
+/// Pixels that a maximum is taken of, and how they follow each other.
+pub(super) struct Maximum<'a> {
+    /// Three pixels of each window. The same may be there twice.
+    pub(super) sources: [&'a [i8]; 3],
+    /// The fourth; without it, the output as it is.
+    pub(super) fourth: Option<&'a [i8]>,
+    /// Length of a pixel.
+    pub(super) channels: usize,
+    /// Values between the pixels of one window and the next in the sources.
+    pub(super) gap: usize,
+}
+
+impl Maximum<'_> {
+    /// Whether all sources have what an output of this length takes.
+    pub(super) fn fits(&self, output: usize) -> bool {
+        let Some(pixels) = output.checked_div(self.channels) else {
+            return false;
+        };
+        // The unsafe code of `dsp` rests on this: no sum here wraps.
+        let len = output.saturating_add(pixels.saturating_sub(1).saturating_mul(self.gap));
+        let fourth = self.fourth.is_none_or(|source| source.len() >= len);
+        pixels > 0 && fourth && self.sources.iter().all(|source| source.len() >= len)
+    }
+}
+
+/// Maximum over windows; padding never wins. Every window meets the input.
+pub fn max_pool2d(windows: &Windows, input: &[i8], output: &mut [i8]) {
+    let places = Convolution::new(windows);
+    let width = windows.output.width;
+    for y in 0..windows.output.height {
+        let down = places.down(y);
+        let mut x = 0;
+        while x < width {
+            let across = places.across(x);
+            let run = places.uncut(across).clamp(1, width - x);
+            let len = run * windows.output.channels;
+            maximum(windows, down, across, input, part_mut(output, places.place(y, x), len));
+            x += run;
+        }
+    }
+}
+
+/// The maximum of uncut windows in a row, or of one that is cut; `across` is that of the first.
+fn maximum(windows: &Windows, down: Reach, across: Reach, input: &[i8], output: &mut [i8]) {
+    let Windows { input: shape, stride, .. } = *windows;
+    let channels = shape.channels;
+    let pixels = down.len * across.len;
+    let step = stride[1] * channels;
+    let source = |index: usize| {
+        let index = index.min(pixels.saturating_sub(1));
+        // No window is empty; the compiler cannot know.
+        let (row, column) = (index / across.len.max(1), index % across.len.max(1));
+        input.get(((down.at + row) * shape.width + across.at + column) * channels..).unwrap_or_default()
+    };
+    let gap = step.saturating_sub(channels);
+    let first = Maximum { sources: [0, 1, 2].map(source), fourth: Some(source(3)), channels, gap };
+    arithmetic::maximum(&first, output);
+    for next in (4..pixels).step_by(3) {
+        let sources = [next, next + 1, next + 2].map(source);
+        arithmetic::maximum(&Maximum { sources, fourth: None, channels, gap }, output);
+    }
+}
+
+/// Mean over windows, rounded half away from zero as in TFLite: over the window's part inside the
+/// input or, with `padding_value`, over all of it, places outside counting as that value (the zero
+/// point).
+pub fn average_pool2d(windows: &Windows, padding_value: Option<i8>, input: &[i8], output: &mut [i8]) {
+    let places = Convolution::new(windows);
+    let Windows { input: shape, output: out, kernel, .. } = *windows;
+    let channels = shape.channels;
+    for y in 0..out.height {
+        let down = places.down(y);
+        for x in 0..out.width {
+            let across = places.across(x);
+            let inside = down.len * across.len;
+            let (count, outside) = match padding_value {
+                Some(value) => {
+                    let all = kernel[0] * kernel[1];
+                    (all, all.saturating_sub(inside) as i32 * i32::from(value))
+                }
+                None => (inside, 0),
+            };
+            let window = Window { down, across, row: shape.width * channels, channels, outside, count: count as i32 };
+            let values = part_mut(output, places.place(y, x), channels);
+            let (blocks, rest) = values.as_chunks_mut::<8>();
+            let rest_at = blocks.len() * 8;
+            for (index, block) in blocks.iter_mut().enumerate() {
+                *block = window.means(index * 8, input);
+            }
+            for (index, value) in rest.iter_mut().enumerate() {
+                [*value] = window.means(rest_at + index, input);
+            }
+        }
+    }
+}
+
+/// What the mean of a window needs.
+struct Window {
+    down: Reach,
+    across: Reach,
+    /// Values in a row of the input.
+    row: usize,
+    channels: usize,
+    /// Sum of what is outside the image.
+    outside: i32,
+    count: i32,
+}
+
+impl Window {
+    /// The means of `B` channels from `channel` on.
+    #[inline(always)]
+    fn means<const B: usize>(&self, channel: usize, input: &[i8]) -> [i8; B] {
+        let mut sums = [self.outside; B];
+        for row in 0..self.down.len {
+            let start = (self.down.at + row) * self.row + self.across.at * self.channels + channel;
+            let mut pixels = input.get(start..).unwrap_or_default();
+            for _ in 0..self.across.len {
+                let Some(pixel) = pixels.first_chunk::<B>() else {
+                    break;
+                };
+                for (sum, x) in sums.iter_mut().zip(pixel) {
+                    *sum += i32::from(*x);
+                }
+                pixels = pixels.get(self.channels..).unwrap_or_default();
+            }
+        }
+        sums.map(|sum| mean(sum, self.count))
+    }
+}
+
+/// `sum` / `count`, rounded half away from zero.
+fn mean(sum: i32, count: i32) -> i8 {
+    // Every window meets the input; the compiler cannot know.
+    let count = count.max(1);
+    let half = if sum > 0 { count / 2 } else { -(count / 2) };
+    // Neither the sum of a window nor its mean is beyond what its type holds.
+    (sum.wrapping_add(half) / count) as i8
+}

@@ -1,0 +1,141 @@
+//! The innermost loops in portable Rust: what `dsp` does, instruction by instruction where it
+//! matters (widening, the order of halfwords, sums in two parts). One of the two is the module
+//! `arithmetic`.
+
+use super::paired::Tile;
+use super::pool::Maximum;
+use super::quantize::{Range, Rounding};
+
+/// Groups of four taps after which the odd output's sum is taken out: 256 products of at most 255 ·
+/// 127 stay below 2^23, so that the sum fits the 24 bits it has above the even output's.
+const CHUNK: usize = 64;
+
+/// SXTB16: the bytes 0 and 2 as halfwords, with sign.
+fn sxtb16(word: u32) -> u32 {
+    sxtab16(0, word)
+}
+
+/// SXTAB16: the same, added to halfwords.
+fn sxtab16(sum: u32, word: u32) -> u32 {
+    let low = (sum as u16).wrapping_add(word as i8 as u16);
+    let high = ((sum >> 16) as u16).wrapping_add((word >> 16) as i8 as u16);
+    u32::from(low) | u32::from(high) << 16
+}
+
+/// What is added to centre widened values.
+fn centre(zero_point: i8) -> u32 {
+    u32::from((-i16::from(zero_point)) as u16) * 0x1_0001
+}
+
+/// SMLAD: both products of halfwords added to a sum.
+fn smlad(a: u32, b: u32, sum: i32) -> i32 {
+    let low = i32::from(a as i16) * i32::from(b as i16);
+    let high = i32::from((a >> 16) as i16) * i32::from((b >> 16) as i16);
+    sum.wrapping_add(low).wrapping_add(high)
+}
+
+/// Takes the zero point off, four values at a time: halfwords (0, 2), then (1, 3).
+pub(super) fn widen_one(zero_point: i8, values: &[i8], target: &mut [u32]) {
+    let centre = centre(zero_point);
+    for (value, target) in values.as_chunks::<4>().0.iter().zip(target.as_chunks_mut::<2>().0) {
+        let word = u32::from_le_bytes(value.map(|byte| byte as u8));
+        *target = [sxtab16(centre, word), sxtab16(centre, word.rotate_right(8))];
+    }
+}
+
+/// As [`widen_one`], two windows word by word in turn.
+pub(super) fn widen_two(zero_point: i8, first: &[i8], second: &[i8], target: &mut [u32]) {
+    let centre = centre(zero_point);
+    let values = first.as_chunks::<4>().0.iter().zip(second.as_chunks::<4>().0);
+    for ((a, b), target) in values.zip(target.as_chunks_mut::<4>().0) {
+        let [a, b] = [a, b].map(|value| u32::from_le_bytes(value.map(|byte| byte as u8)));
+        *target = [a, b, a.rotate_right(8), b.rotate_right(8)].map(|word| sxtab16(centre, word));
+    }
+}
+
+/// One window against all pairs, rounded once.
+pub(super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
+    if tile.fits(1, &[output.len()]) {
+        columns(tile, Rounding::Once, [output]);
+    }
+}
+
+/// One window against all pairs, rounded twice.
+pub(super) fn one_twice(tile: &Tile<'_>, output: &mut [i8]) {
+    if tile.fits(1, &[output.len()]) {
+        columns(tile, Rounding::Twice, [output]);
+    }
+}
+
+/// Two windows against all pairs, rounded twice.
+pub(super) fn two_twice(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
+    if tile.fits(2, &[first.len(), second.len()]) {
+        columns(tile, Rounding::Twice, [first, second]);
+    }
+}
+
+fn columns<const N: usize>(tile: &Tile<'_>, rounding: Rounding, mut outputs: [&mut [i8]; N]) {
+    let range = Range::full(tile.zero_point);
+    for (pair, [even_channel, odd_channel]) in tile.channels.iter().enumerate() {
+        let mut even = [even_channel[0]; N];
+        let mut odd = [odd_channel[0]; N];
+        let mut activations = tile.activations.chunks_exact(2 * N);
+        for row in 0..tile.rows {
+            let start = pair * tile.pair_words + row * tile.row_words;
+            let weights = super::super::part(tile.weights, start, 2 * tile.row_groups);
+            for chunk in weights.chunks(2 * CHUNK) {
+                let mut both = even;
+                for (weights, values) in chunk.chunks_exact(2).zip(activations.by_ref()) {
+                    for (weights, values) in weights.iter().zip(values.chunks_exact(N)) {
+                        let weights = u32::from_le(*weights);
+                        for ((both, even), value) in both.iter_mut().zip(&mut even).zip(values) {
+                            *both = smlad(*value, weights, *both);
+                            *even = smlad(*value, sxtb16(weights), *even);
+                        }
+                    }
+                }
+                for ((odd, both), even) in odd.iter_mut().zip(both).zip(even) {
+                    *odd = odd.wrapping_add(both.wrapping_sub(even) >> 8);
+                }
+            }
+        }
+        for ((output, even), odd) in outputs.iter_mut().zip(even).zip(odd) {
+            let results = [range.finish(rounding, even, *even_channel), range.finish(rounding, odd, *odd_channel)];
+            for (output, result) in super::super::part_mut(output, 2 * pair, 2).iter_mut().zip(results) {
+                *output = result;
+            }
+        }
+    }
+}
+
+/// The greatest of four pixels, for one window after the other.
+pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
+    if !windows.fits(output.len()) {
+        return;
+    }
+    let step = windows.channels + windows.gap;
+    if windows.fourth.is_some() {
+        output.fill(i8::MIN);
+    }
+    for (index, pixel) in output.chunks_exact_mut(windows.channels).enumerate() {
+        for source in windows.sources.iter().chain(&windows.fourth) {
+            let source = super::super::part(source, index * step, windows.channels);
+            for (value, x) in pixel.iter_mut().zip(source) {
+                *value = (*value).max(*x);
+            }
+        }
+    }
+}
+
+/// Σx, Σy, Σx², Σxy, Σy² of the same number of values each, up to 2^12; what is beyond the last
+/// four is left out.
+pub(super) fn sums(x: &[i8], y: &[i8]) -> [i32; 5] {
+    let mut sums = [0i32; 5];
+    for (x, y) in x.as_chunks::<4>().0.as_flattened().iter().zip(y.as_chunks::<4>().0.as_flattened()) {
+        let (x, y) = (i32::from(*x), i32::from(*y));
+        for (sum, term) in sums.iter_mut().zip([x, y, x * x, x * y, y * y]) {
+            *sum += term;
+        }
+    }
+    sums
+}

@@ -1,0 +1,254 @@
+//! 8-bit models in the engine: the arena plan and the layout of weights change nothing, conversions and
+//! energies are those of the real values, and the wrong type of image is refused. The kernels
+//! themselves are held against TFLite in `int8_tflite`.
+#![allow(clippy::unwrap_used)]
+
+use nae_core::Shape;
+use nae_core::energy::Energy;
+use nae_core::engine::{Engine, EngineError};
+use nae_core::kernels::int8::Layout;
+use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
+use nae_core::model::writer::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Int8Layer, Int8Operation, Layer, MaxPool2d, Network, write,
+};
+use nae_core::model::{Model, Preprocessing, ResizeFilter};
+use nae_core::quantization::Quantization;
+use proptest::prelude::*;
+
+/// Bytes at an address divisible by 4, as a file in flash has.
+fn aligned(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks_exact(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect()
+}
+
+fn q(scale: f32, zero_point: i8) -> Quantization {
+    Quantization::new(scale, zero_point).unwrap()
+}
+
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+fn integers(count: usize, seed: &mut u64) -> Vec<i8> {
+    (0..count).map(|_| (next(seed) % 255) as u8 as i8).map(|v| v.max(-127)).collect()
+}
+
+/// Numbers from which a layer is made that fits its input.
+type Dice = (u8, [usize; 8], u64);
+
+/// A layer for a tensor of this shape and scale; `earlier` is one of the same shape.
+fn layer(dice: &Dice, input: Shape, from: Quantization, earlier: Option<usize>) -> Int8Layer {
+    let (kind, n, mut seed) = *dice;
+    let kernel = [n[0] % 3 + 1, n[1] % 3 + 1];
+    let stride = [n[2] % 3 + 1, n[3] % 3 + 1];
+    let (i, o) = (input.channels, n[4] % 9 + 1);
+    let padding = Padding { top: n[5] % kernel[0], left: n[6] % kernel[1], bottom: 0, right: n[7] % kernel[1] };
+    let fits = input.height + padding.top >= kernel[0] && input.width + padding.left + padding.right >= kernel[1];
+    let to = q(0.01 + 0.001 * (n[5] % 7) as f32, (n[6] % 256) as u8 as i8);
+    let taps = kernel[0] * kernel[1] * i;
+    // Results then fill the range.
+    let factor = |taps: usize| 0.6 / (73.0 * (taps as f64).sqrt());
+    let bias = |count: usize, seed: &mut u64| (0..count).map(|_| next(seed) as i32 % 4001 - 2000).collect();
+    let operation = match kind {
+        0 | 1 if fits => {
+            let plain = Conv2d::from_oihw(&vec![0.0; o * taps], [o, i, kernel[0], kernel[1]], None).unwrap();
+            let plain = plain.with_stride(stride).with_padding(padding);
+            let conv = plain.with_parameters(integers(o * taps, &mut seed), bias(o, &mut seed));
+            Int8Operation::Conv2d(conv, (0..o).map(|c| factor(taps) * (1.0 + 0.1 * c as f64)).collect())
+        }
+        2 | 3 => {
+            let plain = ConvTranspose2d::from_iohw(&vec![0.0; o * taps], [i, o, kernel[0], kernel[1]], None).unwrap();
+            let conv = plain.with_stride(stride).with_parameters(integers(o * taps, &mut seed), bias(o, &mut seed));
+            Int8Operation::ConvTranspose2d(conv, vec![factor(taps)])
+        }
+        4 => {
+            let output = Shape::new(n[0] % 3 + 1, n[1] % 4 + 1, n[2] % 4 + 1);
+            return dense(input, output, to, &mut seed);
+        }
+        5 if fits => return Int8Layer::new(Int8Operation::MaxPool2d(MaxPool2d { kernel, stride, padding }), from),
+        6 if fits => {
+            let pool = AveragePool2d { kernel, stride, padding, count_include_padding: n[4] % 2 == 1 };
+            return Int8Layer::new(Int8Operation::AveragePool2d(pool), from);
+        }
+        7 | 8 => {
+            let mode = [ResizeMode::Nearest, ResizeMode::BilinearAlignCorners, ResizeMode::BilinearHalfPixel][n[2] % 3];
+            let resize = Int8Operation::Resize { height: n[0] % 7 + 1, width: n[1] % 7 + 1, mode };
+            return Int8Layer::new(resize, from);
+        }
+        9 => Int8Operation::Table(integers(256, &mut seed)),
+        10 => return Int8Layer::new(Int8Operation::L2Normalize, q(1.0 / 128.0, 0)),
+        11 => Int8Operation::Requantize,
+        12 | 13 if earlier.is_some() => Int8Operation::Add { other: earlier.unwrap() },
+        14 if earlier.is_some() => Int8Operation::Multiply { other: earlier.unwrap() },
+        _ => return Int8Layer::new(Int8Operation::Reshape(Shape::vector(input.len())), from),
+    };
+    let layer = Int8Layer::new(operation, to);
+    if n[7] % 2 == 1 { layer.with_relu() } else { layer }
+}
+
+fn dense(input: Shape, output: Shape, to: Quantization, seed: &mut u64) -> Int8Layer {
+    let plain = Dense::from_out_in(&vec![0.0; input.len() * output.len()], [output.len(), input.len()], None).unwrap();
+    let mut dense = plain.with_parameters(integers(input.len() * output.len(), seed), vec![99; output.len()]);
+    dense.output = output;
+    let factor = 0.6 / (73.0 * (input.len() as f64).sqrt());
+    Int8Layer::new(Int8Operation::Dense(dense, vec![factor]), to)
+}
+
+/// A network of these layers, brought back to the image's shape by a dense one.
+fn network(image: Shape, dice: &[Dice]) -> Network {
+    let mut network = Network::new(image);
+    network.element = Element::I8(q(1.0 / 255.0, -128));
+    for dice in dice {
+        let shapes = network.shapes().unwrap();
+        let elements = network.elements().unwrap();
+        let (shape, from) = (*shapes.last().unwrap(), elements.last().unwrap().quantization().unwrap());
+        if shape.len() > 2000 {
+            break;
+        }
+        let same: Vec<usize> = (0..shapes.len()).filter(|&t| shapes[t] == shape).collect();
+        let earlier = same[dice.1[0] % same.len()];
+        let earlier = (earlier < network.nodes.len() || dice.1[1] % 4 == 0).then_some(earlier);
+        network.push(layer(dice, shape, from, earlier));
+    }
+    let shape = *network.shapes().unwrap().last().unwrap();
+    network.latent = Some(network.nodes.len()).filter(|&n| n > 0);
+    network.push(dense(shape, image, q(0.004, -100), &mut 5));
+    network
+}
+
+/// The same file with every tensor and all scratch memory in a place of its own.
+fn spread_out(file: &[u8]) -> Vec<u8> {
+    let mut bytes = file.to_vec();
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let layers = word(&bytes, 20);
+    let mut end = 0;
+    for layer in (0..layers).map(|layer| 128 + 80 * layer) {
+        let len: usize = (0..3).map(|i| word(&bytes, layer + 8 + 4 * i)).product();
+        bytes[layer + 20..layer + 24].copy_from_slice(&(end as u32).to_le_bytes());
+        end += len.div_ceil(4);
+        if [1, 2, 3].contains(&bytes[layer]) && bytes[layer + 71] == Layout::Paired as u8 {
+            bytes[layer + 76..layer + 80].copy_from_slice(&(end as u32).to_le_bytes());
+            end += 100_000;
+        }
+    }
+    bytes[36..40].copy_from_slice(&(end as u32).to_le_bytes());
+    let mut crc = u32::MAX;
+    for byte in &bytes[20..] {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg());
+        }
+    }
+    bytes[16..20].copy_from_slice(&(!crc).to_le_bytes());
+    bytes
+}
+
+/// Reconstruction, latent and energy of an image.
+fn run(file: &[u8], image: &[i8]) -> (Vec<i8>, Option<Vec<i8>>, f32) {
+    let words = aligned(file);
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let engine = Engine::new(&model).unwrap();
+    let mut arena = vec![f32::NAN; model.arena_len()];
+    let output = engine.run_i8(image, &mut arena).unwrap();
+    (output.reconstruction.to_vec(), output.latent.map(<[i8]>::to_vec), output.score.energy)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn plan_and_layout_change_nothing(
+        (channels, height, width) in (1usize..4, 1usize..8, 1usize..8),
+        dice in prop::collection::vec((0u8..16, any::<[u16; 8]>(), any::<u64>()), 0..8),
+        mut seed in any::<u64>(),
+    ) {
+        let dice: Vec<Dice> = dice.into_iter().map(|(k, n, s)| (k, n.map(usize::from), s)).collect();
+        let image = Shape::new(channels, height, width);
+        let pixels = integers(image.len(), &mut seed);
+        let mut network = network(image, &dice);
+        let mut results = Vec::new();
+        for layout in [Layout::Plain, Layout::Paired] {
+            network.layout = layout;
+            let file = write(&network).unwrap();
+            results.push(run(&file, &pixels));
+            results.push(run(&spread_out(&file), &pixels));
+        }
+        prop_assert!(results.iter().all(|r| *r == results[0]));
+        prop_assert!(results[0].1.is_some() == network.latent.is_some());
+    }
+}
+
+/// An 8-bit identity with an f32 layer in its middle.
+fn mixed() -> Network {
+    let unit = q(1.0 / 255.0, -128);
+    let mut network = Network::new(Shape::new(1, 2, 2));
+    network.element = Element::I8(unit);
+    network.push(Layer::Dequantize);
+    network.push(Activation::Relu);
+    network.push(Layer::Quantize(unit));
+    network
+}
+
+#[test]
+fn f32_layers_between_8_bit_ones() {
+    let (reconstruction, _, energy) = run(&write(&mixed()).unwrap(), &[-128, 0, 5, 127]);
+    assert_eq!((reconstruction, energy), (vec![-128, 0, 5, 127], 0.0));
+}
+
+#[test]
+fn f32_images_of_a_quantised_network() {
+    let mut network = Network::new(Shape::new(1, 1, 2));
+    network.push(Layer::Quantize(q(0.5, 0)));
+    network.push(Int8Layer::new(Int8Operation::Requantize, q(0.25, 10)));
+    network.push(Layer::Dequantize);
+    let words = aligned(&write(&network).unwrap());
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let engine = Engine::new(&model).unwrap();
+    let mut arena = vec![0.0; model.arena_len()];
+    let output = engine.run(&[1.1, -0.3], &mut arena).unwrap();
+    assert_eq!(output.reconstruction, [1.0, -0.5]);
+    assert!((output.score.energy - 0.025).abs() < 1e-7);
+    assert_eq!(engine.run_i8(&[0, 0], &mut arena).unwrap_err(), EngineError::ImageType);
+    assert!(model.quantize_bytes(&[0, 0], &mut [0, 0]).is_err());
+}
+
+#[test]
+fn wrong_types_and_lengths_are_errors() {
+    let words = aligned(&write(&mixed()).unwrap());
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let engine = Engine::new(&model).unwrap();
+    let mut arena = vec![0.0; model.arena_len()];
+    assert_eq!(engine.run(&[0.0; 4], &mut arena).unwrap_err(), EngineError::ImageType);
+    assert_eq!(engine.run_i8(&[0; 3], &mut arena).unwrap_err(), EngineError::ImageLength);
+    assert_eq!(engine.run_i8(&[0; 4], &mut arena[1..]).unwrap_err(), EngineError::ArenaLength);
+    assert!(model.quantize_bytes(&[0; 4], &mut [0; 3]).is_err());
+}
+
+#[test]
+fn bytes_become_values_of_the_image() {
+    let mut network = mixed();
+    for (low, high, quantization) in
+        [(0.0, 1.0, q(1.0 / 255.0, -128)), (-1.0, 1.0, q(2.0 / 255.0, 0)), (0.0, 1.0, q(0.01, -50))]
+    {
+        network.preprocessing = Preprocessing::new(low, high, ResizeFilter::Box).unwrap();
+        network.element = Element::I8(quantization);
+        let bytes = write(&network).unwrap();
+        let model = Model::parse(&bytes).unwrap();
+        for byte in 0..=255u8 {
+            let mut image = [0; 4];
+            model.quantize_bytes(&[byte; 4], &mut image).unwrap();
+            assert_eq!(image, [quantization.quantize(model.preprocessing().value(byte)); 4], "{byte}");
+        }
+    }
+}
+
+#[test]
+fn absolute_errors_of_8_bit_images() {
+    let mut network = mixed();
+    network.energy = Energy::L1;
+    network.nodes[2].layer = Layer::Quantize(q(0.1, -128));
+    let (reconstruction, _, energy) = run(&write(&network).unwrap(), &[-128, 0, 5, 127]);
+    assert_eq!(reconstruction, [-128, -123, -123, -118]);
+    let errors = [0.0, 128.0 / 255.0 - 0.5, 133.0 / 255.0 - 0.5, 0.0f64];
+    assert!((f64::from(energy) - errors.iter().sum::<f64>() / 4.0).abs() < 1e-7);
+}

@@ -1,0 +1,113 @@
+//! Requantisation, norms, energies and packing of the quantised kernels.
+#![allow(clippy::unwrap_used)]
+
+#[path = "int8/rounding.rs"]
+mod rounding;
+
+use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Scale, Sums, pack};
+use proptest::prelude::*;
+use rounding::{multiplier, once, twice};
+
+proptest! {
+    #[test]
+    fn multipliers_are_the_nearest(real in prop_oneof![1e-9f64..1.0, 1.0f64..1e9]) {
+        let m = Multiplier::from_real(real).unwrap();
+        prop_assert!(m.value >= 1 << 30);
+        let back = f64::from(m.value) * f64::powi(2.0, m.shift - 31);
+        prop_assert!((back - real).abs() <= f64::powi(2.0, m.shift - 32), "{} {}", back, real);
+    }
+
+    #[test]
+    fn requantisation_equals_exact_arithmetic(x in any::<i32>(), m in multiplier()) {
+        prop_assert_eq!(m.apply(x), once(x, m));
+        prop_assert_eq!(m.apply_twice(x), twice(x, m));
+    }
+
+    #[test]
+    fn functions_of_a_value_do_not_depend_on_how_many_there_are(
+        values in prop::collection::vec(any::<i8>(), 1..1500),
+        zero in any::<i8>(), out in any::<i8>(), m in [multiplier(), multiplier()],
+    ) {
+        let range = Range::full(out);
+        let leaky = int8::LeakyRelu { input_zero_point: zero, positive: m[0], negative: m[1], range };
+        let scaled = int8::Requantize { input_zero_point: zero, multiplier: m[0], range };
+        let (mut a, mut b) = (values.clone(), values.clone());
+        int8::leaky_relu(&leaky, &mut a);
+        int8::requantize(&scaled, &mut b);
+        for (value, (a, b)) in values.iter().zip(a.iter().zip(&b)) {
+            let centred = i32::from(*value) - i32::from(zero);
+            let hold = |v: i32| (v + i32::from(out)).clamp(-128, 127) as i8;
+            prop_assert_eq!(*a, hold(twice(centred, m[usize::from(centred < 0)])));
+            prop_assert_eq!(*b, hold(twice(centred, m[0])));
+        }
+    }
+
+    #[test]
+    fn norms_are_divided_out(values in prop::collection::vec(any::<i8>(), 1..200), zero in any::<i8>(), out in any::<i8>()) {
+        let gain = Multiplier::from_real(128.0).unwrap();
+        let layer = int8::L2Normalize { input_zero_point: zero, least: 0, gain, range: Range::full(out) };
+        let centred: Vec<f64> = values.iter().map(|v| f64::from(*v) - f64::from(zero)).collect();
+        let norm = centred.iter().map(|v| v * v).sum::<f64>().sqrt().max(1.0);
+        let mut y = values;
+        int8::l2_normalize(&layer, &mut y);
+        for (y, x) in y.iter().zip(&centred) {
+            let want = (128.0 * x / norm + f64::from(out)).clamp(-128.0, 127.0);
+            prop_assert!((f64::from(*y) - want).abs() <= 0.5 + 2e-6, "{} {}", y, want);
+        }
+    }
+
+    #[test]
+    fn energies_equal_those_of_the_real_numbers(
+        values in prop::collection::vec(any::<(i8, i8)>(), 1..3000),
+        scales in [0.001f32..1.0, 0.5f32..2.0], zeros in any::<[i8; 2]>(),
+    ) {
+        let (x, y): (Vec<i8>, Vec<i8>) = values.into_iter().unzip();
+        let (a, b) = (Scale { scale: scales[0], zero_point: zeros[0] }, Scale { scale: scales[0] * scales[1], zero_point: zeros[1] });
+        let real = |q: i8, s: Scale| f64::from(s.scale) * (f64::from(q) - f64::from(s.zero_point));
+        let error: f64 = x.iter().zip(&y).map(|(x, y)| (real(*x, a) - real(*y, b)).powi(2)).sum();
+        let squares: f64 = y.iter().map(|y| real(*y, b).powi(2)).sum();
+        let energy = f64::from(Sums::of(&x, &y).squared_l2(a, b)) * x.len() as f64;
+        // Rounding of the three sums, of δ, and of what they are multiplied to.
+        let bound = 16.0 * f64::from(f32::EPSILON) * (error + squares);
+        prop_assert!((energy - error).abs() <= bound, "{} {} bound {}", energy, error, bound);
+    }
+}
+
+#[test]
+fn sums_are_exact() {
+    let x: Vec<i8> = (0..100_000).map(|i| (i * 7 % 256 - 128) as i8).collect();
+    let y: Vec<i8> = (0..100_000).map(|i| (i * 13 % 251 - 125) as i8).collect();
+    let sum =
+        |term: &dyn Fn(i64, i64) -> i64| x.iter().zip(&y).map(|(x, y)| term((*x).into(), (*y).into())).sum::<i64>();
+    let want = Sums {
+        count: 100_000,
+        x: sum(&|x, _| x),
+        y: sum(&|_, y| y),
+        xx: sum(&|x, _| x * x),
+        xy: sum(&|x, y| x * y),
+        yy: sum(&|_, y| y * y),
+    };
+    assert_eq!(Sums::of(&x, &y), want);
+    // The scales of the public ad01 model: a perfect reconstruction of a constant.
+    let (a, b) = (Scale { scale: 0.5, zero_point: 89 }, Scale { scale: 0.25, zero_point: 96 });
+    assert_eq!(Sums::of(&[99; 640], &[116; 640]).squared_l2(a, b), 0.0);
+}
+
+#[test]
+fn layers_that_a_layout_cannot_hold_are_refused() {
+    let m = Multiplier { value: 1 << 30, shift: -5 };
+    let paired = |weights: &[i8], bias, m| pack_one(Layout::Paired, weights, bias, m);
+    assert_eq!(paired(&[1, 2], 3, m), Ok(()));
+    assert_eq!(paired(&[1, -128], 3, m), Err(pack::PackError::Weight));
+    assert_eq!(paired(&[1, 2], i32::MAX, m), Err(pack::PackError::Output { output: 0 }));
+    assert_eq!(paired(&[1, 2], 3, Multiplier { shift: 0, ..m }), Err(pack::PackError::Output { output: 0 }));
+    assert_eq!(paired(&[1, 2, 3], 3, m), Err(pack::PackError::Lengths));
+    assert_eq!(pack_one(Layout::Plain, &[1, -128], i32::MAX, Multiplier { shift: 0, ..m }), Ok(()));
+}
+
+/// A dense layer of two inputs and one output.
+fn pack_one(layout: Layout, weights: &[i8], bias: i32, m: Multiplier) -> Result<(), pack::PackError> {
+    let layer =
+        pack::Layer { outputs: 1, kernel: [1, 1], input_channels: 2, weights, bias: &[bias], multipliers: &[m] };
+    pack::conv2d(layout, &layer).map(|_| ())
+}

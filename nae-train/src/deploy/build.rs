@@ -1,0 +1,375 @@
+//! The 8-bit layers of a network whose tensors' ranges are known.
+
+use nae_core::energy::Energy;
+use nae_core::model::layer::{Activation, Element};
+use nae_core::model::writer::{Int8Layer, Int8Operation, Layer, Network, TensorId};
+use nae_core::quantization::Quantization;
+
+use super::Settings;
+use super::activations::Activations;
+use super::range;
+
+/// Scale and zero point of what is in [0, 1), as TFLite fixes them for sigmoid; and of tanh and unit
+/// vectors.
+const FIXED: [(f32, i8); 2] = [(1.0 / 256.0, -128), (1.0 / 128.0, 0)];
+/// Biases stay below this, so that no sum leaves 32 bits; the paired layout asks for 2^29.
+const BIAS_LIMIT: f64 = (1 << 28) as f64;
+/// Factors stay above this, as the paired layout asks for: an output whose weights are so small is a
+/// step or two from its bias.
+const LEAST_FACTOR: f64 = 1.0 / (1 << 22) as f64;
+/// Most products in a sum, by the same reasoning.
+const MOST_TAPS: usize = 1 << 14;
+/// Greatest stride of an 8-bit transposed convolution.
+const MOST_STRIDE: usize = 16;
+
+/// A quantised network.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// Its layers.
+    pub network: Network,
+    /// Layers that stay f32, and why.
+    pub float_layers: Vec<FloatLayer>,
+}
+
+/// A layer that is not quantised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FloatLayer {
+    /// Number of the node, and its kind.
+    pub node: (usize, &'static str),
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Where a tensor of the f32 network is in the new one: as f32, as i8, or both.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    float: Option<TensorId>,
+    integer: Option<TensorId>,
+}
+
+struct Builder<'a> {
+    source: &'a Network,
+    seen: &'a Activations,
+    settings: &'a Settings,
+    network: Network,
+    /// Of each tensor of the source so far.
+    places: Vec<Place>,
+    float_layers: Vec<FloatLayer>,
+}
+
+/// Quantises every node of `source`, whose activations are nodes of their own, but those that `keep` says
+/// to leave and those that have no 8-bit form. A ReLU goes with the layer before it.
+pub fn build(source: &Network, seen: &Activations, settings: &Settings, keep: &dyn Fn(usize) -> bool) -> Built {
+    let (low, high) = (source.preprocessing.low(), source.preprocessing.high());
+    // Structural similarity is of f32 images.
+    let element = match source.energy {
+        Energy::Ssim => Element::F32,
+        _ => Element::I8(range::affine(low, high)),
+    };
+    let network = Network { element, nodes: Vec::new(), latent: None, layout: settings.layout, ..source.clone() };
+    let image = match element {
+        Element::F32 => Place { float: Some(0), integer: None },
+        _ => Place { float: None, integer: Some(0) },
+    };
+    let mut builder = Builder { source, seen, settings, network, places: vec![image], float_layers: Vec::new() };
+    for node in 0..source.nodes.len() {
+        builder.node(node, keep(node));
+    }
+    builder.finish()
+}
+
+/// The nodes of `source` that have weights or normalise: those that can lose what matters.
+pub(super) fn weighted(source: &Network) -> Vec<(usize, &'static str)> {
+    let counts = |layer: &Layer| {
+        matches!(
+            layer,
+            Layer::Conv2d(_)
+                | Layer::ConvTranspose2d(_)
+                | Layer::Dense(_)
+                | Layer::L2Normalize { .. }
+                | Layer::Add { .. }
+        )
+    };
+    source.nodes.iter().enumerate().filter(|(_, n)| counts(&n.layer)).map(|(i, n)| (i, name(&n.layer))).collect()
+}
+
+/// What a layer is called in reports.
+pub(super) fn name(layer: &Layer) -> &'static str {
+    match layer {
+        Layer::Conv2d(_) => "convolution",
+        Layer::ConvTranspose2d(_) => "transposed convolution",
+        Layer::Dense(_) => "dense",
+        Layer::MaxPool2d(_) => "max-pool",
+        Layer::AveragePool2d(_) => "average pool",
+        Layer::Resize { .. } => "resize",
+        Layer::Activation(_) => "activation",
+        Layer::L2Normalize { .. } => "L2 normalisation",
+        Layer::Reshape(_) => "reshape",
+        Layer::Add { .. } => "sum",
+        Layer::Multiply { .. } => "product",
+        _ => "layer",
+    }
+}
+
+impl Builder<'_> {
+    fn node(&mut self, index: usize, keep: bool) {
+        let node = &self.source.nodes[index];
+        // A ReLU that the layer before has done already.
+        if let Layer::Activation(Activation::Relu) = node.layer
+            && self.places.len() == index + 2
+        {
+            return;
+        }
+        // Between two conversions a function of one value gains nothing.
+        let is_float = self.places[node.input].integer.is_none();
+        let reason = match &node.layer {
+            _ if keep => Some("as asked"),
+            Layer::Activation(_) if is_float => Some("the layer before it is f32"),
+            layer => no_int8_form(layer),
+        };
+        let place = match reason {
+            Some(reason) => {
+                if !keep && !matches!(node.layer, Layer::Activation(_)) {
+                    self.float_layers.push(FloatLayer { node: (index, name(&node.layer)), reason });
+                }
+                self.float(index)
+            }
+            None => self.integer(index),
+        };
+        self.places.push(place);
+        if self.relu_follows(index) && reason.is_none() {
+            // Both tensors are the clamped one: nothing else reads the first.
+            self.places.push(place);
+        }
+        let tensor = self.places.len() - 1;
+        if let Some(latent) = self.source.latent
+            && (index + 1..=tensor).contains(&latent)
+        {
+            self.network.latent = Some(match self.network.element {
+                Element::F32 => self.as_float(tensor),
+                _ => self.as_integer(tensor),
+            });
+        }
+    }
+
+    /// The layer in f32.
+    fn float(&mut self, index: usize) -> Place {
+        let node = &self.source.nodes[index];
+        let input = self.as_float(node.input);
+        let mut layer = node.layer.clone();
+        if let Layer::Add { other } | Layer::Multiply { other } = &mut layer {
+            *other = self.as_float(*other);
+        }
+        Place { float: Some(self.network.push_from(input, layer)), integer: None }
+    }
+
+    /// The layer in 8 bits.
+    fn integer(&mut self, index: usize) -> Place {
+        let node = &self.source.nodes[index];
+        let input = self.as_integer(node.input);
+        let from = self.quantization(input);
+        let relu = self.relu_follows(index) && has_clamp(&node.layer);
+        let seen = &self.seen.tensors[if relu { index + 2 } else { index + 1 }];
+        let own = range::choose(seen, self.settings.ranges);
+        let mut layer = match &node.layer {
+            Layer::Conv2d(layer) => {
+                let w = Weights::new(&layer.weights, &layer.bias, from, own);
+                Int8Layer::new(Int8Operation::Conv2d(layer.with_parameters(w.values, w.bias), w.factors), own)
+            }
+            Layer::ConvTranspose2d(layer) => {
+                let w = Weights::new(&layer.weights, &layer.bias, from, own);
+                Int8Layer::new(Int8Operation::ConvTranspose2d(layer.with_parameters(w.values, w.bias), w.factors), own)
+            }
+            Layer::Dense(layer) => {
+                let w = Weights::new(&layer.weights, &layer.bias, from, own);
+                Int8Layer::new(Int8Operation::Dense(layer.with_parameters(w.values, w.bias), w.factors), own)
+            }
+            Layer::MaxPool2d(pool) => Int8Layer::new(Int8Operation::MaxPool2d(*pool), from),
+            Layer::AveragePool2d(pool) => Int8Layer::new(Int8Operation::AveragePool2d(*pool), from),
+            &Layer::Resize { height, width, mode } => {
+                Int8Layer::new(Int8Operation::Resize { height, width, mode }, from)
+            }
+            Layer::Reshape(shape) => Int8Layer::new(Int8Operation::Reshape(*shape), from),
+            Layer::Activation(activation) => {
+                let to = match activation {
+                    Activation::Identity => from,
+                    Activation::Sigmoid => fixed(0),
+                    Activation::Tanh => fixed(1),
+                    _ => own,
+                };
+                Int8Layer::new(Int8Operation::Table(table(*activation, from, to)), to)
+            }
+            Layer::L2Normalize { .. } => Int8Layer::new(Int8Operation::L2Normalize, fixed(1)),
+            Layer::Add { other } => Int8Layer::new(Int8Operation::Add { other: self.as_integer(*other) }, own),
+            Layer::Multiply { other } => {
+                Int8Layer::new(Int8Operation::Multiply { other: self.as_integer(*other) }, own)
+            }
+            // What has no 8-bit form does not come here.
+            _ => return self.float(index),
+        };
+        if relu {
+            layer = layer.with_relu();
+        }
+        // A sum's second operand may have been converted after the input.
+        Place { float: None, integer: Some(self.network.push_from(input, layer)) }
+    }
+
+    /// Whether the node's only reader is a ReLU right after it that its 8-bit form can do itself.
+    fn relu_follows(&self, index: usize) -> bool {
+        let tensor = index + 1;
+        let mut readers =
+            self.source.nodes.iter().filter(|node| node.input == tensor || node.layer.other() == Some(tensor));
+        let follows = self
+            .source
+            .nodes
+            .get(index + 1)
+            .is_some_and(|next| next.input == tensor && matches!(next.layer, Layer::Activation(Activation::Relu)));
+        follows
+            && has_clamp(&self.source.nodes[index].layer)
+            && readers.next().is_some()
+            && readers.next().is_none()
+            && self.source.latent != Some(tensor)
+    }
+
+    /// The tensor as f32, converted where it is not.
+    fn as_float(&mut self, tensor: TensorId) -> TensorId {
+        let place = self.places[tensor];
+        if let Some(float) = place.float {
+            return float;
+        }
+        let float = self.network.push_from(place.integer.unwrap_or(0), Layer::Dequantize);
+        self.places[tensor].float = Some(float);
+        float
+    }
+
+    /// The tensor as i8, converted where it is not.
+    fn as_integer(&mut self, tensor: TensorId) -> TensorId {
+        let place = self.places[tensor];
+        if let Some(integer) = place.integer {
+            return integer;
+        }
+        let quantization = match tensor {
+            0 => range::affine(self.source.preprocessing.low(), self.source.preprocessing.high()),
+            _ => range::choose(&self.seen.tensors[tensor], self.settings.ranges),
+        };
+        let integer = self.network.push_from(place.float.unwrap_or(0), Layer::Quantize(quantization));
+        self.places[tensor].integer = Some(integer);
+        integer
+    }
+
+    /// Scale and zero point of a tensor of the new network.
+    fn quantization(&self, tensor: TensorId) -> Quantization {
+        let element = match tensor.checked_sub(1).and_then(|node| self.network.nodes.get(node)) {
+            None => self.network.element.quantization(),
+            Some(node) => match &node.layer {
+                Layer::Int8(layer) => Some(layer.output),
+                Layer::Quantize(quantization) => Some(*quantization),
+                _ => None,
+            },
+        };
+        element.unwrap_or_else(|| range::affine(0.0, 1.0))
+    }
+
+    fn finish(mut self) -> Built {
+        let last = self.source.nodes.len();
+        let tensor = match self.network.element {
+            Element::F32 => self.as_float(last),
+            _ => self.as_integer(last),
+        };
+        // The reconstruction is what the last layer writes; a conversion for the latent may lie after it.
+        if tensor != self.network.nodes.len() {
+            let quantization = self.quantization(tensor);
+            let shape = self.network.input;
+            match self.network.element {
+                Element::F32 => self.network.push_from(tensor, Activation::Identity),
+                _ => self.network.push_from(tensor, Int8Layer::new(Int8Operation::Reshape(shape), quantization)),
+            };
+        }
+        self.network.calibration = None;
+        self.network.target_false_positive_rate = None;
+        Built { network: self.network, float_layers: self.float_layers }
+    }
+}
+
+/// Why a layer has no 8-bit form.
+fn no_int8_form(layer: &Layer) -> Option<&'static str> {
+    let many = "its sums have more products than 32 bits are sure to hold";
+    match layer {
+        Layer::Conv2d(layer) if layer.kernel[0] * layer.kernel[1] * layer.in_channels > MOST_TAPS => Some(many),
+        Layer::ConvTranspose2d(layer) if layer.kernel[0] * layer.kernel[1] * layer.in_channels > MOST_TAPS => {
+            Some(many)
+        }
+        Layer::ConvTranspose2d(layer) if layer.stride.iter().any(|&stride| stride > MOST_STRIDE) => {
+            Some("its stride is above 16")
+        }
+        Layer::Dense(layer) if layer.inputs > MOST_TAPS => Some(many),
+        Layer::Conv2d(_)
+        | Layer::ConvTranspose2d(_)
+        | Layer::Dense(_)
+        | Layer::MaxPool2d(_)
+        | Layer::AveragePool2d(_)
+        | Layer::Resize { .. }
+        | Layer::Activation(_)
+        | Layer::L2Normalize { .. }
+        | Layer::Reshape(_)
+        | Layer::Add { .. }
+        | Layer::Multiply { .. } => None,
+        _ => Some("there is no 8-bit layer of this kind"),
+    }
+}
+
+/// Whether the 8-bit form can end in a ReLU.
+fn has_clamp(layer: &Layer) -> bool {
+    matches!(
+        layer,
+        Layer::Conv2d(_) | Layer::ConvTranspose2d(_) | Layer::Dense(_) | Layer::Add { .. } | Layer::Multiply { .. }
+    )
+}
+
+fn fixed(which: usize) -> Quantization {
+    let (scale, zero_point) = FIXED[which];
+    Quantization::new(scale, zero_point).unwrap_or_else(|_| range::affine(0.0, 1.0))
+}
+
+/// A function of one value as a table of all values.
+fn table(activation: Activation, from: Quantization, to: Quantization) -> Vec<i8> {
+    (i8::MIN..=i8::MAX)
+        .map(|q| {
+            let x = from.dequantize(q);
+            to.quantize(match activation {
+                Activation::Relu => x.max(0.0),
+                Activation::LeakyRelu { slope } if x < 0.0 => slope * x,
+                Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+                Activation::Tanh => x.tanh(),
+                _ => x,
+            })
+        })
+        .collect()
+}
+
+/// Weights and biases in integers, and the factor of each output.
+struct Weights {
+    values: Vec<i8>,
+    bias: Vec<i32>,
+    factors: Vec<f64>,
+}
+
+impl Weights {
+    /// Rows of `weights` are the outputs'.
+    fn new(weights: &[f32], bias: &[f32], from: Quantization, to: Quantization) -> Self {
+        let row = (weights.len() / bias.len().max(1)).max(1);
+        let mut made = Self { values: Vec::with_capacity(weights.len()), bias: Vec::new(), factors: Vec::new() };
+        let input = f64::from(from.scale());
+        for (weights, &bias) in weights.chunks_exact(row).zip(bias) {
+            let bias = f64::from(bias);
+            let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs())));
+            // A row of very small weights must not make its bias too large an integer, or its factor too small.
+            let least = (bias.abs() / BIAS_LIMIT).max(LEAST_FACTOR * f64::from(to.scale())) / input;
+            let scale = (greatest / 127.0).max(least);
+            made.values.extend(weights.iter().map(|&w| (f64::from(w) / scale).round().clamp(-127.0, 127.0) as i8));
+            made.bias.push((bias / (input * scale)).round() as i32);
+            made.factors.push(input * scale / f64::from(to.scale()));
+        }
+        made
+    }
+}

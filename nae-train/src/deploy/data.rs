@@ -1,0 +1,84 @@
+//! The data a model is quantised on and measured with, as the engine takes them.
+
+use nae_core::Shape;
+use nae_core::model::Preprocessing;
+use nae_core::model::writer::Network;
+
+use crate::data::ImageSet;
+use crate::run::Prepared;
+
+/// Most images that ranges are chosen by: more change nothing.
+const MOST_FOR_RANGES: usize = 1024;
+
+/// Images by what they are used for: HWC, in the range of the model's preprocessing.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// Normal images that ranges are chosen by.
+    pub ranges: Vec<Vec<f32>>,
+    /// Normal images whose energies give the threshold.
+    pub calibration: Vec<Vec<f32>>,
+    /// Normal images that false positives are counted on.
+    pub test: Vec<Vec<f32>>,
+    /// Outliers by name.
+    pub outliers: Vec<(String, Vec<Vec<f32>>)>,
+    /// What the images are, in a sentence.
+    pub description: String,
+}
+
+impl Data {
+    /// The parts of a run: trained on, kept for calibration, kept for the test; its outlier sets.
+    pub fn of_run(prepared: &Prepared, network: &Network) -> Self {
+        let convert = |set: &ImageSet| images(set, network.preprocessing);
+        let split = &prepared.split;
+        let mut ranges = convert(&split.train);
+        ranges.truncate(MOST_FOR_RANGES);
+        let source = prepared.config.source();
+        Self {
+            description: format!(
+                "ranges from {} training {samples}, threshold from {} kept for calibration, measured on {} of the test; \
+                 as the run divided {}",
+                ranges.len(),
+                split.calibration.len(),
+                split.test.len(),
+                source.title(),
+                samples = source.samples(),
+            ),
+            ranges,
+            calibration: convert(&split.calibration),
+            test: convert(&split.test),
+            outliers: prepared.outlier_sets().into_iter().map(|set| (set.name, convert(&set.images))).collect(),
+        }
+    }
+
+    /// Normal images of one's own: every fourth is kept for the test, the others give ranges and threshold.
+    pub fn of_images(normal: &ImageSet, outliers: Option<(String, &ImageSet)>, network: &Network) -> Self {
+        let all = images(normal, network.preprocessing);
+        let (test, calibration): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(index, _)| index % 4 == 3);
+        let only = |part: Vec<(usize, Vec<f32>)>| part.into_iter().map(|(_, image)| image).collect::<Vec<_>>();
+        let (test, calibration) = (only(test), only(calibration));
+        Self {
+            description: format!(
+                "ranges and threshold from {} samples, measured on every fourth, {}",
+                calibration.len(),
+                test.len()
+            ),
+            ranges: calibration.iter().take(MOST_FOR_RANGES).cloned().collect(),
+            calibration,
+            test,
+            outliers: outliers.into_iter().map(|(name, set)| (name, images(set, network.preprocessing))).collect(),
+        }
+    }
+}
+
+/// From channels first in [0, 1] to channels last in the range of `preprocessing`.
+fn images(set: &ImageSet, preprocessing: Preprocessing) -> Vec<Vec<f32>> {
+    let Shape { channels, height, width } = set.shape();
+    let pixels = height * width;
+    let (low, span) = (preprocessing.low(), preprocessing.high() - preprocessing.low());
+    (0..set.len())
+        .map(|index| {
+            let image = set.image(index);
+            (0..pixels * channels).map(|i| low + image[i % channels * pixels + i / channels] * span).collect()
+        })
+        .collect()
+}

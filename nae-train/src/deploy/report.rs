@@ -1,0 +1,185 @@
+//! What quantisation costs, on the same data before and after.
+
+use nae_core::calibration::Calibration;
+use nae_core::model::writer::{Network, WriteError};
+use serde::Serialize;
+
+use super::data::Data;
+use super::evaluate::energies;
+use super::{QuantizeError, Quantized};
+use crate::eval::metrics::auroc;
+use crate::eval::scoring::mean;
+
+/// A fall of AUROC by more than this is looked into.
+pub const TOLERATED: f64 = 0.005;
+
+/// A figure before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Pair<T> {
+    /// Of the f32 model.
+    pub f32: T,
+    /// Of the 8-bit model.
+    pub int8: T,
+}
+
+/// One set of outliers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub outliers: String,
+    /// Images in it.
+    pub count: usize,
+    /// AUROC against the normal test images.
+    pub auroc: Pair<Option<f64>>,
+}
+
+/// What one layer costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Which layer, counted from 0 in the f32 model with activations as layers of their own.
+    pub layer: usize,
+    /// Its kind.
+    pub kind: &'static str,
+    /// The set of outliers it was measured on.
+    pub outliers: String,
+    /// AUROC on that set with this layer in f32 and all others in 8 bits.
+    pub auroc_without: Option<f64>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The data.
+    pub data: String,
+    /// Whether channels were evened out.
+    pub equalized: bool,
+    /// Layers that stay f32: number, kind, reason.
+    pub float_layers: Vec<(usize, &'static str, &'static str)>,
+    /// Mean energy of the normal test images.
+    pub energy: Pair<f64>,
+    /// The rate the thresholds are for.
+    pub target_false_positive_rate: f32,
+    /// The threshold each model's own calibration energies give.
+    pub threshold: Pair<Option<f32>>,
+    /// Share of the normal test images above it.
+    pub false_positive_rate: Pair<Option<f64>>,
+    /// The sets of outliers.
+    pub rows: Vec<Row>,
+    /// Where AUROC falls by more than [`TOLERATED`]: the layer that costs most.
+    pub costliest: Option<Cost>,
+}
+
+/// Measures both models, gives the 8-bit one the calibration of its own energies, and says what the change costs.
+/// `rate` is the target false-positive rate.
+///
+/// # Errors
+/// [`QuantizeError`] where a model cannot be written or run.
+pub fn calibrate(before: &Network, quantized: &mut Quantized, data: &Data, rate: f32) -> Result<Report, QuantizeError> {
+    let both = |images: &[Vec<f32>]| -> Result<Pair<Vec<f32>>, QuantizeError> {
+        Ok(Pair { f32: energies(before, images)?, int8: energies(&quantized.network, images)? })
+    };
+    let calibration = both(&data.calibration)?;
+    let test = both(&data.test)?;
+    let mut rows = Vec::new();
+    for (name, images) in &data.outliers {
+        let outlier = both(images)?;
+        rows.push(Row {
+            outliers: name.clone(),
+            count: images.len(),
+            auroc: Pair { f32: auroc(&test.f32, &outlier.f32), int8: auroc(&test.int8, &outlier.int8) },
+        });
+    }
+    let costliest = costliest(quantized, data, &rows)?;
+    let own = |energies: &[f32]| Calibration::from_energies(&mut energies.to_vec());
+    let threshold = |energies: &[f32]| own(energies).and_then(|c| c.threshold(rate)).ok();
+    let thresholds = Pair { f32: threshold(&calibration.f32), int8: threshold(&calibration.int8) };
+    let above = |energies: &[f32], threshold: Option<f32>| {
+        let threshold = threshold.filter(|_| !energies.is_empty())?;
+        Some(energies.iter().filter(|&&e| e > threshold).count() as f64 / energies.len() as f64)
+    };
+    quantized.network.calibration = own(&calibration.int8).ok();
+    quantized.network.target_false_positive_rate = thresholds.int8.map(|_| rate);
+    Ok(Report {
+        data: data.description.clone(),
+        equalized: quantized.equalized,
+        float_layers: quantized.float_layers.iter().map(|l| (l.node.0, l.node.1, l.reason)).collect(),
+        energy: Pair { f32: mean(&test.f32), int8: mean(&test.int8) },
+        target_false_positive_rate: rate,
+        threshold: thresholds,
+        false_positive_rate: Pair { f32: above(&test.f32, thresholds.f32), int8: above(&test.int8, thresholds.int8) },
+        rows,
+        costliest,
+    })
+}
+
+/// How much a row's AUROC falls.
+fn fall(row: &Row) -> f64 {
+    row.auroc.f32.zip(row.auroc.int8).map_or(0.0, |(before, after)| before - after)
+}
+
+/// The layer that, left in f32, helps most on the set whose AUROC falls most; `None` where none falls by more
+/// than [`TOLERATED`].
+fn costliest(quantized: &Quantized, data: &Data, rows: &[Row]) -> Result<Option<Cost>, QuantizeError> {
+    let worst = (0..rows.len()).max_by(|&a, &b| fall(&rows[a]).total_cmp(&fall(&rows[b])));
+    let Some(worst) = worst.filter(|&row| fall(&rows[row]) > TOLERATED) else { return Ok(None) };
+    let (name, images) = &data.outliers[worst];
+    let mut best: Option<Cost> = None;
+    for (layer, kind) in quantized.nodes() {
+        let network = quantized.without(layer);
+        let area = match (energies(&network, &data.test), energies(&network, images)) {
+            (Ok(normal), Ok(outlier)) => auroc(&normal, &outlier),
+            // Left in f32 where its neighbours are not, it may not fit the writer's limits.
+            (Err(QuantizeError::Write(WriteError::TooLarge)), _)
+            | (_, Err(QuantizeError::Write(WriteError::TooLarge))) => {
+                continue;
+            }
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        if best.as_ref().is_none_or(|best| area > best.auroc_without) {
+            best = Some(Cost { layer, kind, outliers: name.clone(), auroc_without: area });
+        }
+    }
+    Ok(best)
+}
+
+impl Report {
+    /// The report for a terminal.
+    pub fn terminal(&self) -> String {
+        let figure = |value: Option<f64>, digits: usize| value.map_or("–".to_owned(), |v| format!("{v:.digits$}"));
+        let mut text = format!("{}\n", self.data);
+        if self.equalized {
+            text += "channels evened out between layers\n";
+        }
+        for (layer, kind, reason) in &self.float_layers {
+            text += &format!("layer {layer} ({kind}) stays f32: {reason}\n");
+        }
+        if self.float_layers.is_empty() {
+            text += "every layer is 8-bit\n";
+        }
+        let mut line = |name: &str, before: String, after: String| {
+            text += &format!("{name:<44} {before:>10} {after:>10}\n");
+        };
+        line("", "f32".to_owned(), "int8".to_owned());
+        let threshold = |t: Option<f32>| figure(t.map(f64::from), 6);
+        line("mean energy of normal test data", format!("{:.6}", self.energy.f32), format!("{:.6}", self.energy.int8));
+        let name = format!("threshold for a false-positive rate of {}", self.target_false_positive_rate);
+        line(&name, threshold(self.threshold.f32), threshold(self.threshold.int8));
+        let rate = self.false_positive_rate;
+        line("false-positive rate on normal test data", figure(rate.f32, 4), figure(rate.int8, 4));
+        for row in &self.rows {
+            let name = format!("AUROC, {} ({})", row.outliers, row.count);
+            line(&name, figure(row.auroc.f32, 4), figure(row.auroc.int8, 4));
+        }
+        if let Some(cost) = &self.costliest {
+            text += &format!(
+                "warning: AUROC falls by more than {TOLERATED}. Most of it is layer {} ({}): with it in f32, AUROC on \
+                 {} is {}\n",
+                cost.layer,
+                cost.kind,
+                cost.outliers,
+                figure(cost.auroc_without, 4)
+            );
+        }
+        text
+    }
+}

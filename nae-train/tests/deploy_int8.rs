@@ -1,0 +1,233 @@
+//! Quantisation after training: the digits model and networks made here, before and after.
+#![allow(clippy::unwrap_used)]
+
+use nae_core::Shape;
+use nae_core::energy::Energy;
+use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
+use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d, Network, write};
+use nae_core::model::{Model, Preprocessing, ResizeFilter};
+use nae_train::deploy::activations::{Activations, split};
+use nae_train::deploy::data::Data;
+use nae_train::deploy::equalize::equalize;
+use nae_train::deploy::evaluate::{energies, reconstruction_error};
+use nae_train::deploy::{Ranges, Settings, quantize, report};
+use std::process::Command;
+
+/// Numbers between −1 and 1, the same ones for a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    fn weights(&mut self, count: usize, fan_in: usize) -> Vec<f32> {
+        (0..count).map(|_| self.next() * (3.0 / fan_in as f32).sqrt()).collect()
+    }
+
+    fn images(&mut self, count: usize, shape: Shape) -> Vec<Vec<f32>> {
+        (0..count).map(|_| (0..shape.len()).map(|_| self.next().abs()).collect()).collect()
+    }
+}
+
+const IMAGE: Shape = Shape::new(2, 8, 8);
+
+/// Every kind of layer, with a branch and the latent in the middle.
+fn network() -> Network {
+    let mut n = Numbers(1);
+    let mut network = Network::new(IMAGE);
+    let conv = Conv2d::from_oihw(&n.weights(6 * 18, 18), [6, 2, 3, 3], Some(&n.weights(6, 20))).unwrap();
+    network.push(conv.with_padding(Padding::all(1)).with_activation(Activation::Relu));
+    network.push(MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE });
+    let branch = network.push(Activation::LeakyRelu { slope: 0.1 });
+    let conv = Conv2d::from_oihw(&n.weights(6 * 54, 54), [6, 6, 3, 3], None).unwrap().with_padding(Padding::all(1));
+    network.push(conv);
+    network.push(Activation::LeakyRelu { slope: 0.2 });
+    network.push(Layer::Add { other: branch });
+    let scale = network.push(Activation::Sigmoid);
+    network.push_from(branch, Layer::Multiply { other: scale });
+    network.push(AveragePool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE, count_include_padding: true });
+    network.push(Dense::from_out_in(&n.weights(5 * 24, 24), [5, 24], None).unwrap());
+    network.latent = Some(network.push(Layer::L2Normalize { epsilon: 1e-12 }));
+    network.push(Dense::from_out_in(&n.weights(16 * 5, 5), [16, 5], None).unwrap().with_activation(Activation::Tanh));
+    network.push(Layer::Reshape(Shape::new(4, 2, 2)));
+    let up = ConvTranspose2d::from_iohw(&n.weights(4 * 3 * 4, 12), [4, 3, 2, 2], None).unwrap();
+    network.push(up.with_stride([2, 2]).with_activation(Activation::Relu));
+    network.push(Layer::Resize { height: 8, width: 8, mode: ResizeMode::BilinearHalfPixel });
+    let conv = Conv2d::from_oihw(&n.weights(2 * 27, 27), [2, 3, 3, 3], None).unwrap().with_padding(Padding::all(1));
+    network.push(conv.with_activation(Activation::Sigmoid));
+    network
+}
+
+fn mean(values: &[f32]) -> f64 {
+    values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64
+}
+
+#[test]
+fn energies_stay_what_they_are() {
+    let network = network();
+    let mut numbers = Numbers(2);
+    let (images, others) = (numbers.images(40, IMAGE), numbers.images(20, IMAGE));
+    let before = energies(&network, &others).unwrap();
+    for ranges in [Ranges::MinMax, Ranges::Percentile(0.9999), Ranges::MeanSquaredError] {
+        for equalize in [Some(false), Some(true), None] {
+            let quantized = quantize(&network, &images, &Settings { ranges, equalize, ..Settings::default() }).unwrap();
+            assert!(quantized.float_layers.is_empty());
+            let after = energies(&quantized.network, &others).unwrap();
+            for (a, b) in before.iter().zip(&after) {
+                assert!((a / b - 1.0).abs() < 0.05, "{ranges:?} {equalize:?}: {a} {b}");
+            }
+            let error = reconstruction_error(&network, &quantized.network, &others).unwrap();
+            assert!(error < 2e-4, "{ranges:?} {equalize:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn evening_out_channels_changes_nothing_in_f32() {
+    let mut network = network();
+    // Channels of very different size.
+    let Layer::Conv2d(first) = &mut network.nodes[0].layer else { panic!() };
+    first
+        .weights
+        .chunks_exact_mut(18)
+        .enumerate()
+        .for_each(|(i, row)| row.iter_mut().for_each(|w| *w *= (i + 1) as f32));
+    let plain = split(&network);
+    let images = Numbers(3).images(10, IMAGE);
+    let seen = Activations::observe(&plain, &images).unwrap();
+    let equal = equalize(&plain, &seen).unwrap();
+    assert_ne!(equal, plain);
+    assert!(reconstruction_error(&plain, &equal, &images).unwrap() < 1e-10);
+}
+
+#[test]
+fn what_has_no_8_bit_form_stays_f32_and_is_named() {
+    let mut network = network();
+    network.energy = Energy::Ssim;
+    let images = Numbers(2).images(10, IMAGE);
+    let settings = Settings::default();
+    let quantized = quantize(&network, &images, &settings).unwrap();
+    // Structural similarity is computed in f32.
+    assert_eq!(quantized.network.element, Element::F32);
+    assert!(
+        (mean(&energies(&quantized.network, &images).unwrap()) - mean(&energies(&network, &images).unwrap())).abs()
+            < 0.02
+    );
+
+    let mut wide = Network::new(Shape::vector(2));
+    let mut numbers = Numbers(5);
+    wide.push(
+        Dense::from_out_in(&numbers.weights(40_000, 2), [20_000, 2], None).unwrap().with_activation(Activation::Relu),
+    );
+    wide.push(Dense::from_out_in(&numbers.weights(40_000, 20_000), [2, 20_000], None).unwrap());
+    let images = numbers.images(10, Shape::vector(2));
+    let quantized = quantize(&wide, &images, &settings).unwrap();
+    let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
+    assert_eq!(named, [(2, "dense")]);
+    assert!(reconstruction_error(&wide, &quantized.network, &images).unwrap() < 1e-3);
+}
+
+#[test]
+fn images_between_minus_one_and_one() {
+    let mut network = network();
+    network.preprocessing = Preprocessing::new(-1.0, 1.0, ResizeFilter::Box).unwrap();
+    let images: Vec<Vec<f32>> = Numbers(6)
+        .images(20, IMAGE)
+        .into_iter()
+        .map(|image| image.into_iter().map(|v| 2.0 * v - 1.0).collect())
+        .collect();
+    let quantized = quantize(&network, &images, &Settings::default()).unwrap();
+    let (before, after) = (energies(&network, &images).unwrap(), energies(&quantized.network, &images).unwrap());
+    assert!((mean(&before) / mean(&after) - 1.0).abs() < 0.02);
+}
+
+/// A network of three dense layers whose middle one 8 bits spoil: in each row a weight of a thousand, which
+/// normal data never meet, beside one of one.
+#[test]
+fn the_layer_that_costs_most_is_named() {
+    let shape = Shape::vector(16);
+    let mut network = Network::new(shape);
+    let identity: Vec<f32> = (0..256).map(|i| f32::from(i % 17 == 0)).collect();
+    network.push(Dense::from_out_in(&identity, [16, 16], None).unwrap());
+    // Every output is its own input; one more input, which is always 0, has a huge weight.
+    let mut spoiled = identity.clone();
+    spoiled.chunks_exact_mut(16).for_each(|row| row[15] = 1000.0);
+    network.push(Dense::from_out_in(&spoiled, [16, 16], None).unwrap());
+    network.push(Dense::from_out_in(&identity, [16, 16], None).unwrap());
+    let mut numbers = Numbers(7);
+    let mut draw = |count: usize, last: f32| {
+        let mut images = numbers.images(count, shape);
+        images.iter_mut().for_each(|image| image[15] = last);
+        images
+    };
+    let data = Data {
+        ranges: draw(50, 0.0),
+        calibration: draw(200, 0.0),
+        test: draw(50, 0.0),
+        outliers: vec![("last".to_owned(), draw(50, 0.004))],
+        description: String::new(),
+    };
+    let mut quantized =
+        quantize(&network, &data.ranges, &Settings { equalize: Some(false), ..Settings::default() }).unwrap();
+    let report = report::calibrate(&network, &mut quantized, &data, 0.01).unwrap();
+    let row = &report.rows[0];
+    assert_eq!(row.auroc.f32, Some(1.0));
+    assert!(row.auroc.int8.unwrap() < 0.9, "{row:?}");
+    let cost = report.costliest.as_ref().unwrap();
+    assert_eq!((cost.layer, cost.kind), (1, "dense"));
+    assert!(report.terminal().contains("layer 1 (dense)"), "{}", report.terminal());
+    // The file's threshold is that of its own energies.
+    let bytes = write(&quantized.network).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!(model.threshold(), report.threshold.int8);
+    assert_eq!(model.calibration().unwrap().count(), 200);
+}
+
+#[test]
+fn the_digits_model_keeps_what_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/digits");
+    let output = folder.path().join("digits.nae");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    command.args(["deploy", &format!("{digits}/digits.onnx"), "--int8", "--calibrate", digits, "--json", "-o"]);
+    let printed = command.arg(&output).output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let line: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    assert_eq!((&line["input_type"], &line["calibrated"]), (&"int8".into(), &true.into()));
+    let report = &line["quantization"];
+    assert!(report["float_layers"].as_array().unwrap().is_empty());
+    for row in report["rows"].as_array().unwrap() {
+        let [before, after] = ["f32", "int8"].map(|side| row["auroc"][side].as_f64().unwrap());
+        assert!(after > before - 0.005, "{row}");
+    }
+    assert!(report["costliest"].is_null());
+    let [before, after] = ["f32", "int8"].map(|side| report["threshold"][side].as_f64().unwrap());
+    assert!((after / before - 1.0).abs() < 0.1);
+    let bytes = std::fs::read(output).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!(model.threshold(), Some(after as f32));
+    assert!(bytes.len() < 100_000 && model.arena_len() * 4 < 5000);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/digits/digits.onnx");
+    let tflite = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/tflite/dense.tflite");
+    let output = folder.path().join("m.nae");
+    let deploy = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+        let printed = command.arg("deploy").args(arguments).arg("-o").arg(&output).output().unwrap();
+        (printed.status.success(), String::from_utf8(printed.stderr).unwrap())
+    };
+    let (ok, message) = deploy(&[digits, "--int8"]);
+    assert!(!ok && message.contains("--calibrate"), "{message}");
+    let (ok, message) = deploy(&[tflite, "--int8", "--calibrate", "x"]);
+    assert!(!ok && message.contains("own scales"), "{message}");
+    let (ok, message) = deploy(&[digits, "--int8", "--calibrate", "nothing-here"]);
+    assert!(!ok && message.contains("nothing-here"), "{message}");
+    assert!(!output.exists());
+    assert!(deploy(&[tflite]).0 && output.exists());
+}
