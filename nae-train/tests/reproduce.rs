@@ -113,6 +113,16 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     let again: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(again["rows"], result["rows"]);
 
+    // A state that is none, and one of a run with other settings.
+    let (cells, config) = (out.join("cells.jsonl"), out.join("digit-9-1/config.toml"));
+    std::fs::remove_file(cells).unwrap();
+    std::fs::write(out.join("digit-1-0/resume.bin"), "no state").unwrap();
+    let message = String::from_utf8(detection("mnist-holdout", &out, &data, &extra).stderr).unwrap();
+    assert!(message.contains("digit-1-0/resume.bin"), "{message}");
+    std::fs::copy(config, out.join("digit-1-0/config.toml")).unwrap();
+    let message = String::from_utf8(detection("mnist-holdout", &out, &data, &extra).stderr).unwrap();
+    assert!(message.contains("digit-1-0") && message.contains("other settings"), "{message}");
+
     let message = String::from_utf8(detection("mnist-holdout", &out, &data, &["--cells", "1"]).stderr).unwrap();
     assert!(message.contains("no cell `1`") && message.contains("digit-0, digit-1"), "{message}");
     let absent = folder.path().join("absent");

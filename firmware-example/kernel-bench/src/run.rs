@@ -2,9 +2,11 @@
 
 use super::hash;
 use super::work::{Kind, Work};
+use nae_core::energy::Energy;
 use nae_core::kernels::int8::{
-    self, Add, Channel, L2Normalize, Layout, LeakyRelu, Multiplier, Multiply, Range, Requantize, Scale, Sums, Weights,
+    self, Add, Channel, L2Normalize, Layout, LeakyRelu, Multiplier, Multiply, Range, Requantize, Weights,
 };
+use nae_core::quantization::Quantization;
 
 /// Length in words of the greatest weights.
 const MOST_WORDS: usize = 1024 * 2048 / 4;
@@ -231,11 +233,12 @@ impl Work {
             }
             Kind::Energy => {
                 output.fill(5);
-                let sums = Sums::of(input, output);
-                let scale = |scale| Scale { scale, zero_point: zero };
-                let energy = sums.squared_l2(scale(0.391), scale(0.364));
-                for (value, byte) in output.iter_mut().zip(energy.to_bits().to_le_bytes()) {
-                    *value = byte as i8;
+                let scale = |scale| Quantization::new(scale, zero);
+                if let (Ok(a), Ok(b)) = (scale(0.391), scale(0.364)) {
+                    let energy = Energy::SquaredL2.evaluate_i8((input, a), (output, b));
+                    for (value, byte) in output.iter_mut().zip(energy.unwrap_or(f32::NAN).to_bits().to_le_bytes()) {
+                        *value = byte as i8;
+                    }
                 }
             }
             _ => {}

@@ -34,7 +34,7 @@ pub enum Kind {
     Multiply,
     /// Division by the norm.
     L2Normalize,
-    /// Sums for the energy.
+    /// The energy of an image and its reconstruction.
     Energy,
 }
 

@@ -56,7 +56,7 @@ pub use elementwise::{
     Add, L2Normalize, LeakyRelu, Multiply, Requantize, add, add_in_place, l2_normalize, leaky_relu, look_up, multiply,
     multiply_in_place, requantize,
 };
-pub use energy::{Scale, Sums};
+pub use energy::Sums;
 pub use pool::{average_pool2d, max_pool2d};
 pub use quantize::{Channel, Multiplier, Range};
 pub use resize::{bilinear, nearest};

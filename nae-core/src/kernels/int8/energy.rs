@@ -1,5 +1,5 @@
-//! The energy of a quantised image and its reconstruction, from exact integer sums. What an energy
-//! means is in [`crate::energy`].
+//! Exact integer sums over a quantised image and its reconstruction. The energy that follows from them is in
+//! [`Energy::evaluate_i8`](crate::energy::Energy::evaluate_i8).
 
 use super::arithmetic;
 
@@ -19,16 +19,6 @@ pub struct Sums {
     pub xy: i64,
     /// Σy²
     pub yy: i64,
-}
-
-/// Scale and zero point of a tensor: real = `scale` · (stored − `zero_point`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Scale {
-    /// Positive and finite.
-    pub scale: f32,
-    /// Stands for 0.
-    pub zero_point: i8,
 }
 
 impl Sums {
@@ -58,23 +48,5 @@ impl Sums {
         self.xx += xx;
         self.xy += xy;
         self.yy += yy;
-    }
-
-    /// The squared error divided by the number of values, ‖x − y‖²/D, of the real numbers that `x`
-    /// and `y` stand for; their scales and zero points may differ. NaN without values.
-    ///
-    /// With x and y less their zero points and δ = scale of y / scale of x − 1, the error in
-    /// squares of the scale of x is Σ(x − y)² + 2δ·Σy(y − x) + δ²·Σy². The three sums are exact;
-    /// they become `f32` at the end. The closer the scales, the less cancels: the result is within
-    /// a few 2^-24 of (1 + δ²Σy²/error) times itself.
-    pub fn squared_l2(&self, x: Scale, y: Scale) -> f32 {
-        let (n, zx, zy) = (self.count, i64::from(x.zero_point), i64::from(y.zero_point));
-        let xx = self.xx - 2 * zx * self.x + n * zx * zx;
-        let yy = self.yy - 2 * zy * self.y + n * zy * zy;
-        let xy = self.xy - zx * self.y - zy * self.x + n * zx * zy;
-        let delta = (y.scale - x.scale) / x.scale;
-        let error = (xx - 2 * xy + yy) as f32 + delta * (2.0 * (yy - xy) as f32 + delta * yy as f32);
-        // Rounding may leave a little below zero.
-        error.max(0.0) * x.scale * x.scale / n as f32
     }
 }

@@ -105,6 +105,12 @@ pub enum DetectionError {
     /// Outliers cannot be read from images.
     #[error("outliers: {0}")]
     Images(#[from] OwnError),
+    /// A run that was broken off in the folder of a model had other settings.
+    #[error(
+        "{}: a run there was broken off, and had other settings than this one; remove the folder, or choose another for the \
+         experiment with --out", .0.display()
+    )]
+    OtherRun(PathBuf),
     /// The run folder is incomplete.
     #[error("the run folder is incomplete: {0}")]
     Incomplete(String),
@@ -198,6 +204,10 @@ impl Experiment {
             prepared.outliers.push(self.outliers(set, &prepared)?);
         }
         let (run_folder, snapshot) = if folder.join(RESUME).exists() {
+            let (recorded, seed) = RunFolder::read(folder)?;
+            if recorded.raw() != prepared.config.raw() || seed != job.seed {
+                return Err(DetectionError::OtherRun(folder.to_owned()));
+            }
             let resume = Resume::read(folder)?;
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
         } else {
