@@ -167,13 +167,6 @@ impl Prepared {
         let samples = self.config.source().samples();
         Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, device)
     }
-
-    /// Share of the normal test images above the threshold of `metadata`; what the target rate promises.
-    pub fn false_positive_rate(&self, model: &dyn Model, metadata: &ModelMetadata, device: &Device) -> Option<f64> {
-        let threshold = metadata.calibration.as_ref()?.threshold();
-        let energies = energies(model, &self.split.test, device);
-        Some(energies.iter().filter(|&&e| e > threshold).count() as f64 / energies.len() as f64)
-    }
 }
 
 /// The column of a plain autoencoder.

@@ -9,6 +9,7 @@ use nae_onnx::file;
 use nae_train::compare::{CompareError, Compared, Comparison, Part};
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
+use nae_train::eval::table::FOOTNOTE;
 use nae_train::report::journal::{self, Journal};
 
 use super::args::CompareArgs;
@@ -115,8 +116,7 @@ fn print(comparison: &Comparison, compared: &Compared) {
     let tried: Vec<String> = compared.choice.iter().map(|(d, auroc)| format!("{d}: {auroc:.3}")).collect();
     println!(
         "AUROC, mean ± standard error over {} seeds, {} held out\n{table}\n\
-         autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n\
-         * selection set: training may look at it, and at no other outlier\n",
+         autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n{FOOTNOTE}\n",
         compared.seeds.len(),
         compared
             .held_out

@@ -10,9 +10,9 @@ use nae_train::data::own::{self, Corrupt};
 use nae_train::data::own_table::OwnTable;
 use nae_train::data::source::Form;
 use nae_train::eval::evaluation::{Evaluation, ScoredSet};
-use nae_train::eval::scoring;
-use nae_train::eval::table::{OutlierKind, Table};
-use nae_train::methods::{self, Model};
+use nae_train::eval::scoring::{energies, share_above};
+use nae_train::eval::table::{Column, OutlierKind, Table};
+use nae_train::methods::{self, Decision};
 use nae_train::report::folder::{CHECKPOINT, CONFIG, RunFolder};
 use nae_train::run::Prepared;
 use serde_json::json;
@@ -23,10 +23,7 @@ use super::args::EvalArgs;
 pub(super) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
     let (scored, threshold) = if args.model.is_dir() { of_run(args)? } else { of_file(args)? };
     let table = Table::of(&scored);
-    let above = |energies: &[f32]| {
-        let above = energies.iter().filter(|&&e| threshold.is_some_and(|threshold| e > threshold)).count();
-        above as f64 / energies.len().max(1) as f64
-    };
+    let above = |energies: &[f32]| threshold.and_then(|threshold| share_above(energies, threshold)).unwrap_or(0.0);
     let rate = threshold.map(|_| above(&scored.normal[0]));
     let caught: Vec<(String, f64)> =
         scored.outliers.iter().map(|set| (set.name.clone(), above(&set.scores[0]))).collect();
@@ -64,7 +61,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let (config, seed) = RunFolder::read(path)?;
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
     let (form, samples) = (config.source().form(), config.source().samples());
-    let score = |set: &ImageSet| Ok(scoring::energies(&*model, set, &device));
+    let score = |set: &ImageSet| Ok(energies(&*model, set, &device));
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
     }
@@ -73,12 +70,11 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
     }
     let metadata = prepared.calibrate(&*model, &device)?;
+    let method = prepared.config.method();
+    let (key, title) = (method.column(), method.title());
+    let column = Column { key, title, model: &*model, decision: Decision::Reconstruction };
     let threshold = metadata.calibration.as_ref().map(|calibration| calibration.threshold());
-    Ok((prepared.evaluate(&[column(&*model)], &device), threshold))
-}
-
-fn column(model: &dyn Model) -> nae_train::eval::table::Column<'_> {
-    nae_train::run::nae_column(model)
+    Ok((prepared.evaluate(&[column], &device), threshold))
 }
 
 /// A model file.

@@ -12,6 +12,7 @@ use nae_train::config::{Config, preset};
 use nae_train::data::Source;
 use nae_train::engine::{Engine, EngineChoice};
 use nae_train::eval::evaluation::Evaluation;
+use nae_train::eval::scoring::share_above;
 use nae_train::eval::table::Table;
 use nae_train::methods::MethodKind;
 use nae_train::report::figure;
@@ -103,6 +104,9 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     let metadata = prepared.calibrate(&*outcome.model, device)?;
     let evaluation = prepared.evaluate(&prepared.columns(outcome), device);
     let table = Table::of(&evaluation);
+    let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
+    // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.
+    let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
     export::write(&args.export, &*outcome.model, &prepared.config, &metadata)?;
     let summary = Summary {
         outcome,
@@ -110,10 +114,9 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
         prepared,
         choices,
         warnings: &warnings(prepared, outcome, &table),
-        measured: prepared.false_positive_rate(&*outcome.model, &metadata, device),
+        measured: threshold.and_then(|threshold| share_above(own, threshold)),
         started: *started,
     };
-    let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
     let figure = figure::energies(&evaluation).map_err(anyhow::Error::msg)?;
     let page = page(&summary, threshold, &evaluation, &figure, *engine, device, folder)?;
     folder.report(&summary.markdown(threshold), &figure, &page)?;

@@ -79,6 +79,12 @@ impl ImageSet {
         &self.values[index * self.shape.len()..][..self.shape.len()]
     }
 
+    /// Positions of at most `count` images, evenly from the whole set: sets may be in the order of their classes.
+    pub fn evenly(&self, count: usize) -> Vec<usize> {
+        let count = self.len().min(count);
+        (0..count).map(|k| k * self.len() / count).collect()
+    }
+
     /// The images with black and white exchanged.
     pub fn inverted(&self) -> Self {
         Self { shape: self.shape, values: self.values.iter().map(|v| 1.0 - v).collect(), labels: self.labels.clone() }

@@ -8,7 +8,7 @@ use super::data::Data;
 use super::evaluate::energies;
 use super::{QuantizeError, Quantized};
 use crate::eval::metrics::auroc;
-use crate::eval::scoring::mean;
+use crate::eval::scoring::{mean, share_above};
 
 /// A fall of AUROC by more than this is looked into.
 pub const TOLERATED: f64 = 0.005;
@@ -93,10 +93,7 @@ pub fn calibrate(before: &Network, quantized: &mut Quantized, data: &Data, rate:
     let own = |energies: &[f32]| Calibration::from_energies(&mut energies.to_vec());
     let threshold = |energies: &[f32]| own(energies).and_then(|c| c.threshold(rate)).ok();
     let thresholds = Pair { f32: threshold(&calibration.f32), int8: threshold(&calibration.int8) };
-    let above = |energies: &[f32], threshold: Option<f32>| {
-        let threshold = threshold.filter(|_| !energies.is_empty())?;
-        Some(energies.iter().filter(|&&e| e > threshold).count() as f64 / energies.len() as f64)
-    };
+    let above = |energies: &[f32], threshold: Option<f32>| share_above(energies, threshold?);
     quantized.network.calibration = own(&calibration.int8).ok();
     quantized.network.target_false_positive_rate = thresholds.int8.map(|_| rate);
     Ok(Report {

@@ -46,6 +46,17 @@ pub fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: 
     Some(alarms.false_alarms as f64 / normal.len() as f64)
 }
 
+/// The ROC curve of "the outlier has the higher energy": false-positive rate and share of outliers caught, at every
+/// threshold from the highest down.
+///
+/// `None` where one of the sets is empty or an energy is NaN.
+pub fn roc(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f64, f64)>> {
+    let share = |count: usize, of: &[f32]| count as f64 / of.len() as f64;
+    let steps = thresholds(normal, outlier)?.into_iter();
+    let steps = steps.map(|alarms| (share(alarms.false_alarms, normal), share(alarms.caught, outlier)));
+    Some(std::iter::once((0.0, 0.0)).chain(steps).collect())
+}
+
 /// What one threshold raises.
 struct Alarms {
     caught: usize,

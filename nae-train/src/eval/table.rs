@@ -275,7 +275,8 @@ impl Table {
     }
 }
 
-const FOOTNOTE: &str = "* selection set: training may look at it, and at no other outlier";
+/// What the mark of the selection set means.
+pub const FOOTNOTE: &str = "* selection set: training may look at it, and at no other outlier";
 
 #[cfg(test)]
 mod tests {

@@ -35,9 +35,6 @@ impl Trace {
     }
 }
 
-/// Evenly from the whole set: sets may be in the order of their classes.
 fn some(images: &ImageSet) -> ImageSet {
-    let count = images.len().min(IMAGES);
-    let positions: Vec<usize> = (0..count).map(|k| k * images.len() / count).collect();
-    images.select(&positions)
+    images.select(&images.evenly(IMAGES))
 }

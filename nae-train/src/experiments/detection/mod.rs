@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::data::idx::{self, IdxError};
 use crate::data::own::{self, Corrupt, OwnError};
+use crate::data::source::DataError;
 use crate::engine::{EngineChoice, Unsupported};
 use crate::eval::table::{OutlierKind, OutlierSet, Table};
 use crate::experiments::Scale;
@@ -28,7 +29,7 @@ use crate::report::resume::{RESUME, Resume, ResumeError};
 use crate::run::{Prepared, RunError};
 use crate::train::Ending;
 use crate::train::observer::{Both, Observer};
-use settings::{Cell, FileSet, Settings, SettingsError};
+use settings::{Cell, FileSet, Files, Settings, SettingsError};
 
 /// One finished model a line.
 pub const CELLS: &str = "cells.jsonl";
@@ -176,13 +177,10 @@ impl Experiment {
                 continue;
             }
             let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
-            let done = self.train(&job, &folder, device, stop, begin(&job))?;
+            let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
             journal.append(&done)?;
             // Only now: killed before, the run goes on from its last state and measures again.
-            let state = folder.join(RESUME);
-            if state.exists() {
-                std::fs::remove_file(&state).map_err(|source| DetectionError::Io { path: state, source })?;
-            }
+            folder.finish()?;
             finished.push(done);
         }
         Ok(finished)
@@ -195,7 +193,7 @@ impl Experiment {
         device: &Device,
         stop: &AtomicBool,
         watch: impl Observer,
-    ) -> Result<Finished, DetectionError> {
+    ) -> Result<(Finished, RunFolder), DetectionError> {
         let config = job.cell.config.clone();
         let engine = self.engine.engine(config.architecture())?;
         let data = config.source().folder_name().map(|name| self.data.join(name));
@@ -225,25 +223,35 @@ impl Experiment {
         if stop.load(Ordering::Relaxed) {
             return Err(DetectionError::Interrupted);
         }
-        Ok(Finished {
+        let finished = Finished {
             cell: job.cell.name.clone(),
             seed: job.seed,
             auroc: Table::of(&prepared.evaluate(&prepared.columns(&outcome), device)),
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
             processor_seconds,
-        })
+        };
+        Ok((finished, both.first))
     }
 
     fn outliers(&self, set: &FileSet, prepared: &Prepared) -> Result<OutlierSet, DetectionError> {
         let source = prepared.config.source();
-        let images = match (&set.images, &set.idx) {
-            (Some(images), _) => {
-                own::load(&self.data.join(images), source.image(), source.resize_filter(), Corrupt::Skip)?.images
+        let (path, images) = match &set.files {
+            Files::Images(path) => {
+                let path = self.data.join(path);
+                let read = own::load(&path, source.image(), source.resize_filter(), Corrupt::Skip)?;
+                (path, read.images)
             }
-            (None, Some(start)) => idx::load_named(&self.data.join(start), &mut Sha256::new())?,
-            (None, None) => prepared.split.held_out.clone(),
+            Files::Idx(start) => {
+                let start = self.data.join(start);
+                let read = idx::load_named(&start, &mut Sha256::new())?;
+                (start, read)
+            }
         };
+        let (expected, found) = (source.image(), images.shape());
+        if expected != found {
+            return Err(RunError::Data(DataError::Shape { folder: path, expected, found }).into());
+        }
         let images = if set.invert { images.inverted() } else { images };
         Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given })
     }

@@ -125,15 +125,21 @@ impl Published {
 pub struct FileSet {
     /// As tables name it.
     pub name: String,
-    /// A folder or archive of images.
-    #[serde(default)]
-    pub images: Option<PathBuf>,
-    /// Path and beginning of the names of two IDX files, such as `fashion-mnist/t10k`.
-    #[serde(default)]
-    pub idx: Option<PathBuf>,
+    /// Where they are.
+    pub files: Files,
     /// Whether black and white are to be exchanged.
     #[serde(default)]
     pub invert: bool,
+}
+
+/// Where outliers are, in the folder of all data sets.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// A folder or archive of images.
+    Images(PathBuf),
+    /// Path and beginning of the names of two IDX files, such as `fashion-mnist/t10k`.
+    Idx(PathBuf),
 }
 
 /// The file's form.
@@ -173,21 +179,6 @@ struct RawCell {
 }
 
 impl Settings {
-    /// The experiment called `name` at `scale`.
-    ///
-    /// # Errors
-    /// [`SettingsError::Unknown`] names the known ones.
-    pub fn known(name: &str, scale: Scale) -> Result<Self, SettingsError> {
-        let found = EXPERIMENTS.iter().find(|known| known.name == name);
-        let known = found.ok_or_else(|| SettingsError::Unknown {
-            origin: "reproduce".to_owned(),
-            what: "experiment",
-            name: name.to_owned(),
-            known: EXPERIMENTS.iter().map(|known| known.name).collect::<Vec<_>>().join(", "),
-        })?;
-        Self::parse(known.text, known.name, scale)
-    }
-
     /// Reads `text`, which comes from `origin`, and checks every cell at `scale`.
     ///
     /// # Errors
@@ -264,22 +255,27 @@ fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, 
 mod tests {
     use super::*;
 
+    fn known(name: &str, scale: Scale) -> Settings {
+        let known = EXPERIMENTS.iter().find(|known| known.name == name).expect("comes with the program");
+        Settings::parse(known.text, known.name, scale).expect("valid")
+    }
+
     #[test]
     fn every_experiment_can_be_made_at_every_scale() {
-        for known in EXPERIMENTS {
+        for Known { name, .. } in EXPERIMENTS {
             for scale in [Scale::Smoke, Scale::Cpu, Scale::Paper] {
-                let settings = Settings::known(known.name, scale).expect("valid");
+                let settings = known(name, scale);
                 assert!(!settings.cells.is_empty() && settings.cells.iter().all(|cell| !cell.paper.is_empty()));
             }
         }
-        let paper = Settings::known("mnist-holdout", Scale::Paper).expect("valid");
+        let paper = known("mnist-holdout", Scale::Paper);
         assert_eq!(paper.cells[1].config.raw().training.updates, 19000);
         assert_eq!(paper.cells[1].config.held_out(), Some(1));
         assert_eq!(paper.cells[1].paper["digit 1 (held out)"]["nae"], Published::Estimate([0.919, 0.013]));
-        let lengths = Settings::known("mnist-pretraining", Scale::Paper).expect("valid");
+        let lengths = known("mnist-pretraining", Scale::Paper);
         let epochs: Vec<usize> = lengths.cells.iter().map(|cell| cell.config.pretraining().epochs).collect();
         assert_eq!(epochs, [0, 10, 50, 100, 150, 200]);
-        assert_eq!(Settings::known("mnist-ood", Scale::Cpu).expect("valid").cells[0].config.held_out(), None);
+        assert_eq!(known("mnist-ood", Scale::Cpu).cells[0].config.held_out(), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::settings::Published;
 use super::{Experiment, Finished};
 use crate::compare::Estimate;
+use crate::eval::table::FOOTNOTE;
 use crate::methods::MethodKind;
 
 /// The columns of the paper that a run has as well.
@@ -117,8 +118,7 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     let Experiment { settings, scale, .. } = experiment;
     let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
     format!(
-        "{} (paper, {}): AUROC, ours as mean ± standard error over up to {seeds} seeds, scale `{}`: {}\n{table}\n\
-         * selection set: training may look at it, and at no other outlier",
+        "{} (paper, {}): AUROC, ours as mean ± standard error over up to {seeds} seeds, scale `{}`: {}\n{table}\n{FOOTNOTE}",
         settings.title,
         settings.source,
         scale.name(),

@@ -7,6 +7,7 @@ use plotters::prelude::*;
 use serde_json::Value;
 
 use crate::eval::evaluation::{Evaluation, ScoredSet};
+use crate::eval::metrics;
 
 /// Of one panel, in pixels.
 const PANEL: (u32, u32) = (430, 300);
@@ -98,24 +99,9 @@ pub fn rocs(evaluation: &Evaluation) -> Vec<Lines> {
     evaluation.telling(4).into_iter().map(chart).collect()
 }
 
-/// The ROC curve of "the outlier has the higher energy": false-positive rate against the share of outliers caught, at every
-/// threshold.
-pub fn roc(normal: &[f32], outlier: &[f32]) -> Vec<(f64, f64)> {
-    if normal.is_empty() || outlier.is_empty() {
-        return Vec::new();
-    }
-    let mut all: Vec<(f32, bool)> =
-        normal.iter().map(|&e| (e, false)).chain(outlier.iter().map(|&e| (e, true))).collect();
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let (mut caught, mut alarms) = (0.0, 0.0);
-    let steps = all.chunk_by(|a, b| a.0 == b.0).map(|group| {
-        let outliers = group.iter().filter(|e| e.1).count();
-        caught += outliers as f64 / outlier.len() as f64;
-        alarms += (group.len() - outliers) as f64 / normal.len() as f64;
-        (alarms, caught)
-    });
-    let points: Vec<(f64, f64)> = std::iter::once((0.0, 0.0)).chain(steps).collect();
-    // Corners stay: a step's two ends are thinned away only where there are too many to be seen.
+/// The [ROC curve](metrics::roc) with as many points as can be seen; none where there is no curve.
+fn roc(normal: &[f32], outlier: &[f32]) -> Vec<(f64, f64)> {
+    let points = metrics::roc(normal, outlier).unwrap_or_default();
     let stride = points.len().div_ceil(POINTS).max(1);
     points.iter().step_by(stride).chain(points.last()).copied().collect()
 }

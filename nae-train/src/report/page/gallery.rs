@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 
-use crate::data::ImageSet;
 use crate::engine::Engine;
 use crate::methods::Model;
 use crate::report::images;
@@ -31,17 +31,14 @@ pub struct Gallery {
 /// Images, reconstructions and squared errors under the autoencoder of `model`: of the normal test images and of each
 /// outlier set. `None` where the model has no autoencoder.
 pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) -> Option<Gallery> {
-    let autoencoder = model.autoencoder()?;
+    let autoencoder = model.autoencoder()?.valid();
     let outliers = prepared.outlier_sets();
     let sets = std::iter::once(("normal", &prepared.split.test));
     let rows =
         sets.chain(outliers.iter().map(|set| (set.name.as_str(), &set.images))).filter(|(_, set)| !set.is_empty());
     let rows = rows.map(|(name, set)| {
-        let x = some(set, device);
-        let reconstruction = {
-            use burn::module::Module as _;
-            autoencoder.valid().reconstruct(x.clone())
-        };
+        let x = set.batch(&set.evenly(SHOWN), device);
+        let reconstruction = autoencoder.reconstruct(x.clone());
         let error = (x.clone() - reconstruction.clone()).powi_scalar(2);
         // One scale for all, so that rows can be compared: an error of a half is white.
         let strips = [x, reconstruction, error.mul_scalar(4.0)].map(|images| strip(&images, set.shape()));
@@ -77,13 +74,6 @@ pub fn chains(prepared: &Prepared, model: &dyn Model, engine: Engine, device: &D
         columns: ["", "images"].map(str::to_owned).to_vec(),
         rows: names.iter().zip(stages).map(|(name, x)| ((*name).to_owned(), vec![strip(&x, shape)])).collect(),
     })
-}
-
-/// Some images, evenly from the whole set.
-fn some(set: &ImageSet, device: &Device) -> Tensor<4> {
-    let count = set.len().min(SHOWN);
-    let positions: Vec<usize> = (0..count).map(|k| k * set.len() / count).collect();
-    set.batch(&positions, device)
 }
 
 /// Images side by side, as PNG in base64.

@@ -9,7 +9,7 @@ pub mod gallery;
 
 use std::fmt::Write as _;
 
-use crate::eval::table::Table;
+use crate::eval::table::{FOOTNOTE, Table};
 use gallery::Gallery;
 
 /// What is on the page.
@@ -124,7 +124,8 @@ fn table(table: &Table) -> String {
             }
         }
     }
-    out + "</table></div>\n<p>* selection set: training may look at it, and at no other outlier</p>\n"
+    push(&mut out, format_args!("</table></div>\n<p>{FOOTNOTE}</p>\n"));
+    out
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
