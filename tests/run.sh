@@ -25,6 +25,8 @@ debian_packages() {
   local missing=()
   command -v qemu-system-arm >/dev/null || missing+=(qemu-system-arm)
   command -v arm-none-eabi-nm >/dev/null || missing+=(binutils-arm-none-eabi)
+  command -v chromium >/dev/null || missing+=(chromium)
+  [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi >/dev/null 2>&1 ||
     missing+=(rustc-web cargo-web rust-web-src)

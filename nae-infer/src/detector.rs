@@ -1,9 +1,10 @@
 //! A model that is ready to score images.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use image::DynamicImage;
-use nae_core::calibration::CalibrationError;
+use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::energy::EnergyError;
 use nae_core::verdict::Verdict;
 use nae_onnx::file::FileError;
@@ -12,10 +13,11 @@ use crate::backend::{self, Backend, BackendError, BackendKind, BackendOptions, L
 use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
 use crate::input::{Pixels, PrepareError, prepare};
 
-/// A model with a backend: scores images, from any number of threads.
+/// A model with a backend: scores images, from any number of threads. A clone shares the backend.
+#[derive(Clone)]
 pub struct Detector {
     settings: Settings,
-    backend: Box<dyn Backend>,
+    backend: Arc<dyn Backend>,
     threshold: Option<f32>,
     threads: usize,
 }
@@ -135,6 +137,26 @@ impl Detector {
     /// For another backend, threads, or false-positive rate.
     pub fn builder() -> DetectorBuilder {
         DetectorBuilder::default()
+    }
+
+    /// With a backend of the caller's own, which reconstructs images of the shape `settings.input`.
+    pub fn with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Self {
+        let threshold = settings.threshold.map(|t| t.energy);
+        Self { settings, backend, threshold, threads: 1 }
+    }
+
+    /// The same network, calibrated by other normal data, with the threshold for a false-positive rate
+    /// in (0, 1).
+    ///
+    /// # Errors
+    /// [`CalibrationError`] where so few energies do not give a threshold for this rate.
+    pub fn recalibrated(&self, calibration: Calibration, false_positive_rate: f32) -> Result<Self, CalibrationError> {
+        let energy = calibration.threshold(false_positive_rate)?;
+        let mut detector = self.clone();
+        detector.threshold = Some(energy);
+        detector.settings.threshold = Some(Threshold { energy, false_positive_rate });
+        detector.settings.calibration = Some(calibration);
+        Ok(detector)
     }
 
     /// What the model says about images and energies.
@@ -311,17 +333,13 @@ impl DetectorBuilder {
         let default = if onnx { BackendKind::default() } else { BackendKind::Native };
         let options = BackendOptions { kind: self.backend.unwrap_or(default), threads, ort_library: self.ort_library };
         let backend = backend::load(&file, &options).map_err(|error| OpenError::Backend { path: path(), error })?;
-        let threshold = match (self.false_positive_rate, &settings.calibration) {
-            (None, _) => settings.threshold.map(|t: Threshold| t.energy),
-            (Some(_), None) => return Err(OpenError::NoCalibration { path: path() }),
-            (Some(rate), Some(calibration)) => {
-                Some(calibration.threshold(rate).map_err(|error| OpenError::FalsePositiveRate {
-                    path: path(),
-                    rate,
-                    error,
-                })?)
-            }
-        };
-        Ok(Detector { settings, backend, threshold, threads })
+        let detector = Detector { threads, ..Detector::with_backend(settings, backend) };
+        match (self.false_positive_rate, detector.settings.calibration.clone()) {
+            (None, _) => Ok(detector),
+            (Some(_), None) => Err(OpenError::NoCalibration { path: path() }),
+            (Some(rate), Some(calibration)) => detector
+                .recalibrated(calibration, rate)
+                .map_err(|error| OpenError::FalsePositiveRate { path: path(), rate, error }),
+        }
     }
 }

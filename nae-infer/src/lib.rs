@@ -18,6 +18,7 @@
 //! |---|---|
 //! | [`detector`] | [`Detector`] and its builder, [`Scored`] |
 //! | [`backend`] | tract (feature `tract`, default), ONNX Runtime (feature `ort`), nae-core's engine (always) |
+//! | [`heat_map`] | pictures of where the energy lies, and regions above a threshold |
 //! | [`input`] | image files, `.npy` batches and tables, and how they become a network's input |
 //! | [`card`] | what a model file says about itself |
 //!
@@ -27,6 +28,7 @@
 pub mod backend;
 pub mod card;
 pub mod detector;
+pub mod heat_map;
 pub mod input;
 
 pub use backend::{BackendKind, Limits};

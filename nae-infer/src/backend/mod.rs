@@ -8,6 +8,7 @@ mod ort;
 mod tract;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use nae_core::Shape;
 pub use nae_onnx::check::Limits;
@@ -137,7 +138,7 @@ pub struct BackendOptions {
 ///
 /// # Errors
 /// [`BackendError`]; a panic of the backend is [`BackendError::Load`].
-pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Box<dyn Backend>, BackendError> {
+pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
     let kind = options.kind;
     if matches!(file.content(), Content::Nae) && kind != BackendKind::Native {
         return Err(BackendError::NotOnnx(kind));
@@ -145,13 +146,13 @@ pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Box<dyn Backen
     match (kind, file.content()) {
         #[cfg(feature = "tract")]
         (BackendKind::Tract, Content::Onnx(model, _)) => {
-            Ok(Box::new(guarded(kind, false, || tract::Tract::load(file.bytes(), &model.graph))?))
+            Ok(Arc::new(guarded(kind, false, || tract::Tract::load(file.bytes(), &model.graph))?))
         }
         #[cfg(feature = "ort")]
         (BackendKind::Ort, Content::Onnx(model, _)) => {
-            Ok(Box::new(guarded(kind, false, || ort::Ort::load(file.bytes(), &model.graph, options))?))
+            Ok(Arc::new(guarded(kind, false, || ort::Ort::load(file.bytes(), &model.graph, options))?))
         }
-        (BackendKind::Native, _) => Ok(Box::new(native::Native::load(file)?)),
+        (BackendKind::Native, _) => Ok(Arc::new(native::Native::load(file)?)),
         _ => Err(BackendError::NotBuiltIn(kind)),
     }
 }

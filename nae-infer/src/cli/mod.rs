@@ -1,5 +1,5 @@
-//! Commands and their arguments. What they do is in `score` and `inspect`; scoring itself is the
-//! library's.
+//! Commands and their arguments. What they do is in `score`, `inspect` and [`serve`](crate::serve);
+//! scoring itself is the library's.
 //!
 //! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2
 //! for wrong usage.
@@ -28,7 +28,8 @@ Examples:
   nae-infer score model.onnx batch.npy --json | jq 'select(.verdict == \"anomaly\")'
   nae-infer score pump.onnx readings.csv
   nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
-  nae-infer inspect model.onnx";
+  nae-infer inspect model.onnx
+  nae-infer serve --model model.onnx --source folder:frames";
 
 #[derive(Subcommand)]
 enum Command {
@@ -37,7 +38,24 @@ enum Command {
     Score(Score),
     /// Print what a model file says about itself
     Inspect(Inspect),
+    /// Watch a camera: alarms, a page, and scoring over HTTP
+    #[cfg(feature = "serve")]
+    #[command(after_help = SERVE_HELP)]
+    Serve(Box<crate::serve::Flags>),
 }
+
+#[cfg(feature = "serve")]
+const SERVE_HELP: &str = "\
+Settings come from the file of --config, then from variables like NAE_INFER_MODEL, then from the flags;
+each goes over the one before. SIGHUP opens the model's file again; SIGTERM and Ctrl-C stop the service
+once it has done what has come.
+
+Examples:
+  nae-infer serve --model model.onnx --source folder:frames
+  nae-infer serve --model model.onnx --source http://camera/video.mjpg --webhook http://host/alarm
+  ffmpeg -f v4l2 -i /dev/video0 -f mjpeg - | nae-infer serve --model model.onnx --source -
+  nae-infer serve --config serve.toml --listen 0.0.0.0:8080 --token-file token
+  curl --data-binary @part.png http://127.0.0.1:8080/score";
 
 const SCORE_HELP: &str = "\
 An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C],
@@ -95,6 +113,8 @@ pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Score(arguments) => score::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        #[cfg(feature = "serve")]
+        Command::Serve(flags) => crate::serve::run(&flags),
     };
     match result {
         Ok(code) => code,

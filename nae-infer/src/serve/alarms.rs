@@ -1,0 +1,128 @@
+//! What an alarm is, and how one is raised: into the journal, its pictures beside, the clients told.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::config::Config;
+use super::deliver;
+use super::journal::Journal;
+use super::metrics::Metrics;
+use super::model::Model;
+use super::monitor::{Event, Monitor, Shown};
+use super::pictures::{Kind, Pictures};
+
+/// Characters of a frame's name that an alarm holds, so that it fits in its slot.
+const NAME_LENGTH: usize = 200;
+
+/// An alarm as receivers get it. A receiver that sees an `id` twice has had the alarm before.
+#[derive(Debug, Serialize)]
+struct Alarm<'a> {
+    id: &'a str,
+    number: u64,
+    time: String,
+    energy: f32,
+    threshold: Option<f32>,
+    false_positive_rate: Option<f32>,
+    p_value: Option<f32>,
+    source: &'a str,
+    frame: Option<&'a str>,
+    model: &'a str,
+    /// Where the service shows its picture, if it was kept.
+    picture: String,
+}
+
+/// Raises alarms and knows those of the past.
+pub(crate) struct Alarms {
+    journal: Arc<Journal>,
+    pictures: Pictures,
+    source: String,
+    receivers: Vec<String>,
+    metrics: Arc<Metrics>,
+}
+
+impl Alarms {
+    /// Opens journal and pictures and starts to send what waits; the threads end when the alarms are
+    /// [stopped](Self::stop).
+    ///
+    /// # Errors
+    /// If the folder of the settings cannot be written, or the system gives no thread.
+    pub(crate) fn open(config: &Config, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
+        let now = Timestamp::now().as_millisecond().max(0) as u64;
+        let journal = Arc::new(Journal::open(&config.state, now)?);
+        let pictures = Pictures::open(&config.state, config.picture_bytes)?;
+        let (mut receivers, mut threads) = (Vec::new(), Vec::new());
+        for receiver in deliver::receivers(config) {
+            receivers.push(receiver.name());
+            let metrics = Arc::clone(metrics);
+            let attempted = Arc::new(move |name: &str, delivered| metrics.attempted(name, delivered));
+            threads.push(deliver::start(receiver, Arc::clone(&journal), attempted)?);
+        }
+        let source = config.source.to_string();
+        Ok((Self { journal, pictures, source, receivers, metrics: Arc::clone(metrics) }, threads))
+    }
+
+    /// Raises an alarm for the frame.
+    pub(crate) fn raise(&self, shown: &Shown, model: &Model, monitor: &Monitor) {
+        let name: Option<String> = shown.name.as_ref().map(|name| name.chars().take(NAME_LENGTH).collect());
+        let source: String = self.source.chars().take(NAME_LENGTH).collect();
+        let (number, written) = self.journal.append(|number, id| {
+            let alarm = Alarm {
+                id,
+                number,
+                time: Timestamp::now().to_string(),
+                energy: shown.scored.energy,
+                threshold: model.detector.threshold(),
+                false_positive_rate: model.false_positive_rate(),
+                p_value: shown.scored.p_value,
+                source: &source,
+                frame: name.as_deref(),
+                model: &model.digest,
+                picture: format!("/api/alarms/{number}/image"),
+            };
+            // Texts and finite numbers: this does not fail.
+            serde_json::to_string(&alarm).unwrap_or_default()
+        });
+        self.metrics.alarms.inc();
+        if let Err(error) = written {
+            tracing::error!(alarm = number, %error, "the alarm is not on disk; it is sent from memory");
+        }
+        if let Err(error) = self.pictures.keep(number, shown) {
+            self.metrics.pictures_dropped.inc();
+            tracing::warn!(alarm = number, %error, "the picture is not kept");
+        }
+        tracing::warn!(alarm = number, energy = shown.scored.energy, frame = name, "alarm");
+        monitor.tell(Event::Alarm { number });
+    }
+
+    /// The last alarms as JSON, the newest first, and whether each has a picture.
+    pub(crate) fn recent(&self, count: usize) -> Vec<(String, bool)> {
+        self.journal.recent(count).into_iter().map(|(number, text)| (text, self.pictures.has(number))).collect()
+    }
+
+    /// A picture of an alarm.
+    pub(crate) fn picture(&self, number: u64, kind: Kind) -> Option<axum::body::Bytes> {
+        self.pictures.read(number, kind)
+    }
+
+    /// Brings what waits and what was lost into the metrics.
+    pub(crate) fn measure(&self) {
+        for receiver in &self.receivers {
+            self.metrics.behind(receiver, self.journal.behind(receiver));
+        }
+    }
+
+    /// Lets receivers have what waits for up to `time`, then stops; the rest is sent after the next start.
+    pub(crate) fn stop(&self, time: Duration) {
+        let end = std::time::Instant::now() + time;
+        let waiting = || self.receivers.iter().any(|receiver| self.journal.behind(receiver).0 > 0);
+        while waiting() && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.journal.close();
+    }
+}

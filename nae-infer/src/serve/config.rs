@@ -1,0 +1,431 @@
+//! The service's settings: a TOML file, then the environment, then the flags, each over the one
+//! before, all by the same names. They are checked once, here, and everything wrong with them is said
+//! in one error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use nae_core::verdict::AlarmSettings;
+use nae_infer::BackendKind;
+use serde::Serialize;
+
+use super::source::SourceAddress;
+
+/// The longest window of the alarm filter, in frames.
+pub(crate) const LONGEST_WINDOW: usize = 256;
+/// What names in the environment begin with.
+const PREFIX: &str = "NAE_INFER_";
+/// The largest settings file or secret read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Flags of `nae-infer serve`. Every one but `--config` is a key of the file and a variable too.
+#[derive(Args, Serialize, Debug, Default)]
+pub(crate) struct Flags {
+    /// Settings: a TOML file with the names below, `_` for `-`
+    #[arg(long, value_name = "FILE.toml")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// Model: .onnx from nae-train, or .nae
+    #[arg(long, value_name = "FILE")]
+    model: Option<String>,
+    /// Where frames come from: folder:DIR, http://CAMERA/…, - (JPEG frames on standard input), or none
+    /// [default: none]
+    #[arg(long)]
+    source: Option<String>,
+    /// Frames a second taken from the source, at most [default: all]
+    #[arg(long, value_name = "FPS")]
+    max_fps: Option<String>,
+    /// Where to listen [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// File with the token that clients send as `Authorization: Bearer …`; needed unless on loopback
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<String>,
+    /// Folder for alarms that wait, pictures and settings made on the page [default:
+    /// $STATE_DIRECTORY, else ~/.local/state/nae-infer]
+    #[arg(long, value_name = "DIR")]
+    state: Option<String>,
+    /// What reconstructs the images [default: tract for .onnx, native for .nae]
+    #[arg(long)]
+    backend: Option<String>,
+    /// Threads that score [default: all]
+    #[arg(long)]
+    threads: Option<String>,
+    /// Share of normal images that may be called anomalies [default: the model's]
+    #[arg(long, value_name = "RATE")]
+    false_positive_rate: Option<String>,
+    /// Anomalies among the last frames that raise the alarm [default: 3]
+    #[arg(long, value_name = "N")]
+    alarm_raise: Option<String>,
+    /// Anomalies among the last frames at which it is taken back [default: 1]
+    #[arg(long, value_name = "N")]
+    alarm_clear: Option<String>,
+    /// How many frames the last frames are [default: 5]
+    #[arg(long, value_name = "N")]
+    alarm_window: Option<String>,
+    /// Frames that may wait; the oldest is dropped for a new one [default: 4]
+    #[arg(long, value_name = "N")]
+    queue: Option<String>,
+    /// The longest that scoring may take before its thread is given up, in seconds [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    score_timeout: Option<String>,
+    /// The largest request taken, in MiB [default: 16]
+    #[arg(long, value_name = "MIB")]
+    max_body: Option<String>,
+    /// Send alarms to this address, as JSON by POST
+    #[arg(long, value_name = "URL")]
+    webhook: Option<String>,
+    /// Send alarms to this MQTT broker
+    #[arg(long, value_name = "HOST:PORT")]
+    mqtt: Option<String>,
+    /// Topic of the alarms [default: nae/alarms]
+    #[arg(long, value_name = "TOPIC")]
+    mqtt_topic: Option<String>,
+    /// User of the broker
+    #[arg(long, value_name = "NAME")]
+    mqtt_user: Option<String>,
+    /// File with the user's password
+    #[arg(long, value_name = "FILE")]
+    mqtt_password_file: Option<String>,
+    /// Append alarms to this file, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    alarm_log: Option<String>,
+    /// Room for pictures of alarms, in MiB; 0 keeps none [default: 256]
+    #[arg(long, value_name = "MIB")]
+    pictures: Option<String>,
+}
+
+/// Checked settings.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    pub(crate) model: PathBuf,
+    pub(crate) source: SourceAddress,
+    /// The shortest time between two frames of the source.
+    pub(crate) frame_interval: Duration,
+    pub(crate) listen: SocketAddr,
+    pub(crate) token: Option<String>,
+    pub(crate) state: PathBuf,
+    pub(crate) backend: Option<BackendKind>,
+    pub(crate) threads: usize,
+    pub(crate) false_positive_rate: Option<f32>,
+    pub(crate) alarm: AlarmSettings,
+    pub(crate) queue: usize,
+    pub(crate) score_timeout: Duration,
+    pub(crate) max_body: usize,
+    pub(crate) webhook: Option<String>,
+    pub(crate) mqtt: Option<Mqtt>,
+    pub(crate) alarm_log: Option<PathBuf>,
+    pub(crate) picture_bytes: u64,
+}
+
+/// An MQTT broker.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mqtt {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) topic: String,
+    /// User and password.
+    pub(crate) login: Option<(String, String)>,
+}
+
+/// All that is wrong with the settings.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ConfigError(Vec<String>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => f.write_str(one),
+            all => {
+                write!(f, "{} settings are wrong", all.len())?;
+                all.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A setting as text, and where it was found.
+struct Found {
+    text: String,
+    origin: String,
+}
+
+/// The settings found, by name, and what is wrong so far.
+#[derive(Default)]
+struct Settings {
+    found: BTreeMap<String, Found>,
+    problems: Vec<String>,
+}
+
+impl Config {
+    /// Reads file, environment and flags, in this order, and checks them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong.
+    pub(crate) fn read(
+        flags: &Flags,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut settings = Settings::default();
+        let given = serde_json::to_value(flags).unwrap_or_default();
+        let names: Vec<String> = given.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();
+        if let Some(path) = &flags.config {
+            settings.take_file(path, &names);
+        }
+        settings.take_environment(environment, &names);
+        for name in &names {
+            if let Some(text) = given[name.as_str()].as_str() {
+                settings.put(name, text.to_owned(), format!("flag --{}", name.replace('_', "-")));
+            }
+        }
+        settings.check()
+    }
+}
+
+impl Settings {
+    fn put(&mut self, name: &str, text: String, origin: String) {
+        self.found.insert(name.to_owned(), Found { text, origin });
+    }
+
+    fn take_file(&mut self, path: &Path, names: &[String]) {
+        let table = match read_text(path).and_then(|text| text.parse::<toml::Table>().map_err(|e| e.to_string())) {
+            Ok(table) => table,
+            Err(error) => return self.problems.push(format!("{}: {}", path.display(), error.trim())),
+        };
+        for (name, value) in table {
+            let origin = path.display().to_string();
+            if !names.contains(&name) {
+                let known = names.join(", ");
+                self.problems.push(format!("{origin}: there is no setting `{name}`; the settings are {known}"));
+                continue;
+            }
+            match value {
+                toml::Value::String(text) => self.put(&name, text, origin),
+                toml::Value::Integer(_) | toml::Value::Float(_) => self.put(&name, value.to_string(), origin),
+                _ => self.problems.push(format!("{origin}: `{name}`: expected a text or a number, found {value}")),
+            }
+        }
+    }
+
+    fn take_environment(&mut self, environment: impl Iterator<Item = (String, String)>, names: &[String]) {
+        for (variable, text) in environment {
+            let Some(name) = variable.strip_prefix(PREFIX).map(str::to_lowercase) else { continue };
+            if names.contains(&name) {
+                self.put(&name, text, format!("variable {variable}"));
+            } else {
+                self.problems.push(format!("variable {variable}: there is no setting `{name}`"));
+            }
+        }
+    }
+
+    /// The setting read by `read`, whose error says what was expected.
+    fn parse<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let Found { text, origin } = self.found.get(name)?;
+        match read(text) {
+            Ok(value) => Some(value),
+            Err(expected) => {
+                self.problems.push(format!("{origin}: `{name}`: expected {expected}, found `{text}`"));
+                None
+            }
+        }
+    }
+
+    /// A number in the range.
+    fn number<T: FromStr + PartialOrd + fmt::Display>(&mut self, name: &str, low: T, high: T) -> Option<T> {
+        self.parse(name, |text| match text.parse() {
+            Ok(number) if number >= low && number <= high => Ok(number),
+            _ => Err(format!("a number from {low} to {high}")),
+        })
+    }
+
+    fn seconds(&mut self, name: &str, default: f64) -> Duration {
+        Duration::from_secs_f64(self.number(name, 0.01, 3600.0).unwrap_or(default))
+    }
+
+    fn path(&mut self, name: &str) -> Option<PathBuf> {
+        self.parse(name, |text| if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) })
+    }
+
+    /// What the file a setting names holds, without space around it.
+    fn secret(&mut self, name: &str) -> Option<String> {
+        self.parse(name, |path| match read_text(Path::new(path)) {
+            Ok(text) if text.trim().is_empty() => Err("a file that is not empty".into()),
+            Ok(text) => Ok(text.trim().to_owned()),
+            Err(error) => Err(format!("a file that can be read ({error})")),
+        })
+    }
+
+    fn check(mut self) -> Result<Config, ConfigError> {
+        let model = self.path("model");
+        if model.is_none() && !self.found.contains_key("model") {
+            self.problems.push("no `model`: say which with --model FILE, NAE_INFER_MODEL, or in the file".into());
+        }
+        let listen = self.parse("listen", |text| text.parse().map_err(|_| "ADDRESS:PORT".into()));
+        let listen = listen.unwrap_or_else(|| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8080));
+        let token = self.secret("token_file");
+        if !listen.ip().is_loopback() && !self.found.contains_key("token_file") {
+            self.problems.push(format!(
+                "`listen` is {listen}, which others can reach: give a `token_file`, or listen on 127.0.0.1"
+            ));
+        }
+        let alarm = self.alarm();
+        let mqtt = self.mqtt();
+        let config = Config {
+            source: self.parse("source", str::parse).unwrap_or(SourceAddress::None),
+            frame_interval: self
+                .number("max_fps", 0.001, 10_000.0)
+                .map_or(Duration::ZERO, |fps: f64| Duration::from_secs_f64(1.0 / fps)),
+            listen,
+            token,
+            state: self.path("state").unwrap_or_else(default_state),
+            backend: self.parse("backend", |text| {
+                let names = || BackendKind::ALL.map(BackendKind::name).join(", ");
+                BackendKind::from_name(text).ok_or_else(|| format!("one of {}", names()))
+            }),
+            threads: self
+                .number("threads", 1, 1024)
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+            false_positive_rate: self.parse("false_positive_rate", |text| match text.parse() {
+                Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
+                _ => Err("a number above 0 and below 1".into()),
+            }),
+            queue: self.number("queue", 1, 10_000).unwrap_or(4),
+            score_timeout: self.seconds("score_timeout", 10.0),
+            max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
+            webhook: self.parse("webhook", |text| match text.split_once("://") {
+                Some(("http" | "https", rest)) if !rest.is_empty() => Ok(text.to_owned()),
+                _ => Err("an address that begins with http:// or https://".into()),
+            }),
+            alarm_log: self.path("alarm_log"),
+            picture_bytes: self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20,
+            mqtt,
+            // A problem was noted where one of these is missing.
+            model: model.unwrap_or_default(),
+            alarm: match alarm {
+                Some(alarm) => alarm,
+                None => return Err(ConfigError(self.problems)),
+            },
+        };
+        if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
+    }
+
+    fn alarm(&mut self) -> Option<AlarmSettings> {
+        let window = self.number("alarm_window", 1, LONGEST_WINDOW).unwrap_or(5);
+        let raise = self.number("alarm_raise", 1, LONGEST_WINDOW).unwrap_or(3);
+        let clear = self.number("alarm_clear", 0, LONGEST_WINDOW).unwrap_or(1);
+        let settings = AlarmSettings::new(raise, clear, window);
+        settings
+            .inspect_err(|error| {
+                self.problems
+                    .push(format!("`alarm_raise` {raise}, `alarm_clear` {clear}, `alarm_window` {window}: {error}"));
+            })
+            .ok()
+    }
+
+    fn mqtt(&mut self) -> Option<Mqtt> {
+        let (host, port) = self.parse("mqtt", |text| {
+            text.rsplit_once(':')
+                .and_then(|(host, port)| Some((host.to_owned(), port.parse::<u16>().ok()?)))
+                .filter(|(host, _)| !host.is_empty())
+                .ok_or_else(|| "HOST:PORT".into())
+        })?;
+        let topic = self.parse("mqtt_topic", |text| {
+            let plain = !text.is_empty() && text.len() < 1000 && !text.contains(['+', '#', '\0']);
+            if plain { Ok(text.to_owned()) } else { Err("a topic without `+` and `#`".into()) }
+        });
+        let user = self.parse("mqtt_user", |text| Ok(text.to_owned()));
+        let password = self.secret("mqtt_password_file");
+        let topic = topic.unwrap_or_else(|| "nae/alarms".into());
+        Some(Mqtt { host, port, topic, login: user.map(|user| (user, password.unwrap_or_default())) })
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|e| e.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "it is not text".into())
+}
+
+/// systemd's folder for the service, or the user's.
+fn default_state() -> PathBuf {
+    let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    folder("STATE_DIRECTORY")
+        .or_else(|| folder("XDG_STATE_HOME").map(|p| p.join("nae-infer")))
+        .or_else(|| folder("HOME").map(|p| p.join(".local/state/nae-infer")))
+        .unwrap_or_else(|| PathBuf::from("nae-infer-state"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn read(file: Option<&str>, environment: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.toml");
+        if let Some(text) = file {
+            std::fs::write(&path, text).unwrap();
+        }
+        let flags = Flags { config: file.map(|_| path), ..flags };
+        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        Config::read(&flags, environment).map_err(|e| e.to_string())
+    }
+
+    fn flag(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn flags_go_over_the_environment_and_that_over_the_file() {
+        let file = "model = \"a.onnx\"\nqueue = 7\nalarm_window = 9\nmax_fps = 12.5";
+        let environment = [("NAE_INFER_QUEUE", "8"), ("NAE_INFER_THREADS", "3"), ("OTHER", "x")];
+        let config = read(Some(file), &environment, Flags { threads: flag("2"), ..Flags::default() }).unwrap();
+        assert_eq!(config.model, PathBuf::from("a.onnx"));
+        assert_eq!((config.queue, config.threads), (8, 2));
+        assert_eq!(config.frame_interval, Duration::from_millis(80));
+        assert_eq!(config.alarm, AlarmSettings::new(3, 1, 9).unwrap());
+        assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once() {
+        let file = "modle = \"a\"\nqueue = true\nmax_fps = -1\nwebhook = \"ftp://x\"";
+        let environment = [("NAE_INFER_LISTEN", "here"), ("NAE_INFER_TYPO", "1")];
+        let flags =
+            Flags { alarm_raise: flag("6"), mqtt: flag("broker"), token_file: flag("none"), ..Flags::default() };
+        let error = read(Some(file), &environment, flags).unwrap_err();
+        for part in [
+            "there is no setting `modle`",
+            "`queue`: expected a text or a number",
+            "`max_fps`: expected a number from 0.001",
+            "`webhook`: expected an address",
+            "variable NAE_INFER_LISTEN: `listen`: expected ADDRESS:PORT, found `here`",
+            "variable NAE_INFER_TYPO: there is no setting `typo`",
+            "the raising count must be between 1 and the window's length",
+            "flag --mqtt: `mqtt`: expected HOST:PORT",
+            "flag --token-file: `token_file`: expected a file that can be read",
+            "no `model`",
+        ] {
+            assert!(error.contains(part), "expected {part} in\n{error}");
+        }
+        assert!(error.starts_with("10 settings are wrong"), "{error}");
+    }
+
+    #[test]
+    fn others_need_a_token() {
+        let flags = || Flags { model: flag("m"), listen: flag("0.0.0.0:80"), ..Flags::default() };
+        assert!(read(None, &[], flags()).unwrap_err().contains("give a `token_file`"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "  secret\n").unwrap();
+        let token_file = Some(path.display().to_string());
+        let config = read(None, &[], Flags { token_file, ..flags() }).unwrap();
+        assert_eq!(config.token.as_deref(), Some("secret"));
+    }
+}

@@ -1,0 +1,182 @@
+//! Sends alarms to their receivers, at least once each and in order: a thread for every receiver takes
+//! them from the [`journal`](super::journal), tries until it succeeds, and acknowledges.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rumqttc::{Client, Event, MqttOptions, Outgoing, Packet, QoS};
+
+use super::config::{Config, Mqtt};
+use super::journal::Journal;
+
+/// How long a receiver may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The first pause after a failure, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Somewhere alarms are sent.
+pub(crate) trait Receiver: Send + 'static {
+    /// What it is called in the journal and in metrics.
+    fn name(&self) -> String;
+
+    /// Sends an alarm; when this returns, the other side has it.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn send(&mut self, alarm: &str) -> Result<(), String>;
+}
+
+/// Told of every attempt: the receiver and whether it has the alarm now.
+pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;
+
+/// The receivers of the settings.
+pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
+    let mut receivers: Vec<Box<dyn Receiver>> = Vec::new();
+    if let Some(url) = &config.webhook {
+        receivers.push(Box::new(Webhook::new(url.clone())));
+    }
+    if let Some(mqtt) = &config.mqtt {
+        receivers.push(Box::new(mqtt.clone()));
+    }
+    if let Some(path) = &config.alarm_log {
+        receivers.push(Box::new(Log(path.clone())));
+    }
+    receivers
+}
+
+/// Starts to send to a receiver what it does not have, until the journal is closed.
+///
+/// # Errors
+/// If the system gives no thread, or the journal cannot be written.
+pub(crate) fn start(
+    mut receiver: Box<dyn Receiver>,
+    journal: Arc<Journal>,
+    attempted: Attempted,
+) -> std::io::Result<JoinHandle<()>> {
+    let name = receiver.name();
+    journal.subscribe(&name)?;
+    thread::Builder::new().name("alarms".into()).spawn(move || {
+        let (shortest, longest) = PAUSES;
+        let mut pause = shortest;
+        while !journal.wait_closed(Duration::ZERO) {
+            let Some((number, alarm)) = journal.next_for(&name, Duration::from_secs(3600)) else { continue };
+            match receiver.send(&alarm) {
+                Ok(()) => {
+                    // If this fails the alarm is sent again after a restart: at least once.
+                    if let Err(error) = journal.acknowledge(&name, number) {
+                        tracing::error!(%error, "the journal of alarms");
+                    }
+                    attempted(&name, true);
+                    pause = shortest;
+                }
+                Err(reason) => {
+                    attempted(&name, false);
+                    tracing::warn!(receiver = name, alarm = number, reason, again_in = ?pause, "alarm not delivered");
+                    journal.wait_closed(pause);
+                    pause = (2 * pause).min(longest);
+                }
+            }
+        }
+    })
+}
+
+/// POST of JSON; any answer of 2xx is an acknowledgement.
+struct Webhook {
+    url: String,
+    agent: ureq::Agent,
+}
+
+impl Webhook {
+    fn new(url: String) -> Self {
+        let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).max_redirects(0).build();
+        Self { url, agent: config.into() }
+    }
+}
+
+impl Receiver for Webhook {
+    fn name(&self) -> String {
+        format!("webhook {}", self.url)
+    }
+
+    fn send(&mut self, alarm: &str) -> Result<(), String> {
+        let sent = self.agent.post(&self.url).header("content-type", "application/json").send(alarm);
+        match sent {
+            Ok(response) if response.status().is_success() => Ok(()),
+            Ok(response) => Err(format!("it answered {}", response.status())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// A publication of quality of service 1; the broker's acknowledgement is ours. Alarms are rare, so that
+/// each has a connection of its own.
+impl Receiver for Mqtt {
+    fn name(&self) -> String {
+        format!("mqtt {}:{} {}", self.host, self.port, self.topic)
+    }
+
+    fn send(&mut self, alarm: &str) -> Result<(), String> {
+        let id = format!("nae-infer-{}", std::process::id());
+        let mut options = MqttOptions::new(id, self.host.clone(), self.port);
+        options.set_keep_alive(PATIENCE).set_clean_session(true);
+        if let Some((user, password)) = &self.login {
+            options.set_credentials(user, password);
+        }
+        let (client, mut connection) = Client::new(options, 4);
+        client.publish(&self.topic, QoS::AtLeastOnce, false, alarm).map_err(|e| e.to_string())?;
+        let end = Instant::now() + PATIENCE;
+        let mut acknowledged = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match connection.recv_timeout(left) {
+                Ok(Ok(Event::Incoming(Packet::PubAck(_)))) => {
+                    acknowledged = true;
+                    if client.disconnect().is_err() {
+                        return Ok(());
+                    }
+                }
+                Ok(Ok(Event::Outgoing(Outgoing::Disconnect))) => return Ok(()),
+                Ok(Ok(_)) => {}
+                _ if acknowledged => return Ok(()),
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(_) => return Err(format!("no acknowledgement within {PATIENCE:?}")),
+            }
+        }
+    }
+}
+
+/// A line in a file.
+struct Log(PathBuf);
+
+impl Receiver for Log {
+    fn name(&self) -> String {
+        format!("file {}", self.0.display())
+    }
+
+    fn send(&mut self, alarm: &str) -> Result<(), String> {
+        let write = || {
+            let mut file = OpenOptions::new().append(true).create(true).open(&self.0)?;
+            // A line that was cut off by a full disk or a crash gets an end of its own.
+            let line = if ends_in_newline(&self.0)? { format!("{alarm}\n") } else { format!("\n{alarm}\n") };
+            file.write_all(line.as_bytes())?;
+            file.sync_data()
+        };
+        write().map_err(|error: std::io::Error| format!("{}: {error}", self.0.display()))
+    }
+}
+
+/// Whether a file is empty or its last line has an end.
+fn ends_in_newline(path: &std::path::Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut last = *b"\n";
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
+    }
+    Ok(last == *b"\n")
+}

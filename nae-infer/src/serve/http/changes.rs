@@ -1,0 +1,112 @@
+//! What one may change: threshold, calibration, model. All are POSTs of `application/json`, which a form
+//! on another site's page cannot send.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::super::Service;
+use super::super::keeper::{ChangeError, Keeper};
+use super::{Problem, body, json};
+
+/// The largest request here.
+const LIMIT: usize = 1 << 16;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rate {
+    false_positive_rate: f32,
+}
+
+/// A span of the past: `from` seconds ago to `to` seconds ago.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Span {
+    from: f64,
+    #[serde(default)]
+    to: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// The request, read from JSON.
+async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next() != Some("application/json") {
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected content-type: application/json"));
+    }
+    let bytes: Bytes = body(request, LIMIT).await?;
+    serde_json::from_slice(&bytes).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
+}
+
+/// Makes a change, away from the threads that answer others.
+async fn change<T: Send + 'static>(
+    service: Arc<Service>,
+    make: impl FnOnce(&Keeper) -> Result<T, ChangeError> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(move || make(&service.keeper)).await {
+        Ok(Ok(made)) => Ok(made),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "a change was refused");
+            let kept = matches!(error, ChangeError::Kept(_));
+            let status = if kept { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::CONFLICT };
+            Err(Problem::new(status, error))
+        }
+        Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)),
+    }
+}
+
+/// What is in use after a change.
+#[derive(Serialize)]
+struct Changed<'a> {
+    threshold: Option<f32>,
+    false_positive_rate: Option<f32>,
+    model: &'a str,
+}
+
+fn done(service: &Service) -> Response {
+    let model = service.model.load();
+    let (threshold, false_positive_rate) = (model.detector.threshold(), model.false_positive_rate());
+    json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: &model.digest })
+}
+
+pub(super) async fn adjustments(State(service): State<Arc<Service>>) -> Response {
+    json(StatusCode::OK, &service.keeper.adjustments())
+}
+
+pub(super) async fn false_positive_rate(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let Rate { false_positive_rate } = read(request).await?;
+    change(Arc::clone(&service), move |keeper| keeper.set_rate(false_positive_rate)).await?;
+    Ok(done(&service))
+}
+
+pub(super) async fn recalibrate(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+    let Span { from, to } = read(request).await?;
+    if !(to >= 0.0 && from > to) {
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "expected `from` seconds ago before `to` seconds ago"));
+    }
+    change(Arc::clone(&service), move |keeper| keeper.recalibrate(from, to)).await?;
+    Ok(done(&service))
+}
+
+pub(super) async fn undo(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    change(Arc::clone(&service), Keeper::undo).await?;
+    Ok(done(&service))
+}
+
+pub(super) async fn reload(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    change(Arc::clone(&service), Keeper::reload).await?;
+    Ok(done(&service))
+}

@@ -1,0 +1,195 @@
+//! The service over HTTP: connections, limits, and the table of addresses. What an address does is in the
+//! module that the table names.
+
+mod access;
+mod changes;
+mod events;
+mod inference;
+mod page;
+mod score;
+mod watching;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, serve::Listener};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::Service;
+
+/// Connections at a time.
+const CONNECTIONS: usize = 512;
+/// How long a client may take to send the head of a request, and then its body.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// How long requests that have begun may take when the service stops.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// An answer that says what is wrong.
+#[derive(Debug)]
+struct Problem(StatusCode, String);
+
+impl Problem {
+    fn new(status: StatusCode, reason: impl ToString) -> Self {
+        Self(status, reason.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Text {
+            error: String,
+        }
+        json(self.0, &Text { error: self.1 })
+    }
+}
+
+/// An answer in JSON.
+fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => (status, [(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// The value of `name` in a query, without decoding: the values asked for are numbers.
+fn query<'a>(request_query: Option<&'a str>, name: &str) -> Option<&'a str> {
+    request_query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, v)| v)
+}
+
+/// The body of a request, within the limits of size and time.
+async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
+    let too_large = |and: &str| {
+        let reason = format!("the request is larger than {} KiB{and}", limit >> 10);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
+    };
+    // Before it is sent, where the client says how much it will be.
+    if request.body().size_hint().lower() > limit as u64 {
+        return Err(too_large(""));
+    }
+    match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(request.into_body(), limit)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(too_large(", or broke off")),
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive")),
+    }
+}
+
+/// All addresses.
+fn router(service: Arc<Service>) -> Router {
+    let guarded = Router::new()
+        .route("/score", post(score::score))
+        .route("/score/heat-map", post(score::heat_map))
+        .route("/events", get(events::stream))
+        .route("/api/state", get(watching::state))
+        .route("/api/history", get(watching::history))
+        .route("/api/what-if", get(watching::what_if))
+        .route("/api/latest/image", get(watching::latest_image))
+        .route("/api/latest/heat-map", get(watching::latest_heat_map))
+        .route("/api/alarms", get(watching::alarms))
+        .route("/api/alarms/{number}/image", get(watching::alarm_image))
+        .route("/api/alarms/{number}/heat-map", get(watching::alarm_heat_map))
+        .route("/api/adjustments", get(changes::adjustments))
+        .route("/api/false-positive-rate", post(changes::false_positive_rate))
+        .route("/api/recalibrate", post(changes::recalibrate))
+        .route("/api/undo", post(changes::undo))
+        .route("/api/reload", post(changes::reload))
+        .route("/v2", get(inference::server))
+        .route("/v2/models/{model}", get(inference::model))
+        .route("/v2/models/{model}/infer", post(inference::infer))
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), access::check));
+    Router::new()
+        .route("/", get(page::html))
+        .route("/page.css", get(page::css))
+        .route("/page.js", get(page::js))
+        .route("/icon.svg", get(page::icon))
+        .route("/openapi.json", get(page::openapi))
+        .route("/healthz", get(watching::healthy))
+        .route("/readyz", get(watching::ready))
+        .route("/metrics", get(watching::metrics))
+        .route("/v2/health/live", get(watching::healthy))
+        .route("/v2/health/ready", get(watching::ready))
+        .route("/v2/models/{model}/ready", get(watching::ready))
+        .merge(guarded)
+        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json") })
+        .method_not_allowed_fallback(|| async { Problem::new(StatusCode::METHOD_NOT_ALLOWED, "see /openapi.json") })
+        .layer(middleware::from_fn_with_state(Arc::clone(&service), count))
+        // Bodies are read with a limit of the settings, by `body`.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(service)
+}
+
+/// Counts the answers, and keeps browsers from making anything else of them.
+async fn count(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    service.metrics.answered(response.status().as_u16());
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; \
+             frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        ),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// Serves until `stop` is done, then lets requests that have begun come to their end.
+pub(super) async fn serve(mut listener: TcpListener, service: Arc<Service>, stop: impl Future<Output = ()>) {
+    let router = router(service);
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(stop);
+    loop {
+        let accepted = async {
+            // The semaphore is never closed.
+            let place = Arc::clone(&places).acquire_owned().await.ok();
+            (Listener::accept(&mut listener).await, place)
+        };
+        let ((stream, _), place) = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut stop => break,
+        };
+        // Small answers should not wait for more.
+        let _ = stream.set_nodelay(true);
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let watched = graceful.watch(connection);
+        tokio::spawn(async move {
+            // A client that went away is not our error.
+            let _ = watched.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = tokio::time::sleep(DRAIN) => tracing::warn!("some connections did not end and are cut"),
+    }
+}
+
+/// An answer with a body of this type.
+fn typed(media_type: &'static str, body: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
+}

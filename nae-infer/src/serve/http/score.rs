@@ -1,0 +1,121 @@
+//! `POST /score`: an image in, its score out.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use nae_core::verdict::Verdict;
+use nae_infer::Scored;
+use nae_infer::heat_map::HeatMap;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use super::super::Service;
+use super::super::metrics::Origin;
+use super::super::monitor::Shown;
+use super::super::pictures::{Kind, picture};
+use super::super::scorer::{Answer, Failure, Input};
+use super::{Problem, body, json, typed};
+
+/// The largest number of regions told.
+const REGIONS: usize = 16;
+/// A pixel of more than so many thresholds is part of a region.
+const BRIGHT: f32 = 4.0;
+
+#[derive(Serialize)]
+struct Score<'a> {
+    energy: f32,
+    p_value: Option<f32>,
+    verdict: Option<Verdict>,
+    threshold: Option<f32>,
+    model: &'a str,
+    /// Where the energy lies: pixels of [`BRIGHT`] times the threshold and what touches them.
+    regions: Vec<Region>,
+}
+
+/// In shares of the image's width and height, so that it does not matter how large the image was.
+#[derive(Serialize)]
+struct Region {
+    left: f32,
+    top: f32,
+    width: f32,
+    height: f32,
+}
+
+/// Has an input scored; waits for as long as the settings say.
+pub(super) async fn answer(service: &Service, input: Input) -> Result<Answer, Problem> {
+    let started = Instant::now();
+    let (sender, receiver) = oneshot::channel();
+    service.scorer.submit(input, move |answer| {
+        // Whoever asked may have gone.
+        let _ = sender.send(answer);
+    });
+    let answer = match tokio::time::timeout(service.config.score_timeout, receiver).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) | Err(_) => {
+            service.metrics.failed(Origin::Request);
+            return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "the model did not answer in time"));
+        }
+    };
+    match answer {
+        Ok(answer) => {
+            let threshold = answer.model.detector.threshold();
+            let seconds = started.elapsed().as_secs_f64();
+            service.metrics.scored(Origin::Request, seconds, answer.scored.energy, threshold);
+            Ok(answer)
+        }
+        Err(failure) => {
+            service.metrics.failed(Origin::Request);
+            Err(Problem::new(status(&failure), failure))
+        }
+    }
+}
+
+fn status(failure: &Failure) -> StatusCode {
+    match failure {
+        Failure::Decode(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Failure::Prepare(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        // An image that is not finite is the client's.
+        Failure::Score(nae_infer::ScoreError::Backend(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+        Failure::Score(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Failure::Busy | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+pub(super) async fn score(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+    let image = body(request, service.config.max_body).await?;
+    let Answer { scored, model } = answer(&service, Input::Image(image)).await?;
+    let threshold = model.detector.threshold();
+    let map = HeatMap::new(&scored.error_map, model.detector.settings().input.width);
+    let regions = map.zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold));
+    let Scored { energy, p_value, verdict, .. } = scored;
+    Ok(json(StatusCode::OK, &Score { energy, p_value, verdict, threshold, model: &model.digest, regions }))
+}
+
+/// The energy is the mean of the map, so that a pixel is compared with the threshold as it is.
+fn regions(map: HeatMap<'_>, threshold: f32) -> Vec<Region> {
+    let (width, height) = (map.width() as f32, map.height() as f32);
+    let share = |r: &nae_infer::heat_map::Region| Region {
+        left: r.left as f32 / width,
+        top: r.top as f32 / height,
+        width: r.width as f32 / width,
+        height: r.height as f32 / height,
+    };
+    map.regions(BRIGHT * threshold).iter().take(REGIONS).map(share).collect()
+}
+
+/// `POST /score/heat-map`: the picture to lay over the image.
+pub(super) async fn heat_map(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+    let image = body(request, service.config.max_body).await?;
+    let Answer { scored, model } = answer(&service, Input::Image(image)).await?;
+    let map_width = model.detector.settings().input.width;
+    let full_error = HeatMap::new(&scored.error_map, map_width).map_or(0.0, |map| map.largest());
+    let shown = Shown { number: 0, image: Bytes::new(), name: None, scored, map_width, full_error };
+    match picture(&shown, Kind::HeatMap) {
+        Some(picture) => Ok(typed("image/png", picture)),
+        None => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the heat map cannot be drawn")),
+    }
+}

@@ -1,0 +1,385 @@
+//! Alarms on disk until everyone has them. A file of fixed size, its space taken when it is made, so that
+//! a full disk cannot refuse an alarm; an alarm is on disk before anyone is told of it, and stays until
+//! its place in the ring is needed.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0…512, 512…1024 | two heads, written in turn: magic, CRC-32, generation, birth, receivers and how far each is |
+//! | 4096… | slots of 1,024 bytes: CRC-32, length, number, the alarm as JSON |
+//!
+//! Alarm n lies in slot n modulo their number, 4,096. A slot or head whose CRC is wrong was being written when the power
+//! went, and counts as not there; of the heads the other one holds then. How alarms are sent is in
+//! [`deliver`](super::deliver).
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Alarms the file has room for.
+const SLOTS: u64 = 4096;
+const SLOT: usize = 1024;
+const SLOT_HEAD: usize = 16;
+const HEAD: usize = 512;
+const FIRST_SLOT: u64 = 4096;
+const MAGIC: &[u8; 8] = b"NAEALRM1";
+/// Receivers a head has room for.
+const RECEIVERS: usize = 16;
+
+/// Bytes of a journal of `slots` slots.
+const fn length(slots: u64) -> u64 {
+    FIRST_SLOT + slots * SLOT as u64
+}
+
+/// See the module.
+pub(crate) struct Journal {
+    path: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    file: File,
+    slots: u64,
+    generation: u64,
+    /// When the journal was made, in milliseconds of Unix time: with the number it names an alarm for good.
+    birth: u64,
+    /// Number of the next alarm.
+    next: u64,
+    /// What is in the slots, by number. Kept in memory too: delivery goes on when the disk fails.
+    alarms: BTreeMap<u64, String>,
+    /// By the CRC-32 of a receiver's name, the number of the first alarm it does not have.
+    receivers: BTreeMap<u32, u64>,
+    closed: bool,
+}
+
+impl Journal {
+    /// Opens the journal of a folder, or makes it. One that is damaged as a whole is put aside.
+    ///
+    /// # Errors
+    /// If the folder has no room, or cannot be written.
+    pub(crate) fn open(folder: &Path, now: u64) -> io::Result<Self> {
+        Self::open_with(folder, now, SLOTS)
+    }
+
+    fn open_with(folder: &Path, now: u64, slots: u64) -> io::Result<Self> {
+        let path = folder.join("alarms.journal");
+        let state = match State::read(&path, slots) {
+            Ok(Some(state)) => state,
+            Ok(None) => State::create(&path, now, slots)?,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let aside = folder.join(format!("alarms.journal.damaged-{now}"));
+                tracing::error!(%error, "{} is damaged; it is now {}", path.display(), aside.display());
+                std::fs::rename(&path, aside)?;
+                State::create(&path, now, slots)?
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic while it is held leaves a journal that is whole: the file is written before the memory.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an alarm, made by `text` from its number and lasting name, on disk and returns its number.
+    /// The error, if there is one, is the disk's; the alarm is kept in memory then and sent all the same.
+    pub(crate) fn append(&self, text: impl FnOnce(u64, &str) -> String) -> (u64, io::Result<()>) {
+        let mut state = self.lock();
+        let number = state.next;
+        let text = text(number, &format!("{}-{number}", state.birth));
+        let written = state.write_slot(number, &text);
+        state.next += 1;
+        state.alarms.insert(number, text);
+        if let Some(old) = number.checked_sub(state.slots) {
+            state.alarms.remove(&old);
+        }
+        drop(state);
+        self.changed.notify_all();
+        (number, written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))))
+    }
+
+    /// Makes `receiver` known; a new one gets the alarms from now on.
+    pub(crate) fn subscribe(&self, receiver: &str) -> io::Result<()> {
+        let mut state = self.lock();
+        let next = state.next;
+        let key = crc32fast::hash(receiver.as_bytes());
+        if !state.receivers.contains_key(&key) && state.receivers.len() == RECEIVERS {
+            // Receivers of long ago: whoever is farthest behind makes room.
+            if let Some(oldest) = state.receivers.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key) {
+                state.receivers.remove(&oldest);
+            }
+        }
+        state.receivers.entry(key).or_insert(next);
+        state.write_head()
+    }
+
+    /// Waits up to `time` for the next alarm that `receiver` does not have.
+    pub(crate) fn next_for(&self, receiver: &str, time: Duration) -> Option<(u64, String)> {
+        let key = crc32fast::hash(receiver.as_bytes());
+        let pending = |state: &State| {
+            let from = state.receivers.get(&key).copied().unwrap_or(state.next);
+            state.alarms.range(from..).next().map(|(number, text)| (*number, text.clone()))
+        };
+        let state = self.lock();
+        let waits = |state: &mut State| !state.closed && pending(state).is_none();
+        let (state, _) = self.changed.wait_timeout_while(state, time, waits).unwrap_or_else(PoisonError::into_inner);
+        pending(&state)
+    }
+
+    /// `receiver` has the alarm, and all before it.
+    pub(crate) fn acknowledge(&self, receiver: &str, number: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        state.receivers.insert(crc32fast::hash(receiver.as_bytes()), number + 1);
+        state.write_head()
+    }
+
+    /// Alarms that `receiver` does not have yet, and how many of them the ring has lost.
+    pub(crate) fn behind(&self, receiver: &str) -> (u64, u64) {
+        let state = self.lock();
+        let from = state.receivers.get(&crc32fast::hash(receiver.as_bytes())).copied().unwrap_or(state.next);
+        let kept = state.alarms.range(from..).count() as u64;
+        (kept, (state.next - from).saturating_sub(kept))
+    }
+
+    /// The last alarms, the newest first.
+    pub(crate) fn recent(&self, count: usize) -> Vec<(u64, String)> {
+        self.lock().alarms.iter().rev().take(count).map(|(number, text)| (*number, text.clone())).collect()
+    }
+
+    /// Wakes everyone who waits; nobody waits any more.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it is closed, after waiting up to `time` for it.
+    pub(crate) fn wait_closed(&self, time: Duration) -> bool {
+        let waits = |state: &mut State| !state.closed;
+        let (state, _) =
+            self.changed.wait_timeout_while(self.lock(), time, waits).unwrap_or_else(PoisonError::into_inner);
+        state.closed
+    }
+}
+
+impl State {
+    /// A new journal. It gets its name when it is whole.
+    fn create(path: &Path, now: u64, slots: u64) -> io::Result<Self> {
+        let unfinished = path.with_extension("new");
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        // Written, not only set to this length, so that the space is taken.
+        for part in 0..length(slots).div_ceil(FIRST_SLOT) {
+            file.write_all_at(&[0; FIRST_SLOT as usize], part * FIRST_SLOT)?;
+        }
+        file.set_len(length(slots))?;
+        let mut state = Self {
+            file,
+            slots,
+            generation: 0,
+            birth: now,
+            next: 0,
+            alarms: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            closed: false,
+        };
+        state.write_head()?;
+        state.file.sync_all()?;
+        std::fs::rename(&unfinished, path)?;
+        if let Some(folder) = path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(state)
+    }
+
+    /// The journal in the file; `None` without a file.
+    fn read(path: &Path, slots: u64) -> io::Result<Option<Self>> {
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let damaged = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason.to_owned());
+        if file.metadata()?.len() != length(slots) {
+            return Err(damaged("its length is not a journal's"));
+        }
+        let mut bytes = vec![0; length(slots) as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        let heads = bytes[..2 * HEAD].chunks(HEAD).filter_map(read_head);
+        let (generation, birth, receivers) =
+            heads.max_by_key(|head| head.0).ok_or_else(|| damaged("both its heads are"))?;
+        let mut alarms = BTreeMap::new();
+        for (index, slot) in bytes[FIRST_SLOT as usize..].chunks(SLOT).enumerate() {
+            if let Some((number, text)) = read_slot(slot).filter(|(number, _)| number % slots == index as u64) {
+                alarms.insert(number, text);
+            }
+        }
+        // What was acknowledged was there, even if its slot is not readable any more.
+        let newest = alarms.last_key_value().map_or(0, |(number, _)| number + 1);
+        let next = receivers.values().copied().fold(newest, u64::max);
+        Ok(Some(Self { file, slots, generation, birth, next, alarms, receivers, closed: false }))
+    }
+
+    fn write_slot(&mut self, number: u64, text: &str) -> io::Result<()> {
+        let mut slot = [0; SLOT];
+        let text = text.as_bytes();
+        let Some(place) = slot.get_mut(SLOT_HEAD..SLOT_HEAD + text.len()) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an alarm of more than a slot"));
+        };
+        place.copy_from_slice(text);
+        slot[4..8].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        slot[8..16].copy_from_slice(&number.to_le_bytes());
+        let crc = crc32fast::hash(&slot[4..]);
+        slot[..4].copy_from_slice(&crc.to_le_bytes());
+        self.file.write_all_at(&slot, FIRST_SLOT + number % self.slots * SLOT as u64)?;
+        self.file.sync_data()
+    }
+
+    fn write_head(&mut self) -> io::Result<()> {
+        self.generation += 1;
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(MAGIC);
+        head[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        head[24..32].copy_from_slice(&self.birth.to_le_bytes());
+        for (entry, (key, at)) in head[32..].chunks_mut(16).zip(&self.receivers) {
+            entry[..4].copy_from_slice(&1u32.to_le_bytes());
+            entry[4..8].copy_from_slice(&key.to_le_bytes());
+            entry[8..].copy_from_slice(&at.to_le_bytes());
+        }
+        let crc = crc32fast::hash(&head[12..]);
+        head[8..12].copy_from_slice(&crc.to_le_bytes());
+        self.file.write_all_at(&head, self.generation % 2 * HEAD as u64)?;
+        self.file.sync_data()
+    }
+}
+
+/// Generation, birth and receivers of a head that is whole.
+fn read_head(head: &[u8]) -> Option<(u64, u64, BTreeMap<u32, u64>)> {
+    if head.get(..8)? != MAGIC || word(head, 8)? != crc32fast::hash(head.get(12..)?) {
+        return None;
+    }
+    let entries = head.get(32..)?.chunks_exact(16).filter(|entry| word(entry, 0) == Some(1));
+    let receivers = entries.filter_map(|entry| Some((word(entry, 4)?, long(entry, 8)?))).collect();
+    Some((long(head, 16)?, long(head, 24)?, receivers))
+}
+
+/// Number and alarm of a slot that is whole.
+fn read_slot(slot: &[u8]) -> Option<(u64, String)> {
+    if word(slot, 0)? != crc32fast::hash(slot.get(4..)?) {
+        return None;
+    }
+    let text = slot.get(SLOT_HEAD..)?.get(..word(slot, 4)? as usize)?;
+    // An empty slot's CRC is not zero, so that this is one that was written.
+    Some((long(slot, 8)?, std::str::from_utf8(text).ok()?.to_owned()))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|b| u64::from_le_bytes(*b))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn add(journal: &Journal, text: &str) -> u64 {
+        let (number, written) = journal.append(|_, _| text.to_owned());
+        written.unwrap();
+        number
+    }
+
+    #[test]
+    fn alarms_wait_for_each_receiver_across_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path(), 77).unwrap();
+        add(&journal, "before anyone listens");
+        journal.subscribe("hook").unwrap();
+        journal.subscribe("broker").unwrap();
+        assert_eq!(journal.next_for("hook", NOW), None);
+        assert_eq!([add(&journal, "one"), add(&journal, "two")], [1, 2]);
+        assert_eq!(journal.next_for("hook", NOW), Some((1, "one".into())));
+        assert_eq!(journal.next_for("hook", NOW), Some((1, "one".into())), "until it is acknowledged");
+        journal.acknowledge("hook", 1).unwrap();
+        drop(journal);
+
+        let journal = Journal::open(folder.path(), 99).unwrap();
+        journal.subscribe("hook").unwrap();
+        journal.subscribe("broker").unwrap();
+        assert_eq!(journal.next_for("hook", NOW), Some((2, "two".into())));
+        assert_eq!((journal.behind("hook"), journal.behind("broker")), ((1, 0), (2, 0)));
+        let (number, _) = journal.append(|number, name| format!("{number} {name}"));
+        assert_eq!(journal.recent(1), [(number, "3 77-3".to_owned())], "numbers and names go on");
+    }
+
+    #[test]
+    fn the_oldest_is_lost_when_the_ring_is_full_and_that_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("hook").unwrap();
+        for number in 0..13 {
+            add(&journal, &number.to_string());
+        }
+        assert_eq!(journal.behind("hook"), (10, 3));
+        drop(journal);
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        assert_eq!(journal.next_for("hook", NOW), Some((3, "3".into())));
+        assert_eq!(journal.recent(1)[0].0, 12);
+    }
+
+    #[test]
+    fn damage_costs_what_is_damaged_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alarms.journal");
+        let journal = Journal::open(folder.path(), 5).unwrap();
+        journal.subscribe("hook").unwrap();
+        for text in ["0", "1", "2"] {
+            add(&journal, text);
+        }
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        let slot = |n: usize| FIRST_SLOT as usize + n * SLOT;
+        for (at, left) in [(slot(1) + 9, vec![0, 2]), (slot(2) + 16, vec![0, 1]), (9, vec![0, 1, 2])] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&path, &bytes).unwrap();
+            let journal = Journal::open(folder.path(), 6).unwrap();
+            let numbers: Vec<u64> = journal.recent(9).iter().rev().map(|(n, _)| *n).collect();
+            assert_eq!(numbers, left, "byte {at}");
+        }
+        for bytes in [whole[..5000].to_vec(), vec![0; whole.len()], Vec::new()] {
+            std::fs::write(&path, &bytes).unwrap();
+            assert_eq!(Journal::open(folder.path(), 7).unwrap().recent(9), []);
+            assert_eq!(std::fs::read(folder.path().join("alarms.journal.damaged-7")).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn any_byte_may_be_anything() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alarms.journal");
+        let journal = Journal::open(folder.path(), 5).unwrap();
+        journal.subscribe("hook").unwrap();
+        add(&journal, "only");
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        for at in (0..1024).chain(FIRST_SLOT as usize..FIRST_SLOT as usize + 2 * SLOT) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x81;
+            if let Some((number, text)) = read_slot(&bytes[FIRST_SLOT as usize..][..SLOT]) {
+                assert_eq!((number, text.as_str()), (0, "only"));
+            }
+            let heads: Vec<_> = bytes[..1024].chunks(HEAD).filter_map(read_head).collect();
+            assert!(!heads.is_empty(), "one head is left whichever is damaged");
+        }
+    }
+}

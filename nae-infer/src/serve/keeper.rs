@@ -1,0 +1,325 @@
+//! Changes to the model in use, by people: another false-positive rate, a recalibration on recent frames,
+//! both kept with their history and undone one by one; and another network, tried on recent frames before
+//! it takes over and taken back if it then fails.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use jiff::Timestamp;
+use nae_core::calibration::{Calibration, CalibrationError};
+use nae_infer::input::{decode, prepare};
+use nae_infer::{Detector, OpenError};
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use super::model::{Current, Model};
+use super::monitor::{Monitor, Recent};
+
+/// Frames after an exchange during which a failure brings the old model back.
+const PROBATION: u32 = 100;
+/// The fewest normal frames on which a new model's verdicts are compared.
+const FEWEST_NORMAL: usize = 8;
+/// The fewest frames that a recalibration is made from.
+const FEWEST_ENERGIES: usize = 50;
+/// The largest file of adjustments read.
+const MAX_FILE: u64 = 16 << 20;
+
+/// One change of threshold or calibration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Adjustment {
+    pub(crate) time: String,
+    /// The model it is for.
+    pub(crate) model: String,
+    pub(crate) change: Change,
+    /// Taken back by someone.
+    #[serde(default)]
+    pub(crate) undone: bool,
+}
+
+/// What was changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Change {
+    /// The threshold, to that of another rate.
+    FalsePositiveRate(f32),
+    /// The calibration, to energies of frames that someone called normal.
+    Calibration { count: usize, table: Vec<f32>, false_positive_rate: f32 },
+}
+
+/// Why a change was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    /// The model has no calibration to take another threshold from.
+    #[error("the model is not calibrated: recalibrate it on normal frames first")]
+    NoCalibration,
+    /// Too few frames.
+    #[error("{found} frames in this span, at least {FEWEST_ENERGIES} are needed")]
+    TooFew { found: usize },
+    /// The rate cannot be had.
+    #[error("false-positive rate: {0}")]
+    Calibration(#[from] CalibrationError),
+    /// There is nothing to undo.
+    #[error("there is no change to undo")]
+    NothingToUndo,
+    /// The change is made, but not kept.
+    #[error("the change holds until the service stops, for it cannot be kept: {0}")]
+    Kept(#[from] nae_onnx::file::FileError),
+    /// A new model cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A new model fails on a recent frame.
+    #[error("the new model fails on a recent frame: {0}; the old one stays")]
+    Fails(String),
+    /// A new model calls what was normal anomalies.
+    #[error(
+        "the new model calls {anomalies} of {normal} recent normal frames anomalies; the old one stays. If that is \
+         meant, restart the service with it"
+    )]
+    Disagrees { anomalies: usize, normal: usize },
+    /// A new model does not come to an end.
+    #[error("the new model does not come to an end on recent frames; the old one stays")]
+    Hangs,
+}
+
+/// See the module.
+pub(crate) struct Keeper {
+    config: Config,
+    current: Arc<Current>,
+    monitor: Arc<Monitor>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The model as its file is.
+    base: Arc<Model>,
+    adjustments: Vec<Adjustment>,
+    /// The model before the last exchange, and frames until it is forgotten.
+    previous: Option<(Arc<Model>, u32)>,
+}
+
+/// Opens the model of the settings; if its file is no model any more, the copy of the last that was.
+///
+/// # Errors
+/// [`OpenError`] where there is neither.
+pub(crate) fn open(config: &Config) -> Result<Model, OpenError> {
+    let error = match Model::open(config) {
+        Ok(model) => return Ok(model),
+        Err(error) => error,
+    };
+    match Model::open_file(&last_good(config), config) {
+        Ok(model) => {
+            tracing::error!(%error, "the model cannot be opened; the last that could is used, from a copy");
+            Ok(model)
+        }
+        Err(_) => Err(error),
+    }
+}
+
+fn last_good(config: &Config) -> PathBuf {
+    // The name of the model is in it, so that another model's copy is not taken for this one's.
+    let name = crc32fast::hash(config.model.as_os_str().as_encoded_bytes());
+    config.state.join(format!("last-good-{name:08x}"))
+}
+
+impl Keeper {
+    /// Applies the adjustments that were made to `base` before.
+    ///
+    /// # Errors
+    /// If the file that holds them cannot be read.
+    pub(crate) fn start(
+        config: Config,
+        base: Arc<Model>,
+        current: Arc<Current>,
+        monitor: Arc<Monitor>,
+    ) -> io::Result<Self> {
+        let path = config.state.join("adjustments.json");
+        let adjustments = match nae_onnx::file::read(&path, MAX_FILE) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display())))?,
+            Err(_) if !path.exists() => Vec::new(),
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        let state = State { base, adjustments, previous: None };
+        let this = Self { config, current, monitor, state: Mutex::new(state) };
+        this.apply(&this.lock(), false);
+        this.remember_good();
+        Ok(this)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All adjustments made, the oldest first.
+    pub(crate) fn adjustments(&self) -> Vec<Adjustment> {
+        self.lock().adjustments.clone()
+    }
+
+    /// Takes the threshold for another false-positive rate.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub(crate) fn set_rate(&self, rate: f32) -> Result<(), ChangeError> {
+        let calibration = self.current.load().detector.settings().calibration.clone();
+        calibration.ok_or(ChangeError::NoCalibration)?.threshold(rate)?;
+        self.add(Change::FalsePositiveRate(rate))
+    }
+
+    /// Calibrates on the frames between `from` and `to` seconds ago, which someone says are normal.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub(crate) fn recalibrate(&self, from: f64, to: f64) -> Result<usize, ChangeError> {
+        let mut energies = self.monitor.energies(from, to);
+        let found = energies.len();
+        if found < FEWEST_ENERGIES {
+            return Err(ChangeError::TooFew { found });
+        }
+        let calibration = Calibration::from_energies(&mut energies)?;
+        // Few frames cannot give the threshold of a small rate: then the smallest they can.
+        let wanted = self.current.load().false_positive_rate().unwrap_or(0.01);
+        let rate = wanted.max(1.0 / (found as f32 + 1.0) * 1.01);
+        calibration.threshold(rate)?;
+        self.add(Change::Calibration {
+            count: calibration.count(),
+            table: calibration.table().to_vec(),
+            false_positive_rate: rate,
+        })?;
+        Ok(found)
+    }
+
+    fn add(&self, change: Change) -> Result<(), ChangeError> {
+        let mut state = self.lock();
+        let model = state.base.digest.clone();
+        state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
+        self.apply(&state, false);
+        self.write(&state)
+    }
+
+    /// Takes back the last change to this model that holds.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub(crate) fn undo(&self) -> Result<(), ChangeError> {
+        let mut state = self.lock();
+        let model = state.base.digest.clone();
+        let last = state.adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
+        last.ok_or(ChangeError::NothingToUndo)?.undone = true;
+        self.apply(&state, false);
+        self.write(&state)
+    }
+
+    fn write(&self, state: &State) -> Result<(), ChangeError> {
+        // Texts and finite numbers: this does not fail.
+        let text = serde_json::to_vec_pretty(&state.adjustments).unwrap_or_default();
+        Ok(nae_onnx::file::write(self.config.state.join("adjustments.json"), &text)?)
+    }
+
+    /// Makes the base with its adjustments the model in use.
+    fn apply(&self, state: &State, other_network: bool) {
+        let mine = state.adjustments.iter().filter(|a| a.model == state.base.digest && !a.undone);
+        let detector = mine.fold(state.base.detector.clone(), |detector, adjustment| {
+            adjusted(&detector, &adjustment.change).unwrap_or_else(|error| {
+                tracing::warn!(%error, time = adjustment.time, "an adjustment is left out");
+                detector
+            })
+        });
+        let model = Arc::new(state.base.with_detector(detector));
+        self.current.store(Arc::clone(&model));
+        self.monitor.model_changed(&model, other_network);
+    }
+
+    /// Opens the model's file again, tries it on recent frames, and takes it.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; the model in use stays.
+    pub(crate) fn reload(&self) -> Result<(), ChangeError> {
+        let new = Arc::new(Model::open(&self.config)?);
+        self.try_on(&new, self.monitor.recent())?;
+        let mut state = self.lock();
+        let old = std::mem::replace(&mut state.base, new);
+        state.previous = Some((old, PROBATION));
+        self.apply(&state, true);
+        tracing::info!(model = state.base.digest, "another model is in use");
+        drop(state);
+        self.remember_good();
+        Ok(())
+    }
+
+    /// Scores recent frames with a model that is to take over, in a thread that may hang.
+    fn try_on(&self, new: &Arc<Model>, recent: Vec<Recent>) -> Result<(), ChangeError> {
+        let (sender, result) = channel();
+        let new = Arc::clone(new);
+        let work = move || {
+            // The receiver waits, or has given up.
+            let _ = sender.send(verdicts(&new.detector, &recent));
+        };
+        thread::Builder::new().name("new model".into()).spawn(work).map_err(|e| ChangeError::Fails(e.to_string()))?;
+        let (anomalies, normal) = match result.recv_timeout(self.config.score_timeout) {
+            Ok(verdicts) => verdicts.map_err(ChangeError::Fails)?,
+            Err(RecvTimeoutError::Timeout) => return Err(ChangeError::Hangs),
+            Err(RecvTimeoutError::Disconnected) => return Err(ChangeError::Fails("it panicked".into())),
+        };
+        if normal >= FEWEST_NORMAL && 2 * anomalies > normal {
+            return Err(ChangeError::Disagrees { anomalies, normal });
+        }
+        Ok(())
+    }
+
+    /// A frame was scored, or the model failed on it: soon after an exchange, the old one comes back.
+    pub(crate) fn scored(&self, failure: Option<&str>) {
+        let mut state = self.lock();
+        let Some((previous, left)) = state.previous.take() else { return };
+        match failure {
+            Some(reason) => {
+                tracing::error!(reason, "the new model fails: the old one is in use again");
+                state.base = previous;
+                self.apply(&state, true);
+            }
+            None if left > 0 => state.previous = Some((previous, left - 1)),
+            None => {}
+        }
+    }
+
+    /// Keeps a copy of the model, in case its file is spoilt by the next start.
+    fn remember_good(&self) {
+        let path = last_good(&self.config);
+        let bytes = Arc::clone(&self.lock().base.bytes);
+        if std::fs::read(&path).is_ok_and(|kept| kept == *bytes) {
+            return;
+        }
+        if let Err(error) = nae_onnx::file::write(path, &bytes) {
+            tracing::warn!(%error, "no copy of the model is kept");
+        }
+    }
+}
+
+fn adjusted(detector: &Detector, change: &Change) -> Result<Detector, ChangeError> {
+    Ok(match change {
+        Change::FalsePositiveRate(rate) => {
+            let calibration = detector.settings().calibration.clone().ok_or(ChangeError::NoCalibration)?;
+            detector.recalibrated(calibration, *rate)?
+        }
+        Change::Calibration { count, table, false_positive_rate } => {
+            detector.recalibrated(Calibration::from_table(*count, table)?, *false_positive_rate)?
+        }
+    })
+}
+
+/// Of the frames that were normal, how many `detector` calls anomalies, and how many there are.
+fn verdicts(detector: &Detector, recent: &[Recent]) -> Result<(usize, usize), String> {
+    let (mut anomalies, mut normal) = (0, 0);
+    for frame in recent {
+        let pixels = decode(&frame.image).map_err(|e| e.to_string())?;
+        let values = prepare(&pixels, detector.settings()).map_err(|e| e.to_string())?;
+        let scored = detector.score_prepared(&values).map_err(|e| e.to_string())?;
+        if !frame.anomaly {
+            normal += 1;
+            anomalies += scored.iter().filter(|s| s.verdict.is_some_and(|v| v.is_anomaly())).count();
+        }
+    }
+    Ok((anomalies, normal))
+}

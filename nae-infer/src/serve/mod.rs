@@ -1,0 +1,174 @@
+//! `nae-infer serve`: frames of a camera in, alarms out, and a page to watch both.
+//!
+//! A frame's way: [`source`] takes it, in a thread of its own, into a [`queue`] that drops the oldest;
+//! [`pipeline`] hands it to the threads of [`scorer`], which decode it and have the detector score it;
+//! [`monitor`] keeps its energy, runs alarm filter and drift watch, and tells the clients; [`alarms`] puts an
+//! alarm into the [`journal`], whence [`deliver`] sends it. Requests to `/score` join at the scorer.
+//! [`keeper`] changes the model in use, [`http`] is what can be asked, [`config`] what can be set.
+//!
+//! Scoring is the library's, energies and verdicts nae-core's; neither is here.
+
+mod alarms;
+mod config;
+mod deliver;
+mod http;
+mod journal;
+mod keeper;
+mod metrics;
+mod model;
+mod monitor;
+mod pictures;
+mod pipeline;
+mod queue;
+mod scorer;
+mod source;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use self::alarms::Alarms;
+use self::config::Config;
+pub(crate) use self::config::Flags;
+use self::keeper::Keeper;
+use self::metrics::Metrics;
+use self::model::Current;
+use self::monitor::{Event, Monitor};
+use self::queue::Queue;
+use self::scorer::Scorer;
+use self::source::Frame;
+
+/// How long alarms may take to be delivered when the service stops.
+const LAST_DELIVERIES: Duration = Duration::from_secs(2);
+
+/// Everything that the parts share.
+struct Service {
+    config: Config,
+    model: Arc<Current>,
+    scorer: Scorer,
+    frames: Arc<Queue<Frame>>,
+    monitor: Arc<Monitor>,
+    keeper: Keeper,
+    alarms: Alarms,
+    metrics: Arc<Metrics>,
+    stopping: watch::Sender<bool>,
+}
+
+/// Runs the service until it is told to stop.
+pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    log();
+    let config = Config::read(
+        flags,
+        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
+    )?;
+    std::fs::create_dir_all(&config.state)
+        .with_context(|| format!("cannot make the folder {} for the service's state", config.state.display()))?;
+    let base = keeper::open(&config)?;
+    anyhow::ensure!(
+        base.detector.settings().columns.is_none(),
+        "{}: this is a model of tables; the service takes images",
+        config.model.display()
+    );
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config, Arc::new(base)))?;
+    // Threads that a backend did not return must not keep the process.
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")))
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .with_target(false)
+        .init();
+}
+
+async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
+    let address = listener.local_addr()?;
+    let metrics = Arc::new(Metrics::new());
+    let monitor = Arc::new(Monitor::new(config.alarm, &base, Arc::clone(&metrics))?);
+    let model = Arc::new(Current::new(Arc::clone(&base)));
+    let in_state = || format!("the service's state in {}", config.state.display());
+    let (alarms, deliveries) = Alarms::open(&config, &metrics).with_context(in_state)?;
+    let keeper =
+        Keeper::start(config.clone(), base, Arc::clone(&model), Arc::clone(&monitor)).with_context(in_state)?;
+    let service = Arc::new(Service {
+        scorer: Scorer::start(Arc::clone(&model), config.threads, config.score_timeout)?,
+        frames: Arc::new(Queue::new(config.queue)),
+        stopping: watch::Sender::new(false),
+        model,
+        monitor,
+        keeper,
+        alarms,
+        metrics,
+        config,
+    });
+    let frames = pipeline::start(Arc::clone(&service))?;
+    source::spawn(
+        service.config.source.clone(),
+        service.config.frame_interval,
+        Arc::clone(&service.frames),
+        Arc::clone(&service.monitor),
+    )?;
+    let digest = service.model.load().digest.clone();
+    tracing::info!(model = digest, source = %service.config.source, "watching; the page is at http://{address}/");
+    reload_on_hangup(Arc::clone(&service))?;
+    http::serve(listener, Arc::clone(&service), stop(Arc::clone(&service))?).await;
+
+    // What was taken in is scored, alarms get a moment to leave; the journal has the rest.
+    let last = tokio::task::spawn_blocking(move || {
+        let _ = frames.join();
+        service.scorer.stop();
+        service.alarms.stop(LAST_DELIVERIES);
+        for thread in deliveries {
+            let _ = thread.join();
+        }
+    });
+    let patience = Duration::from_secs(15);
+    if tokio::time::timeout(patience, last).await.is_err() {
+        tracing::warn!("the last deliveries take too long; they are made after the next start");
+    }
+    Ok(())
+}
+
+/// Done when the service is told to stop, by SIGTERM or Ctrl-C.
+fn stop(service: Arc<Service>) -> io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: requests and frames that have come are done first");
+        service.stopping.send_replace(true);
+        service.frames.close();
+        service.monitor.tell(Event::Stopping);
+    })
+}
+
+/// SIGHUP opens the model's file again, as other services do with theirs.
+fn reload_on_hangup(service: Arc<Service>) -> io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            let service = Arc::clone(&service);
+            let reloaded = tokio::task::spawn_blocking(move || service.keeper.reload()).await;
+            if let Ok(Err(error)) = reloaded {
+                tracing::error!(%error, "the model was not exchanged");
+            }
+        }
+    });
+    Ok(())
+}

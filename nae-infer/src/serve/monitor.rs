@@ -1,0 +1,348 @@
+//! What the service knows of the frames of its source: the energies of the last hour, the alarm, the
+//! drift, the frame that is shown. Every frame's score comes by [`Monitor::observe`]; pages and
+//! programs are told by events.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use nae_core::drift::{Drift, PageHinkley};
+use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict};
+use nae_infer::Scored;
+use nae_infer::heat_map::HeatMap;
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use super::config::LONGEST_WINDOW;
+use super::metrics::Metrics;
+use super::model::Model;
+use super::scorer::Answer;
+use super::source::{Frame, SourceObserver, SourceState};
+
+/// How far back energies are kept.
+pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
+/// The most energies kept: an hour at 60 frames a second.
+const MOST_POINTS: usize = 216_000;
+/// Frames kept to try a new model on.
+const RECENT: usize = 32;
+/// Events a slow client may be behind before it misses some.
+const EVENTS: usize = 256;
+/// Drift: shifts of the mean within this share of the threshold are ignored, and the sum of what is
+/// beyond may reach so many thresholds.
+const DRIFT: (f32, f32) = (0.25, 5.0);
+
+/// See the module.
+pub(crate) struct Monitor {
+    state: Mutex<State>,
+    events: broadcast::Sender<Event>,
+    metrics: Arc<Metrics>,
+    alarm: AlarmSettings,
+}
+
+struct State {
+    history: VecDeque<Point>,
+    filter: AlarmFilter<LONGEST_WINDOW>,
+    drift: Option<PageHinkley>,
+    drifted: Drift,
+    latest: Option<Arc<Shown>>,
+    recent: VecDeque<Recent>,
+    source: SourceState,
+    number: u64,
+    /// Mean of the largest pixel errors of normal frames: what a heat map is bright against.
+    usual_error: Option<f32>,
+}
+
+/// One frame of the past.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Point {
+    /// By the clock that does not jump.
+    pub(crate) at: Instant,
+    pub(crate) energy: f32,
+}
+
+/// A frame of the past whose image is still there.
+#[derive(Debug, Clone)]
+pub(crate) struct Recent {
+    pub(crate) image: Bytes,
+    pub(crate) anomaly: bool,
+}
+
+/// The frame that is shown.
+pub(crate) struct Shown {
+    pub(crate) number: u64,
+    pub(crate) image: Bytes,
+    pub(crate) name: Option<String>,
+    pub(crate) scored: Scored,
+    /// Pixels in a row of the error map.
+    pub(crate) map_width: usize,
+    /// The pixel error that a heat map shows in full.
+    pub(crate) full_error: f32,
+}
+
+/// What clients are told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// A frame was scored.
+    Frame {
+        number: u64,
+        energy: f32,
+        p_value: Option<f32>,
+        threshold: Option<f32>,
+        anomaly: bool,
+        alarm: bool,
+        drift: Drift,
+        name: Option<String>,
+    },
+    /// A frame could not be scored.
+    Unreadable { reason: String, name: Option<String> },
+    /// An alarm was raised.
+    Alarm { number: u64 },
+    /// The source is in another state.
+    Source { state: &'static str, reason: Option<String> },
+    /// Threshold, calibration or model is another.
+    Model,
+    /// There will be no more events.
+    Stopping,
+}
+
+/// The counts over the last hour had the threshold been another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct WhatIf {
+    pub(crate) threshold: f32,
+    pub(crate) frames: usize,
+    pub(crate) anomalies: usize,
+    pub(crate) alarms: usize,
+}
+
+/// Some seconds of the past: the highest energy in them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Slice {
+    /// Seconds before now, of the highest.
+    pub(crate) ago: f64,
+    pub(crate) energy: f32,
+}
+
+impl Monitor {
+    /// Nothing seen yet.
+    ///
+    /// # Errors
+    /// If the alarm's window is longer than the filter's memory.
+    pub(crate) fn new(
+        alarm: AlarmSettings,
+        model: &Model,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
+        let state = State {
+            history: VecDeque::new(),
+            filter: AlarmFilter::new(alarm)?,
+            drift: watch(model),
+            drifted: Drift::Steady,
+            latest: None,
+            recent: VecDeque::new(),
+            source: SourceState::None,
+            number: 0,
+            usual_error: None,
+        };
+        metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
+        Ok(Self { state: Mutex::new(state), events: broadcast::channel(EVENTS).0, metrics, alarm })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Whatever panicked while it held the lock, a frame more or less is no harm.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the score of a frame; gives it back for an alarm if it raised one.
+    pub(crate) fn observe(&self, frame: &Frame, answer: &Answer) -> Option<Arc<Shown>> {
+        let Answer { scored, model } = answer;
+        let threshold = model.detector.threshold();
+        let verdict = scored.verdict.unwrap_or(Verdict::Normal);
+        let mut state = self.lock();
+        state.number += 1;
+        let was_on = state.filter.is_raised();
+        let alarm = state.filter.observe(verdict);
+        // Drift is of the many: one anomaly counts as no more than a frame at the threshold.
+        let energy = threshold.map_or(scored.energy, |threshold| scored.energy.min(threshold));
+        if let Some(seen) = state.drift.as_mut().and_then(|drift| drift.observe(energy).ok())
+            && seen != Drift::Steady
+        {
+            state.drifted = seen;
+        }
+        state.keep(Point { at: frame.taken, energy: scored.energy });
+        state.remember(Recent { image: frame.bytes.clone(), anomaly: verdict.is_anomaly() });
+        let map_width = model.detector.settings().input.width;
+        let largest = HeatMap::new(&scored.error_map, map_width).map_or(0.0, |map| map.largest());
+        if !verdict.is_anomaly() {
+            state.usual_error = Some(state.usual_error.map_or(largest, |usual| usual + (largest - usual) / 32.0));
+        }
+        let shown = Arc::new(Shown {
+            number: state.number,
+            image: frame.bytes.clone(),
+            name: frame.name.clone(),
+            scored: scored.clone(),
+            map_width,
+            full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
+        });
+        state.latest = Some(Arc::clone(&shown));
+        let (number, drift) = (state.number, state.drifted);
+        drop(state);
+
+        self.metrics.alarm.set(i64::from(alarm));
+        self.metrics.drift.set(match drift {
+            Drift::Steady => 0,
+            Drift::Rising => 1,
+            Drift::Falling => -1,
+        });
+        self.tell(Event::Frame {
+            number,
+            energy: scored.energy,
+            p_value: scored.p_value,
+            threshold,
+            anomaly: verdict.is_anomaly(),
+            alarm,
+            drift,
+            name: frame.name.clone(),
+        });
+        (alarm && !was_on).then_some(shown)
+    }
+
+    /// Tells the clients; nobody listening is fine.
+    pub(crate) fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    /// Events from now on.
+    pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    /// The frame to show.
+    pub(crate) fn latest(&self) -> Option<Arc<Shown>> {
+        self.lock().latest.clone()
+    }
+
+    /// How the source is.
+    pub(crate) fn source(&self) -> SourceState {
+        self.lock().source.clone()
+    }
+
+    /// Whether the alarm is on, and which way energies have drifted.
+    pub(crate) fn alarm_and_drift(&self) -> (bool, Drift) {
+        let state = self.lock();
+        (state.filter.is_raised(), state.drifted)
+    }
+
+    /// Frames to try a new model on.
+    pub(crate) fn recent(&self) -> Vec<Recent> {
+        self.lock().recent.iter().cloned().collect()
+    }
+
+    /// Energies of the frames between `from` and `to` seconds ago.
+    pub(crate) fn energies(&self, from: f64, to: f64) -> Vec<f32> {
+        let now = Instant::now();
+        let within = |point: &&Point| {
+            let ago = now.duration_since(point.at).as_secs_f64();
+            ago <= from && ago >= to
+        };
+        self.lock().history.iter().filter(within).map(|point| point.energy).collect()
+    }
+
+    /// The past `span`, in at most `most` slices.
+    pub(crate) fn history(&self, span: Duration, most: usize) -> Vec<Slice> {
+        let now = Instant::now();
+        let width = span.as_secs_f64() / most.max(1) as f64;
+        let mut slices: Vec<Slice> = Vec::new();
+        for point in &self.lock().history {
+            let ago = now.duration_since(point.at).as_secs_f64();
+            if ago > span.as_secs_f64() {
+                continue;
+            }
+            let here = Slice { ago, energy: point.energy };
+            match slices.last_mut().filter(|last| (last.ago / width).floor() == (ago / width).floor()) {
+                Some(last) if last.energy < here.energy => *last = here,
+                Some(_) => {}
+                None => slices.push(here),
+            }
+        }
+        slices
+    }
+
+    /// What the last hour would have been with another threshold.
+    pub(crate) fn what_if(&self, threshold: f32) -> WhatIf {
+        let state = self.lock();
+        let mut counts = WhatIf { threshold, frames: 0, anomalies: 0, alarms: 0 };
+        let mut filter = AlarmFilter::<LONGEST_WINDOW>::new(self.alarm).ok();
+        for point in &state.history {
+            let verdict = Verdict::of(point.energy, threshold);
+            counts.frames += 1;
+            counts.anomalies += usize::from(verdict.is_anomaly());
+            if let Some(filter) = &mut filter {
+                let was_on = filter.is_raised();
+                counts.alarms += usize::from(filter.observe(verdict) && !was_on);
+            }
+        }
+        counts
+    }
+
+    /// Another threshold or calibration: alarm and drift begin anew. Another network: so do energies.
+    pub(crate) fn model_changed(&self, model: &Model, other_network: bool) {
+        let mut state = self.lock();
+        state.filter.reset();
+        state.drift = watch(model);
+        state.drifted = Drift::Steady;
+        if other_network {
+            state.history.clear();
+            state.usual_error = None;
+        }
+        drop(state);
+        self.metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
+        self.tell(Event::Model);
+    }
+}
+
+impl State {
+    fn keep(&mut self, point: Point) {
+        let old = |p: &Point| point.at.duration_since(p.at) > HISTORY;
+        while self.history.len() >= MOST_POINTS || self.history.front().is_some_and(old) {
+            self.history.pop_front();
+        }
+        self.history.push_back(point);
+    }
+
+    fn remember(&mut self, frame: Recent) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(frame);
+    }
+}
+
+/// A watch for drift on a model's energies; none without a threshold to measure by.
+fn watch(model: &Model) -> Option<PageHinkley> {
+    let threshold = model.detector.threshold()?;
+    PageHinkley::new(DRIFT.0 * threshold, DRIFT.1 * threshold).ok()
+}
+
+/// Tells the monitor of the source's doings.
+impl SourceObserver for Arc<Monitor> {
+    fn state(&self, state: SourceState) {
+        let reason = match &state {
+            SourceState::Lost(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        match &reason {
+            Some(reason) => tracing::warn!(reason, "the source is lost; it is tried again"),
+            None => tracing::info!(state = state.name(), "source"),
+        }
+        self.metrics.source_up.set(i64::from(state == SourceState::Connected));
+        let name = state.name();
+        self.lock().source = state;
+        self.tell(Event::Source { state: name, reason });
+    }
+
+    fn dropped(&self) {
+        self.metrics.dropped.inc();
+    }
+}

@@ -1,0 +1,318 @@
+// The page of `nae-infer serve`. It asks this service and nobody else; texts from frames and models go into
+// the page as text, never as HTML.
+"use strict";
+
+const element = (id) => document.getElementById(id);
+const token = { value: sessionStorage.getItem("token") };
+const state = { summary: null, points: [], span: 600, wanted: null };
+
+async function ask(path, options = {}) {
+  const headers = new Headers(options.headers);
+  if (token.value) headers.set("authorization", `Bearer ${token.value}`);
+  const response = await fetch(path, { ...options, headers, cache: "no-store" });
+  if (response.status === 401) {
+    showLogin(token.value ? "The service does not take this token." : "");
+    throw new Error("a token is needed");
+  }
+  return response;
+}
+
+async function get(path) {
+  const response = await ask(path);
+  const value = await response.json();
+  if (!response.ok) throw new Error(value.error);
+  return value;
+}
+
+async function post(path, value) {
+  const headers = { "content-type": "application/json" };
+  const response = await ask(path, { method: "POST", headers, body: JSON.stringify(value) });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error);
+  return answer;
+}
+
+// Pictures need the token too, so that they cannot simply be addresses.
+async function draw(image, path) {
+  const response = await ask(path);
+  if (!response.ok) return;
+  const old = image.src;
+  image.src = URL.createObjectURL(await response.blob());
+  await image.decode();
+  if (old) URL.revokeObjectURL(old);
+}
+
+// The box takes the frame's proportions, so that a heat map of other proportions fits when it is stretched.
+async function drawFrame(image, path) {
+  await draw(image, path);
+  if (image.naturalWidth) image.parentElement.style.aspectRatio = image.naturalWidth / image.naturalHeight;
+}
+
+function showLogin(problem) {
+  element("watch").hidden = true;
+  element("login").hidden = false;
+  element("login-problem").textContent = problem;
+}
+
+const short = (value) => (value === null || value === undefined ? "–" : Number(value).toPrecision(3));
+
+function chip(id, text, kind) {
+  element(id).textContent = text;
+  element(id).className = `chip ${kind}`;
+}
+
+function showAlarm(on) {
+  if (on) chip("alarm", "Alarm", "bad");
+  else chip("alarm", "Normal", "good");
+  document.title = on ? "Alarm – nae-infer" : "nae-infer";
+}
+
+function showDrift(drift) {
+  if (drift === "steady") chip("drift", "", "");
+  else chip("drift", `energies are ${drift}`, "warn");
+}
+
+function showSource(name, reason) {
+  const texts = { connected: "camera connected", lost: "camera lost", ended: "camera ended", opening: "opening camera",
+    none: "no camera" };
+  chip("source", texts[name] ?? name, name === "connected" ? "good" : name === "lost" ? "warn" : "");
+  element("source").title = reason ?? "";
+}
+
+// The slider runs over the rates that the calibration can give, in equal ratios.
+const rateLimits = () => [Math.max(1e-4, (state.summary.smallest_rate ?? 1e-3) * 1.001), 0.2];
+function sliderRate() {
+  const [low, high] = rateLimits();
+  return low * (high / low) ** (element("rate").value / 100);
+}
+function setSlider(rate) {
+  const [low, high] = rateLimits();
+  element("rate").value = Math.round((100 * Math.log(rate / low)) / Math.log(high / low));
+}
+
+async function refresh() {
+  state.summary = await get("/api/state");
+  const s = state.summary;
+  element("login").hidden = true;
+  element("watch").hidden = false;
+  showAlarm(s.alarm);
+  showDrift(s.drift);
+  showSource(s.source_state, s.source_reason);
+  element("threshold").textContent = short(s.threshold);
+  element("tune").hidden = s.threshold === null;
+  if (s.false_positive_rate) {
+    setSlider(s.false_positive_rate);
+    await showWhatIf();
+  }
+  const rows = [["source", s.source], ["nae-infer", s.version], ["digest", s.model], ...s.card].map(([name, text]) => {
+    const row = document.createElement("tr");
+    for (const cell of [name, text]) row.insertCell().textContent = cell;
+    return row;
+  });
+  element("card").replaceChildren(...rows);
+  await Promise.all([readHistory(), showAlarms(), showFrame(s.latest)]);
+}
+
+async function readHistory() {
+  const slices = await get(`/api/history?seconds=${state.span}`);
+  const now = performance.now() / 1000;
+  state.points = slices.map(({ ago, energy }) => ({ at: now - ago, energy }));
+}
+
+async function showAlarms() {
+  const alarms = await get("/api/alarms");
+  element("no-alarm").hidden = alarms.length > 0;
+  const items = alarms.slice(0, 24).map((alarm) => {
+    const item = document.createElement("li");
+    if (alarm.has_picture) {
+      const box = document.createElement("div");
+      box.className = "picture";
+      const image = new Image();
+      const heat = new Image();
+      heat.className = "heat";
+      image.alt = `The frame of alarm ${alarm.number}`;
+      heat.alt = "";
+      box.append(image, heat);
+      item.append(box);
+      drawFrame(image, `/api/alarms/${alarm.number}/image`).catch(console.warn);
+      draw(heat, `/api/alarms/${alarm.number}/heat-map`).catch(console.warn);
+    }
+    const time = document.createElement("time");
+    time.dateTime = alarm.time;
+    time.textContent = new Date(alarm.time).toLocaleString();
+    item.append(time, document.createElement("br"));
+    item.append(`energy ${short(alarm.energy)}${alarm.frame ? `, ${alarm.frame}` : ""}`);
+    return item;
+  });
+  element("alarms").replaceChildren(...items);
+}
+
+// One picture at a time; the newest that came meanwhile is next.
+async function showFrame(frame) {
+  if (frame) {
+    element("energy").textContent = short(frame.energy);
+    element("energy").className = frame.anomaly ? "bad" : "";
+    element("p-value").textContent = short(frame.p_value);
+    element("frame").textContent = `frame ${frame.number}${frame.name ? `, ${frame.name}` : ""}`;
+  }
+  state.wanted = true;
+  if (showFrame.busy) return;
+  showFrame.busy = true;
+  while (state.wanted) {
+    state.wanted = false;
+    try {
+      await Promise.all([
+        drawFrame(element("image"), "/api/latest/image"),
+        element("show-heat").checked ? draw(element("heat"), "/api/latest/heat-map") : null,
+      ]);
+      element("no-frame").hidden = element("image").hasAttribute("src");
+    } catch (error) {
+      console.warn(error);
+    }
+    await new Promise((resume) => setTimeout(resume, 100));
+  }
+  showFrame.busy = false;
+}
+
+async function showWhatIf() {
+  const rate = sliderRate();
+  element("rate-value").textContent = `${(100 * rate).toPrecision(2)}% of normal frames`;
+  try {
+    const w = await get(`/api/what-if?false_positive_rate=${rate}`);
+    state.whatIf = w.threshold;
+    const span = w.frames === 0 ? "No frame in the last hour." : `The last hour would have had ${w.anomalies} anomalies
+      among ${w.frames} frames, and ${w.alarms} ${w.alarms === 1 ? "alarm" : "alarms"}.`;
+    element("what-if").textContent = `Threshold ${short(w.threshold)}. ${span}`;
+  } catch (error) {
+    element("what-if").textContent = error.message;
+  }
+}
+
+function drawChart() {
+  const canvas = element("chart");
+  const scale = window.devicePixelRatio;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (canvas.width !== width * scale) [canvas.width, canvas.height] = [width * scale, height * scale];
+  const c = canvas.getContext("2d");
+  c.setTransform(scale, 0, 0, scale, 0, 0);
+  c.clearRect(0, 0, width, height);
+  const css = getComputedStyle(document.documentElement);
+  const colour = (name) => css.getPropertyValue(`--${name}`);
+  const now = performance.now() / 1000;
+  state.points = state.points.filter((p) => now - p.at <= state.span);
+  const threshold = state.summary?.threshold;
+  const [left, right, top, bottom] = [52, width - 8, 8, height - 22];
+  // On a logarithmic axis normal frames and anomalies can both be seen.
+  const energies = state.points.map((p) => p.energy).filter((e) => e > 0);
+  if (threshold) energies.push(threshold);
+  if (energies.length === 0) energies.push(1);
+  const low = Math.log10(Math.min(...energies)) - 0.1;
+  const high = Math.log10(Math.max(...energies)) + 0.1;
+  const x = (at) => right - ((now - at) / state.span) * (right - left);
+  const y = (energy) => bottom - ((Math.log10(Math.max(energy, 10 ** low)) - low) / (high - low)) * (bottom - top);
+  c.font = "12px system-ui, sans-serif";
+  c.textBaseline = "middle";
+  c.textAlign = "right";
+  c.lineWidth = 1;
+  for (let i = 0; i <= 4; i += 1) {
+    const energy = 10 ** (low + ((high - low) * i) / 4);
+    c.strokeStyle = colour("line");
+    c.beginPath();
+    c.moveTo(left, y(energy));
+    c.lineTo(right, y(energy));
+    c.stroke();
+    c.fillStyle = colour("faint");
+    c.fillText(energy.toPrecision(2), left - 6, y(energy));
+  }
+  c.textBaseline = "bottom";
+  const unit = state.span > 120 ? [60, "min"] : [1, "s"];
+  for (const share of [1, 0.5, 0]) {
+    c.textAlign = share === 1 ? "left" : share === 0 ? "right" : "center";
+    const text = share === 0 ? "now" : `−${(share * state.span) / unit[0]} ${unit[1]}`;
+    c.fillText(text, right - share * (right - left), height - 2);
+  }
+  const line = (energy, name, dash) => {
+    c.strokeStyle = colour(name);
+    c.setLineDash(dash);
+    c.beginPath();
+    c.moveTo(left, y(energy));
+    c.lineTo(right, y(energy));
+    c.stroke();
+    c.setLineDash([]);
+  };
+  if (threshold) line(threshold, "alarm", [6, 4]);
+  if (state.whatIf && state.whatIf !== threshold) line(state.whatIf, "faint", [2, 4]);
+  for (const point of state.points) {
+    c.fillStyle = threshold && point.energy > threshold ? colour("alarm") : colour("accent");
+    c.fillRect(x(point.at) - 1.5, y(point.energy) - 1.5, 3, 3);
+  }
+}
+
+function happened(event) {
+  if (event.event === "frame") {
+    state.points.push({ at: performance.now() / 1000, energy: event.energy });
+    if (state.points.length > 20000) state.points.splice(0, 5000);
+    showAlarm(event.alarm);
+    showDrift(event.drift);
+    showFrame(event);
+  } else if (event.event === "alarm") showAlarms().catch(console.warn);
+  else if (event.event === "source") showSource(event.state, event.reason);
+  else if (event.event === "model") refresh().catch(console.warn);
+}
+
+// Server-sent events by fetch, because EventSource sends no token.
+async function listen() {
+  for (;;) {
+    try {
+      await refresh();
+      const reader = (await ask("/events")).body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const parts = (text + value).split("\n\n");
+        text = parts.pop();
+        for (const part of parts) if (part.startsWith("data:")) happened(JSON.parse(part.slice(5)));
+      }
+    } catch (error) {
+      if (!element("login").hidden) return;
+      console.warn(error);
+    }
+    chip("alarm", "no connection", "warn");
+    await new Promise((resume) => setTimeout(resume, 2000));
+  }
+}
+
+async function change(make, done) {
+  try {
+    await make();
+    element("change").textContent = done;
+  } catch (error) {
+    element("change").textContent = error.message;
+  }
+}
+
+element("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token.value = element("token").value;
+  sessionStorage.setItem("token", token.value);
+  element("login").hidden = true;
+  listen();
+});
+element("rate").addEventListener("input", () => showWhatIf());
+element("span").addEventListener("change", () => {
+  state.span = Number(element("span").value);
+  readHistory().catch(console.warn);
+});
+element("show-heat").addEventListener("change", () => {
+  element("heat").hidden = !element("show-heat").checked;
+  showFrame();
+});
+element("apply").addEventListener("click", () =>
+  change(() => post("/api/false-positive-rate", { false_positive_rate: sliderRate() }), "The threshold is set."));
+element("undo").addEventListener("click", () => change(() => post("/api/undo", {}), "The last change is undone."));
+element("recalibrate").addEventListener("click", () =>
+  change(() => post("/api/recalibrate", { from: Number(element("normal").value) }), "Recalibrated."));
+
+setInterval(drawChart, 250);
+listen();

@@ -1,0 +1,194 @@
+//! Pictures for browsers, and those of alarms on disk: the frame and its heat map, within a size limit;
+//! the oldest go first. A picture that cannot be kept is no reason not to raise the alarm.
+
+use std::collections::BTreeMap;
+use std::io::{self, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use axum::body::Bytes;
+use nae_infer::heat_map::HeatMap;
+use nae_infer::image::{self, ImageFormat};
+
+use super::monitor::Shown;
+
+/// Which picture of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// As the camera sent it.
+    Image,
+    /// To be laid over it.
+    HeatMap,
+}
+
+impl Kind {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::Image, Self::HeatMap];
+
+    /// The end of its name on disk.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::HeatMap => "heat-map",
+        }
+    }
+}
+
+/// A picture of the frame that browsers show; `None` where it cannot be made.
+pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
+    match kind {
+        Kind::Image if media_type(&shown.image).is_some() => Some(shown.image.clone()),
+        Kind::Image => png(&image::load_from_memory(&shown.image).ok()?),
+        Kind::HeatMap => {
+            let map = HeatMap::new(&shown.scored.error_map, shown.map_width)?;
+            png(&image::DynamicImage::ImageRgba8(map.overlay(shown.full_error)))
+        }
+    }
+}
+
+fn png(picture: &image::DynamicImage) -> Option<Bytes> {
+    let mut bytes = Cursor::new(Vec::new());
+    picture.write_to(&mut bytes, ImageFormat::Png).ok()?;
+    Some(bytes.into_inner().into())
+}
+
+/// The type of a picture that browsers show, by its first bytes.
+pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    match image::guess_format(bytes) {
+        Ok(ImageFormat::Png) => Some("image/png"),
+        Ok(ImageFormat::Jpeg) => Some("image/jpeg"),
+        _ => None,
+    }
+}
+
+/// The pictures of alarms.
+pub(crate) struct Pictures {
+    folder: PathBuf,
+    limit: u64,
+    /// Bytes kept, by alarm.
+    kept: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Pictures {
+    /// Those in the folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If it can be neither made nor listed.
+    pub(crate) fn open(state: &Path, limit: u64) -> io::Result<Self> {
+        let folder = state.join("pictures");
+        std::fs::create_dir_all(&folder)?;
+        let mut kept = BTreeMap::new();
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<u64>().ok());
+            if let (Some(number), Ok(metadata)) = (number, entry.metadata()) {
+                *kept.entry(number).or_default() += metadata.len();
+            }
+        }
+        Ok(Self { folder, limit, kept: Mutex::new(kept) })
+    }
+
+    fn path(&self, alarm: u64, kind: Kind) -> PathBuf {
+        self.folder.join(format!("{alarm}-{}", kind.suffix()))
+    }
+
+    /// Keeps both pictures of the frame that raised an alarm.
+    ///
+    /// # Errors
+    /// If there is no room, or the disk has none; nothing is left of them then.
+    pub(crate) fn keep(&self, alarm: u64, shown: &Shown) -> io::Result<()> {
+        let pictures: Vec<_> = Kind::ALL.iter().filter_map(|&kind| Some((kind, picture(shown, kind)?))).collect();
+        let bytes: u64 = pictures.iter().map(|(_, picture)| picture.len() as u64).sum();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes > self.limit {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the room for pictures is smaller than this one"));
+        }
+        while kept.values().sum::<u64>() + bytes > self.limit {
+            let Some((oldest, _)) = kept.pop_first() else { break };
+            self.remove(oldest);
+        }
+        for (kind, picture) in pictures {
+            if let Err(error) = std::fs::write(self.path(alarm, kind), &picture) {
+                self.remove(alarm);
+                return Err(error);
+            }
+        }
+        kept.insert(alarm, bytes);
+        Ok(())
+    }
+
+    fn remove(&self, alarm: u64) {
+        for kind in Kind::ALL {
+            // One that is not there is what was wanted.
+            let _ = std::fs::remove_file(self.path(alarm, kind));
+        }
+    }
+
+    /// Whether there are pictures of an alarm.
+    pub(crate) fn has(&self, alarm: u64) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&alarm)
+    }
+
+    /// A picture of an alarm.
+    pub(crate) fn read(&self, alarm: u64, kind: Kind) -> Option<Bytes> {
+        self.has(alarm).then(|| std::fs::read(self.path(alarm, kind)).ok().map(Bytes::from))?
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use nae_infer::Scored;
+
+    use super::*;
+
+    fn shown(image: Vec<u8>) -> Shown {
+        let error_map = vec![0.0, 0.25, 0.5, 1.0];
+        let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map };
+        Shown { number: 1, image: image.into(), name: None, scored, map_width: 2, full_error: 1.0 }
+    }
+
+    /// A picture of `bytes` bytes that claims to be a JPEG.
+    fn jpeg(bytes: usize) -> Vec<u8> {
+        let mut image = vec![0xFF, 0xD8, 0xFF];
+        image.resize(bytes, 0);
+        image
+    }
+
+    #[test]
+    fn browsers_get_what_they_can_show() {
+        let grey = b"P5 2 1 255\n\x00\xFF".to_vec();
+        assert_eq!(media_type(&grey), None);
+        let picture = picture(&shown(grey), Kind::Image).unwrap();
+        assert_eq!(media_type(&picture), Some("image/png"));
+        assert_eq!(image::load_from_memory(&picture).unwrap().to_luma8().into_raw(), [0, 255]);
+        assert_eq!(super::picture(&shown(b"nothing".to_vec()), Kind::Image), None);
+    }
+
+    #[test]
+    fn the_oldest_go_when_the_room_is_full_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let pictures = Pictures::open(folder.path(), 25_000).unwrap();
+        (1..=2).for_each(|alarm| pictures.keep(alarm, &shown(jpeg(10_000))).unwrap());
+        drop(pictures);
+        let pictures = Pictures::open(folder.path(), 25_000).unwrap();
+        pictures.keep(3, &shown(jpeg(10_000))).unwrap();
+        assert_eq!([1, 2, 3].map(|alarm| pictures.has(alarm)), [false, true, true]);
+        assert_eq!(pictures.read(3, Kind::Image).unwrap(), jpeg(10_000));
+        assert_eq!(media_type(&pictures.read(2, Kind::HeatMap).unwrap()), Some("image/png"));
+        assert_eq!(std::fs::read_dir(folder.path().join("pictures")).unwrap().count(), 4);
+        let error = pictures.keep(4, &shown(jpeg(30_000))).unwrap_err();
+        assert_eq!((error.kind(), pictures.has(2)), (io::ErrorKind::StorageFull, true));
+    }
+
+    #[test]
+    fn a_disk_that_refuses_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let pictures = Pictures::open(folder.path(), 1 << 20).unwrap();
+        // A folder of this name is in the way of the heat map.
+        std::fs::create_dir(folder.path().join("pictures/5-heat-map")).unwrap();
+        assert!(pictures.keep(5, &shown(jpeg(10))).is_err());
+        assert!(!pictures.has(5) && !folder.path().join("pictures/5-image").exists());
+    }
+}

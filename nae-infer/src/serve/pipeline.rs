@@ -1,0 +1,57 @@
+//! The thread that takes the source's frames, one at a time, through scoring and watching to an alarm.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::{self, JoinHandle};
+
+use super::Service;
+use super::metrics::Origin;
+use super::monitor::Event;
+use super::scorer::{Failure, Input};
+use super::source::Frame;
+
+/// Runs until the queue of frames is closed and empty.
+///
+/// # Errors
+/// If the system gives no thread.
+pub(crate) fn start(service: Arc<Service>) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("frames".into()).spawn(move || {
+        while let Some(frame) = service.frames.pop() {
+            take(&service, &frame);
+        }
+    })
+}
+
+fn take(service: &Service, frame: &Frame) {
+    let (sender, receiver) = sync_channel(1);
+    service.scorer.submit(Input::Image(frame.bytes.clone()), move |answer| {
+        // There is room for the one answer, unless it was waited for too long.
+        let _ = sender.try_send(answer);
+    });
+    // A little longer than the scorer waits, so that it is the one that gives up first.
+    let failure = match receiver.recv_timeout(2 * service.config.score_timeout) {
+        Ok(Ok(answer)) => {
+            let threshold = answer.model.detector.threshold();
+            let seconds = frame.taken.elapsed().as_secs_f64();
+            service.metrics.scored(Origin::Source, seconds, answer.scored.energy, threshold);
+            service.keeper.scored(None);
+            if let Some(shown) = service.monitor.observe(frame, &answer) {
+                service.alarms.raise(&shown, &answer.model, &service.monitor);
+            }
+            return;
+        }
+        Ok(Err(failure)) => {
+            if let Failure::Score(error) = &failure {
+                service.keeper.scored(Some(&error.to_string()));
+            }
+            failure.to_string()
+        }
+        Err(_) => {
+            service.keeper.scored(Some("it does not return"));
+            "the model did not return".to_owned()
+        }
+    };
+    service.metrics.failed(Origin::Source);
+    tracing::warn!(frame = frame.name, reason = failure, "a frame was not scored");
+    service.monitor.tell(Event::Unreadable { reason: failure, name: frame.name.clone() });
+}

@@ -1,0 +1,131 @@
+//! A folder that is watched: the images in it by name, then those that come. A file is taken when it is
+//! closed after writing, or moved here, so that half of one is never read; hidden files are left out, so
+//! that a writer may use a name with a dot and rename.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use super::{Lost, MAX_FRAME, Source};
+
+/// Names of images.
+const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "pgm", "ppm", "pnm"];
+
+pub(super) struct Folder {
+    path: PathBuf,
+    waiting: VecDeque<PathBuf>,
+    events: Receiver<notify::Result<Event>>,
+    // Watches until it is dropped.
+    _watcher: RecommendedWatcher,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path) -> Result<Self, Lost> {
+        let failed = |error: &dyn std::fmt::Display| Lost::Failed(format!("{}: {error}", path.display()));
+        let (sender, events) = channel();
+        let mut watcher = notify::recommended_watcher(sender).map_err(|e| failed(&e))?;
+        // Before the listing, so that nothing falls between.
+        watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
+        let entries = std::fs::read_dir(path).map_err(|e| failed(&e))?;
+        let mut waiting: Vec<PathBuf> =
+            entries.filter_map(|entry| entry.ok().map(|e| e.path())).filter(|p| is_image(p)).collect();
+        waiting.sort();
+        Ok(Self { path: path.to_owned(), waiting: waiting.into(), events, _watcher: watcher })
+    }
+
+    fn take(&mut self, event: notify::Result<Event>) -> Result<(), Lost> {
+        let event = event.map_err(|e| Lost::Failed(format!("{}: {e}", self.path.display())))?;
+        match event.kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write))
+            | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
+                for path in event.paths {
+                    if is_image(&path) && !self.waiting.contains(&path) {
+                        self.waiting.push_back(path);
+                    }
+                }
+            }
+            EventKind::Remove(_) if event.paths.contains(&self.path) => {
+                return Err(Lost::Failed(format!("{}: the folder was removed", self.path.display())));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Source for Folder {
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+        if self.waiting.is_empty() {
+            match self.events.recv_timeout(Duration::from_secs(1)) {
+                Ok(event) => self.take(event)?,
+                Err(RecvTimeoutError::Timeout) if self.path.is_dir() => {}
+                Err(_) => return Err(Lost::Failed(format!("{}: the folder is gone", self.path.display()))),
+            }
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.take(event)?;
+        }
+        let Some(path) = self.waiting.pop_front() else { return Ok(None) };
+        // A file that went away or cannot be read is not worth a lost folder.
+        match nae_onnx::file::read(&path, MAX_FRAME as u64) {
+            Ok(bytes) => Ok(Some((bytes.into(), path.file_name().map(|n| n.to_string_lossy().into_owned())))),
+            Err(error) => {
+                tracing::warn!("{error}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn is_image(path: &Path) -> bool {
+    let hidden = path.file_name().and_then(OsStr::to_str).is_none_or(|name| name.starts_with('.'));
+    let extension = path.extension().and_then(OsStr::to_str).map(str::to_lowercase);
+    !hidden && extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &mut Folder, count: usize) -> Vec<String> {
+        let mut found = Vec::new();
+        // Waits for as long as it takes; the test's own time limit ends it otherwise.
+        while found.len() < count {
+            found.extend(folder.next().unwrap().and_then(|(_, name)| name));
+        }
+        found
+    }
+
+    #[test]
+    fn what_is_there_comes_by_name_then_what_is_written_and_moved_in() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("frames");
+        std::fs::create_dir(&path).unwrap();
+        for name in ["b.png", "a.JPG", "notes.txt", ".hidden.png"] {
+            std::fs::write(path.join(name), "x").unwrap();
+        }
+        let mut folder = Folder::open(&path).unwrap();
+        assert_eq!(names(&mut folder, 2), ["a.JPG", "b.png"]);
+        std::fs::write(path.join("c.png"), "x").unwrap();
+        std::fs::write(path.join(".d"), "x").unwrap();
+        std::fs::rename(path.join(".d"), path.join("d.pgm")).unwrap();
+        assert_eq!(names(&mut folder, 2), ["c.png", "d.pgm"]);
+        std::fs::remove_dir_all(&path).unwrap();
+        while folder.next().is_ok() {}
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_lost() {
+        let place = tempfile::tempdir().unwrap();
+        let missing = place.path().join("missing");
+        let Err(Lost::Failed(reason)) = Folder::open(&missing).map(drop) else { unreachable!() };
+        assert!(reason.contains("missing"), "{reason}");
+    }
+}

@@ -1,0 +1,317 @@
+//! Motion JPEG over plain HTTP, as IP cameras send it: one response without end, of type
+//! `multipart/x-mixed-replace`, each part a JPEG image. With a user and password in the address, HTTP's
+//! basic authentication. Neither digest authentication nor TLS.
+//!
+//! Written on a socket and not on an HTTP client, because a camera that hangs must be noticed: no client
+//! at hand has a limit for a single read.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Lost, MAX_FRAME, Source};
+
+/// How long a camera may be silent.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The most that the headers of a response or a part take, in bytes.
+const MAX_HEADERS: usize = 16 << 10;
+
+/// `http://[USER:PASSWORD@]HOST[:PORT]/PATH`.
+#[derive(Clone, PartialEq)]
+pub(crate) struct CameraAddress {
+    host: String,
+    port: u16,
+    path: String,
+    login: Option<String>,
+}
+
+impl FromStr for CameraAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "http://[USER:PASSWORD@]HOST[:PORT]/PATH".to_owned();
+        let rest = text.strip_prefix("http://").ok_or_else(expected)?;
+        if rest.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(expected());
+        }
+        let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+        let (login, place) = authority.rsplit_once('@').map_or((None, authority), |(l, p)| (Some(l), p));
+        let (host, port) = match place.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| expected())?),
+            _ => (place, 80),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(expected());
+        }
+        Ok(Self { host: host.to_owned(), port, path: path.to_owned(), login: login.map(str::to_owned) })
+    }
+}
+
+impl fmt::Display for CameraAddress {
+    /// Without the password: this is for logs and the page.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}:{}{}", self.host, self.port, self.path)
+    }
+}
+
+impl fmt::Debug for CameraAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+pub(super) struct Mjpeg<R = TcpStream> {
+    input: BufReader<R>,
+    /// `--` and the boundary.
+    boundary: Vec<u8>,
+    /// The boundary before the next part has been read already.
+    at_part: bool,
+}
+
+impl Mjpeg {
+    pub(super) fn open(address: &CameraAddress) -> Result<Self, Lost> {
+        let failed = |error: io::Error| Lost::Failed(format!("{address}: {error}"));
+        let socket = connect(address).map_err(failed)?;
+        Self::start(socket, address).map_err(failed)
+    }
+}
+
+fn connect(address: &CameraAddress) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
+    for place in (address.host.as_str(), address.port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&place, SILENCE) {
+            Ok(socket) => {
+                socket.set_read_timeout(Some(SILENCE))?;
+                socket.set_write_timeout(Some(SILENCE))?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+impl<R: Read + Write> Mjpeg<R> {
+    /// Asks for the stream and reads the head of the answer.
+    fn start(mut stream: R, address: &CameraAddress) -> io::Result<Self> {
+        // HTTP/1.0, because its answers come without chunks.
+        let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host);
+        if let Some(login) = &address.login {
+            request.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(login)));
+        }
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes())?;
+        let mut input = BufReader::with_capacity(1 << 16, stream);
+        let head = headers(&mut input)?;
+        let boundary = boundary(&head)?;
+        Ok(Self { input, boundary, at_part: false })
+    }
+}
+
+impl<R: Read> Mjpeg<R> {
+    /// The next part.
+    fn part(&mut self) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        while !std::mem::take(&mut self.at_part) {
+            read_line(&mut self.input, &mut line, MAX_FRAME)?;
+            self.at_part = line.starts_with(&self.boundary);
+        }
+        let head = headers(&mut self.input)?;
+        let mut image = Vec::new();
+        match content_length(&head)? {
+            Some(length) if length > MAX_FRAME => Err(invalid(&format!("a frame of {length} bytes"))),
+            Some(length) => match (&mut self.input).take(length as u64).read_to_end(&mut image)? {
+                read if read < length => Err(ErrorKind::UnexpectedEof.into()),
+                _ => Ok(image),
+            },
+            // Some cameras do not say: the image ends with the line before the next boundary.
+            None => {
+                while !self.at_part {
+                    read_line(&mut self.input, &mut line, MAX_FRAME - image.len())?;
+                    self.at_part = line.starts_with(&self.boundary);
+                    if !self.at_part {
+                        image.extend(&line);
+                    }
+                }
+                image.truncate(image.strip_suffix(b"\r\n").map_or(image.len(), <[u8]>::len));
+                Ok(image)
+            }
+        }
+    }
+}
+
+impl<R: Read> Source for Mjpeg<R> {
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+        match self.part() {
+            Ok(image) => Ok(Some((image.into(), None))),
+            Err(error) => Err(Lost::Failed(match error.kind() {
+                ErrorKind::UnexpectedEof => "the camera ended its stream".into(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the camera was silent for {SILENCE:?}"),
+                _ => format!("the camera's stream: {error}"),
+            })),
+        }
+    }
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, reason)
+}
+
+/// A line with its end, of at most `limit` bytes, in place of what is in `line`.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<()> {
+    line.clear();
+    input.take(limit as u64 + 1).read_until(b'\n', line)?;
+    match line.last() {
+        _ if line.len() > limit => Err(invalid(&format!("a line of more than {limit} bytes"))),
+        Some(b'\n') => Ok(()),
+        _ => Err(ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Lines up to the empty one, which is included.
+fn headers(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let (mut head, mut line) = (Vec::new(), Vec::new());
+    while !matches!(line.as_slice(), b"\r\n" | b"\n") {
+        read_line(input, &mut line, MAX_HEADERS - head.len())?;
+        head.extend(&line);
+    }
+    Ok(head)
+}
+
+/// `--` and the boundary that the head of a response names.
+fn boundary(head: &[u8]) -> io::Result<Vec<u8>> {
+    let mut fields = [httparse::EMPTY_HEADER; 64];
+    let mut response = httparse::Response::new(&mut fields);
+    response.parse(head).map_err(|e| invalid(&format!("its answer is not HTTP: {e}")))?;
+    let code = response.code.unwrap_or_default();
+    if code != 200 {
+        return Err(invalid(&format!("it answered {code} {}", response.reason.unwrap_or_default())));
+    }
+    let kind = response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-type"));
+    let kind = kind.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("nothing");
+    let named = kind.split(';').filter_map(|part| part.trim().split_once('=')).find(|(key, _)| *key == "boundary");
+    match named {
+        Some((_, name)) if kind.starts_with("multipart/") => {
+            // Many cameras count the dashes as part of the name.
+            let name = name.trim_matches('"').trim_start_matches("--");
+            Ok(format!("--{name}").into_bytes())
+        }
+        _ => Err(invalid(&format!("expected multipart/x-mixed-replace with a boundary, found {kind}"))),
+    }
+}
+
+fn content_length(head: &[u8]) -> io::Result<Option<usize>> {
+    let mut fields = [httparse::EMPTY_HEADER; 32];
+    let fields = match httparse::parse_headers(head, &mut fields) {
+        Ok(httparse::Status::Complete((_, fields))) => fields,
+        _ => return Err(invalid("the headers of a frame cannot be read")),
+    };
+    let length = fields.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
+    let parse = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse().ok();
+    length.map(|h| parse(h.value).ok_or_else(|| invalid("the length of a frame is not a number"))).transpose()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// What a camera answers, and what it was asked.
+    struct Camera {
+        answer: Cursor<Vec<u8>>,
+        asked: Vec<u8>,
+    }
+
+    impl Read for Camera {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            // A few bytes at a time, so that every boundary is cut somewhere.
+            let some = buffer.len().min(5);
+            self.answer.read(&mut buffer[..some])
+        }
+    }
+
+    impl Write for Camera {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.asked.extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn start(answer: &str) -> io::Result<Mjpeg<Camera>> {
+        let address = "http://me:pass@camera:81/video?x=1".parse().unwrap();
+        let camera = Camera { answer: Cursor::new(answer.as_bytes().to_vec()), asked: Vec::new() };
+        Mjpeg::start(camera, &address)
+    }
+
+    const HEAD: &str = "HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=--frame\r\n\r\n";
+
+    #[test]
+    fn frames_come_with_and_without_their_length() {
+        let answer = format!(
+            "{HEAD}--frame\r\nContent-Type: image/jpeg\r\nContent-Length: 6\r\n\r\none\r\n1\r\n\
+             --frame\r\nContent-Type: image/jpeg\r\n\r\ntwo\r\n-\n2\r\n--frame\r\ncontent-length: 2\r\n\r\n33\r\n--frame--\r\n"
+        );
+        let mut camera = start(&answer).unwrap();
+        assert_eq!(camera.part().unwrap(), b"one\r\n1");
+        assert_eq!(camera.part().unwrap(), b"two\r\n-\n2");
+        assert_eq!(camera.part().unwrap(), b"33");
+        assert_eq!(camera.next(), Err(Lost::Failed("the camera ended its stream".into())));
+        let asked = String::from_utf8(camera.input.into_inner().asked).unwrap();
+        assert!(asked.starts_with("GET /video?x=1 HTTP/1.0\r\nHost: camera\r\n"), "{asked}");
+        assert!(asked.contains("Authorization: Basic bWU6cGFzcw=="), "{asked}");
+    }
+
+    #[test]
+    fn what_is_not_a_stream_is_refused_with_the_reason() {
+        for (answer, reason) in [
+            ("HTTP/1.0 401 Unauthorized\r\n\r\n", "it answered 401 Unauthorized"),
+            ("HTTP/1.1 200 OK\r\nContent-Type: image/jpeg\r\n\r\n", "found image/jpeg"),
+            ("HTTP/1.1 200 OK\r\n\r\n", "found nothing"),
+            ("RTSP/1.0 200 OK\r\n\r\n", "not HTTP"),
+            ("HTTP/1.1 200", "end of file"),
+        ] {
+            let error = start(answer).map(drop).unwrap_err().to_string();
+            assert!(error.contains(reason), "{answer}: {error}");
+        }
+        assert!(start(&format!("HTTP/1.0 200 OK\r\nX: {}", "y".repeat(MAX_HEADERS))).is_err());
+    }
+
+    #[test]
+    fn frames_that_lie_about_themselves_are_errors() {
+        for part in [
+            "--frame\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "--frame\r\nContent-Length: 99999999\r\n\r\n",
+            "--frame\r\nContent-Length: 50\r\n\r\nshort",
+            "--frame\r\nno colon\r\n\r\n",
+            "--frame\r\n\r\nno end",
+            "",
+        ] {
+            assert!(start(&format!("{HEAD}{part}")).unwrap().part().is_err(), "{part}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        let parse = |text: &str| text.parse::<CameraAddress>();
+        let camera = parse("http://me:p@ss@[::1]:8081/a").unwrap();
+        assert_eq!((camera.host.as_str(), camera.port, camera.path.as_str()), ("::1", 8081, "/a"));
+        assert_eq!(camera.login.as_deref(), Some("me:p@ss"));
+        assert_eq!(camera.to_string(), "http://::1:8081/a", "the password is not shown");
+        assert_eq!(parse("http://camera").unwrap().to_string(), "http://camera:80/");
+        for wrong in ["http://", "http://:80/", "http://a:port/", "http://a/\r\nX: y", "https://a"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

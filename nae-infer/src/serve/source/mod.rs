@@ -1,0 +1,283 @@
+//! Where frames come from. A [`Source`] hands out frames, encoded as they arrive; a thread runs it,
+//! opens it again with growing pauses when it is lost, and drops the oldest waiting frame of a camera where
+//! scoring cannot follow; files wait. What is in a frame is looked at elsewhere.
+
+mod folder;
+mod jpeg;
+mod mjpeg;
+mod stdin;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+
+use super::queue::Queue;
+
+/// The largest frame taken, in bytes.
+pub(crate) const MAX_FRAME: usize = 32 << 20;
+/// The first pause before a lost source is opened again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// Which source.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SourceAddress {
+    /// Only what is sent to `/score`.
+    None,
+    /// Images in a folder: those that are there, then those that come.
+    Folder(PathBuf),
+    /// Motion JPEG over HTTP.
+    Mjpeg(mjpeg::CameraAddress),
+    /// JPEG images on standard input, one after the other.
+    Stdin,
+}
+
+impl FromStr for SourceAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "-" => Ok(Self::Stdin),
+            _ if text.starts_with("http://") => text.parse().map(Self::Mjpeg),
+            _ => match text.strip_prefix("folder:") {
+                Some(folder) if !folder.is_empty() => Ok(Self::Folder(folder.into())),
+                _ => Err("folder:DIR, http://…, - or none".into()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for SourceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Folder(path) => write!(f, "folder:{}", path.display()),
+            Self::Mjpeg(camera) => write!(f, "{camera}"),
+            Self::Stdin => f.write_str("standard input"),
+        }
+    }
+}
+
+/// An image as it came, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Bytes,
+    /// The file it is from, for people.
+    pub(crate) name: Option<String>,
+    pub(crate) taken: Instant,
+}
+
+/// Why there are no frames any more.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Lost {
+    /// There will be none, as was to be expected: standard input has ended.
+    Ended,
+    /// Something went wrong that may pass.
+    Failed(String),
+}
+
+/// Something that hands out frames, one call each.
+pub(crate) trait Source {
+    /// Waits for the next frame, for a second or so; `None` if none has come. A frame from a file has its
+    /// name.
+    ///
+    /// # Errors
+    /// [`Lost`]; the source is opened again.
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost>;
+}
+
+/// How a source is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SourceState {
+    /// There is none.
+    None,
+    /// Being opened for the first time.
+    Opening,
+    /// Open.
+    Connected,
+    /// Lost, and tried again.
+    Lost(String),
+    /// Over.
+    Ended,
+}
+
+impl SourceState {
+    /// One word for clients.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Opening => "opening",
+            Self::Connected => "connected",
+            Self::Lost(_) => "lost",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Who is told of a source's doings.
+pub(crate) trait SourceObserver: Send + 'static {
+    /// The source is in another state.
+    fn state(&self, state: SourceState);
+    /// A frame was dropped because scoring could not follow.
+    fn dropped(&self);
+}
+
+/// Opens the source at `address`.
+///
+/// # Errors
+/// [`Lost::Failed`] says why not.
+fn open(address: &SourceAddress) -> Result<Box<dyn Source>, Lost> {
+    Ok(match address {
+        SourceAddress::None => return Err(Lost::Ended),
+        SourceAddress::Folder(path) => Box::new(folder::Folder::open(path)?),
+        SourceAddress::Mjpeg(camera) => Box::new(mjpeg::Mjpeg::open(camera)?),
+        SourceAddress::Stdin => Box::new(stdin::Stdin::open()),
+    })
+}
+
+/// Runs the source at `address` in a thread of its own, until `frames` is closed.
+///
+/// # Errors
+/// If the system gives no thread.
+pub(crate) fn spawn(
+    address: SourceAddress,
+    interval: Duration,
+    frames: Arc<Queue<Frame>>,
+    observer: impl SourceObserver,
+) -> std::io::Result<()> {
+    if address == SourceAddress::None {
+        observer.state(SourceState::None);
+        return Ok(());
+    }
+    let runner = Runner { interval, frames, observer, pauses: PAUSES };
+    thread::Builder::new().name("source".into()).spawn(move || runner.run(|| open(&address))).map(drop)
+}
+
+struct Runner<O> {
+    interval: Duration,
+    frames: Arc<Queue<Frame>>,
+    observer: O,
+    pauses: (Duration, Duration),
+}
+
+impl<O: SourceObserver> Runner<O> {
+    fn run(&self, mut open: impl FnMut() -> Result<Box<dyn Source>, Lost>) {
+        let (shortest, longest) = self.pauses;
+        let mut pause = shortest;
+        self.observer.state(SourceState::Opening);
+        loop {
+            let lost = open().and_then(|mut source| {
+                self.observer.state(SourceState::Connected);
+                self.read(source.as_mut(), || pause = shortest)
+            });
+            match lost {
+                // The queue is closed: the service stops.
+                Ok(()) => return,
+                Err(Lost::Ended) => return self.observer.state(SourceState::Ended),
+                Err(Lost::Failed(reason)) => self.observer.state(SourceState::Lost(reason)),
+            }
+            if self.frames.wait_closed(pause) {
+                return;
+            }
+            pause = (2 * pause).min(longest);
+        }
+    }
+
+    /// Frames into the queue, until the source is lost or the queue closed.
+    fn read(&self, source: &mut dyn Source, mut alive: impl FnMut()) -> Result<(), Lost> {
+        let mut last: Option<Instant> = None;
+        while !self.frames.wait_closed(Duration::ZERO) {
+            let Some((bytes, name)) = source.next()? else { continue };
+            alive();
+            // A camera's frames in between are not wanted; a folder's wait.
+            if let Some(early) = last.and_then(|last| self.interval.checked_sub(last.elapsed())) {
+                if name.is_none() {
+                    continue;
+                }
+                if self.frames.wait_closed(early) {
+                    break;
+                }
+            }
+            last = Some(Instant::now());
+            let frame = Frame { bytes, name, taken: Instant::now() };
+            if frame.name.is_some() {
+                self.frames.push_waiting(frame);
+            } else if self.frames.push_dropping(frame).is_some() {
+                self.observer.dropped();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A camera that gives some frames, then breaks, as often as told; then it ends.
+    struct Fake {
+        frames: usize,
+    }
+
+    impl Source for Fake {
+        fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+            self.frames = self.frames.checked_sub(1).ok_or_else(|| Lost::Failed("unplugged".into()))?;
+            Ok(Some((Bytes::from_static(b"frame"), None)))
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<(Vec<SourceState>, usize)>>);
+
+    impl SourceObserver for Seen {
+        fn state(&self, state: SourceState) {
+            self.0.lock().unwrap().0.push(state);
+        }
+        fn dropped(&self) {
+            self.0.lock().unwrap().1 += 1;
+        }
+    }
+
+    #[test]
+    fn a_lost_camera_is_opened_again_and_old_frames_make_room() {
+        let frames = Arc::new(Queue::new(4));
+        let seen = Seen::default();
+        let pauses = (Duration::from_millis(1), Duration::from_millis(4));
+        let runner = Runner { interval: Duration::ZERO, frames: Arc::clone(&frames), observer: seen.clone(), pauses };
+        let mut opened = 0;
+        runner.run(|| {
+            opened += 1;
+            match opened {
+                1 | 3 => Ok(Box::new(Fake { frames: 3 })),
+                2 => Err(Lost::Failed("not there".into())),
+                _ => Err(Lost::Ended),
+            }
+        });
+        let (states, dropped) = seen.0.lock().unwrap().clone();
+        let lost = |reason: &str| SourceState::Lost(reason.into());
+        use SourceState::{Connected, Ended, Opening};
+        let expected = [Opening, Connected, lost("unplugged"), lost("not there"), Connected, lost("unplugged"), Ended];
+        assert_eq!(states, expected);
+        assert_eq!((frames.len(), dropped), (4, 2));
+    }
+
+    #[test]
+    fn addresses_are_told_apart() {
+        let parse = |text: &str| text.parse::<SourceAddress>();
+        assert_eq!(parse("none"), Ok(SourceAddress::None));
+        assert_eq!(parse("-"), Ok(SourceAddress::Stdin));
+        assert_eq!(parse("folder:a/b"), Ok(SourceAddress::Folder("a/b".into())));
+        assert!(matches!(parse("http://camera:81/video"), Ok(SourceAddress::Mjpeg(_))));
+        for wrong in ["", "folder:", "rtsp://camera", "https://camera", "/dev/video0"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

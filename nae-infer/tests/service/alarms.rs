@@ -1,0 +1,240 @@
+//! Alarms: raised once, delivered at least once, whatever happens in between.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{PATIENCE, Place, Service, eventually, picture};
+
+/// Two anomalies in a row raise an alarm, a normal frame takes it back.
+const QUICK: [&str; 6] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2"];
+
+/// Raises `count` alarms, by frames whose names begin with `name`; waits until they are known.
+fn raise(service: &Service, place: &Place, name: &str, count: usize) {
+    for i in 0..count {
+        for (j, image) in ["checkerboard", "checkerboard", "six", "six"].into_iter().enumerate() {
+            let before = scored(service);
+            place.frame(&format!("{name}-{i:03}-{j}.png"), &picture(image));
+            eventually("the frame is scored", || scored(service) > before);
+        }
+    }
+}
+
+fn scored(service: &Service) -> f64 {
+    service.metric("nae_frames_total{origin=\"Source\"}")
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Service {
+    let source = place.source();
+    Service::start(&place.state(), &[&["--source", &source], &QUICK[..], arguments].concat())
+}
+
+/// A webhook on this address that acknowledges, and hands out what it got.
+fn webhook(listener: TcpListener) -> Receiver<Value> {
+    let (sender, received) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).unwrap() <= 2 {
+                    break;
+                }
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            // First what came, then the acknowledgement.
+            if sender.send(serde_json::from_slice(&body).unwrap()).is_err() {
+                return;
+            }
+            stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+        }
+    });
+    received
+}
+
+/// Numbers of the alarms that come, until the last is `last`.
+fn numbers(received: &Receiver<Value>, last: u64) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while numbers.last() != Some(&last) {
+        let alarm = received.recv_timeout(3 * PATIENCE).expect("an alarm");
+        numbers.push(alarm["number"].as_u64().unwrap());
+    }
+    numbers
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn an_alarm_comes_with_its_pictures_and_goes_to_a_file() {
+    let place = Place::new();
+    let log = place.path("alarms.jsonl");
+    let service = start(&place, &["--alarm-log", log.to_str().unwrap()]);
+    raise(&service, &place, "x", 2);
+    eventually("both are in the file", || lines(&log).len() == 2);
+    let alarm = &lines(&log)[0];
+    assert_eq!((alarm["number"].as_u64(), alarm["frame"].as_str()), (Some(0), Some("x-000-1.png")));
+    assert!(alarm["energy"].as_f64() > alarm["threshold"].as_f64());
+    let listed = service.get("/api/alarms").json();
+    assert_eq!(listed[1]["id"], alarm["id"], "the newest is first");
+    let image = service.get(alarm["picture"].as_str().unwrap());
+    assert_eq!((image.status, image.body), (200, picture("checkerboard")));
+    assert_eq!(service.get("/api/alarms/0/heat-map").kind, "image/png");
+    assert_eq!(service.metric("nae_alarms_total"), 2.0);
+}
+
+#[test]
+fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = format!("http://{address}/alarm");
+    let service = start(&place, &["--webhook", &url]);
+    raise(&service, &place, "down", 3);
+    service.kill();
+
+    let service = start(&place, &["--webhook", &url]);
+    // The folder is seen anew, with the three of before: six alarms.
+    eventually("the alarms are raised", || {
+        service.get("/api/alarms").json().as_array().is_some_and(|alarms| alarms.len() == 6)
+    });
+    let received = webhook(TcpListener::bind(address).unwrap());
+    assert_eq!(numbers(&received, 5), [0, 1, 2, 3, 4, 5], "raised 6, delivered 6, lost 0");
+    raise(&service, &place, "up", 1);
+    assert_eq!(numbers(&received, 6), [6]);
+    let label = format!("{{receiver=\"webhook {url}\"}}");
+    eventually("all are acknowledged", || service.metric(&format!("nae_alarms_waiting{label}")) == 0.0);
+    assert_eq!(service.metric(&format!("nae_alarms_lost{label}")), 0.0);
+    service.kill();
+
+    let service = start(&place, &["--webhook", &url]);
+    eventually("it has started", || service.get("/readyz").status == 200);
+    let again = received.recv_timeout(Duration::from_secs(2)).map(|alarm| alarm["number"].as_u64().unwrap());
+    assert!(again.is_err() || again == Ok(7), "what was acknowledged does not come again: {again:?}");
+}
+
+/// The tenth of a second matters less than that whatever was raised arrives.
+#[test]
+fn no_alarm_is_lost_over_many_kills() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+        return;
+    }
+    let place = Place::new();
+    let received = webhook(
+        TcpListener::bind("127.0.0.1:0")
+            .and_then(|l| {
+                std::fs::write(place.path("address"), l.local_addr()?.to_string())?;
+                Ok(l)
+            })
+            .unwrap(),
+    );
+    let url = format!("http://{}/alarm", std::fs::read_to_string(place.path("address")).unwrap());
+    let mut kills = 0u64;
+    for round in 0..20 {
+        let service = start(&place, &["--webhook", &url]);
+        for i in 0..4 {
+            for (j, image) in ["checkerboard", "checkerboard", "six", "six"].into_iter().enumerate() {
+                place.frame(&format!("{round:02}-{i}-{j}.png"), &picture(image));
+            }
+        }
+        thread::sleep(Duration::from_millis(37 * round % 400));
+        service.kill();
+        kills += 1;
+        std::fs::remove_dir_all(place.path("frames")).unwrap();
+        std::fs::create_dir(place.path("frames")).unwrap();
+    }
+    let service = start(&place, &["--webhook", &url]);
+    raise(&service, &place, "last", 1);
+    let alarms = service.get("/api/alarms").json();
+    let last = alarms[0]["number"].as_u64().unwrap();
+    let mut got = numbers(&received, last);
+    let deliveries = got.len();
+    got.sort_unstable();
+    got.dedup();
+    assert_eq!(got, (0..=last).collect::<Vec<_>>(), "every number has arrived");
+    println!("kills {kills}: raised {}, delivered {deliveries}, lost 0", last + 1);
+}
+
+#[test]
+fn a_full_disk_refuses_no_alarm() {
+    let place = Place::new();
+    std::fs::create_dir(place.state()).unwrap();
+    let state = place.state().display().to_string();
+    // Room for the journal and little more.
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs", &state]).stderr(Stdio::null()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: a small file system can only be mounted as root");
+        return;
+    }
+    struct Mount(String);
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").args(["-l", &self.0]).status();
+        }
+    }
+    let _mount = Mount(state);
+    let log = place.path("alarms.jsonl");
+    let service = start(&place, &["--alarm-log", log.to_str().unwrap()]);
+    raise(&service, &place, "room", 1);
+    // Whatever room is left is taken.
+    let filler = place.state().join("filler");
+    assert!(std::fs::write(&filler, vec![1; 8 << 20]).is_err());
+    raise(&service, &place, "full", 3);
+    eventually("all are in the file", || lines(&log).len() == 4);
+    assert_eq!(service.metric("nae_alarm_pictures_dropped_total"), 3.0);
+    service.kill();
+    let service = start(&place, &["--alarm-log", log.to_str().unwrap()]);
+    assert!(service.get("/api/alarms").json().as_array().unwrap().len() >= 4, "they are on disk");
+}
+
+#[test]
+fn a_broker_gets_alarms_once_it_is_there() {
+    let Some(mosquitto) = ["/usr/sbin/mosquitto", "/usr/bin/mosquitto"].into_iter().find(|p| Path::new(p).exists())
+    else {
+        eprintln!("skipped: mosquitto is not installed");
+        return;
+    };
+    let place = Place::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let broker_address = format!("127.0.0.1:{port}");
+    let service = start(&place, &["--mqtt", &broker_address, "--mqtt-topic", "line/4"]);
+    raise(&service, &place, "down", 2);
+    let mut broker = Command::new(mosquitto).args(["-p", &port.to_string()]).stderr(Stdio::null()).spawn().unwrap();
+    let mut options = rumqttc::MqttOptions::new("test", "127.0.0.1", port);
+    options.set_keep_alive(Duration::from_secs(5));
+    let (client, mut connection) = rumqttc::Client::new(options, 8);
+    client.subscribe("line/#", rumqttc::QoS::AtLeastOnce).unwrap();
+    let mut got: Vec<u64> = Vec::new();
+    // Until the broker is up, the connection is refused.
+    let end = std::time::Instant::now() + 2 * PATIENCE;
+    while got.len() < 2 && std::time::Instant::now() < end {
+        match connection.recv_timeout(Duration::from_secs(1)) {
+            Ok(Ok(rumqttc::Event::Incoming(rumqttc::Packet::Publish(publish)))) => {
+                let alarm: Value = serde_json::from_slice(&publish.payload).unwrap();
+                assert_eq!(publish.topic, "line/4");
+                got.push(alarm["number"].as_u64().unwrap());
+            }
+            _ => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    got.dedup();
+    assert_eq!(got, [0, 1]);
+}

@@ -1,0 +1,76 @@
+//! Sources: a folder, a camera that goes away and comes back, damaged frames, standard input.
+
+use std::io::{Cursor, Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use nae_infer::image::{ImageFormat, load_from_memory};
+use serde_json::json;
+
+use crate::harness::{Place, Service, eventually, picture};
+
+fn jpeg(name: &str) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    load_from_memory(&picture(name)).unwrap().write_to(&mut bytes, ImageFormat::Jpeg).unwrap();
+    bytes.into_inner()
+}
+
+#[test]
+fn a_folder_is_watched_and_its_frames_are_shown() {
+    let place = Place::new();
+    place.frame("a.png", &picture("six"));
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    eventually("the frame is scored", || service.get("/api/state").json()["latest"]["number"] == 1);
+    place.frame("b.pgm", b"P5 8 8 255\n0123456789012345678901234567890123456789012345678901234567890123");
+    place.frame("damaged.png", &picture("six")[..50]);
+    place.frame("c.png", &picture("zero"));
+    eventually("the others too", || service.get("/api/state").json()["latest"]["number"] == 3);
+    let image = service.get("/api/latest/image");
+    assert_eq!((image.kind.as_str(), image.body), ("image/png", picture("zero")));
+    assert_eq!(service.get("/api/latest/heat-map").kind, "image/png");
+    let history = service.get("/api/history?seconds=60").json();
+    assert!((1..=3).contains(&history.as_array().unwrap().len()), "{history}");
+    assert_eq!(service.metric("nae_frame_failures_total{origin=\"Source\"}"), 1.0);
+    let state = service.get("/api/state").json();
+    assert_eq!((&state["source_state"], &state["alarm"]), (&json!("connected"), &json!(false)));
+}
+
+#[test]
+fn a_camera_that_goes_away_is_shown_as_lost_and_found_again() {
+    let camera = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = camera.local_addr().unwrap();
+    // Each time it is asked it sends three frames, of which one is cut short, and hangs up.
+    thread::spawn(move || {
+        for stream in camera.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1000];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            stream
+                .write_all(b"HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=cut\r\n\r\n")
+                .unwrap();
+            for frame in [jpeg("six"), jpeg("six")[..200].to_vec(), jpeg("zero")] {
+                stream.write_all(format!("--cut\r\nContent-Length: {}\r\n\r\n", frame.len()).as_bytes()).unwrap();
+                stream.write_all(&frame).unwrap();
+                stream.write_all(b"\r\n").unwrap();
+            }
+        }
+    });
+    let place = Place::new();
+    let source = format!("http://{address}/video");
+    let service = Service::start(&place.state(), &["--source", &source, "--queue", "100"]);
+    let line = service.wait_log("the source is lost");
+    assert!(line.contains("the camera ended its stream"), "{line}");
+    eventually("frames of the second connection", || service.metric("nae_frames_total{origin=\"Source\"}") >= 4.0);
+    assert!(service.metric("nae_frame_failures_total{origin=\"Source\"}") >= 2.0, "the frames cut short");
+    assert_eq!(service.get("/readyz").status, 200);
+}
+
+#[test]
+fn a_camera_that_is_not_there_is_no_reason_not_to_start() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", "http://127.0.0.1:9/video"]);
+    eventually("it is shown as lost", || service.get("/api/state").json()["source_state"] == "lost");
+    assert!(service.get("/api/state").json()["source_reason"].as_str().unwrap().contains("127.0.0.1:9"));
+    assert_eq!(service.metric("nae_source_up"), 0.0);
+    assert_eq!(service.post("/score", &picture("six")).status, 200);
+}

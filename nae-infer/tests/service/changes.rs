@@ -1,0 +1,140 @@
+//! Threshold, calibration and model, changed while the service runs.
+
+use std::time::Duration;
+
+use nae_core::calibration::Calibration;
+use nae_onnx::metadata::{ModelCalibration, ModelMetadata};
+use nae_onnx::proto::{ModelProto, StringStringEntryProto};
+use prost::Message;
+use serde_json::json;
+
+use crate::harness::{Place, Service, eventually, model, picture};
+
+/// The digits model, calibrated as if all energies were far lower: to it, every frame is strange.
+fn suspicious() -> Vec<u8> {
+    let mut proto = ModelProto::decode(std::fs::read(model()).unwrap().as_slice()).unwrap();
+    let entries = proto.metadata_props.iter().map(|e| (e.key.as_deref().unwrap(), e.value.as_deref().unwrap()));
+    let mut metadata = ModelMetadata::from_entries(entries).unwrap().unwrap();
+    let table: Vec<f32> = (0..200).map(|i| 1e-9 * (1.0 + i as f32)).collect();
+    let calibration = Calibration::from_sorted(&table).unwrap();
+    metadata.calibration = Some(ModelCalibration::new(calibration, 0.01).unwrap());
+    let entry = |(key, value)| StringStringEntryProto { key: Some(key), value: Some(value) };
+    proto.metadata_props = metadata.to_entries().into_iter().map(entry).collect();
+    proto.encode_to_vec()
+}
+
+fn threshold(service: &Service) -> f64 {
+    service.get("/api/state").json()["threshold"].as_f64().unwrap()
+}
+
+#[test]
+fn another_rate_is_kept_over_a_restart_and_undone() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let first = threshold(&service);
+    let changed = service.change("/api/false-positive-rate", r#"{"false_positive_rate": 0.1}"#);
+    assert_eq!(changed.status, 200);
+    let second = threshold(&service);
+    assert!(second < first, "{second} {first}");
+    assert_eq!(changed.json()["threshold"].as_f64(), Some(second));
+    for wrong in [r#"{"false_positive_rate": 0}"#, r#"{"false_positive_rate": 1e-9}"#] {
+        assert_eq!(service.change("/api/false-positive-rate", wrong).status, 409, "{wrong}");
+    }
+    assert_eq!(service.change("/api/false-positive-rate", r#"{"rate": 0.1}"#).status, 400);
+    service.kill();
+
+    let service = Service::start(&place.state(), &[]);
+    assert_eq!(threshold(&service), second);
+    assert_eq!(service.change("/api/undo", "{}").status, 200);
+    assert_eq!(threshold(&service), first);
+    assert_eq!(service.change("/api/undo", "{}").problem(), (409, "there is no change to undo".into()));
+    assert_eq!(service.get("/api/adjustments").json()[0]["undone"], true, "the history stays");
+}
+
+#[test]
+fn normal_frames_make_a_new_threshold() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source(), "--queue", "1000"]);
+    let first = threshold(&service);
+    assert_eq!(service.change("/api/recalibrate", r#"{"from": 3600}"#).status, 409, "no frame yet");
+    // A camera that sees something else: to the model all of it is strange.
+    for i in 0..60 {
+        place.frame(&format!("{i:02}.png"), &picture(if i % 2 == 0 { "checkerboard" } else { "half-three" }));
+    }
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 60);
+    let what_if = |rate: f64| service.get(&format!("/api/what-if?false_positive_rate={rate}")).json();
+    assert_eq!(what_if(0.01)["anomalies"], what_if(0.01)["frames"]);
+    assert_eq!(what_if(0.01)["alarms"], 1);
+    assert_eq!(service.change("/api/recalibrate", r#"{"from": 0, "to": 5}"#).status, 400);
+    assert_eq!(service.change("/api/recalibrate", r#"{"from": 3600}"#).status, 200);
+    let second = threshold(&service);
+    assert!(second > first);
+    let answer = service.post("/score", &picture("checkerboard")).json();
+    assert_eq!(answer["verdict"], "normal");
+    assert_eq!(service.get("/api/state").json()["alarm"], false);
+    assert_eq!(service.change("/api/undo", "{}").status, 200);
+    assert_eq!(threshold(&service), first);
+}
+
+#[test]
+fn a_model_is_exchanged_only_for_one_that_works() {
+    let place = Place::new();
+    let path = place.path("model.onnx");
+    std::fs::copy(model(), &path).unwrap();
+    let service = Service::try_start(&path, &place.state(), &["--source", &place.source(), "--queue", "100"]).unwrap();
+    let digest = |service: &Service| service.get("/api/state").json()["model"].as_str().unwrap().to_owned();
+    let first = digest(&service);
+    for i in 0..20 {
+        place.frame(&format!("{i:02}.png"), &picture("six"));
+    }
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 20);
+
+    std::fs::write(&path, b"garbage").unwrap();
+    let (status, reason) = service.change("/api/reload", "{}").problem();
+    assert!(status == 409 && reason.contains("model.onnx"), "{status} {reason}");
+    service.signal("HUP");
+    service.wait_log("the model was not exchanged");
+    std::fs::write(&path, suspicious()).unwrap();
+    let (status, reason) = service.change("/api/reload", "{}").problem();
+    assert!(status == 409 && reason.contains("the old one stays"), "{status} {reason}");
+    assert_eq!(digest(&service), first);
+    assert_eq!(service.post("/score", &picture("six")).json()["verdict"], "normal");
+
+    // The same network, lowered: works, and takes over.
+    std::fs::copy(model().with_file_name("digits.nae"), &path).unwrap();
+    assert_eq!(service.change("/api/reload", "{}").status, 200);
+    let second = digest(&service);
+    assert_ne!(second, first);
+    assert_eq!(service.post("/score", &picture("six")).json()["verdict"], "normal");
+    service.kill();
+
+    // Spoilt while the service is down: the copy of the last good one serves.
+    std::fs::write(&path, b"garbage").unwrap();
+    let service = Service::try_start(&path, &place.state(), &[]).unwrap();
+    assert_eq!(digest(&service), second);
+    let scored = service.post("/score", &picture("six"));
+    assert_eq!((scored.status, &scored.json()["verdict"]), (200, &json!("normal")));
+}
+
+#[test]
+fn memory_stays_where_it_is() {
+    let slow = std::env::var_os("NAE_SLOW_TESTS").is_some();
+    let span = Duration::from_secs(if slow { 300 } else { 5 });
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let run = |span: Duration| {
+        let end = std::time::Instant::now() + span;
+        let mut count = 0;
+        while std::time::Instant::now() < end {
+            assert_eq!(service.post("/score", &picture("six")).status, 200);
+            count += 1;
+        }
+        count
+    };
+    run(span / 5);
+    let before = service.memory();
+    let count = run(span);
+    let after = service.memory();
+    println!("{count} requests: from {before} to {after} KiB");
+    assert!(after < before + 4096, "from {before} to {after} KiB in {count} requests");
+}

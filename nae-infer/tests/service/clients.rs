@@ -1,0 +1,240 @@
+//! Requests of all kinds, good, bad, slow and many.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{PATIENCE, Place, Service, eventually, models, picture};
+
+#[test]
+fn an_image_is_scored_as_on_the_command_line() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let detector = nae_infer::Detector::open(models().join("digits.onnx")).unwrap();
+    for (name, verdict) in [("six", "normal"), ("checkerboard", "anomaly")] {
+        let answer = service.post("/score", &picture(name));
+        assert_eq!((answer.status, answer.kind.as_str()), (200, "application/json"));
+        let answer = answer.json();
+        let expected = detector.score(&nae_infer::image::load_from_memory(&picture(name)).unwrap()).unwrap();
+        assert_eq!(answer["verdict"], verdict);
+        assert_eq!(answer["energy"].as_f64().unwrap() as f32, expected.energy);
+        assert_eq!(answer["p_value"].as_f64().unwrap() as f32, expected.p_value.unwrap());
+        assert_eq!(answer["regions"].as_array().unwrap().is_empty(), verdict == "normal");
+    }
+    let heat = service.post("/score/heat-map", &picture("checkerboard"));
+    assert_eq!(heat.kind, "image/png");
+    assert_eq!(nae_infer::image::load_from_memory(&heat.body).unwrap().width(), 16);
+    assert_eq!(service.metric("nae_frames_total{origin=\"Request\"}"), 3.0);
+    assert_eq!(service.metric("nae_anomalies_total{origin=\"Request\"}"), 2.0);
+}
+
+#[test]
+fn what_is_not_an_image_is_refused_with_the_reason() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--max-body", "1"]);
+    let six = picture("six");
+    for (body, status, reason) in [
+        (b"".as_slice(), 415, "not an image"),
+        (b"GIF89a and so on", 415, "not an image"),
+        (&six[..40], 415, "not an image"),
+        (b"P5 0 0 255\n", 422, "expected an image from 1×1"),
+        // A kilobyte that claims to be a picture of gigabytes.
+        (b"P6 30000 30000 255\n", 415, "not an image"),
+    ] {
+        let (found, said) = service.post("/score", body).problem();
+        assert!(found == status && said.contains(reason), "{found} {said}");
+    }
+    let mut client = TcpStream::connect(&service.address).unwrap();
+    client.write_all(b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("larger than 1024 KiB"), "{answer}");
+    assert_eq!(service.get("/score").status, 405);
+    assert_eq!(service.get("/nothing").problem(), (404, "there is nothing here; see /openapi.json".into()));
+    for path in ["/api/alarms/1/image", "/api/alarms/..%2f..%2fetc/image", "/api/latest/image"] {
+        assert!(matches!(service.get(path).status, 400 | 404), "{path}");
+    }
+    assert_eq!(service.post("/score", &six).status, 200, "and it goes on");
+}
+
+#[test]
+fn everything_of_the_description_is_there() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let description = service.get("/openapi.json").json();
+    for (path, operations) in description["paths"].as_object().unwrap() {
+        for method in operations.as_object().unwrap().keys() {
+            if path == "/events" {
+                continue;
+            }
+            let path = path.replace("{number}", "0").replace("{model}", "digits");
+            let answer = if method == "get" { service.get(&path) } else { service.post(&path, b"") };
+            let missing = answer.status == 404 && answer.body.windows(13).any(|w| w == b"/openapi.json");
+            assert!(!missing && answer.status != 405, "{method} {path}: {}", answer.status);
+        }
+    }
+    for (path, kind) in [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+        let answer = service.get(path);
+        assert!(answer.status == 200 && answer.kind.starts_with(kind), "{path}");
+        let text = String::from_utf8(answer.body).unwrap();
+        assert!(!text.contains("https://") && !text.contains("http://"), "{path} asks somebody else");
+    }
+}
+
+#[test]
+fn clients_of_the_open_inference_protocol_are_served() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let model = service.get("/v2/models/digits").json();
+    assert_eq!(model["inputs"][0]["shape"], json!([-1, 1, 16, 16]));
+    assert_eq!(service.get("/v2/models/digits/ready").status, 200);
+    let tensor = |shape: &[usize], data: serde_json::Value| {
+        json!({"id": "7", "inputs": [{"name": "image", "shape": shape, "datatype": "FP32", "data": data}]}).to_string()
+    };
+    let infer = |body: &str| service.post("/v2/models/digits/infer", body.as_bytes());
+    let detector = nae_infer::Detector::open(models().join("digits.onnx")).unwrap();
+    let values: Vec<f32> = (0..768).map(|i| (i % 17) as f32 / 16.0).collect();
+    let expected = detector.score_prepared(&values).unwrap();
+    let nested: Vec<Vec<f32>> = values.chunks(256).map(<[f32]>::to_vec).collect();
+    for data in [json!(values), json!(nested)] {
+        let answer = infer(&tensor(&[3, 1, 16, 16], data)).json();
+        assert_eq!((&answer["id"], &answer["outputs"][0]["name"]), (&json!("7"), &json!("energy")));
+        let energies = answer["outputs"][0]["data"].as_array().unwrap();
+        let energies: Vec<f32> = energies.iter().map(|e| e.as_f64().unwrap() as f32).collect();
+        assert_eq!(energies, expected.iter().map(|s| s.energy).collect::<Vec<_>>());
+    }
+    for wrong in [
+        "{}".to_owned(),
+        tensor(&[3, 1, 16, 17], json!(values)),
+        tensor(&[2, 1, 16, 16], json!(values)),
+        tensor(&[0, 1, 16, 16], json!([])),
+        tensor(&[usize::MAX, 1, 16, 16], json!(values)),
+        tensor(&[3, 1, 16, 16], json!("text")),
+        tensor(&[3, 1, 16, 16], json!([[[[[[[1.0]]]]]]])),
+    ] {
+        assert_eq!(infer(&wrong).status, 400, "{wrong}");
+    }
+    assert_eq!(service.post("/v2/models/other/infer", b"{}").status, 404);
+}
+
+#[test]
+fn pages_of_other_sites_are_kept_out() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    assert_eq!(service.get_with("/api/state", &[("host", "evil.example:8080")]).status, 421);
+    assert_eq!(service.get_with("/api/state", &[("sec-fetch-site", "cross-site")]).status, 403);
+    assert_eq!(service.get_with("/api/state", &[("origin", "http://evil.example")]).status, 403);
+    assert_eq!(service.post_with("/api/undo", b"{}", &[("content-type", "text/plain")]).status, 415);
+    assert_eq!(service.get_with("/api/state", &[("sec-fetch-site", "same-origin")]).status, 200);
+}
+
+#[test]
+fn with_a_token_only_who_has_it_gets_in() {
+    let place = Place::new();
+    std::fs::write(place.path("token"), "open sesame\n").unwrap();
+    let token = place.path("token").display().to_string();
+    let service = Service::start(&place.state(), &["--token-file", &token]);
+    let with = |text| service.get_with("/api/state", &[("authorization", text)]).status;
+    assert_eq!((with("Bearer open sesame"), with("Bearer open"), with("open sesame")), (200, 401, 401));
+    for path in ["/api/state", "/api/latest/image", "/api/alarms", "/events", "/v2/models/digits"] {
+        assert_eq!(service.get(path).status, 401, "{path}");
+    }
+    assert_eq!(service.post("/score", &picture("six")).status, 401);
+    assert_eq!(service.change("/api/reload", "{}").status, 401);
+    for path in ["/", "/page.js", "/healthz", "/readyz", "/metrics", "/openapi.json"] {
+        assert_eq!(service.get(path).status, 200, "{path}");
+    }
+}
+
+#[test]
+fn slow_clients_and_deaf_ones_keep_nobody_waiting() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    // A hundred that begin a request and say no more, and some that ask for events and never read.
+    let mut idle = Vec::new();
+    for i in 0..110 {
+        let mut client = TcpStream::connect(&service.address).unwrap();
+        let begin: &[u8] = match i {
+            0..50 => b"POST /score HT",
+            50..100 => b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nP5",
+            _ => b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        };
+        client.write_all(begin).unwrap();
+        idle.push(client);
+    }
+    let started = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(service.post("/score", &picture("six")).status, 200);
+    }
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    for i in 0..50 {
+        place.frame(&format!("{i:03}.png"), &picture("six"));
+    }
+    let scored = || service.metric("nae_frames_total{origin=\"Source\"}") + service.metric("nae_frames_dropped_total");
+    eventually("the frames are scored, or dropped for newer ones", || scored() >= 50.0);
+    // Whoever does not finish the head of a request is sent away.
+    let mut first = idle.swap_remove(0);
+    first.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut rest = Vec::new();
+    assert!(first.read_to_end(&mut rest).is_ok(), "the connection is closed");
+}
+
+#[test]
+fn what_has_begun_is_done_when_the_service_stops() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let address = service.address.clone();
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let address = address.clone();
+            thread::spawn(move || {
+                let (mut answered, mut cut) = (0, 0);
+                while let Ok(mut stream) = TcpStream::connect(&address) {
+                    let body = picture("six");
+                    let head = format!(
+                        "POST /score HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                        body.len()
+                    );
+                    // The connection may have been waiting to be taken when the service stopped.
+                    if stream.write_all(&[head.as_bytes(), &body].concat()).is_err() {
+                        break;
+                    }
+                    let mut answer = Vec::new();
+                    match stream.read_to_end(&mut answer) {
+                        Ok(_) if answer.starts_with(b"HTTP/1.1 200") && answer.ends_with(b"}") => answered += 1,
+                        Ok(0) | Err(_) => break,
+                        _ => cut += 1,
+                    }
+                }
+                (answered, cut)
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(500));
+    service.signal("TERM");
+    assert_eq!(service.wait(), Some(0));
+    let (mut answered, mut cut) = (0, 0);
+    for client in clients {
+        let (more_answered, more_cut) = client.join().unwrap();
+        answered += more_answered;
+        cut += more_cut;
+    }
+    assert!(answered > 8, "{answered} answered");
+    assert_eq!(cut, 0, "answers that broke off, of {answered}");
+}
+
+#[test]
+fn wrong_settings_are_told_all_at_once_and_nothing_is_started() {
+    let place = Place::new();
+    let error = |arguments: &[&str]| {
+        Service::try_start(&models().join("digits.onnx"), &place.state(), arguments).map(drop).unwrap_err()
+    };
+    let said = error(&["--source", "rtsp://x", "--queue", "0"]);
+    assert!(said.contains("2 settings are wrong") && said.contains("folder:DIR"), "{said}");
+    assert!(error(&["--listen", "0.0.0.0:0"]).contains("token_file"));
+    let said = Service::try_start(&place.path("none.onnx"), &place.state(), &[]).map(drop).unwrap_err();
+    assert!(said.contains("none.onnx"), "{said}");
+}

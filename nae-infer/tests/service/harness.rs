@@ -1,0 +1,221 @@
+//! A service as a process of its own, on a port the system chooses, with the digits model.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn models() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/digits")
+}
+
+pub(crate) fn model() -> PathBuf {
+    models().join("digits.onnx")
+}
+
+/// A picture that comes with the model: `six` and `zero` are normal, `checkerboard` is an anomaly.
+pub(crate) fn picture(name: &str) -> Vec<u8> {
+    std::fs::read(models().join("images").join(format!("{name}.png"))).unwrap()
+}
+
+pub(crate) struct Service {
+    process: Child,
+    pub(crate) address: String,
+    log: Receiver<String>,
+    agent: ureq::Agent,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) kind: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// Its status, and what it says is wrong.
+    pub(crate) fn problem(&self) -> (u16, String) {
+        (self.status, self.json()["error"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+impl Service {
+    /// Starts with the state in `state`.
+    pub(crate) fn start(state: &Path, arguments: &[&str]) -> Self {
+        Self::try_start(&model(), state, arguments).unwrap()
+    }
+
+    /// As `start`; the error is what the process said before it ended.
+    pub(crate) fn try_start(model: &Path, state: &Path, arguments: &[&str]) -> Result<Self, String> {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_nae-infer"))
+            .args(["serve", "--threads", "2"])
+            .args(if arguments.contains(&"--listen") { [].as_slice() } else { &["--listen", "127.0.0.1:0"] })
+            .arg("--model")
+            .arg(model)
+            .arg("--state")
+            .arg(state)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let (sender, log) = channel();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut said = String::new();
+        let address = loop {
+            let Ok(line) = log.recv_timeout(PATIENCE) else {
+                let _ = process.kill();
+                let _ = process.wait();
+                return Err(said);
+            };
+            if let Some((_, rest)) = line.split_once("the page is at http://") {
+                break rest.split('/').next().unwrap().to_owned();
+            }
+            said.push_str(&line);
+            said.push('\n');
+        };
+        let agent =
+            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build().into();
+        Ok(Self { process, address, log, agent })
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    fn answer(mut response: ureq::http::Response<ureq::Body>) -> Answer {
+        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
+        let body = response.body_mut().read_to_vec().unwrap();
+        Answer { status: response.status().as_u16(), kind: kind.unwrap_or_default(), body }
+    }
+
+    pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let request = headers.iter().fold(self.agent.get(self.url(path)), |r, (k, v)| r.header(*k, *v));
+        Self::answer(request.call().unwrap())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.get_with(path, &[])
+    }
+
+    pub(crate) fn post_with(&self, path: &str, body: &[u8], headers: &[(&str, &str)]) -> Answer {
+        let request = headers.iter().fold(self.agent.post(self.url(path)), |r, (k, v)| r.header(*k, *v));
+        Self::answer(request.send(body).unwrap())
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
+        self.post_with(path, body, &[])
+    }
+
+    /// A change: a POST of JSON.
+    pub(crate) fn change(&self, path: &str, body: &str) -> Answer {
+        self.post_with(path, body.as_bytes(), &[("content-type", "application/json")])
+    }
+
+    /// The value of a metric, with its labels if it has any.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = String::from_utf8(self.get("/metrics").body).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+    }
+
+    /// Waits for a line of the log that holds `text`.
+    pub(crate) fn wait_log(&self, text: &str) -> String {
+        let mut said = Vec::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => said.push(line),
+                Err(_) => panic!("the service did not say `{text}`, but\n{}", said.join("\n")),
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.process.id().to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits for its end and gives its exit status.
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the service does not stop");
+    }
+
+    /// Memory it takes, in KiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// As if the power went.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Waits until `done`.
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A folder of frames, and one for the state.
+pub(crate) struct Place(tempfile::TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let this = Self(tempfile::tempdir().unwrap());
+        std::fs::create_dir(this.path("frames")).unwrap();
+        this
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.path("state")
+    }
+
+    /// The folder of frames as a source.
+    pub(crate) fn source(&self) -> String {
+        format!("folder:{}", self.path("frames").display())
+    }
+
+    /// A frame comes, whole at once.
+    pub(crate) fn frame(&self, name: &str, bytes: &[u8]) {
+        let hidden = self.path("frames").join(format!(".{name}"));
+        std::fs::write(&hidden, bytes).unwrap();
+        std::fs::rename(hidden, self.path("frames").join(name)).unwrap();
+    }
+}

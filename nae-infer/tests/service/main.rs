@@ -1,0 +1,10 @@
+//! The service as a process: what it answers, and what it survives.
+#![allow(clippy::unwrap_used, missing_docs)]
+#![cfg(feature = "serve")]
+
+mod alarms;
+mod camera;
+mod changes;
+mod clients;
+mod harness;
+mod page;

@@ -1,0 +1,59 @@
+//! The page in a browser, with a camera that shows something strange.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Place, Service, eventually, picture};
+
+/// What the page at `url` has become after some seconds.
+fn browse(url: &str) -> Option<String> {
+    let chromium = ["/usr/bin/chromium", "/usr/bin/google-chrome"].into_iter().find(|p| Path::new(p).exists())?;
+    let profile = tempfile::tempdir().unwrap();
+    let output = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(url)
+        .output()
+        .unwrap();
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_browser_shows_frame_alarm_and_model() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    for i in 0..6 {
+        place.frame(&format!("<b>{i}.png"), &picture(if i < 2 { "six" } else { "checkerboard" }));
+    }
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 6);
+    let Some(page) = browse(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    for part in [
+        ">Alarm</p>",
+        ">camera connected</p>",
+        "frame 6, &lt;b&gt;5.png",
+        "The frame of alarm 0",
+        "Conv×5",
+        "The last hour would have had 4 anomalies",
+        "img id=\"image\" alt=\"The last frame\" src=\"blob:",
+    ] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+    assert!(!page.contains("<b>"), "a name is text");
+}
+
+#[test]
+fn a_browser_asks_for_the_token() {
+    let place = Place::new();
+    std::fs::write(place.path("token"), "secret").unwrap();
+    let token = place.path("token").display().to_string();
+    let service = Service::start(&place.state(), &["--token-file", &token]);
+    let Some(page) = browse(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    assert!(page.contains("<form id=\"login\">"), "{page}");
+    assert!(page.contains("<main id=\"watch\" hidden=\"\">"), "{page}");
+}
