@@ -76,6 +76,11 @@ cargo test --locked -- --nocapture --test-threads=2 >"$log" 2>&1 || { tail -n 20
 grep -E '^test result|skipped' "$log" | grep -v ' 0 passed' || true
 sed -n '/^┌/,/^└/p' "$log"
 
+if ! $quick; then
+  step "C interface"
+  cargo test --locked --quiet -p nae-infer-c
+fi
+
 step "Lints"
 cargo clippy --locked --all-targets --quiet -- -D warnings
 

@@ -254,6 +254,16 @@ impl Detector {
     }
 }
 
+/// Which backend a builder takes.
+#[derive(Debug, Clone, Copy, Default)]
+enum Choice {
+    /// [`BackendKind::default`] for ONNX, native for `.nae`.
+    #[default]
+    Usual,
+    This(BackendKind),
+    Fastest,
+}
+
 /// How a [`Detector`] is made.
 ///
 /// ```no_run
@@ -263,7 +273,7 @@ impl Detector {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct DetectorBuilder {
-    backend: Option<BackendKind>,
+    backend: Choice,
     threads: Option<usize>,
     false_positive_rate: Option<f32>,
     ort_library: Option<PathBuf>,
@@ -273,7 +283,14 @@ pub struct DetectorBuilder {
 impl DetectorBuilder {
     /// Reconstructs with this backend.
     pub fn backend(mut self, kind: BackendKind) -> Self {
-        self.backend = Some(kind);
+        self.backend = Choice::This(kind);
+        self
+    }
+
+    /// Reconstructs with the backend that takes least time for an image of this model on this machine, of those
+    /// that load it. Opening takes longer, for all are tried.
+    pub fn fastest(mut self) -> Self {
+        self.backend = Choice::Fastest;
         self
     }
 
@@ -330,9 +347,17 @@ impl DetectorBuilder {
             }
         }
         let threads = self.threads.unwrap_or(1).max(1);
-        let default = if onnx { BackendKind::default() } else { BackendKind::Native };
-        let options = BackendOptions { kind: self.backend.unwrap_or(default), threads, ort_library: self.ort_library };
-        let backend = backend::load(&file, &options).map_err(|error| OpenError::Backend { path: path(), error })?;
+        let kind = match self.backend {
+            Choice::This(kind) => kind,
+            Choice::Usual | Choice::Fastest if onnx => BackendKind::default(),
+            Choice::Usual | Choice::Fastest => BackendKind::Native,
+        };
+        let options = BackendOptions { kind, threads, ort_library: self.ort_library };
+        let backend = match self.backend {
+            Choice::Fastest => backend::load_fastest(&file, &options, settings.input.len()),
+            Choice::Usual | Choice::This(_) => backend::load(&file, &options),
+        };
+        let backend = backend.map_err(|error| OpenError::Backend { path: path(), error })?;
         let detector = Detector { threads, ..Detector::with_backend(settings, backend) };
         match (self.false_positive_rate, detector.settings.calibration.clone()) {
             (None, _) => Ok(detector),

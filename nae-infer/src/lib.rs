@@ -34,3 +34,4 @@ pub mod input;
 pub use backend::{BackendKind, Limits};
 pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};
 pub use image;
+pub use nae_core::Shape;

@@ -301,3 +301,32 @@ fn a_closed_pipe_is_no_error() {
             .stderr(contains("panic").not());
     }
 }
+
+#[test]
+fn bench_measures_every_backend() {
+    let folder = Folder::new();
+    let output = folder.run(&["bench", "model.onnx", "--seconds", "0.05", "--json"]).success();
+    let lines = lines(&output.get_output().stdout);
+    let backends: Vec<&str> = lines.iter().map(|line| line["backend"].as_str().unwrap()).collect();
+    assert!(backends.contains(&"tract") && backends.contains(&"native"), "{backends:?}");
+    for line in lines.iter().filter(|line| line["error"].is_null()) {
+        let number = |key: &str| line[key].as_f64().unwrap();
+        assert!(number("latency_p99") >= number("latency_median") && number("latency_median") > 0.0, "{line}");
+        assert!(number("throughput_32") > 0.0 && number("memory") > 1e6 && number("start_up") > 0.0, "{line}");
+    }
+    folder.run(&["bench", "model.nae", "--seconds", "0.05"]).success().stdout(contains("does not read .nae files"));
+    folder.run(&["bench", "none.onnx"]).failure().stderr(contains("none.onnx"));
+}
+
+#[test]
+fn the_fastest_backend_gives_the_same_verdicts() {
+    let folder = Folder::new();
+    let verdict = |backend: &str| {
+        let output = folder.run(&["score", "model.onnx", "a.png", "--json", "--backend", backend]).success();
+        let line = lines(&output.get_output().stdout).remove(0);
+        (line["verdict"].clone(), line["energy"].as_f64().unwrap())
+    };
+    let ((auto, energy), (tract, expected)) = (verdict("auto"), verdict("tract"));
+    assert_eq!(auto, tract);
+    assert!((energy - expected).abs() <= 1e-5 * expected, "{energy} {expected}");
+}

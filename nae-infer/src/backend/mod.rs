@@ -157,6 +157,35 @@ pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Arc<dyn Backen
     }
 }
 
+/// Of the backends that load a model, the one that takes least time for an image of `length` values;
+/// `options.kind` is the one to fall back on, and whose error counts.
+///
+/// # Errors
+/// As [`load`] for `options.kind`, where none loads.
+pub fn load_fastest(
+    file: &ModelFile,
+    options: &BackendOptions,
+    length: usize,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    /// Runs of which the shortest counts: the first ones warm up, and the machine may be busy.
+    const RUNS: usize = 5;
+    let image = vec![0.5; length];
+    let timed = |kind: BackendKind| {
+        let backend = load(file, &BackendOptions { kind, ..options.clone() }).ok()?;
+        let run = |_| {
+            let begun = std::time::Instant::now();
+            backend.reconstruct(&image).ok().map(|_| begun.elapsed())
+        };
+        let shortest = (0..RUNS).map(run).collect::<Option<Vec<_>>>()?.into_iter().min()?;
+        Some((shortest, backend))
+    };
+    let fastest = BackendKind::ALL.into_iter().filter(|kind| kind.is_built_in()).filter_map(timed);
+    match fastest.min_by_key(|(time, _)| *time) {
+        Some((_, backend)) => Ok(backend),
+        None => load(file, options),
+    }
+}
+
 /// Runs a backend's code; a panic in it becomes an error.
 #[cfg(any(feature = "tract", feature = "ort"))]
 fn guarded<T>(

@@ -11,11 +11,18 @@ use crate::card::{Content, ModelFile};
 
 const KIND: BackendKind = BackendKind::Native;
 
-/// A `.nae` file in memory, at an address the engine can use.
-pub(super) struct Native {
-    /// Words, not bytes: the file must lie at an address divisible by 4.
-    words: Vec<u32>,
-}
+self_cell::self_cell!(
+    /// A file and the model in it, which is parsed once: the check of every byte takes as long as an image.
+    struct Parsed {
+        // Words, not bytes: the file must lie at an address divisible by 4.
+        owner: Vec<u32>,
+        #[covariant]
+        dependent: Model,
+    }
+);
+
+/// A `.nae` file in memory.
+pub(super) struct Native(Parsed);
 
 impl Native {
     pub(super) fn load(file: &ModelFile) -> Result<Self, BackendError> {
@@ -31,13 +38,10 @@ impl Native {
         };
         // The parser has seen the length: whole layers, weights and table entries of four bytes.
         let words = bytes.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
-        let this = Self { words };
-        this.model().and_then(|m| Engine::new(&m).map(drop).map_err(|e| e.to_string())).map_err(fail)?;
-        Ok(this)
-    }
-
-    fn model(&self) -> Result<Model<'_>, String> {
-        Model::parse(bytemuck::cast_slice(&self.words)).map_err(|e| e.to_string())
+        let parsed = Parsed::try_new(words, |words| Model::parse(bytemuck::cast_slice(words)));
+        let parsed = parsed.map_err(|e| fail(e.to_string()))?;
+        Engine::new(parsed.borrow_dependent()).map_err(|e| fail(e.to_string()))?;
+        Ok(Self(parsed))
     }
 }
 
@@ -48,8 +52,8 @@ impl Backend for Native {
 
     fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
         let fail = |reason: String| BackendError::Run { backend: KIND, reason };
-        let model = self.model().map_err(fail)?;
-        let engine = Engine::new(&model).map_err(|e| fail(e.to_string()))?;
+        let model = self.0.borrow_dependent();
+        let engine = Engine::new(model).map_err(|e| fail(e.to_string()))?;
         let shape = model.input_shape();
         let mut arena = vec![0.0; model.arena_len()];
         let mut images = Vec::with_capacity(batch.len());

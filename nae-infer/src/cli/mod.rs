@@ -1,9 +1,10 @@
-//! Commands and their arguments. What they do is in `score`, `inspect` and [`serve`](crate::serve);
-//! scoring itself is the library's.
+//! Commands and their arguments. What they do is in `score`, `inspect`, `bench` and
+//! [`serve`](crate::serve); scoring itself is the library's.
 //!
 //! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2
 //! for wrong usage.
 
+mod bench;
 mod inspect;
 mod score;
 
@@ -29,6 +30,7 @@ Examples:
   nae-infer score pump.onnx readings.csv
   nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
   nae-infer inspect model.onnx
+  nae-infer bench model.onnx
   nae-infer serve --model model.onnx --source folder:frames";
 
 #[derive(Subcommand)]
@@ -38,6 +40,9 @@ enum Command {
     Score(Score),
     /// Print what a model file says about itself
     Inspect(Inspect),
+    /// Measure what a model takes on this machine, by backend
+    #[command(after_help = BENCH_HELP)]
+    Bench(Bench),
     /// Watch a camera: alarms, a page, and scoring over HTTP
     #[cfg(feature = "serve")]
     #[command(after_help = SERVE_HELP)]
@@ -78,8 +83,9 @@ struct Score {
     /// Print one JSON object a line: input, energy, p_value, verdict
     #[arg(long)]
     json: bool,
-    /// What reconstructs the images [default: tract for .onnx, native for .nae]
-    #[arg(long, value_parser = PossibleValuesParser::new(BackendKind::ALL.map(BackendKind::name)))]
+    /// What reconstructs the images; auto tries all and takes the fastest [default: tract for .onnx, native
+    /// for .nae]
+    #[arg(long, value_parser = PossibleValuesParser::new(["auto", "tract", "ort", "native"]))]
     backend: Option<String>,
     /// Share of normal images that may be called anomalies, from 0 to 1 [default: the model's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
@@ -101,6 +107,43 @@ struct Inspect {
     json: bool,
 }
 
+const BENCH_HELP: &str = "\
+Each backend of this build is measured in a process of its own: the time until the first score, the median
+and the 99th percentile of one image at a time, images a second one at a time and 32 at a time, and the
+most memory. The machine should have nothing else to do.
+
+Examples:
+  nae-infer bench model.onnx
+  nae-infer bench model.onnx --threads 2 --json";
+
+#[derive(Args)]
+struct Bench {
+    /// Model: .onnx from nae-train, or .nae
+    model: PathBuf,
+    /// Only this backend
+    #[arg(long, value_parser = PossibleValuesParser::new(BackendKind::ALL.map(BackendKind::name)))]
+    backend: Option<String>,
+    /// How long to measure, one image at a time and again 32 at a time
+    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
+    /// Threads
+    #[arg(long, default_value = "1")]
+    threads: std::num::NonZeroUsize,
+    /// Print one JSON object a line, in seconds and bytes
+    #[arg(long)]
+    json: bool,
+    /// Measure in this process
+    #[arg(long, hide = true, requires = "backend")]
+    alone: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.0..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected a number from 0 to 3600".into()),
+    }
+}
+
 fn rate(text: &str) -> Result<f32, String> {
     match text.parse() {
         Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
@@ -113,6 +156,7 @@ pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Score(arguments) => score::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "serve")]
         Command::Serve(flags) => crate::serve::run(&flags),
     };

@@ -23,9 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
     let mut builder = Detector::builder().threads(threads);
-    if let Some(kind) = arguments.backend.as_deref().and_then(BackendKind::from_name) {
-        builder = builder.backend(kind);
-    }
+    builder = match arguments.backend.as_deref() {
+        Some("auto") => builder.fastest(),
+        Some(name) => BackendKind::from_name(name).map_or(builder.clone(), |kind| builder.backend(kind)),
+        None => builder,
+    };
     if let Some(rate) = arguments.false_positive_rate {
         builder = builder.false_positive_rate(rate);
     }

@@ -50,7 +50,8 @@ pub(crate) struct Flags {
     /// $STATE_DIRECTORY, else ~/.local/state/nae-infer]
     #[arg(long, value_name = "DIR")]
     state: Option<String>,
-    /// What reconstructs the images [default: tract for .onnx, native for .nae]
+    /// What reconstructs the images: tract, ort, native, or auto for the fastest [default: tract for .onnx, native
+    /// for .nae]
     #[arg(long)]
     backend: Option<String>,
     /// Threads that score [default: all]
@@ -110,7 +111,7 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) token: Option<String>,
     pub(crate) state: PathBuf,
-    pub(crate) backend: Option<BackendKind>,
+    pub(crate) backend: Backend,
     pub(crate) threads: usize,
     pub(crate) false_positive_rate: Option<f32>,
     pub(crate) alarm: AlarmSettings,
@@ -121,6 +122,17 @@ pub(crate) struct Config {
     pub(crate) mqtt: Option<Mqtt>,
     pub(crate) alarm_log: Option<PathBuf>,
     pub(crate) picture_bytes: u64,
+}
+
+/// Which backend reconstructs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Backend {
+    /// The usual one for the format.
+    Usual,
+    /// The fastest of all.
+    Fastest,
+    /// This one.
+    This(BackendKind),
 }
 
 /// An MQTT broker.
@@ -285,10 +297,7 @@ impl Settings {
             listen,
             token,
             state: self.path("state").unwrap_or_else(default_state),
-            backend: self.parse("backend", |text| {
-                let names = || BackendKind::ALL.map(BackendKind::name).join(", ");
-                BackendKind::from_name(text).ok_or_else(|| format!("one of {}", names()))
-            }),
+            backend: self.backend(),
             threads: self
                 .number("threads", 1, 1024)
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
@@ -314,6 +323,15 @@ impl Settings {
             },
         };
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
+    }
+
+    fn backend(&mut self) -> Backend {
+        let backend = self.parse("backend", |text| match BackendKind::from_name(text) {
+            Some(kind) => Ok(Backend::This(kind)),
+            None if text == "auto" => Ok(Backend::Fastest),
+            None => Err(format!("auto or one of {}", BackendKind::ALL.map(BackendKind::name).join(", "))),
+        });
+        backend.unwrap_or(Backend::Usual)
     }
 
     fn alarm(&mut self) -> Option<AlarmSettings> {

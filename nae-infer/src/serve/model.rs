@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use nae_infer::card::ModelFile;
 use nae_infer::{Detector, Limits, OpenError};
 
-use super::config::Config;
+use super::config::{Backend, Config};
 
 /// A model that is ready to score.
 pub(crate) struct Model {
@@ -41,9 +41,11 @@ impl Model {
         let limits = Limits::default();
         let bytes = nae_onnx::file::read(path, limits.bytes)?;
         let mut builder = Detector::builder();
-        if let Some(backend) = config.backend {
-            builder = builder.backend(backend);
-        }
+        builder = match config.backend {
+            Backend::This(kind) => builder.backend(kind),
+            Backend::Fastest => builder.fastest(),
+            Backend::Usual => builder,
+        };
         if let Some(rate) = config.false_positive_rate {
             builder = builder.false_positive_rate(rate);
         }

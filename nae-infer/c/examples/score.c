@@ -1,0 +1,43 @@
+/* Scores images with a model, and says where each is strangest:
+
+     cargo build --release -p nae-infer-c
+     cc -I nae-infer/c nae-infer/c/examples/score.c target/release/libnae_infer_c.a -lm -lpthread -ldl -o score
+     ./score models/digits/digits.onnx models/digits/images/six.png */
+
+#include "nae_infer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+  char error[512];
+  if (argc < 3) {
+    fprintf(stderr, "usage: %s MODEL IMAGE...\n", argv[0]);
+    return 2;
+  }
+  nae_detector *detector = nae_detector_open(argv[1], NULL, 0, error, sizeof error);
+  if (!detector) {
+    fprintf(stderr, "%s\n", error);
+    return 1;
+  }
+  size_t channels, height, width;
+  nae_detector_input(detector, &channels, &height, &width);
+  float *map = malloc(height * width * sizeof *map);
+  int failed = map == NULL;
+  for (int i = 2; i < argc && map; i++) {
+    nae_score score;
+    if (!nae_detector_score_file(detector, argv[i], &score, map, error, sizeof error)) {
+      fprintf(stderr, "%s\n", error);
+      failed = 1;
+      continue;
+    }
+    size_t worst = 0;
+    for (size_t p = 1; p < height * width; p++)
+      if (map[p] > map[worst]) worst = p;
+    const char *verdict = score.anomaly < 0 ? "unknown" : score.anomaly ? "anomaly" : "normal";
+    printf("%s %.9g %.9g %s at %zu,%zu\n", argv[i], score.energy, score.p_value, verdict, worst % width, worst / width);
+  }
+  free(map);
+  nae_detector_free(detector);
+  return failed;
+}

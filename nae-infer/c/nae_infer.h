@@ -1,0 +1,107 @@
+/* Scores images with a normalized autoencoder.
+
+   Written by cbindgen from nae-infer/c/src/lib.rs; `NAE_WRITE_HEADER=1 cargo test -p nae-infer-c` writes it anew.
+
+   Every function that can fail returns 0, or NULL, and writes why into `error`, cut to `error_len` bytes with the zero
+   that ends it; `error` may be NULL. A detector may be used by any number of threads at a time, and is freed once. */
+
+#ifndef NAE_INFER_H
+#define NAE_INFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A model that is ready to score.
+typedef struct nae_detector nae_detector;
+
+// What is known of an image.
+typedef struct nae_score {
+  // The higher, the less normal.
+  float energy;
+  // Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+  float p_value;
+  // An energy above it is an anomaly; NaN for a model without calibration.
+  float threshold;
+  // 1 for an anomaly, 0 for a normal image, -1 for a model without calibration.
+  int32_t anomaly;
+} nae_score;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Opens an `.onnx` or `.nae` file. `backend` is "tract", "native" or "ort", or NULL for the usual one;
+// `false_positive_rate`, above 0 and below 1, chooses the threshold, and 0 takes the model's. Free it with
+// `nae_detector_free`.
+//
+// # Safety
+// `path` and `backend`, if not null, end in a zero; `error` is null or valid for `error_len` bytes.
+struct nae_detector *nae_detector_open(const char *path,
+                                       const char *backend,
+                                       float false_positive_rate,
+                                       char *error,
+                                       uintptr_t error_len);
+
+// Frees a detector; NULL is nothing to free.
+//
+// # Safety
+// `detector` is null or from `nae_detector_open`, not freed yet, and not in use.
+void nae_detector_free(struct nae_detector *detector);
+
+// Channels, height and width of the image the network takes; images of other sizes are resized.
+//
+// # Safety
+// `detector` is from `nae_detector_open`, and the others are valid for a write each.
+void nae_detector_input(const struct nae_detector *detector, uintptr_t *channels, uintptr_t *height, uintptr_t *width);
+
+// Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
+// height × width values of the network's input, row by row. Returns 1, or 0 if there is no score.
+//
+// # Safety
+// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
+// null or valid for height × width values; `error` is null or valid for `error_len` bytes.
+int32_t nae_detector_score_file(const struct nae_detector *detector,
+                                const char *path,
+                                struct nae_score *score,
+                                float *error_map,
+                                char *error,
+                                uintptr_t error_len);
+
+// Scores an encoded image in memory: PNG, JPEG, PGM or PPM. The rest is as for `nae_detector_score_file`.
+//
+// # Safety
+// `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.
+int32_t nae_detector_score_encoded(const struct nae_detector *detector,
+                                   const uint8_t *bytes,
+                                   uintptr_t length,
+                                   struct nae_score *score,
+                                   float *error_map,
+                                   char *error,
+                                   uintptr_t error_len);
+
+// Scores pixels as a camera gives them: `height` rows of `width` pixels of `channels` bytes, 1 for grey or 3 for
+// RGB, row after row `stride` bytes apart. The rest is as for `nae_detector_score_file`.
+//
+// # Safety
+// `pixels` is valid for (height - 1) × stride + width × channels bytes; the rest as for
+// `nae_detector_score_file`.
+int32_t nae_detector_score_pixels(const struct nae_detector *detector,
+                                  const uint8_t *pixels,
+                                  uintptr_t width,
+                                  uintptr_t height,
+                                  uintptr_t channels,
+                                  uintptr_t stride,
+                                  struct nae_score *score,
+                                  float *error_map,
+                                  char *error,
+                                  uintptr_t error_len);
+
+// Version of the library: a text that is there as long as the library is.
+const char *nae_version(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* NAE_INFER_H */

@@ -1,0 +1,265 @@
+//! The library `nae_infer` for C, and for whatever speaks C: a detector, and scores of files, encoded images
+//! and pixels. The header is `nae_infer.h`.
+//!
+//! All that is unsafe is here: pointers come from the caller, and each function says what they must be. A
+//! panic is caught before it reaches the caller.
+
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use nae_infer::input::{Pixels, decode, read};
+use nae_infer::{BackendKind, Scored};
+
+/// A model that is ready to score.
+pub struct Detector(nae_infer::Detector);
+
+/// What is known of an image.
+#[repr(C)]
+pub struct Score {
+    /// The higher, the less normal.
+    pub energy: f32,
+    /// Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+    pub p_value: f32,
+    /// An energy above it is an anomaly; NaN for a model without calibration.
+    pub threshold: f32,
+    /// 1 for an anomaly, 0 for a normal image, -1 for a model without calibration.
+    pub anomaly: i32,
+}
+
+/// Runs `work`; an error or a panic goes into `error`, and `None` is returned.
+///
+/// # Safety
+/// `error` is null or valid for writes of `error_len` bytes.
+unsafe fn guarded<T>(error: *mut c_char, error_len: usize, work: impl FnOnce() -> Result<T, String>) -> Option<T> {
+    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("a bug: the library panicked".into()));
+    let reason = match result {
+        Ok(value) => return Some(value),
+        Err(reason) => reason,
+    };
+    if !error.is_null() && error_len > 0 {
+        let mut length = reason.len().min(error_len - 1);
+        while !reason.is_char_boundary(length) {
+            length -= 1;
+        }
+        // SAFETY: `length` is below `error_len`, and the caller says that so many bytes may be written. The
+        // reason is a Rust string of our own, which they cannot overlap.
+        unsafe {
+            ptr::copy_nonoverlapping(reason.as_ptr(), error.cast(), length);
+            *error.add(length) = 0;
+        }
+    }
+    None
+}
+
+/// A text of the caller; `None` for null.
+///
+/// # Safety
+/// `text` is null or ends in a zero.
+unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, String> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller says that it ends in a zero.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map(Some).map_err(|_| "a text is not UTF-8".into())
+}
+
+/// Opens an `.onnx` or `.nae` file. `backend` is "tract", "native" or "ort", or NULL for the usual one;
+/// `false_positive_rate`, above 0 and below 1, chooses the threshold, and 0 takes the model's. Free it with
+/// `nae_detector_free`.
+///
+/// # Safety
+/// `path` and `backend`, if not null, end in a zero; `error` is null or valid for `error_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_open(
+    path: *const c_char,
+    backend: *const c_char,
+    false_positive_rate: f32,
+    error: *mut c_char,
+    error_len: usize,
+) -> *mut Detector {
+    let work = || {
+        // SAFETY: as this function's caller says.
+        let (path, backend) = unsafe { (text(path)?, text(backend)?) };
+        let path = path.ok_or("the path is NULL")?;
+        let mut builder = nae_infer::Detector::builder();
+        if let Some(name) = backend {
+            let kind = BackendKind::from_name(name).ok_or_else(|| format!("there is no backend `{name}`"))?;
+            builder = builder.backend(kind);
+        }
+        if false_positive_rate != 0.0 {
+            builder = builder.false_positive_rate(false_positive_rate);
+        }
+        builder.open(path).map_err(|e| e.to_string())
+    };
+    // SAFETY: as this function's caller says.
+    let opened = unsafe { guarded(error, error_len, work) };
+    opened.map_or(ptr::null_mut(), |detector| Box::into_raw(Box::new(Detector(detector))))
+}
+
+/// Frees a detector; NULL is nothing to free.
+///
+/// # Safety
+/// `detector` is null or from `nae_detector_open`, not freed yet, and not in use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_free(detector: *mut Detector) {
+    if !detector.is_null() {
+        // SAFETY: it was made by `Box::into_raw`, and the caller says that this is the first time.
+        let detector = unsafe { Box::from_raw(detector) };
+        // A destructor that panics must not unwind into C.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(detector)));
+    }
+}
+
+/// Channels, height and width of the image the network takes; images of other sizes are resized.
+///
+/// # Safety
+/// `detector` is from `nae_detector_open`, and the others are valid for a write each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_input(
+    detector: *const Detector,
+    channels: *mut usize,
+    height: *mut usize,
+    width: *mut usize,
+) {
+    // SAFETY: as this function's caller says.
+    unsafe {
+        let shape = (*detector).0.settings().input;
+        (*channels, *height, *width) = (shape.channels, shape.height, shape.width);
+    }
+}
+
+/// Scores with `image` what the caller brought, and writes the score, and the error map if there is room for it.
+///
+/// # Safety
+/// As for the functions that call it.
+unsafe fn score(
+    detector: *const Detector,
+    image: impl FnOnce() -> Result<Pixels, String>,
+    score: *mut Score,
+    error_map: *mut f32,
+    error: *mut c_char,
+    error_len: usize,
+) -> i32 {
+    let work = || {
+        if detector.is_null() || score.is_null() {
+            return Err("the detector or the score is NULL".to_owned());
+        }
+        // SAFETY: it is not null, and from `nae_detector_open` as the caller says.
+        let detector = unsafe { &(*detector).0 };
+        let scored = detector.score_pixels(&image()?).map_err(|e| e.to_string())?;
+        Ok((scored, detector.threshold()))
+    };
+    // SAFETY: as the caller says of `error`.
+    let Some((scored, threshold)) = (unsafe { guarded(error, error_len, work) }) else { return 0 };
+    let Scored { energy, p_value, verdict, error_map: map, .. } = scored;
+    let anomaly = verdict.map_or(-1, |v| i32::from(v.is_anomaly()));
+    let (p_value, threshold) = (p_value.unwrap_or(f32::NAN), threshold.unwrap_or(f32::NAN));
+    // SAFETY: `score` is not null here, and the caller says that it is valid for a write; so is `error_map`, if
+    // not null, for as many values as the network's input has pixels, which the map has.
+    unsafe {
+        score.write(Score { energy, p_value, threshold, anomaly });
+        if !error_map.is_null() {
+            ptr::copy_nonoverlapping(map.as_ptr(), error_map, map.len());
+        }
+    }
+    1
+}
+
+/// Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
+/// height × width values of the network's input, row by row. Returns 1, or 0 if there is no score.
+///
+/// # Safety
+/// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
+/// null or valid for height × width values; `error` is null or valid for `error_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_score_file(
+    detector: *const Detector,
+    path: *const c_char,
+    score: *mut Score,
+    error_map: *mut f32,
+    error: *mut c_char,
+    error_len: usize,
+) -> i32 {
+    let image = || {
+        // SAFETY: as this function's caller says.
+        let path = unsafe { text(path)? }.ok_or("the path is NULL")?;
+        let mut images = read(path.as_ref()).map_err(|e| e.to_string())?;
+        match (images.pop(), images.len()) {
+            (Some(image), 0) => Ok(image.pixels),
+            (_, more) => Err(format!("{path}: expected one image, found {}", more + 1)),
+        }
+    };
+    // SAFETY: as this function's caller says.
+    unsafe { self::score(detector, image, score, error_map, error, error_len) }
+}
+
+/// Scores an encoded image in memory: PNG, JPEG, PGM or PPM. The rest is as for `nae_detector_score_file`.
+///
+/// # Safety
+/// `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_score_encoded(
+    detector: *const Detector,
+    bytes: *const u8,
+    length: usize,
+    score: *mut Score,
+    error_map: *mut f32,
+    error: *mut c_char,
+    error_len: usize,
+) -> i32 {
+    let image = || {
+        if bytes.is_null() {
+            return Err("the image is NULL".to_owned());
+        }
+        // SAFETY: it is not null, and valid for so many bytes as the caller says.
+        decode(unsafe { std::slice::from_raw_parts(bytes, length) }).map_err(|e| e.to_string())
+    };
+    // SAFETY: as this function's caller says.
+    unsafe { self::score(detector, image, score, error_map, error, error_len) }
+}
+
+/// Scores pixels as a camera gives them: `height` rows of `width` pixels of `channels` bytes, 1 for grey or 3 for
+/// RGB, row after row `stride` bytes apart. The rest is as for `nae_detector_score_file`.
+///
+/// # Safety
+/// `pixels` is valid for (height - 1) × stride + width × channels bytes; the rest as for
+/// `nae_detector_score_file`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_detector_score_pixels(
+    detector: *const Detector,
+    pixels: *const u8,
+    width: usize,
+    height: usize,
+    channels: usize,
+    stride: usize,
+    score: *mut Score,
+    error_map: *mut f32,
+    error: *mut c_char,
+    error_len: usize,
+) -> i32 {
+    let image = || {
+        let side = |s: usize| (1..=nae_infer::input::MAX_SIDE as usize).contains(&s);
+        if pixels.is_null() || !side(width) || !side(height) || !matches!(channels, 1 | 3) {
+            return Err(format!("expected pixels of 1 or 3 channels, found {width}×{height}×{channels}, or NULL"));
+        }
+        let row = width * channels;
+        let length = stride.checked_mul(height - 1).and_then(|l| l.checked_add(row));
+        let length = length.filter(|&l| stride >= row && l <= isize::MAX as usize);
+        let length = length.ok_or_else(|| format!("a stride of {stride} bytes does not fit rows of {row}"))?;
+        // SAFETY: it is not null, and valid for so many bytes as the caller says.
+        let bytes = unsafe { std::slice::from_raw_parts(pixels, length) };
+        let values = bytes.chunks(stride).flat_map(|line| line.iter().take(row));
+        let values = values.map(|&byte| f32::from(byte) / 255.0).collect();
+        Ok(Pixels { shape: nae_infer::Shape::new(channels, height, width), values })
+    };
+    // SAFETY: as this function's caller says.
+    unsafe { self::score(detector, image, score, error_map, error, error_len) }
+}
+
+/// Version of the library: a text that is there as long as the library is.
+#[unsafe(no_mangle)]
+pub extern "C" fn nae_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

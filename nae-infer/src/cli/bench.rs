@@ -1,0 +1,157 @@
+//! `nae-infer bench`: what a model takes on this machine, by backend. Each backend is measured in a process
+//! of its own, so that start-up and memory are its own.
+
+use std::io::{self, Write};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use comfy_table::{CellAlignment, Table, presets};
+use nae_infer::{BackendKind, Detector};
+use serde::{Deserialize, Serialize};
+
+use super::{Bench, printable};
+
+/// Images of a large batch.
+const BATCH: usize = 32;
+
+/// What was measured of a backend.
+#[derive(Debug, Serialize, Deserialize)]
+struct Measured {
+    backend: String,
+    /// From nothing to a detector that has scored an image, in seconds.
+    start_up: f64,
+    /// Of one image at a time, in seconds.
+    latency_median: f64,
+    latency_p99: f64,
+    /// Images a second, one at a time and 32 at a time.
+    throughput: f64,
+    throughput_32: f64,
+    /// The most memory that the process had, in bytes; `None` where the system does not say.
+    memory: Option<u64>,
+}
+
+/// A backend's line: what was measured, or why nothing was.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line {
+    Measured(Measured),
+    Failed { backend: String, error: String },
+}
+
+pub(super) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
+    if let (true, Some(kind)) = (arguments.alone, arguments.backend.as_deref().and_then(BackendKind::from_name)) {
+        println!("{}", serde_json::to_string(&measure(arguments, kind)?)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = |kind: &BackendKind| arguments.backend.as_deref().is_none_or(|name| name == kind.name());
+    let kinds = BackendKind::ALL.into_iter().filter(|kind| wanted(kind) && kind.is_built_in());
+    let lines = kinds.map(|kind| in_a_process(arguments, kind)).collect::<anyhow::Result<Vec<Line>>>()?;
+    let mut out = io::stdout().lock();
+    if arguments.json {
+        for line in &lines {
+            writeln!(out, "{}", serde_json::to_string(line)?)?;
+        }
+    } else {
+        let image = Detector::open(&arguments.model)?.settings().input;
+        let plural = if arguments.threads.get() == 1 { "" } else { "s" };
+        writeln!(out, "images of {image} (CxHxW), {} thread{plural}", arguments.threads)?;
+        writeln!(out, "{}", table(&lines).trim_fmt())?;
+    }
+    let failed = lines.iter().all(|line| matches!(line, Line::Failed { .. }));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs this program again for one backend.
+fn in_a_process(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Line> {
+    let output = Command::new(std::env::current_exe().context("cannot find this program")?)
+        .arg("bench")
+        .arg(&arguments.model)
+        .args(["--alone", "--backend", kind.name()])
+        .args(["--seconds", &arguments.seconds.to_string(), "--threads", &arguments.threads.to_string()])
+        .output()
+        .context("cannot start this program again")?;
+    let backend = kind.name().to_owned();
+    if output.status.success() {
+        Ok(Line::Measured(serde_json::from_slice(&output.stdout).context("cannot read what it measured")?))
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Ok(Line::Failed { backend, error: said.trim().trim_start_matches("error: ").to_owned() })
+    }
+}
+
+fn measure(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Measured> {
+    let threads = arguments.threads.get();
+    let started = Instant::now();
+    let detector = Detector::builder().backend(kind).threads(threads).open(&arguments.model)?;
+    let length = detector.settings().input.len();
+    // Grey levels of every kind; the time does not depend on them.
+    let (low, high) = (detector.settings().preprocessing.low(), detector.settings().preprocessing.high());
+    let batch: Vec<f32> = (0..BATCH * length).map(|i| low + (high - low) * ((i * 37 % 101) as f32 / 100.0)).collect();
+    let one = &batch[..length];
+    detector.score_prepared(one)?;
+    let start_up = started.elapsed().as_secs_f64();
+
+    let span = Duration::from_secs_f64(arguments.seconds);
+    let time = |images: &[f32]| -> anyhow::Result<Vec<f64>> {
+        let (end, mut times) = (Instant::now() + span, Vec::new());
+        while Instant::now() < end || times.is_empty() {
+            let begun = Instant::now();
+            detector.score_prepared(images)?;
+            times.push(begun.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times)
+    };
+    let ones = time(one)?;
+    let many = time(&batch)?;
+    let at = |share: f64| ones[((ones.len() - 1) as f64 * share).round() as usize];
+    let rate = |times: &[f64], images: usize| (times.len() * images) as f64 / times.iter().sum::<f64>();
+    Ok(Measured {
+        backend: kind.name().to_owned(),
+        start_up,
+        latency_median: at(0.5),
+        latency_p99: at(0.99),
+        throughput: rate(&ones, 1),
+        throughput_32: rate(&many, BATCH),
+        memory: most_memory(),
+    })
+}
+
+/// Linux' count of the most memory this process had.
+fn most_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+fn table(lines: &[Line]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "backend",
+        "start-up",
+        "latency",
+        "99th percentile",
+        "images/s",
+        "of 32 at once",
+        "memory",
+    ]);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for line in lines {
+        table.add_row(match line {
+            Line::Measured(m) => vec![
+                m.backend.clone(),
+                format!("{:.0} ms", 1e3 * m.start_up),
+                format!("{:.3} ms", 1e3 * m.latency_median),
+                format!("{:.3} ms", 1e3 * m.latency_p99),
+                format!("{:.0}", m.throughput),
+                format!("{:.0}", m.throughput_32),
+                m.memory.map_or_else(|| "-".into(), |bytes| format!("{} MiB", bytes >> 20)),
+            ],
+            Line::Failed { backend, error } => vec![backend.clone(), printable(error)],
+        });
+    }
+    table
+}
