@@ -79,6 +79,7 @@ sed -n '/^┌/,/^└/p' "$log"
 if ! $quick; then
   step "C interface"
   cargo test --locked --quiet -p nae-infer-c
+  cargo clippy --locked --quiet -p nae-infer-c --all-targets -- -D warnings
 fi
 
 step "Lints"

@@ -41,7 +41,7 @@ struct nae_detector *nae_detector_open(const char *path,
                                        const char *backend,
                                        float false_positive_rate,
                                        char *error,
-                                       uintptr_t error_len);
+                                       size_t error_len);
 
 // Frees a detector; NULL is nothing to free.
 //
@@ -53,7 +53,7 @@ void nae_detector_free(struct nae_detector *detector);
 //
 // # Safety
 // `detector` is from `nae_detector_open`, and the others are valid for a write each.
-void nae_detector_input(const struct nae_detector *detector, uintptr_t *channels, uintptr_t *height, uintptr_t *width);
+void nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
 
 // Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
 // height × width values of the network's input, row by row. Returns 1, or 0 if there is no score.
@@ -66,7 +66,7 @@ int32_t nae_detector_score_file(const struct nae_detector *detector,
                                 struct nae_score *score,
                                 float *error_map,
                                 char *error,
-                                uintptr_t error_len);
+                                size_t error_len);
 
 // Scores an encoded image in memory: PNG, JPEG, PGM or PPM. The rest is as for `nae_detector_score_file`.
 //
@@ -74,11 +74,11 @@ int32_t nae_detector_score_file(const struct nae_detector *detector,
 // `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.
 int32_t nae_detector_score_encoded(const struct nae_detector *detector,
                                    const uint8_t *bytes,
-                                   uintptr_t length,
+                                   size_t length,
                                    struct nae_score *score,
                                    float *error_map,
                                    char *error,
-                                   uintptr_t error_len);
+                                   size_t error_len);
 
 // Scores pixels as a camera gives them: `height` rows of `width` pixels of `channels` bytes, 1 for grey or 3 for
 // RGB, row after row `stride` bytes apart. The rest is as for `nae_detector_score_file`.
@@ -88,14 +88,14 @@ int32_t nae_detector_score_encoded(const struct nae_detector *detector,
 // `nae_detector_score_file`.
 int32_t nae_detector_score_pixels(const struct nae_detector *detector,
                                   const uint8_t *pixels,
-                                  uintptr_t width,
-                                  uintptr_t height,
-                                  uintptr_t channels,
-                                  uintptr_t stride,
+                                  size_t width,
+                                  size_t height,
+                                  size_t channels,
+                                  size_t stride,
                                   struct nae_score *score,
                                   float *error_map,
                                   char *error,
-                                  uintptr_t error_len);
+                                  size_t error_len);
 
 // Version of the library: a text that is there as long as the library is.
 const char *nae_version(void);

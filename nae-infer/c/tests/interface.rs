@@ -12,9 +12,9 @@ fn digits() -> PathBuf {
     here().join("../../models/digits")
 }
 
-/// The folder that has the built libraries: this test lies in its `deps`.
+/// The folder that has the built libraries, and this test.
 fn built() -> PathBuf {
-    std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned()
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
 fn images() -> Vec<PathBuf> {
