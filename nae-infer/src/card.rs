@@ -10,7 +10,7 @@ use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata};
+use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -65,6 +65,15 @@ pub struct Settings {
     pub threshold: Option<Threshold>,
 }
 
+/// How images are prepared and scored for a network that does not say.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Assumed {
+    /// Energy of an image and its reconstruction.
+    pub energy: Energy,
+    /// Range of values and resize filter.
+    pub preprocessing: Preprocessing,
+}
+
 /// An energy above which an image is an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
@@ -101,6 +110,36 @@ impl ModelFile {
     /// What is in it.
     pub const fn content(&self) -> &Content {
         &self.content
+    }
+
+    /// What an ONNX model says about itself; `None` where it says nothing, and for `.nae`.
+    pub fn metadata(&self) -> Option<&ModelMetadata> {
+        match &self.content {
+            Content::Onnx(_, metadata) => metadata.as_deref(),
+            Content::Nae => None,
+        }
+    }
+
+    /// What is taken for granted of an ONNX model that says nothing about itself: images of its input's shape,
+    /// prepared and scored as `assumed` says. `None` where its input is no image, and for `.nae`.
+    pub fn assume(&self, assumed: Assumed) -> Option<ModelMetadata> {
+        let Content::Onnx(model, _) = &self.content else { return None };
+        Some(ModelMetadata {
+            energy: assumed.energy,
+            temperature: Temperature::ONE,
+            latent: None,
+            input: model.graph.sample_shape(model.graph.input)?,
+            preprocessing: assumed.preprocessing,
+            columns: None,
+            calibration: None,
+            provenance: Provenance {
+                architecture: "not known".into(),
+                method: "not known".into(),
+                data_description: "not known".into(),
+                crate_version: env!("CARGO_PKG_VERSION").into(),
+                ..Provenance::default()
+            },
+        })
     }
 
     /// How images become energies and verdicts; `None` for an ONNX model without metadata.
@@ -195,8 +234,10 @@ impl ModelFile {
         }
         if let Content::Onnx(_, Some(m)) = &self.content {
             let p = &m.provenance;
+            if let Some(latent) = m.latent {
+                card.push(("latent", format!("{} of dimension {}", latent.geometry.name(), latent.dimension)));
+            }
             card.extend([
-                ("latent", format!("{} of dimension {}", m.latent.geometry.name(), m.latent.dimension)),
                 ("architecture", p.architecture.clone()),
                 ("method", p.method.clone()),
                 ("data", p.data_description.clone()),

@@ -56,7 +56,7 @@ pub enum OpenError {
     },
     /// An ONNX model of other origin: nothing says how images are prepared and scored.
     #[error(
-        "{}: expected metadata under `nae.`, found none: export the model with nae-train, or deploy it to .nae",
+        "{}: expected metadata under `nae.`, found none: add it with `nae-infer calibrate`",
         path.display()
     )]
     NoMetadata {

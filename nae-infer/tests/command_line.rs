@@ -13,6 +13,7 @@ use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata};
 use nae_onnx::proto::ModelProto;
 use predicates::prelude::*;
 use predicates::str::{contains, diff, is_empty};
+use prost::Message;
 
 struct Folder(tempfile::TempDir);
 
@@ -329,4 +330,40 @@ fn the_fastest_backend_gives_the_same_verdicts() {
     let ((auto, energy), (tract, expected)) = (verdict("auto"), verdict("tract"));
     assert_eq!(auto, tract);
     assert!((energy - expected).abs() <= 1e-5 * expected, "{energy} {expected}");
+}
+
+#[test]
+fn a_model_of_others_is_calibrated_and_then_scores() {
+    let folder = Folder::new();
+    // As somebody else would have exported it: nothing under `nae.`.
+    let mut proto = ModelProto::decode(std::fs::read(folder.path("model.onnx")).unwrap().as_slice()).unwrap();
+    proto.metadata_props.retain(|entry| !entry.key().starts_with("nae."));
+    let theirs = proto.encode_to_vec();
+    std::fs::write(folder.path("theirs.onnx"), &theirs).unwrap();
+    let values: Vec<f32> = (0..200 * 64).map(|i| (i * 2_654_435_761_u64 % 1000) as f32 / 1000.0).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    folder.npy("normal.npy", "<f4", "(200, 8, 8)", &bytes);
+    folder.run(&["score", "theirs.onnx", "a.png"]).failure().stderr(contains("nae-infer calibrate"));
+
+    let calibrate = |arguments: &[&str]| {
+        folder.run(&[&["calibrate", "theirs.onnx", "normal.npy", "-o", "ours.onnx"], arguments].concat())
+    };
+    calibrate(&["--range", "-1,1"]).success().stdout(contains("from 200 normal images"));
+    assert!(std::fs::read(folder.path("ours.onnx")).unwrap().starts_with(&theirs), "the network is not touched");
+    let scored = folder.run(&["score", "ours.onnx", "normal.npy", "--json"]).success();
+    let lines = lines(&scored.get_output().stdout);
+    let anomalies = lines.iter().filter(|line| line["verdict"] == "anomaly").count();
+    assert!(lines.len() == 200 && anomalies <= 2, "{anomalies} of {}", lines.len());
+    folder.run(&["inspect", "ours.onnx"]).success().stdout(contains("-1.0 to 1.0"));
+
+    calibrate(&["--false-positive-rate", "0.001"]).failure().stderr(contains("1000 would do"));
+    calibrate(&["missing.png", "--strict"]).failure().stderr(contains("missing.png"));
+    // One of ours says itself how images are prepared, and is calibrated anew.
+    let again = ["calibrate", "model.onnx", "normal.npy", "-o", "again.onnx"];
+    folder.run(&again).success();
+    folder.run(&[&again[..], &["--range", "0,1"]].concat()).failure().stderr(contains("leave out --range"));
+    folder
+        .run(&["calibrate", "model.nae", "normal.npy", "-o", "x.onnx"])
+        .failure()
+        .stderr(contains("not an ONNX model"));
 }

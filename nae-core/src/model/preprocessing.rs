@@ -129,7 +129,8 @@ pub enum ResizeFilter {
 }
 
 impl ResizeFilter {
-    const ALL: [Self; 6] =
+    /// Every filter.
+    pub const ALL: [Self; 6] =
         [Self::Nearest, Self::Box, Self::Bilinear, Self::BilinearAlignCorners, Self::CatmullRom, Self::Lanczos3];
 
     /// The name used in metadata: `nearest`, `box`, `bilinear`, `bilinear-align-corners`,

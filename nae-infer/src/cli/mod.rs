@@ -1,10 +1,11 @@
-//! Commands and their arguments. What they do is in `score`, `inspect`, `bench` and
+//! Commands and their arguments. What they do is in `score`, `inspect`, `calibrate`, `bench` and
 //! [`serve`](crate::serve); scoring itself is the library's.
 //!
 //! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2
 //! for wrong usage.
 
 mod bench;
+mod calibrate;
 mod inspect;
 mod score;
 
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
+use nae_core::model::ResizeFilter;
 use nae_infer::BackendKind;
 
 #[derive(Parser)]
@@ -30,6 +32,7 @@ Examples:
   nae-infer score pump.onnx readings.csv
   nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
   nae-infer inspect model.onnx
+  nae-infer calibrate theirs.onnx good/*.png -o model.onnx
   nae-infer bench model.onnx
   nae-infer serve --model model.onnx --source folder:frames";
 
@@ -40,6 +43,9 @@ enum Command {
     Score(Score),
     /// Print what a model file says about itself
     Inspect(Inspect),
+    /// Give a model a threshold, from normal images it was not trained on
+    #[command(after_help = CALIBRATE_HELP)]
+    Calibrate(Calibrate),
     /// Measure what a model takes on this machine, by backend
     #[command(after_help = BENCH_HELP)]
     Bench(Bench),
@@ -107,6 +113,51 @@ struct Inspect {
     json: bool,
 }
 
+const CALIBRATE_HELP: &str = "\
+Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same
+shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model
+of nae-train says it, and is calibrated anew. The images must be normal and not from the training data:
+a threshold from images the network has seen is too low.
+
+Examples:
+  nae-infer calibrate theirs.onnx good/*.png -o model.onnx
+  nae-infer calibrate theirs.onnx good.npy -o model.onnx --range -1,1 --false-positive-rate 0.001";
+
+#[derive(Args)]
+struct Calibrate {
+    /// Model: .onnx
+    model: PathBuf,
+    /// Normal images: PNG, JPEG, PGM or PPM, or .npy
+    #[arg(required = true)]
+    images: Vec<PathBuf>,
+    /// The model with the threshold
+    #[arg(short, long, value_name = "FILE.onnx")]
+    output: PathBuf,
+    /// Share of normal images that may be called anomalies, from 0 to 1
+    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
+    false_positive_rate: f32,
+    /// What black and white become for the network [default: 0,1]
+    #[arg(long, value_name = "LOW,HIGH", value_parser = range, allow_hyphen_values = true)]
+    range: Option<(f32, f32)>,
+    /// Filter for images of another size [default: bilinear]
+    #[arg(long, value_parser = PossibleValuesParser::new(ResizeFilter::ALL.map(ResizeFilter::name)))]
+    resize: Option<String>,
+    /// What makes an energy of image and reconstruction [default: squared-l2]
+    #[arg(long, value_parser = PossibleValuesParser::new(["squared-l2", "l1", "ssim"]))]
+    energy: Option<String>,
+    /// Write nothing if a file cannot be scored
+    #[arg(long)]
+    strict: bool,
+}
+
+fn range(text: &str) -> Result<(f32, f32), String> {
+    let parse = |text: &str| text.trim().parse::<f32>().ok().filter(|v| v.is_finite());
+    match text.split_once(',').map(|(low, high)| (parse(low), parse(high))) {
+        Some((Some(low), Some(high))) if low < high => Ok((low, high)),
+        _ => Err("expected two numbers, the lower first, such as -1,1".into()),
+    }
+}
+
 const BENCH_HELP: &str = "\
 Each backend of this build is measured in a process of its own: the time until the first score, the median
 and the 99th percentile of one image at a time, images a second one at a time and 32 at a time, and the
@@ -156,6 +207,7 @@ pub(crate) fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Score(arguments) => score::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "serve")]
         Command::Serve(flags) => crate::serve::run(&flags),

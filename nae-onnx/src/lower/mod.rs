@@ -136,12 +136,12 @@ fn apply(network: &mut Network, metadata: ModelMetadata) -> Result<(), LowerErro
         });
     }
     let shapes = network.shapes().map_err(|error| LowerError::Write { node: None, error })?;
-    if let Some(latent) = network.latent.and_then(|t| shapes.get(t))
-        && latent.len() != metadata.latent.dimension
+    if let (Some(latent), Some(said)) = (network.latent.and_then(|t| shapes.get(t)), metadata.latent)
+        && latent.len() != said.dimension
     {
         return Err(LowerError::Mismatch {
             key: "nae.latent.dimension",
-            expected: metadata.latent.dimension.to_string(),
+            expected: said.dimension.to_string(),
             found: format!("a latent of {}", latent.len()),
         });
     }

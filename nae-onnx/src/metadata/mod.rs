@@ -24,8 +24,8 @@
 //! | `nae.seed` | seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys come together or not at all, and so do the table's; every other key is
-//! required. Numbers are decimal, with as many digits as it takes to read back the same float. Keys under
+//! The calibration's four keys come together or not at all, and so do the table's and the latent's; every
+//! other key is required. Numbers are decimal, with as many digits as it takes to read back the same float. Keys under
 //! `nae.` that are not in the table are skipped.
 //!
 //! Files and graphs do not live here; see [`file`](mod@crate::file) and [`check`](crate::check).
@@ -38,6 +38,7 @@ use nae_core::calibration::Calibration;
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::Preprocessing;
+use prost::Message;
 
 pub use columns::{Column, Columns, ColumnsError, Missing};
 
@@ -57,7 +58,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// # let calibration = Calibration::from_sorted(&[0.1; 200])?;
 /// # let metadata = ModelMetadata {
 /// #     energy: Energy::SquaredL2, temperature: Temperature::ONE,
-/// #     latent: Latent { geometry: Geometry::Sphere, dimension: 32 },
+/// #     latent: Some(Latent { geometry: Geometry::Sphere, dimension: 32 }),
 /// #     input: Shape::new(1, 16, 16),
 /// #     preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
 /// #     columns: None,
@@ -75,8 +76,8 @@ pub struct ModelMetadata {
     pub energy: Energy,
     /// T of p(x) ∝ exp(−E(x)/T).
     pub temperature: Temperature,
-    /// Where the latent vectors live.
-    pub latent: Latent,
+    /// Where the latent vectors live; `None` for a network of other origin, which does not say.
+    pub latent: Option<Latent>,
     /// What the network takes: channels (1 grey, 3 RGB, any number for what is no image file), height, width.
     pub input: Shape,
     /// How an image file becomes the network's input.
@@ -237,6 +238,23 @@ impl ModelMetadata {
         for (key, value) in self.to_entries() {
             graph.metadata(&key, &value);
         }
+    }
+
+    /// The bytes of a model with the metadata in place of what it had under `nae.`. Where it had nothing, all
+    /// else stays as it is, byte for byte.
+    ///
+    /// # Errors
+    /// If the bytes are not a model.
+    pub fn attach(&self, bytes: &[u8]) -> Result<Vec<u8>, prost::DecodeError> {
+        let mut model = ModelProto::decode(bytes)?;
+        if model.metadata_props.iter().any(|e| e.key().starts_with(text::PREFIX)) {
+            self.replace_in(&mut model);
+            return Ok(model.encode_to_vec());
+        }
+        // Messages one after the other are one message with the fields of both.
+        let mut more = ModelProto::default();
+        self.replace_in(&mut more);
+        Ok([bytes, &more.encode_to_vec()].concat())
     }
 
     /// Writes the metadata into a model, in place of what it had under `nae.`.

@@ -57,15 +57,21 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         (key::FORMAT_VERSION, FORMAT_VERSION.to_string()),
         (key::ENERGY, m.energy.name().to_owned()),
         (key::TEMPERATURE, format!("{:?}", m.temperature.get())),
-        (key::GEOMETRY, m.latent.geometry.name().to_owned()),
-        (key::DIMENSION, m.latent.dimension.to_string()),
+    ];
+    if let Some(latent) = m.latent {
+        entries.extend([
+            (key::GEOMETRY, latent.geometry.name().to_owned()),
+            (key::DIMENSION, latent.dimension.to_string()),
+        ]);
+    }
+    entries.extend([
         (key::WIDTH, m.input.width.to_string()),
         (key::HEIGHT, m.input.height.to_string()),
         (key::CHANNELS, m.input.channels.to_string()),
         (key::LOW, format!("{:?}", m.preprocessing.low())),
         (key::HIGH, format!("{:?}", m.preprocessing.high())),
         (key::RESIZE, m.preprocessing.filter().name().to_owned()),
-    ];
+    ]);
     if let Some(c) = &m.columns {
         let names: Vec<&str> = c.columns().iter().map(|column| column.name.as_str()).collect();
         let numbers = |of: fn(&Column) -> f64| {
@@ -133,10 +139,7 @@ pub(super) fn read<'a>(
         energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
         temperature: entries
             .named(key::TEMPERATURE, "a positive number", |text| Temperature::new(text.parse().ok()?).ok())?,
-        latent: Latent {
-            geometry: entries.named(key::GEOMETRY, "sphere or euclidean", Geometry::from_name)?,
-            dimension: entries.extent(key::DIMENSION)?,
-        },
+        latent: latent(&entries)?,
         input,
         preprocessing,
         columns: columns(&entries, input)?,
@@ -149,6 +152,16 @@ pub(super) fn read<'a>(
             seed: entries.parse(key::SEED, "an integer from 0 to 2^64 - 1")?,
             crate_version: entries.text(key::CRATE_VERSION, "a version")?.to_owned(),
         },
+    }))
+}
+
+fn latent(entries: &Entries<'_>) -> Result<Option<Latent>, MetadataError> {
+    if [key::GEOMETRY, key::DIMENSION].iter().all(|k| !entries.0.contains_key(k)) {
+        return Ok(None);
+    }
+    Ok(Some(Latent {
+        geometry: entries.named(key::GEOMETRY, "sphere or euclidean", Geometry::from_name)?,
+        dimension: entries.extent(key::DIMENSION)?,
     }))
 }
 

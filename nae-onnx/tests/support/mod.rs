@@ -43,7 +43,7 @@ pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelM
     ModelMetadata {
         energy,
         temperature: Temperature::ONE,
-        latent: Latent { geometry: Geometry::Sphere, dimension },
+        latent: Some(Latent { geometry: Geometry::Sphere, dimension }),
         input,
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
         columns: None,
@@ -129,7 +129,7 @@ pub(crate) fn odd(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {
     let reconstruction = l.graph.sigmoid("out.sigmoid", x)?;
     autoencoder::add_outputs(&mut l.graph, image, reconstruction, latent, energy)?;
     let mut metadata = metadata(Shape::new(3, 6, 8), 5, energy);
-    metadata.latent.geometry = Geometry::Euclidean;
+    metadata.latent = metadata.latent.map(|latent| Latent { geometry: Geometry::Euclidean, ..latent });
     metadata.add_to(&mut l.graph);
     l.graph.finish_bytes()
 }

@@ -49,13 +49,13 @@ pub fn metadata(
     Ok(ModelMetadata {
         energy: spec.energy(),
         temperature: Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?,
-        latent: Latent {
+        latent: Some(Latent {
             geometry: match spec.latent_space() {
                 LatentSpace::Sphere => Geometry::Sphere,
                 LatentSpace::Euclidean => Geometry::Euclidean,
             },
             dimension: spec.latent_dim(),
-        },
+        }),
         input: spec.image(),
         preprocessing: Preprocessing::unit(config.source().resize_filter()),
         columns: if let Source::Table(own) = config.source() { own.checked().ok() } else { None },

@@ -34,13 +34,13 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
     ModelMetadata {
         energy: Energy::SquaredL2,
         temperature: Temperature::ONE,
-        latent: Latent {
+        latent: Some(Latent {
             geometry: match spec.latent_space() {
                 LatentSpace::Sphere => Geometry::Sphere,
                 LatentSpace::Euclidean => Geometry::Euclidean,
             },
             dimension: spec.latent_dim(),
-        },
+        }),
         input: spec.image(),
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
         columns: None,

@@ -1,0 +1,109 @@
+//! `nae-infer calibrate`: normal images in, the model with a threshold out, whoever trained it.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use nae_core::calibration::Calibration;
+use nae_core::energy::Energy;
+use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_infer::card::{Assumed, ModelFile};
+use nae_infer::input::{prepare, read};
+use nae_infer::{Detector, Limits};
+use nae_onnx::metadata::{ModelCalibration, ModelMetadata};
+
+use super::{Calibrate, printable, report};
+
+/// Images scored at a time.
+const BATCH: usize = 64;
+
+pub(super) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
+    let name = arguments.model.display();
+    let limits = Limits::default();
+    let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
+    let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
+    let mut metadata = metadata(&file, arguments).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
+    // The model as it will be, but for the calibration.
+    metadata.calibration = None;
+    let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
+
+    let (mut energies, failed) = score(&detector, arguments)?;
+    if failed > 0 && (arguments.strict || energies.is_empty()) {
+        bail!("{failed} of {} files cannot be scored", arguments.images.len());
+    }
+    let count = energies.len();
+    let calibration = Calibration::from_energies(&mut energies)?;
+    let rate = arguments.false_positive_rate;
+    let calibration = ModelCalibration::new(calibration, rate).map_err(|error| {
+        let least = (1.0 / rate).ceil();
+        anyhow::anyhow!("{count} images are too few for a false-positive rate of {rate}: {error}; {least} would do")
+    })?;
+    let threshold = calibration.threshold();
+    metadata.calibration = Some(calibration);
+    nae_onnx::file::write(&arguments.output, &metadata.attach(file.bytes())?)?;
+    println!(
+        "{}: threshold {threshold} for a false-positive rate of {rate}, from {count} normal images",
+        arguments.output.display()
+    );
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The model's own metadata, or what the arguments say of one that has none.
+fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMetadata> {
+    if let Some(metadata) = file.metadata() {
+        if metadata.columns.is_some() {
+            bail!("it is a model of tables");
+        }
+        if arguments.range.is_some() || arguments.resize.is_some() || arguments.energy.is_some() {
+            bail!("it says itself how images are prepared and scored; leave out --range, --resize and --energy");
+        }
+        return Ok(metadata.clone());
+    }
+    let (low, high) = arguments.range.unwrap_or((0.0, 1.0));
+    let filter = arguments.resize.as_deref().and_then(ResizeFilter::from_name).unwrap_or(ResizeFilter::Bilinear);
+    let energy = arguments.energy.as_deref().and_then(Energy::from_name).unwrap_or(Energy::SquaredL2);
+    let assumed = Assumed { energy, preprocessing: Preprocessing::new(low, high, filter)? };
+    file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
+}
+
+/// Energies of the images, and how many files gave none; those are reported.
+fn score(detector: &Detector, arguments: &Calibrate) -> anyhow::Result<(Vec<f32>, usize)> {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} files, {eta} left")?;
+    let bar = ProgressBar::new(arguments.images.len() as u64).with_style(style);
+    let (mut energies, mut failed, mut batch) = (Vec::new(), 0, Vec::new());
+    let flush = |batch: &mut Vec<f32>, energies: &mut Vec<f32>| -> anyhow::Result<()> {
+        energies.extend(detector.score_prepared(batch)?.iter().map(|scored| scored.energy));
+        batch.clear();
+        Ok(())
+    };
+    for path in &arguments.images {
+        match read(path) {
+            Ok(images) => {
+                for image in images {
+                    match prepare(&image.pixels, detector.settings()) {
+                        Ok(values) => batch.extend(values),
+                        Err(error) => {
+                            failed += 1;
+                            bar.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(&image.name))));
+                        }
+                    }
+                }
+            }
+            Err(error) => {
+                failed += 1;
+                bar.suspend(|| report(&error.into()));
+            }
+        }
+        if batch.len() >= BATCH * detector.settings().input.len() {
+            flush(&mut batch, &mut energies)?;
+        }
+        bar.inc(1);
+    }
+    flush(&mut batch, &mut energies)?;
+    bar.finish_and_clear();
+    Ok((energies, failed))
+}
