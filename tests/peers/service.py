@@ -56,6 +56,7 @@ parser.add_argument("model", help="an ONNX model of grey images")
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--seconds", type=int, default=10)
 parser.add_argument("--connections", type=int, default=64)
+parser.add_argument("--backend", help="of nae-infer: tract, native, ort or auto", default="tract")
 arguments = parser.parse_args()
 
 
@@ -99,7 +100,7 @@ with tempfile.TemporaryDirectory() as folder:
     peer = [sys.executable, "-m", "uvicorn", "peer:app", "--port", str(ports["FastAPI"]), "--workers", "2"]
     environment = dict(os.environ, MODEL=os.path.abspath(arguments.model), OMP_NUM_THREADS="1")
     services = [
-        subprocess.Popen([*ours, "--state", os.path.join(folder, "state"), "--threads", "2"], **quiet),
+        subprocess.Popen([*ours, "--state", os.path.join(folder, "state"), "--threads", "2", "--backend", arguments.backend], **quiet),
         subprocess.Popen([*peer, "--log-level", "warning"], cwd=folder, env=environment, **quiet),
     ]
     try:
