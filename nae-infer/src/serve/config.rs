@@ -33,7 +33,7 @@ pub(crate) struct Flags {
     /// Model: .onnx from nae-train, or .nae
     #[arg(long, value_name = "FILE")]
     model: Option<String>,
-    /// Where frames come from: folder:DIR, http://CAMERA/…, - (JPEG frames on standard input), or none
+    /// Where frames come from: /dev/video0, http://CAMERA/…, folder:DIR, - (JPEG frames on standard input), or none
     /// [default: none]
     #[arg(long)]
     source: Option<String>,

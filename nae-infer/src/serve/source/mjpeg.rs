@@ -15,7 +15,7 @@ use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Lost, MAX_FRAME, Source};
+use super::{Lost, MAX_FRAME, Source, jpeg};
 
 /// How long a camera may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -150,7 +150,7 @@ impl<R: Read> Mjpeg<R> {
 impl<R: Read> Source for Mjpeg<R> {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
         match self.part() {
-            Ok(image) => Ok(Some((image.into(), None))),
+            Ok(image) => Ok(Some((jpeg::with_tables(image).into(), None))),
             Err(error) => Err(Lost::Failed(match error.kind() {
                 ErrorKind::UnexpectedEof => "the camera ended its stream".into(),
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the camera was silent for {SILENCE:?}"),

@@ -6,6 +6,8 @@ mod folder;
 mod jpeg;
 mod mjpeg;
 mod stdin;
+#[cfg(target_os = "linux")]
+mod v4l2;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,6 +34,9 @@ pub(crate) enum SourceAddress {
     Folder(PathBuf),
     /// Motion JPEG over HTTP.
     Mjpeg(mjpeg::CameraAddress),
+    /// A camera of this machine.
+    #[cfg(target_os = "linux")]
+    Camera(PathBuf),
     /// JPEG images on standard input, one after the other.
     Stdin,
 }
@@ -43,10 +48,12 @@ impl FromStr for SourceAddress {
         match text {
             "none" => Ok(Self::None),
             "-" => Ok(Self::Stdin),
+            #[cfg(target_os = "linux")]
+            _ if text.starts_with("/dev/") => Ok(Self::Camera(text.into())),
             _ if text.starts_with("http://") => text.parse().map(Self::Mjpeg),
             _ => match text.strip_prefix("folder:") {
                 Some(folder) if !folder.is_empty() => Ok(Self::Folder(folder.into())),
-                _ => Err("folder:DIR, http://…, - or none".into()),
+                _ => Err("/dev/video…, http://…, folder:DIR, - or none".into()),
             },
         }
     }
@@ -58,6 +65,8 @@ impl fmt::Display for SourceAddress {
             Self::None => f.write_str("none"),
             Self::Folder(path) => write!(f, "folder:{}", path.display()),
             Self::Mjpeg(camera) => write!(f, "{camera}"),
+            #[cfg(target_os = "linux")]
+            Self::Camera(path) => write!(f, "{}", path.display()),
             Self::Stdin => f.write_str("standard input"),
         }
     }
@@ -136,6 +145,8 @@ fn open(address: &SourceAddress) -> Result<Box<dyn Source>, Lost> {
         SourceAddress::None => return Err(Lost::Ended),
         SourceAddress::Folder(path) => Box::new(folder::Folder::open(path)?),
         SourceAddress::Mjpeg(camera) => Box::new(mjpeg::Mjpeg::open(camera)?),
+        #[cfg(target_os = "linux")]
+        SourceAddress::Camera(path) => Box::new(v4l2::V4l2::open(path)?),
         SourceAddress::Stdin => Box::new(stdin::Stdin::open()),
     })
 }
@@ -276,7 +287,7 @@ mod tests {
         assert_eq!(parse("-"), Ok(SourceAddress::Stdin));
         assert_eq!(parse("folder:a/b"), Ok(SourceAddress::Folder("a/b".into())));
         assert!(matches!(parse("http://camera:81/video"), Ok(SourceAddress::Mjpeg(_))));
-        for wrong in ["", "folder:", "rtsp://camera", "https://camera", "/dev/video0"] {
+        for wrong in ["", "folder:", "rtsp://camera", "https://camera", "video0"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

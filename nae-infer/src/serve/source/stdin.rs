@@ -19,7 +19,7 @@ impl Stdin {
 impl Source for Stdin {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
         match jpeg::read(&mut self.input, MAX_FRAME) {
-            Ok(Some(image)) => Ok(Some((image.into(), None))),
+            Ok(Some(image)) => Ok(Some((jpeg::with_tables(image).into(), None))),
             Ok(None) => Err(Lost::Ended),
             Err(error) => Err(Lost::Failed(format!("standard input: {error}"))),
         }
