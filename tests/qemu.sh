@@ -77,7 +77,9 @@ if [ -f "$ad01" ]; then
   cargo run --quiet -p nae-onnx --example tflite_to_nae -- "$ad01" "$NAE_AD01"
   firmware thumbv7em-none-eabihf ad01 ad01
   firmware thumbv7em-none-eabihf ad01-size ad01
+  firmware thumbv7em-none-eabihf sound ad01
   export NAE_FIRMWARE_AD01=$target/thumbv7em-none-eabihf/firmware/ad01
+  export NAE_FIRMWARE_SOUND=$target/thumbv7em-none-eabihf/firmware/sound
   export NAE_FIRMWARE_AD01_SIZE=$target/thumbv7em-none-eabihf/firmware/ad01-size
 fi
 # The 8-bit models whose energies are taken of whole test sets, on the cores that have room.

@@ -6,7 +6,9 @@ mod machine;
 
 use firmware_example::model::{self, Digits};
 use machine::{flash, run, tool, variable};
-use nae_core::audio::{BANDS, LogMel};
+use nae_core::audio::{BANDS, LogMel, Window};
+use nae_core::engine::Engine;
+use nae_core::model::Model;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -129,13 +131,18 @@ fn ad01_on_cortex_m4() {
     assert!(most <= 400_000 && run.arena + run.stack <= 2560 && beyond <= 8_192);
 }
 
+/// The sound of `nae-core`'s tests.
+fn samples() -> Vec<i16> {
+    let (pairs, _) = include_bytes!("../../nae-core/tests/audio/samples.i16").as_chunks();
+    pairs.iter().map(|pair| i16::from_le_bytes(*pair)).collect()
+}
+
 /// Every frame of the features is the host's, and what one costs.
 #[test]
 fn log_mel_on_cortex_m4() {
     let run = run("mps2-an386", &variable("NAE_FIRMWARE_LOG_MEL"));
     let mut log_mel = LogMel::new();
-    let (pairs, _) = include_bytes!("../../nae-core/tests/audio/samples.i16").as_chunks();
-    let samples: Vec<i16> = pairs.iter().map(|pair| i16::from_le_bytes(*pair)).collect();
+    let samples = samples();
     let checksum = |frame: &[f32; BANDS]| frame.iter().fold(0u32, |sum, band| sum.rotate_left(5) ^ band.to_bits());
     let host: Vec<u32> = samples.as_chunks().0.iter().filter_map(|hop| log_mel.push_i16(hop).map(checksum)).collect();
     assert_eq!(run.checksums, host);
@@ -144,6 +151,33 @@ fn log_mel_on_cortex_m4() {
     println!("  executed instructions per frame      {most}");
     println!("  memory and peak stack                {} + {} bytes", run.arena, run.stack);
     assert!(most < 400_000 && run.stack < 2048);
+}
+
+/// From samples to energies, through ring, features and MLPerf Tiny's detector: the host's bit for bit.
+#[test]
+fn sound_on_cortex_m4() {
+    let (Some(elf), Some(model)) = (std::env::var_os("NAE_FIRMWARE_SOUND"), std::env::var_os("NAE_AD01")) else {
+        println!("skipped: NAE_DATA does not name the folder that has mlperf-tiny-ad01");
+        return;
+    };
+    let run = run("mps2-an386", Path::new(&elf));
+    let bytes = std::fs::read(model).unwrap();
+    let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect();
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let (engine, scale) = (Engine::new(&model).unwrap(), model.image_quantization().unwrap());
+    let (mut log_mel, mut window, mut arena) = (LogMel::new(), Window::<640>::new(), vec![0.0; model.arena_len()]);
+    let mut host = Vec::new();
+    for hop in samples().as_chunks().0 {
+        if let Some(input) = log_mel.push_i16(hop).and_then(|frame| window.push(frame)) {
+            let input = input.map(|decibels| scale.quantize(decibels));
+            host.push(engine.run_i8(&input, &mut arena).unwrap().score.energy.to_bits());
+        }
+    }
+    assert_eq!((run.energies.len(), run.lost), (41, Some(0)));
+    assert_eq!(run.energies, host);
+    println!("Cortex-M4F (mps2-an386), sound to alarm, {} energies equal to the host bit for bit", host.len());
+    println!("  executed instructions per hop        {}", run.instructions.iter().max().unwrap());
+    println!("  peak stack                           {} bytes", run.stack);
 }
 
 #[test]

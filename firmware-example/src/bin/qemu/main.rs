@@ -3,8 +3,8 @@
 //! The application on QEMU's boards: a timer's interrupt puts the images of `vectors/digits.u8` into a ring buffer, the
 //! main loop takes them out, scores them, logs each energy with its bits, and ends with the peak stack.
 
-mod camera;
 mod measure;
+mod recording;
 
 use core::convert::Infallible;
 use cortex_m as _; // its critical section
@@ -14,6 +14,9 @@ use firmware_example::{Digits, Fault, Memory, Watch};
 use semihosting::process;
 use static_cell::ConstStaticCell;
 
+/// What the timer plays: images, one after the other.
+static RECORDING: &[u8] = include_bytes!("../../../vectors/digits.u8");
+const LEN: usize = Digits::IMAGE_LEN;
 static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
 
 #[defmt::panic_handler]
@@ -47,7 +50,7 @@ impl OutputPin for NoPin {
 #[cortex_m_rt::entry]
 fn main() -> ! {
     let memory = MEMORY.take();
-    let Some(images) = camera::start() else { defmt::panic!("the timer is taken") };
+    let Some(images) = recording::start() else { defmt::panic!("the timer is taken") };
     let mut watch = match Watch::new(images, NoPin, memory) {
         Ok(watch) => watch,
         Err(error) => defmt::panic!("{}", error),
@@ -79,7 +82,7 @@ fn main() -> ! {
         }
         index += 1;
     }
-    defmt::println!("lost {=u32} images", camera::lost());
+    defmt::println!("lost {=u32} images", recording::lost());
     defmt::println!("stack {=usize} bytes", peak_stack);
     process::exit(0)
 }
