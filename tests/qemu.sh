@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Builds the firmware for Cortex-M0, M3, M4F (M7), M33 and M55, runs it under QEMU and checks its energies
-# against the host's; runs MLPerf Tiny's anomaly detector where NAE_DATA has it; counts the instructions of the 8-bit kernels on Cortex-M3, M4, M33 and M55; builds
-# the binary for the real board; checks that nae-core needs no std.
+# against the host's, and the log-mel features; runs MLPerf Tiny's anomaly detector and a test set of MNIST where NAE_DATA
+# has them, and ToyCar's clips where NAE_TOYCAR names the folder that models/toycar/make.sh made; counts the instructions
+# of the 8-bit kernels on Cortex-M3, M4, M33 and M55; builds the binary for the real board; checks that nae-core needs no
+# std.
 #
 #   tests/qemu.sh                  fails if a count is more than 2% above the recorded one
 #   NAE_RECORD=1 tests/qemu.sh     records the counts: firmware-example/kernel-bench/counts-*.md
@@ -52,6 +54,7 @@ done
 firmware thumbv6m-none-eabi qemu qemu
 firmware thumbv6m-none-eabi panic-free firmware
 firmware thumbv7em-none-eabihf overflow qemu
+firmware thumbv7em-none-eabihf log-mel qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 # panic-free does not link if a kernel could panic.
 for t in thumbv7em-none-eabihf thumbv7m-none-eabi; do
@@ -74,22 +77,47 @@ if [ -f "$ad01" ]; then
   cargo run --quiet -p nae-onnx --example tflite_to_nae -- "$ad01" "$NAE_AD01"
   firmware thumbv7em-none-eabihf ad01 ad01
   firmware thumbv7em-none-eabihf ad01-size ad01
+  firmware thumbv7em-none-eabihf sound ad01
   export NAE_FIRMWARE_AD01=$target/thumbv7em-none-eabihf/firmware/ad01
+  export NAE_FIRMWARE_SOUND=$target/thumbv7em-none-eabihf/firmware/sound
   export NAE_FIRMWARE_AD01_SIZE=$target/thumbv7em-none-eabihf/firmware/ad01-size
 fi
+# The 8-bit models whose energies are taken of whole test sets, on the cores that have room.
+export NAE_ENERGIES=$target/energies
+mkdir -p "$NAE_ENERGIES"
+rm -f "$NAE_ENERGIES"/*
+cp models/mnist-small/mnist-small-int8.nae "$NAE_ENERGIES/mnist-small.nae"
+if [ -f "$ad01" ]; then cp "$NAE_AD01" "$NAE_ENERGIES/ad01.nae"; fi
+if [ -n "${NAE_TOYCAR:-}" ]; then cp "$NAE_TOYCAR/toycar-int8.nae" "$NAE_ENERGIES/toycar.nae"; fi
+for model in "$NAE_ENERGIES"/*.nae; do
+  export NAE_MODEL=$model
+  for core in m3 m4 m33 m55; do
+    case $core in
+      m3) t=thumbv7m-none-eabi ;;
+      m4) t=thumbv7em-none-eabihf ;;
+      *) t=thumbv8m.main-none-eabihf ;;
+    esac
+    export CARGO_TARGET_THUMBV8M_MAIN_NONE_EABIHF_RUSTFLAGS="-C target-cpu=cortex-$core"
+    firmware $t energies energies
+    cp "$target/$t/firmware/energies" "${model%.nae}-$core"
+  done
+done
 (eval "$toolchain" && cargo build --quiet --target thumbv7m-none-eabi -p nae-core)
 cargo build --quiet --release -p insn-count
 
 export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
 export NAE_FIRMWARE_M0=$target/thumbv6m-none-eabi/firmware/qemu
 export NAE_FIRMWARE_M33=$target/qemu-m33 NAE_FIRMWARE_M55=$target/qemu-m55
+export NAE_FIRMWARE_LOG_MEL=$target/thumbv7em-none-eabihf/firmware/log-mel
 export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_INSN_COUNT=$target/release/libinsn_count.so
 export NAE_KERNEL_BENCH_M4=$target/thumbv7em-none-eabihf/firmware/kernel-bench
 export NAE_KERNEL_BENCH_M3=$target/thumbv7m-none-eabi/firmware/kernel-bench
 export NAE_KERNEL_BENCH_M33=$target/kernel-bench-m33 NAE_KERNEL_BENCH_M55=$target/kernel-bench-m55
-cargo test --quiet -p firmware-example --features qemu-test -- --nocapture --test-threads=1
+cargo test --quiet -p firmware-example --features qemu-test --lib --test application --test qemu -- --nocapture --test-threads=1
+# The host's side of whole test sets, in a build that is fast enough.
+cargo test --quiet --release -p firmware-example --features qemu-test --test detection -- --nocapture --test-threads=1
 export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu-f32
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu-f32
 cargo test --quiet -p firmware-example --features qemu-test,f32-model --test qemu -- --nocapture --test-threads=1 cortex

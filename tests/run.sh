@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
-# integration and parity tests, firmware under QEMU, the exported models in Python, and the slow tests.
+# integration and parity tests, firmware under QEMU, half a minute of fuzzing each of the parser and the engine, the
+# exported models in Python, and the slow tests.
 #
 #   tests/run.sh             everything
-#   tests/run.sh --quick     without QEMU, Python and the slow tests
+#   tests/run.sh --quick     without QEMU, fuzzing, Python and the slow tests
 #
 # Debian packages are installed where this script may (as root); elsewhere it says which are missing. The Python
 # packages go into .venv, tools into the target folder.
@@ -14,7 +15,7 @@ quick=false
 for argument in "$@"; do
   case $argument in
     --quick) quick=true ;;
-    -h | --help) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) echo "unknown argument: $argument; see $0 --help" >&2; exit 2 ;;
   esac
 done
@@ -89,6 +90,9 @@ step "Documentation"
 RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --quiet
 
 if ! $quick; then
+  step "Fuzzing"
+  tests/fuzz.sh 30
+
   step "Exported models in Python"
   .venv/bin/python tests/python/check_onnx.py models/digits/digits.onnx tests/vectors/images.npy tests/vectors/energies.npy
   for model in "${CARGO_TARGET_DIR:-target}"/tmp/architectures/*.onnx; do

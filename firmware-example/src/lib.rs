@@ -4,13 +4,17 @@
 //! touches of the outside comes through [`ImageSource`] and `embedded-hal`'s `OutputPin`. The
 //! binaries in `src/bin` bring a board, logging and the vectors.
 
+mod judge;
 pub mod model;
+mod ring;
 mod serial;
 mod watch;
 
+pub use judge::{Judge, Report, SettingsError};
 pub use model::Digits;
+pub use ring::{Feed, QueuedImages, Ring, ring};
 pub use serial::SerialImages;
-pub use watch::{Fault, Memory, Report, SettingsError, Watch};
+pub use watch::{Fault, Memory, Watch};
 
 /// Where images come from: a camera, a serial line, a list in flash.
 pub trait ImageSource {

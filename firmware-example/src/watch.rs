@@ -1,19 +1,10 @@
-//! One step of the application: image, score, verdict, alarm, drift.
+//! One step of the application: image, score, and what [`Judge`] makes of it.
 
 use crate::ImageSource;
+use crate::judge::{Judge, Report, SettingsError};
 use crate::model::{self, BLANK, Digits, DigitsEngine, Pixel};
-use core::fmt;
-use embedded_hal::digital::{OutputPin, PinState};
-use nae_core::drift::{Drift, PageHinkley};
+use embedded_hal::digital::OutputPin;
 use nae_core::engine::EngineError;
-use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
-
-/// Alarm at 3 anomalies of the last 5 images, off when one or none is left.
-const ALARM: Result<AlarmSettings, nae_core::verdict::AlarmSettingsError> = AlarmSettings::new(3, 1, 5);
-
-/// Drift: shifts of the mean within a quarter of the threshold are ignored; the sum of what is beyond may reach five
-/// thresholds.
-const DRIFT: (f32, f32) = (0.25, 5.0);
 
 /// The memory of the application, to be put in a `static`.
 #[derive(Debug)]
@@ -40,50 +31,10 @@ impl Default for Memory {
 #[derive(Debug)]
 pub struct Watch<'m, S, P> {
     source: S,
-    pin: P,
     memory: &'m mut Memory,
     engine: DigitsEngine,
-    filter: AlarmFilter<8>,
-    drift: PageHinkley,
+    judge: Judge<P>,
 }
-
-/// What one step found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "firmware", derive(defmt::Format))]
-pub struct Report {
-    /// Energy and p-value of the image.
-    pub score: Score,
-    /// Verdict by the model's threshold; normal when it has none.
-    pub verdict: Verdict,
-    /// Whether the alarm is on.
-    pub alarm: bool,
-    /// Whether the energies have shifted.
-    pub drift: Drift,
-}
-
-/// Why the application cannot start. None of these happens with the model it was built with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "firmware", derive(defmt::Format))]
-pub enum SettingsError {
-    /// The engine refuses the model.
-    Engine(EngineError),
-    /// The alarm's settings.
-    Alarm(nae_core::verdict::AlarmSettingsError),
-    /// The drift watch's settings.
-    Drift(nae_core::drift::DriftError),
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Engine(error) => error.fmt(f),
-            Self::Alarm(error) => error.fmt(f),
-            Self::Drift(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for SettingsError {}
 
 /// Why a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,15 +54,11 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
     /// # Errors
     /// [`SettingsError`].
     pub fn new(source: S, pin: P, memory: &'m mut Memory) -> Result<Self, SettingsError> {
-        let threshold = Digits::MODEL.threshold().unwrap_or(1.0);
-        let (tolerance, limit) = DRIFT;
         Ok(Self {
             source,
-            pin,
             memory,
             engine: Digits::engine().map_err(SettingsError::Engine)?,
-            filter: ALARM.and_then(AlarmFilter::new).map_err(SettingsError::Alarm)?,
-            drift: PageHinkley::new(tolerance * threshold, limit * threshold).map_err(SettingsError::Drift)?,
+            judge: Judge::new(pin, Digits::MODEL.threshold())?,
         })
     }
 
@@ -132,15 +79,6 @@ impl<'m, S: ImageSource, P: OutputPin> Watch<'m, S, P> {
     pub fn judge(&mut self) -> Result<Report, Fault<S::Error, P::Error>> {
         let (score, verdict) =
             model::score(&self.engine, &self.memory.image, &mut self.memory.arena).map_err(Fault::Engine)?;
-        let verdict = verdict.unwrap_or(Verdict::Normal);
-        let alarm = self.filter.observe(verdict);
-        self.pin.set_state(PinState::from(alarm)).map_err(Fault::Pin)?;
-        Ok(Report {
-            score,
-            verdict,
-            alarm,
-            // The energy is finite, or there would be no output.
-            drift: self.drift.observe(score.energy).unwrap_or(Drift::Steady),
-        })
+        self.judge.observe(score, verdict).map_err(Fault::Pin)
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `audio` | log-mel features of sound, frame by frame (feature `audio`) |
 //! | [`energy`] | reconstruction errors that serve as energies; per-pixel error map |
 //! | [`calibration`] | thresholds and conformal p-values from held-out normal data |
 //! | [`verdict`] | score, verdict, k-of-n alarm filter |
@@ -31,11 +32,14 @@
 //! # Features
 //! - `std`: the writer of the model format, for hosts. Nothing else changes.
 //! - `defmt`: `defmt::Format` on the public types.
+//! - `audio`: log-mel features of sound, with the FFT of `microfft`.
 //! - `serde`: `Serialize` and `Deserialize` on the small public types.
 
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "audio")]
+pub mod audio;
 pub mod calibration;
 pub mod density;
 pub mod drift;

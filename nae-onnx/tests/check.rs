@@ -149,7 +149,10 @@ fn bad_constants_are_refused() {
     let e = weight(|t| t.dims = vec![i64::MAX, i64::MAX, 3, 3]);
     assert_eq!(e, "constant `encoder.0.weight`: 18446744073709551615 elements, more than the limit of 67108864");
     let e = weight(|t| t.data_type = Some(10));
-    assert_eq!(e, "constant `encoder.0.weight`: expected elements of type Float or Int64, found Float16");
+    assert_eq!(
+        e,
+        "constant `encoder.0.weight`: expected elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantised, found Float16"
+    );
     let e = weight(|t| t.data_location = Some(1));
     assert_eq!(e, "constant `encoder.0.weight`: expected data in the model's own file, found external data");
     let e = weight(|t| t.dims = vec![8, 9]);

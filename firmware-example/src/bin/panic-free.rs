@@ -1,13 +1,14 @@
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]
-//! A device that takes a model and images from outside: parses bytes the compiler knows nothing of, runs the
-//! engine with every operator, f32 and 8-bit, and decides by calibration, alarm filter and drift watch. The
-//! panic handler calls a function that does not exist: if any path to a panic is left, this does not link.
+//! A device that takes a model, images and sound from outside: parses bytes the compiler knows nothing of, runs
+//! the engine with every operator, f32 and 8-bit, turns samples into log-mel features, and decides by calibration,
+//! alarm filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is left, this does not link.
 //! Unsafe for that declaration alone.
 
 use core::hint::black_box;
 use cortex_m as _;
+use nae_core::audio::{HOP, LogMel, Window};
 use nae_core::drift::PageHinkley;
 use nae_core::engine::Engine;
 use nae_core::model::Model;
@@ -23,10 +24,20 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     unsafe { nae_core_can_panic() }
 }
 
-static FILE: ConstStaticCell<[u8; 4096]> = ConstStaticCell::new([0; 4096]);
-static ARENA: ConstStaticCell<[f32; 1024]> = ConstStaticCell::new([0.0; 1024]);
-static IMAGE: ConstStaticCell<[i8; 1024]> = ConstStaticCell::new([0; 1024]);
-static REALS: ConstStaticCell<[f32; 1024]> = ConstStaticCell::new([0.0; 1024]);
+// Small enough for the RAM of Cortex-M0; the compiler does not know what is in them.
+static FILE: ConstStaticCell<[u8; 1024]> = ConstStaticCell::new([0; 1024]);
+static ARENA: ConstStaticCell<[f32; 512]> = ConstStaticCell::new([0.0; 512]);
+static IMAGE: ConstStaticCell<[i8; 256]> = ConstStaticCell::new([0; 256]);
+static REALS: ConstStaticCell<[f32; 256]> = ConstStaticCell::new([0.0; 256]);
+static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
+static WINDOW: ConstStaticCell<Window<640>> = ConstStaticCell::new(Window::new());
+
+/// Samples, whole and real, to features.
+fn listen() {
+    let (Some(log_mel), Some(window)) = (LOG_MEL.try_take(), WINDOW.try_take()) else { wait() };
+    black_box(log_mel.push_i16(black_box(&[0; HOP])).and_then(|frame| window.push(frame)));
+    black_box(log_mel.push(black_box(&[0.0; HOP])).is_ok());
+}
 
 /// What of the outside reaches the decision.
 fn decide(score: Score, verdict: Option<Verdict>) -> bool {
@@ -43,6 +54,7 @@ fn main() -> ! {
     let (Some(file), Some(arena), Some(image), Some(reals)) = memory else { wait() };
     let (file, arena) = (black_box(&file[..]), black_box(&mut arena[..]));
     let (image, reals) = (black_box(&mut image[..]), black_box(&mut reals[..]));
+    listen();
     if let Ok(model) = Model::parse(file) {
         let bytes = black_box(&[0; 64][..]);
         black_box(model.quantize_bytes(bytes, image).is_ok());

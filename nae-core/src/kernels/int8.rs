@@ -182,6 +182,24 @@ pub struct Weights<'a> {
     pub channels: &'a [Channel],
 }
 
+/// A layer as the kernels for its layout take it.
+enum Layer<'a> {
+    Plain(plain::Layer<'a>),
+    Paired(paired::Layer<'a>),
+}
+
+impl<'a> Layer<'a> {
+    fn new(input_zero_point: i8, Weights { layout, words, channels }: Weights<'a>, range: Range) -> Self {
+        match layout {
+            Layout::Plain => {
+                let weights = bytemuck::cast_slice(words);
+                Self::Plain(plain::Layer { input_zero_point, weights, channels, range })
+            }
+            Layout::Paired => Self::Paired(paired::Layer { input_zero_point, words, channels, range }),
+        }
+    }
+}
+
 /// Convolution. What is outside the image counts as 0 (as the input's zero point).
 ///
 /// `weights` has one channel for each of the output's, `scratch` at least [`conv2d_scratch_words`].
@@ -207,16 +225,9 @@ pub fn dense(
     input: &[i8],
     output: &mut [i8],
 ) {
-    let Weights { layout, words, channels } = weights;
-    match layout {
-        Layout::Plain => {
-            let layer = plain::Layer { input_zero_point, weights: bytemuck::cast_slice(words), channels, range };
-            plain::dense(&layer, input, output);
-        }
-        Layout::Paired => {
-            let layer = paired::Layer { input_zero_point, words, channels, range };
-            paired::dense(&layer, scratch, input, output);
-        }
+    match Layer::new(input_zero_point, weights, range) {
+        Layer::Plain(layer) => plain::dense(&layer, input, output),
+        Layer::Paired(layer) => paired::dense(&layer, scratch, input, output),
     }
 }
 
@@ -253,15 +264,8 @@ fn run(
     input: &[i8],
     output: &mut [i8],
 ) {
-    let Weights { layout, words, channels } = weights;
-    match layout {
-        Layout::Plain => {
-            let layer = plain::Layer { input_zero_point, weights: bytemuck::cast_slice(words), channels, range };
-            plain::convolve(&convolution, &layer, input, output);
-        }
-        Layout::Paired => {
-            let layer = paired::Layer { input_zero_point, words, channels, range };
-            paired::convolve(&convolution, &layer, scratch, input, output);
-        }
+    match Layer::new(input_zero_point, weights, range) {
+        Layer::Plain(layer) => plain::convolve(&convolution, &layer, input, output),
+        Layer::Paired(layer) => paired::convolve(&convolution, &layer, scratch, input, output),
     }
 }

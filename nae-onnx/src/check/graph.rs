@@ -24,7 +24,7 @@ pub struct CheckedModel {
 pub struct Graph {
     /// Every value: the input, constants, results.
     pub values: Vec<ValueInfo>,
-    /// Nodes; constants, `Identity` and `Dropout` are gone, their uses redirected.
+    /// Nodes; constants, `Identity`, `Dropout`, `QuantizeLinear` and `DequantizeLinear` are gone, their uses redirected.
     pub nodes: Vec<Node>,
     /// The input that is not a constant.
     pub input: ValueId,
@@ -55,6 +55,13 @@ pub enum Constant {
     Floats(Vec<f32>),
     /// 64-bit integers: shapes and axes.
     Integers(Vec<i64>),
+    /// Integers of 8 or 32 bits that `DequantizeLinear` makes real numbers of.
+    Quantized {
+        /// The elements.
+        values: Vec<i32>,
+        /// The least and the greatest that the type has.
+        range: (i32, i32),
+    },
 }
 
 /// A node.
@@ -217,7 +224,7 @@ impl Graph {
     pub fn floats(&self, value: ValueId) -> Option<&[f32]> {
         match self.values.get(value)?.constant.as_ref()? {
             Constant::Floats(data) => Some(data),
-            Constant::Integers(_) => None,
+            Constant::Integers(_) | Constant::Quantized { .. } => None,
         }
     }
 

@@ -16,9 +16,13 @@
 //!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
 //!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Expand`; `Constant`, `Identity`, `Dropout`;
 //! - what exporters compute from shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of integers, where
-//!   the result is known beforehand but for the batch.
+//!   the result is known beforehand but for the batch;
+//! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`, around
+//!   operators of floats. They are folded: weights become real numbers, activations pass unrounded. A quantiser leaves
+//!   out a `Relu` whose result it quantises, since the range begins at zero; there it is put back. The range's upper end is
+//!   not kept, so a `Clip` that was left out likewise is a `Relu` here.
 //!
-//! Not there: quantised tensors, float16, sub-graphs, functions, one- and three-dimensional
+//! Not there: integer operators such as `QLinearConv`, float16, sub-graphs, functions, one- and three-dimensional
 //! convolutions, shapes that depend on an image's content.
 //!
 //! Which of the accepted graphs can become a `.nae` file is [`lower`](crate::lower)'s business.
@@ -37,7 +41,7 @@ use prost::Message;
 
 pub use error::CheckError;
 use graph::{CheckedModel, Dim, Graph, Node, ValueId, ValueInfo};
-use operator::Meaning;
+use operator::{Meaning, Scale};
 
 use crate::excerpt::excerpt;
 use crate::proto::{DataType, DimensionValue, GraphProto, ModelProto, NodeProto, ValueInfoProto};
@@ -128,6 +132,8 @@ struct Checker<'a> {
     limits: &'a Limits,
     values: Vec<ValueInfo>,
     names: HashMap<String, ValueId>,
+    /// Names of what `QuantizeLinear` makes, which is under this name for `DequantizeLinear` only.
+    quantized: HashMap<String, Scale>,
     node_names: HashSet<String>,
     nodes: Vec<Node>,
     input: Option<ValueId>,
@@ -142,6 +148,7 @@ impl<'a> Checker<'a> {
             limits,
             values: Vec::new(),
             names: HashMap::new(),
+            quantized: HashMap::new(),
             node_names: HashSet::new(),
             nodes: Vec::new(),
             input: None,
@@ -259,7 +266,9 @@ impl<'a> Checker<'a> {
                 })?)
             });
         }
-        let interpreted = operator::Interpreter { checker: self, node, name: &name, inputs: &inputs }.interpret()?;
+        let interpreter = operator::Interpreter { checker: self, node, name: &name, inputs: &inputs };
+        let interpreted = interpreter.interpret()?;
+        let scale = interpreter.scale_of_result()?;
         if output.is_empty() || node.output[1..].iter().any(|o| !o.is_empty()) {
             return Err(CheckError::Node {
                 node: excerpt(&name),
@@ -268,6 +277,9 @@ impl<'a> Checker<'a> {
                 expected: "one".into(),
                 found: node.output.iter().filter(|o| !o.is_empty()).count().to_string(),
             });
+        }
+        if let Some(scale) = scale {
+            self.quantized.insert(output.to_owned(), scale);
         }
         match interpreted {
             Meaning::Same(value) => self.alias(output, value),
@@ -297,6 +309,10 @@ impl<'a> Checker<'a> {
             let place = "the outputs".to_owned();
             let undefined = || CheckError::Undefined { name: excerpt(name), place };
             let value = *self.names.get(name).ok_or_else(undefined)?;
+            if self.quantized.contains_key(name) {
+                let found = format!("`{}`, which is quantised", excerpt(name));
+                return Err(CheckError::Model { expected: "outputs of floats".into(), found });
+            }
             if outputs.iter().any(|(n, _)| n == name) {
                 return Err(CheckError::Duplicate { name: excerpt(name) });
             }

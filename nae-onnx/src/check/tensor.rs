@@ -6,6 +6,8 @@ use super::{CheckError, Limits};
 use crate::excerpt::excerpt;
 use crate::proto::{DataType, TensorProto};
 
+const TYPES: &str = "elements of type Float, Int64, or Int8, Uint8 and Int32 where they are quantised";
+
 /// The extents and elements of a tensor.
 pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Result<(Vec<usize>, Constant), CheckError> {
     let wrong = |expected: String, found: String| CheckError::Constant { name: excerpt(name), expected, found };
@@ -68,10 +70,28 @@ pub(super) fn decode(name: &str, tensor: &TensorProto, limits: &Limits) -> Resul
             };
             Constant::Integers(extents(name, data)?)
         }
-        Ok(other) => return Err(wrong("elements of type Float or Int64".into(), format!("{other:?}"))),
-        Err(_) => {
-            return Err(wrong("elements of type Float or Int64".into(), format!("type {}", tensor.data_type())));
+        Ok(kind @ (DataType::Int8 | DataType::Uint8 | DataType::Int32)) => {
+            let (width, range) = match kind {
+                DataType::Int8 => (1, (-128, 127)),
+                DataType::Uint8 => (1, (0, 255)),
+                _ => (4, (i32::MIN, i32::MAX)),
+            };
+            length(tensor.int32_data.len(), width)?;
+            let values: Vec<i32> = match raw {
+                Some(bytes) if tensor.int32_data.is_empty() => match kind {
+                    DataType::Int8 => bytes.iter().map(|b| i32::from(*b as i8)).collect(),
+                    DataType::Uint8 => bytes.iter().map(|b| i32::from(*b)).collect(),
+                    _ => bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect(),
+                },
+                _ => tensor.int32_data.clone(),
+            };
+            if let Some(value) = values.iter().find(|value| !(range.0..=range.1).contains(value)) {
+                return Err(wrong(format!("{} to {}", range.0, range.1), value.to_string()));
+            }
+            Constant::Quantized { values, range }
         }
+        Ok(other) => return Err(wrong(TYPES.to_owned(), format!("{other:?}"))),
+        Err(_) => return Err(wrong(TYPES.to_owned(), format!("type {}", tensor.data_type()))),
     };
     Ok((dims, constant))
 }

@@ -11,6 +11,7 @@
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
 //!   each channel: folded into the layer before, or a 1×1 convolution of their own;
 //! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples;
+//! - QDQ-quantised models, as the floats they stand for: `deploy --int8` chooses scales of its own;
 //! - what exporters compute from shapes (`Shape`, `Gather`, `Slice`, `Concat` …) is gone by then: see [`crate::check`].
 //!
 //! Where ONNX divides a sample of zeros by its norm, and gets NaN, the engine gets zeros.

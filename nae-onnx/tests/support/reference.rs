@@ -24,7 +24,7 @@ pub(crate) fn run(graph: &Graph, image: &[f32]) -> Vec<(String, Vec<f64>)> {
                 shape: sizes(&v.shape),
                 data: match c {
                     Constant::Floats(data) => data.iter().map(|&x| f64::from(x)).collect(),
-                    Constant::Integers(_) => Vec::new(),
+                    Constant::Integers(_) | Constant::Quantized { .. } => Vec::new(),
                 },
             })
         })

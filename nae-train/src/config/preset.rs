@@ -21,6 +21,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "digits", text: include_str!("../../presets/digits.toml") },
     Preset { name: "digits-omi", text: include_str!("../../presets/digits-omi.toml") },
     Preset { name: "mnist-holdout", text: include_str!("../../presets/mnist-holdout.toml") },
+    Preset { name: "mnist-small", text: include_str!("../../presets/mnist-small.toml") },
 ];
 
 /// What `config.toml` of a run folder holds: a preset with the numbers that the run was made with.

@@ -165,10 +165,8 @@ pub(super) fn dense(layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output
     let (whole, rest) = input.as_chunks::<4>();
     arithmetic::widen_one(layer.input_zero_point, whole.as_flattened(), part_mut(scratch, 0, 2 * whole.len()));
     if !rest.is_empty() {
-        let mut last = [0; 4];
-        for (last, value) in last.iter_mut().zip(rest) {
-            *last = *value;
-        }
+        // A loop over both would become a call of memcpy, for three bytes.
+        let last: [i8; 4] = core::array::from_fn(|index| rest.get(index).copied().unwrap_or(0));
         arithmetic::widen_one(layer.input_zero_point, &last, part_mut(scratch, 2 * whole.len(), 2));
     }
     let (channels, last) = layer.channels.as_chunks();

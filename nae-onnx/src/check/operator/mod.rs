@@ -2,7 +2,10 @@
 
 pub(super) mod integers;
 mod layers;
+mod quantization;
 mod shapes;
+
+pub(super) use quantization::Scale;
 
 use super::attributes::Attributes;
 use super::graph::{Constant, Dim, Operator, ValueId};
@@ -29,6 +32,7 @@ pub(super) struct Interpreter<'c, 'a> {
 
 impl<'c> Interpreter<'c, '_> {
     pub(super) fn interpret(&self) -> Result<Meaning, CheckError> {
+        self.no_quantized_inputs()?;
         let folded = match self.node.op_type() {
             "Add" => self.integer_binary(i64::checked_add),
             "Sub" => self.integer_binary(i64::checked_sub),
@@ -83,6 +87,8 @@ impl<'c> Interpreter<'c, '_> {
             "Constant" => self.constant(),
             "Identity" => self.attributes(&[]).and_then(|_| Ok(Meaning::Same(self.input(0, "the value")?))),
             "Dropout" => self.dropout(),
+            "QuantizeLinear" => self.quantize(),
+            "DequantizeLinear" => self.dequantize(),
             other => Err(CheckError::Operator { node: excerpt(self.name), operator: excerpt(other) }),
         }
     }
@@ -129,7 +135,7 @@ impl<'c> Interpreter<'c, '_> {
     fn data(&self, index: usize, what: &str) -> Result<ValueId, CheckError> {
         let value = self.input(index, what)?;
         match self.checker.values[value].constant {
-            Some(Constant::Integers(_)) => Err(self.wrong(what, "floats", "integers")),
+            Some(Constant::Integers(_) | Constant::Quantized { .. }) => Err(self.wrong(what, "floats", "integers")),
             _ => Ok(value),
         }
     }
@@ -167,6 +173,7 @@ impl<'c> Interpreter<'c, '_> {
         match &self.checker.values[value].constant {
             Some(Constant::Integers(data)) => Ok(Some(data)),
             Some(Constant::Floats(_)) => Err(self.wrong(what, "integers", "floats")),
+            Some(Constant::Quantized { .. }) => Err(self.wrong(what, "integers of 64 bits", "quantised ones")),
             None => Err(self.wrong(what, "a constant", "a value computed at run time")),
         }
     }
@@ -175,7 +182,7 @@ impl<'c> Interpreter<'c, '_> {
         let Some(value) = self.optional(index) else { return Ok(None) };
         match &self.checker.values[value].constant {
             Some(Constant::Floats(data)) => Ok(Some(data)),
-            Some(Constant::Integers(_)) => Err(self.wrong(what, "floats", "integers")),
+            Some(Constant::Integers(_) | Constant::Quantized { .. }) => Err(self.wrong(what, "floats", "integers")),
             None => Err(self.wrong(what, "a constant", "a value computed at run time")),
         }
     }

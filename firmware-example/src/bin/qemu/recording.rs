@@ -1,0 +1,69 @@
+//! In place of a camera or a microphone: the timer's interrupt takes the next piece of a recording every millisecond, and
+//! puts it into the ring when there is room. (A sensor would not wait: there, [`Feed::offer`] loses the piece and counts it.)
+//! The binary says what is played: `RECORDING`, in pieces of `LEN` bytes.
+
+use super::{LEN, RECORDING};
+use core::cell::RefCell;
+use cortex_m::interrupt::{self, Mutex};
+use cortex_m::peripheral::syst::SystClkSource;
+use firmware_example::{Feed, ImageSource, QueuedImages, Ring, StoredImages, ring};
+use static_cell::ConstStaticCell;
+
+/// Clock ticks between two pieces.
+const PERIOD: u32 = 25_000;
+
+/// Room for two pieces.
+static RING: ConstStaticCell<Ring<LEN, 3>> = ConstStaticCell::new(Ring::new());
+static PLAYER: Mutex<RefCell<Option<Player>>> = Mutex::new(RefCell::new(None));
+
+struct Player {
+    pieces: StoredImages<'static>,
+    feed: Feed<'static, LEN>,
+    has_ended: bool,
+}
+
+/// Starts the timer; gives the other end of the ring. `None` when called again.
+pub(crate) fn start() -> Option<QueuedImages<'static, LEN, fn() -> bool>> {
+    let mut timer = cortex_m::Peripherals::take()?.SYST;
+    let (feed, images) = ring(RING.try_take()?, wait as fn() -> bool);
+    let player = Player { pieces: StoredImages::new(RECORDING), feed, has_ended: false };
+    interrupt::free(|token| PLAYER.borrow(token).replace(Some(player)));
+    timer.set_clock_source(SystClkSource::Core);
+    timer.set_reload(PERIOD - 1);
+    timer.clear_current();
+    timer.enable_interrupt();
+    timer.enable_counter();
+    Some(images)
+}
+
+/// Sleeps until the next interrupt; whether there is more.
+fn wait() -> bool {
+    let has_ended = with(|player| player.has_ended);
+    if !has_ended {
+        cortex_m::asm::wfi();
+    }
+    !has_ended
+}
+
+/// Pieces that found no room.
+pub(crate) fn lost() -> u32 {
+    with(|player| player.feed.lost())
+}
+
+fn with<T: Default>(work: impl FnOnce(&mut Player) -> T) -> T {
+    interrupt::free(|token| PLAYER.borrow(token).borrow_mut().as_mut().map(work)).unwrap_or_default()
+}
+
+#[cortex_m_rt::exception]
+fn SysTick() {
+    with(|player| {
+        let mut piece = [0; LEN];
+        if player.feed.is_full() {
+            return;
+        }
+        match player.pieces.capture(&mut piece) {
+            Ok(()) => _ = player.feed.offer(piece),
+            Err(_) => player.has_ended = true,
+        }
+    });
+}

@@ -1,0 +1,89 @@
+//! What follows from a score: verdict, alarm, drift. The same for every model.
+
+use core::fmt;
+use embedded_hal::digital::{OutputPin, PinState};
+use nae_core::drift::{Drift, PageHinkley};
+use nae_core::engine::EngineError;
+use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
+
+/// Alarm at 3 anomalies of the last 5 images, off when one or none is left.
+const ALARM: Result<AlarmSettings, nae_core::verdict::AlarmSettingsError> = AlarmSettings::new(3, 1, 5);
+
+/// Drift: shifts of the mean within a quarter of the threshold are ignored; the sum of what is beyond may reach five
+/// thresholds.
+const DRIFT: (f32, f32) = (0.25, 5.0);
+
+/// Alarm filter and drift watch, and the pin of the alarm: high when it is on.
+#[derive(Debug)]
+pub struct Judge<P> {
+    pin: P,
+    filter: AlarmFilter<8>,
+    drift: PageHinkley,
+}
+
+/// What one image came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "firmware", derive(defmt::Format))]
+pub struct Report {
+    /// Energy and p-value of the image.
+    pub score: Score,
+    /// Verdict by the model's threshold; normal when it has none.
+    pub verdict: Verdict,
+    /// Whether the alarm is on.
+    pub alarm: bool,
+    /// Whether the energies have shifted.
+    pub drift: Drift,
+}
+
+/// Why the application cannot start. None of these happens with the model it was built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "firmware", derive(defmt::Format))]
+pub enum SettingsError {
+    /// The engine refuses the model.
+    Engine(EngineError),
+    /// The alarm's settings.
+    Alarm(nae_core::verdict::AlarmSettingsError),
+    /// The drift watch's settings.
+    Drift(nae_core::drift::DriftError),
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Engine(error) => error.fmt(f),
+            Self::Alarm(error) => error.fmt(f),
+            Self::Drift(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for SettingsError {}
+
+impl<P: OutputPin> Judge<P> {
+    /// Before the first score; the pin is left as it is. Drift is measured in thresholds, or in units of energy where
+    /// the model has none.
+    ///
+    /// # Errors
+    /// [`SettingsError`].
+    pub fn new(pin: P, threshold: Option<f32>) -> Result<Self, SettingsError> {
+        let unit = threshold.unwrap_or(1.0);
+        let (tolerance, limit) = DRIFT;
+        Ok(Self {
+            pin,
+            filter: ALARM.and_then(AlarmFilter::new).map_err(SettingsError::Alarm)?,
+            drift: PageHinkley::new(tolerance * unit, limit * unit).map_err(SettingsError::Drift)?,
+        })
+    }
+
+    /// Takes the next score, and drives the alarm.
+    ///
+    /// # Errors
+    /// The pin's.
+    pub fn observe(&mut self, score: Score, verdict: Option<Verdict>) -> Result<Report, P::Error> {
+        let verdict = verdict.unwrap_or(Verdict::Normal);
+        let alarm = self.filter.observe(verdict);
+        self.pin.set_state(PinState::from(alarm))?;
+        // The energy is finite, or there would be no score.
+        Ok(Report { score, verdict, alarm, drift: self.drift.observe(score.energy).unwrap_or(Drift::Steady) })
+    }
+}

@@ -1,0 +1,99 @@
+//! Runs firmware on QEMU's machines and reads what it logs; `tests/qemu.sh` builds the firmware and says where it is.
+#![allow(dead_code)] // not every test reads all of it
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What one machine did.
+#[derive(Default)]
+pub(crate) struct Run {
+    /// Bits of the energies, image by image.
+    pub(crate) energies: Vec<u32>,
+    /// Checksums of frames.
+    pub(crate) checksums: Vec<u32>,
+    /// Images that the ring had no room for, where there is a ring.
+    pub(crate) lost: Option<u32>,
+    /// How often the alarm came on, where that is counted.
+    pub(crate) alarms: Option<u32>,
+    /// Executed instructions, image by image.
+    pub(crate) instructions: Vec<u64>,
+    /// Peak stack of an inference, bytes.
+    pub(crate) stack: usize,
+    /// Length of the arena, bytes.
+    pub(crate) arena: usize,
+}
+
+pub(crate) fn variable(name: &str) -> PathBuf {
+    match std::env::var_os(name) {
+        Some(path) => path.into(),
+        None => panic!("{name} is not set: run tests/qemu.sh, which builds the firmware and sets it"),
+    }
+}
+
+/// Runs `elf` on QEMU's `machine` and counts its instructions.
+pub(crate) fn run(machine: &str, elf: &Path) -> Run {
+    run_in(Path::new(env!("CARGO_TARGET_TMPDIR")), machine, elf, true)
+}
+
+/// The same, reading and writing files in `folder`; without `counted` several times as fast.
+pub(crate) fn run_in(folder: &Path, machine: &str, elf: &Path, counted: bool) -> Run {
+    let name = elf.file_name().unwrap().to_str().unwrap();
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{machine}-{name}.log"));
+    let counts = log.with_extension("counts");
+    let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), counts.display());
+    let plugin = ["-plugin", &plugin];
+    // The limit is for a firmware that hangs.
+    let mut qemu = Command::new("timeout")
+        .args(["1200", "qemu-system-arm", "-M", machine, "-nographic", "-monitor", "none", "-serial", "none"])
+        .args(["-semihosting-config", "enable=on,target=native"])
+        .args(if counted { &plugin[..] } else { &[] })
+        .arg("-kernel")
+        .arg(elf)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("timeout and qemu-system-arm start");
+    let frames = qemu.stdout.take().unwrap();
+    let decoded = Command::new(variable("NAE_DEFMT_PRINT")).arg("-e").arg(elf).stdin(frames).output().unwrap();
+    let text = String::from_utf8(decoded.stdout).unwrap();
+    std::fs::write(&log, &text).unwrap();
+    let status = qemu.wait().unwrap();
+    assert!(status.success(), "QEMU {machine}: {status}\n{text}");
+
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let mut result = Run::default();
+    for line in text.lines().map(fields) {
+        match &line[..] {
+            [image, _, energy, bits, ..] if image == "image" && energy == "energy" => {
+                result.energies.push(u32::from_str_radix(bits, 16).unwrap());
+            }
+            [frame, _, checksum, bits, ..] if frame == "frame" && checksum == "checksum" => {
+                result.checksums.push(u32::from_str_radix(bits, 16).unwrap());
+            }
+            [lost, images, ..] if lost == "lost" => result.lost = images.parse().ok(),
+            [alarms, count, ..] if alarms == "alarms" => result.alarms = count.parse().ok(),
+            [arena, bytes, ..] if arena == "arena" => result.arena = bytes.parse().unwrap(),
+            [stack, bytes, ..] if stack == "stack" => result.stack = bytes.parse().unwrap(),
+            _ => {}
+        }
+    }
+    let counts = if counted { std::fs::read_to_string(counts).unwrap() } else { String::new() };
+    for line in counts.lines().map(fields) {
+        if line[0] == "region" {
+            result.instructions.push(line[1].parse().unwrap());
+        }
+    }
+    result
+}
+
+pub(crate) fn tool(name: &str, arguments: &[&str], elf: &Path) -> String {
+    let output = Command::new(format!("arm-none-eabi-{name}")).args(arguments).arg(elf).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Bytes of flash that `elf` takes: code, constants and what statics start with.
+pub(crate) fn flash(elf: &Path) -> usize {
+    let sizes = tool("size", &[], elf);
+    sizes.lines().nth(1).unwrap().split_whitespace().take(2).map(|n| n.parse::<usize>().unwrap()).sum()
+}

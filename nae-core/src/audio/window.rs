@@ -1,0 +1,38 @@
+//! Frames to inputs.
+
+use super::BANDS;
+
+/// The last few frames as one input, the earliest first. `LEN` is a multiple of [`BANDS`]: 640 for five frames.
+#[derive(Clone, Debug)]
+pub struct Window<const LEN: usize> {
+    values: [f32; LEN],
+    missing: usize,
+}
+
+impl<const LEN: usize> Window<LEN> {
+    const FRAMES: usize = {
+        assert!(LEN > 0 && LEN.is_multiple_of(BANDS), "a window is of one or more whole frames");
+        LEN / BANDS
+    };
+
+    /// Before the first frame.
+    pub const fn new() -> Self {
+        Self { values: [0.0; LEN], missing: Self::FRAMES }
+    }
+
+    /// Puts `frame` after the others and drops the earliest; gives the input, once there are frames enough.
+    pub fn push(&mut self, frame: &[f32; BANDS]) -> Option<&[f32; LEN]> {
+        self.values.copy_within(BANDS.., 0);
+        if let Some(newest) = self.values.last_chunk_mut() {
+            *newest = *frame;
+        }
+        self.missing = self.missing.saturating_sub(1);
+        (self.missing == 0).then_some(&self.values)
+    }
+}
+
+impl<const LEN: usize> Default for Window<LEN> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

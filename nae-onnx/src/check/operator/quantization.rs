@@ -1,0 +1,158 @@
+//! `QuantizeLinear` and `DequantizeLinear`, folded: what they do to constants is done, what they do to activations is
+//! rounding, and is left out.
+
+use super::{Interpreter, Meaning};
+use crate::check::CheckError;
+use crate::check::graph::{Constant, Dim, Operator, ValueId};
+use crate::excerpt::excerpt;
+
+/// Operators that [`Interpreter::may_be_negative`] looks back; after more, a `Relu` does no harm.
+const MOST_STEPS: usize = 16;
+
+/// Integers, and the least and the greatest of their type.
+type Integers<'c> = (&'c [i32], (i32, i32));
+
+/// Scale and zero point of a quantised activation, and the least integer of its type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::check) struct Scale {
+    scale: f32,
+    zero_point: i32,
+    least: i32,
+}
+
+impl Interpreter<'_, '_> {
+    /// Refuses quantised inputs of all operators but `DequantizeLinear`: they are known as floats here.
+    pub(super) fn no_quantized_inputs(&self) -> Result<(), CheckError> {
+        let mut names = self.node.input.iter().filter(|name| self.checker.quantized.contains_key(*name));
+        match names.next() {
+            Some(name) if self.node.op_type() != "DequantizeLinear" => {
+                Err(self.wrong("input", "floats", format!("`{}`, which is quantised", excerpt(name))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a `QuantizeLinear` quantises with; `None` for other operators.
+    pub(in crate::check) fn scale_of_result(&self) -> Result<Option<Scale>, CheckError> {
+        if self.node.op_type() == "QuantizeLinear" { self.scale().map(Some) } else { Ok(None) }
+    }
+
+    /// The one scale and zero point of an activation.
+    fn scale(&self) -> Result<Scale, CheckError> {
+        let scale = match self.floats(1, "scale")? {
+            Some(&[scale]) if scale > 0.0 => scale,
+            Some([scale]) => return Err(self.wrong("scale", "a positive number", scale.to_string())),
+            Some(scales) => return Err(self.wrong("scale", "one for the whole activation", scales.len().to_string())),
+            None => return Err(self.wrong("scale", "an input", "none")),
+        };
+        // Without a zero point, results are uint8.
+        let (zero_points, (least, most)) = self.zero_points()?.unwrap_or((&[0], (0, 255)));
+        match *zero_points {
+            [zero_point] if most - least == 255 => Ok(Scale { scale, zero_point, least }),
+            [_] => Err(self.wrong("zero point", "int8 or uint8", "int32")),
+            _ => Err(self.wrong("zero point", "one for the whole activation", zero_points.len().to_string())),
+        }
+    }
+
+    fn zero_points(&self) -> Result<Option<Integers<'_>>, CheckError> {
+        let Some(value) = self.optional(2) else { return Ok(None) };
+        match &self.checker.values[value].constant {
+            Some(Constant::Quantized { values, range }) => Ok(Some((values, *range))),
+            _ => Err(self.wrong("zero point", "a constant of int8 or uint8", "another")),
+        }
+    }
+
+    pub(super) fn quantize(&self) -> Result<Meaning, CheckError> {
+        self.attributes(&["axis", "saturate"])?;
+        self.at_most(3)?;
+        let x = self.data(0, "input")?;
+        if self.checker.values[x].constant.is_some() {
+            return Err(self.wrong("input", "an activation", "a constant"));
+        }
+        let scale = self.scale()?;
+        if scale.zero_point == scale.least && self.may_be_negative(x) {
+            return Ok(Meaning::Node {
+                operator: Operator::Relu,
+                inputs: vec![x],
+                shape: self.shape(x).to_vec(),
+                operations: 0,
+            });
+        }
+        Ok(Meaning::Same(x))
+    }
+
+    /// Whether a value could be below zero for all that its operator says. Images are not, nor is what operators that
+    /// only move or compare values make of what is not.
+    fn may_be_negative(&self, mut value: ValueId) -> bool {
+        let nodes = &self.checker.nodes;
+        for _ in 0..MOST_STEPS {
+            let Ok(index) = nodes.binary_search_by_key(&value, |node| node.output) else {
+                return false;
+            };
+            match nodes[index].operator {
+                Operator::Relu | Operator::Sigmoid | Operator::Abs | Operator::Sqrt | Operator::ReduceL2 { .. } => {
+                    return false;
+                }
+                Operator::MaxPool(_)
+                | Operator::AveragePool { .. }
+                | Operator::GlobalAveragePool
+                | Operator::Resize(_)
+                | Operator::Reshape
+                | Operator::Expand => match nodes[index].inputs.first() {
+                    Some(&from) => value = from,
+                    None => return true,
+                },
+                _ => return true,
+            }
+        }
+        true
+    }
+
+    pub(super) fn dequantize(&self) -> Result<Meaning, CheckError> {
+        let attributes = self.attributes(&["axis"])?;
+        self.at_most(3)?;
+        let x = self.input(0, "input")?;
+        if let Some(quantized) = self.node.input.first().and_then(|name| self.checker.quantized.get(name)) {
+            let scale = self.scale()?;
+            if scale != *quantized {
+                return Err(self.wrong("scale", format!("{quantized:?}, as quantised"), format!("{scale:?}")));
+            }
+            return Ok(Meaning::Same(x));
+        }
+        let Some(Constant::Quantized { values, range }) = &self.checker.values[x].constant else {
+            return Err(self.wrong("input", "what QuantizeLinear makes, or a quantised constant", "another"));
+        };
+        let dims: Vec<usize> = self.shape(x).iter().map(|dim| if let Dim::Fixed(n) = dim { *n } else { 0 }).collect();
+        let scales = self.floats(1, "scale")?.unwrap_or_default();
+        let zero_points = match self.zero_points()? {
+            None => &[0][..],
+            Some((zero_points, of)) if of == *range => zero_points,
+            Some(_) => return Err(self.wrong("zero point", "the input's type", "another")),
+        };
+        // Along which axis scales differ, and how many elements lie between two of them.
+        let inner = if scales.len() == 1 {
+            values.len().max(1)
+        } else {
+            let axis = attributes.int("axis", 1)?;
+            let axis = if axis < 0 { axis + dims.len() as i64 } else { axis };
+            let axis = usize::try_from(axis).ok().filter(|axis| dims.get(*axis) == Some(&scales.len()));
+            let axis = axis.ok_or_else(|| {
+                self.wrong("scale", format!("one, or as many as an axis of {dims:?} has"), scales.len().to_string())
+            })?;
+            dims[axis + 1..].iter().fold(1usize, |n, &dim| n.saturating_mul(dim)).max(1)
+        };
+        if zero_points.len() != 1 && zero_points.len() != scales.len() {
+            return Err(self.wrong("zero point", scales.len().to_string(), zero_points.len().to_string()));
+        }
+        let real = |(index, value): (usize, &i32)| {
+            let channel = index / inner % scales.len().max(1);
+            let zero_point = zero_points[if zero_points.len() == 1 { 0 } else { channel }];
+            (f64::from(*value) - f64::from(zero_point)) as f32 * scales[channel]
+        };
+        let reals: Vec<f32> = values.iter().enumerate().map(real).collect();
+        match reals.iter().find(|real| !real.is_finite()) {
+            Some(real) => Err(self.wrong("input", "finite numbers", real.to_string())),
+            None => Ok(Meaning::Constant(dims, Constant::Floats(reals))),
+        }
+    }
+}
