@@ -10,7 +10,7 @@ use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata};
+use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Tiles, Window};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -55,6 +55,11 @@ pub struct Settings {
     pub preprocessing: Preprocessing,
     /// How a row of a table becomes the input; `None` for images, and for `.nae` files, which do not hold it.
     pub columns: Option<Columns>,
+    /// How many rows of a table make a sample, where it is more than one.
+    pub window: Option<Window>,
+    /// How an image larger than the input is cut and scored; `None` where it is resized, and for `.nae` files, which
+    /// score one tile.
+    pub tiles: Option<Tiles>,
     /// Energy of an image and its reconstruction.
     pub energy: Energy,
     /// T of p(x) ∝ exp(−E(x)/T).
@@ -110,6 +115,8 @@ impl ModelFile {
                 input: m.input,
                 preprocessing: m.preprocessing,
                 columns: m.columns.clone(),
+                window: m.window,
+                tiles: m.tiles,
                 energy: m.energy,
                 temperature: m.temperature,
                 calibration: m.calibration.as_ref().map(|c| c.calibration().clone()),
@@ -124,6 +131,8 @@ impl ModelFile {
                     input: model.input_shape(),
                     preprocessing: model.preprocessing(),
                     columns: None,
+                    window: None,
+                    tiles: None,
                     energy: model.energy(),
                     temperature: model.temperature(),
                     calibration: model.calibration().map(|c| c.to_owned()),
@@ -184,6 +193,17 @@ impl ModelFile {
                 let names: Vec<&str> = columns.columns().iter().map(|column| column.name.as_str()).collect();
                 card.push(("columns", names.join(", ")));
                 card.push(("missing", columns.missing().name().to_owned()));
+            }
+            if let Some(Window { rows, stride }) = s.window {
+                card.push(("window", format!("{rows} rows, {stride} from one to the next")));
+            }
+            if let Some(Tiles { stride, top_k }) = s.tiles {
+                let score = if top_k == 1 {
+                    "the largest energy".to_owned()
+                } else {
+                    format!("the mean of the {top_k} largest energies")
+                };
+                card.push(("tiles", format!("{stride} pixels from one to the next, an image's score is {score}")));
             }
             if let Some(c) = &s.calibration {
                 card.push(("calibration", format!("{} held-out normal energies", c.count())));

@@ -19,6 +19,7 @@
 //! | [`detector`] | [`Detector`] and its builder, [`Scored`] |
 //! | [`backend`] | tract (feature `tract`, default), ONNX Runtime (feature `ort`), nae-core's engine (always) |
 //! | [`input`] | image files, `.npy` batches and tables, and how they become a network's input |
+//! | [`tiling`] | images larger than the network's input |
 //! | [`card`] | what a model file says about itself |
 //!
 //! Training is in `nae-train`, microcontrollers are `nae-core`'s. A camera service and a benchmark
@@ -28,6 +29,7 @@ pub mod backend;
 pub mod card;
 pub mod detector;
 pub mod input;
+pub mod tiling;
 
 pub use backend::{BackendKind, Limits};
 pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};

@@ -66,7 +66,7 @@ pub enum PlanError {
     Config(#[from] ConfigError),
 }
 
-/// Settings for `count` images of one's own, with the schedule of the preset they come from.
+/// Settings for `count` images of one's own, cut into tiles or not, with the schedule of the preset they come from.
 ///
 /// # Errors
 /// [`PlanError::TooFew`] where there are fewer than [`MIN_IMAGES`].
@@ -81,7 +81,7 @@ pub fn draft(own: &OwnImages, count: usize) -> Result<Config, PlanError> {
     fit(Source::Own(own.clone()), architecture, count)
 }
 
-/// The same for a table of `count` rows.
+/// The same for a table of `count` rows or windows.
 ///
 /// # Errors
 /// As for [`draft`].
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn own() -> OwnImages {
-        OwnImages { title: "screws".to_owned(), channels: 3, side: 28 }
+        OwnImages { title: "screws".to_owned(), channels: 3, side: 28, tiles: None }
     }
 
     const SPEED: Speed = Speed {
@@ -208,7 +208,7 @@ mod tests {
     fn a_plan_for_a_table_survives_its_file() {
         let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2, span: 4.0 };
         let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
-        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, columns };
+        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, window: None, columns };
         let config = draft_table(&own, 300).expect("enough");
         assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
         let text = toml::to_string(config.raw()).expect("serialises");

@@ -13,7 +13,7 @@ use crate::data::own::{self, Corrupt};
 use crate::data::source::{DataError, Loaded};
 use crate::engine::Engine;
 use crate::eval::evaluation::Evaluation;
-use crate::eval::scoring::energies;
+use crate::eval::scoring::decided;
 use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
@@ -132,7 +132,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Export`] where the energies give no threshold for the target rate.
     pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
-        let energies = energies(model, &self.split.calibration, device);
+        let energies = decided(model, Decision::Reconstruction, &self.split.calibration, device);
         Ok(export::metadata(&self.config, self.seed, &self.data_sha256, model.temperature(), &energies)?)
     }
 

@@ -11,12 +11,14 @@
 //!
 //! `nae-train` reads images of one's own by the same functions, so that a model sees in training
 //! what it will see here: [`parse`] for files in archives, [`dimensions`] to choose a size,
-//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`]. What the
+//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`], time series
+//! cut in [`window`]. What the
 //! network makes of it is not here.
 
 mod npy;
 mod resize;
 pub mod table;
+pub mod window;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -92,6 +94,20 @@ pub enum PrepareError {
         width: usize,
         /// Its height.
         height: usize,
+    },
+    /// The image is smaller than one tile of a model that looks at tiles.
+    #[error(
+        "expected an image of at least one tile, {tile_width}×{tile_height}, found {width}×{height}",
+        tile_width = tile.width,
+        tile_height = tile.height
+    )]
+    Small {
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+        /// A tile.
+        tile: Shape,
     },
     /// The image has a number of channels that is not read.
     #[error("expected 1 or 3 channels, found {0}")]

@@ -14,6 +14,8 @@
 //! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
 //! | `nae.table.mean`, `.deviation`, `.span` | their means, deviations and spans, separated by spaces: see [`Columns`] |
 //! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
+//! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`Window`] |
+//! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
@@ -24,13 +26,14 @@
 //! | `nae.seed` | seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys come together or not at all, and so do the table's; every other key is
-//! required. Numbers are decimal, with as many digits as it takes to read back the same float. Keys under
+//! The calibration's four keys come together or not at all, and so do the table's, the window's and the tiles'; every
+//! other key is required. Numbers are decimal, with as many digits as it takes to read back the same float. Keys under
 //! `nae.` that are not in the table are skipped.
 //!
 //! Files and graphs do not live here; see [`file`](mod@crate::file) and [`check`](crate::check).
 
 mod columns;
+mod parts;
 mod text;
 
 use nae_core::Shape;
@@ -40,6 +43,7 @@ use nae_core::energy::Energy;
 use nae_core::model::Preprocessing;
 
 pub use columns::{Column, Columns, ColumnsError, Missing};
+pub use parts::{Tiles, Window};
 
 use crate::builder::GraphBuilder;
 use crate::proto::{ModelProto, StringStringEntryProto};
@@ -60,7 +64,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// #     latent: Latent { geometry: Geometry::Sphere, dimension: 32 },
 /// #     input: Shape::new(1, 16, 16),
 /// #     preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
-/// #     columns: None,
+/// #     columns: None, window: None, tiles: None,
 /// #     calibration: Some(ModelCalibration::new(calibration, 0.01)?),
 /// #     provenance: Provenance { architecture: "digits".into(), ..Provenance::default() },
 /// # };
@@ -83,6 +87,10 @@ pub struct ModelMetadata {
     pub preprocessing: Preprocessing,
     /// How a row of a table becomes the network's input, which has one value a column; `None` for images.
     pub columns: Option<Columns>,
+    /// How many rows make a sample, where it is more than one: the input then has one value a row and column.
+    pub window: Option<Window>,
+    /// How an image larger than the input is cut; `None` where it is resized.
+    pub tiles: Option<Tiles>,
     /// What normal energies look like; `None` for a model that was not calibrated: it gives
     /// energies, but neither p-values nor verdicts.
     pub calibration: Option<ModelCalibration>,

@@ -13,7 +13,7 @@ use crate::excerpt::excerpt;
 
 use super::{
     Column, Columns, ColumnsError, FORMAT_VERSION, Geometry, Latent, MetadataError, Missing, ModelCalibration,
-    ModelMetadata, Provenance,
+    ModelMetadata, Provenance, Tiles, Window,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -39,6 +39,10 @@ mod key {
     pub(super) const DEVIATION: &str = "nae.table.deviation";
     pub(super) const SPAN: &str = "nae.table.span";
     pub(super) const MISSING: &str = "nae.table.missing";
+    pub(super) const WINDOW: &str = "nae.table.window";
+    pub(super) const WINDOW_STRIDE: &str = "nae.table.window_stride";
+    pub(super) const TILE_STRIDE: &str = "nae.tiles.stride";
+    pub(super) const TOP_K: &str = "nae.tiles.top_k";
     pub(super) const COUNT: &str = "nae.calibration.count";
     pub(super) const TABLE: &str = "nae.calibration.table";
     pub(super) const RATE: &str = "nae.calibration.false_positive_rate";
@@ -78,6 +82,12 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
             (key::SPAN, numbers(|column| column.span)),
             (key::MISSING, c.missing().name().to_owned()),
         ]);
+    }
+    if let Some(Window { rows, stride }) = m.window {
+        entries.extend([(key::WINDOW, rows.to_string()), (key::WINDOW_STRIDE, stride.to_string())]);
+    }
+    if let Some(Tiles { stride, top_k }) = m.tiles {
+        entries.extend([(key::TILE_STRIDE, stride.to_string()), (key::TOP_K, top_k.to_string())]);
     }
     if let Some(c) = &m.calibration {
         let table: Vec<String> = c.calibration.table().iter().map(|e| format!("{e:?}")).collect();
@@ -129,6 +139,7 @@ pub(super) fn read<'a>(
     let preprocessing = Preprocessing::new(low, high, filter)
         .map_err(|_| invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")))?;
     let input = Shape::new(entries.extent(key::CHANNELS)?, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?);
+    let window = window(&entries)?;
     Ok(Some(ModelMetadata {
         energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
         temperature: entries
@@ -139,7 +150,9 @@ pub(super) fn read<'a>(
         },
         input,
         preprocessing,
-        columns: columns(&entries, input)?,
+        columns: columns(&entries, input, window)?,
+        window,
+        tiles: tiles(&entries, input)?,
         calibration: calibration(&entries)?,
         provenance: Provenance {
             architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
@@ -152,16 +165,50 @@ pub(super) fn read<'a>(
     }))
 }
 
-fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, MetadataError> {
+fn window(entries: &Entries<'_>) -> Result<Option<Window>, MetadataError> {
+    if entries.none_of(&[key::WINDOW, key::WINDOW_STRIDE]) {
+        return Ok(None);
+    }
+    // Columns are asked for where they are read.
+    entries.text(key::COLUMNS, "the columns of the rows in a window")?;
+    Ok(Some(Window { rows: entries.extent(key::WINDOW)?, stride: entries.extent(key::WINDOW_STRIDE)? }))
+}
+
+fn tiles(entries: &Entries<'_>, input: Shape) -> Result<Option<Tiles>, MetadataError> {
+    if entries.none_of(&[key::TILE_STRIDE, key::TOP_K]) {
+        return Ok(None);
+    }
+    let tiles = Tiles { stride: entries.extent(key::TILE_STRIDE)?, top_k: entries.extent(key::TOP_K)? };
+    let side = input.height.min(input.width);
+    if tiles.stride > side {
+        let expected = format!("at most a tile's side, {side}");
+        return Err(invalid(key::TILE_STRIDE, &expected, &tiles.stride.to_string()));
+    }
+    if !entries.0.contains_key(key::COLUMNS) {
+        Ok(Some(tiles))
+    } else {
+        Err(invalid(key::TILE_STRIDE, "not there for a table", "there"))
+    }
+}
+
+fn columns(entries: &Entries<'_>, input: Shape, window: Option<Window>) -> Result<Option<Columns>, MetadataError> {
     let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::SPAN, key::MISSING];
-    if keys.iter().all(|k| !entries.0.contains_key(k)) {
+    if entries.none_of(&keys) {
         return Ok(None);
     }
     // Extents are bounded each; their product is what the input has.
     let length = [input.channels, input.height, input.width].iter().try_fold(1usize, |n, &side| n.checked_mul(side));
-    let expected = format!("as many as the input's values, {}", length.unwrap_or(usize::MAX));
+    let rows = window.map_or(1, |window| window.rows);
+    let expected = match rows {
+        1 => format!("as many as the input's values, {}", length.unwrap_or(usize::MAX)),
+        _ => format!("a {rows}th of the input's values, which are {}", length.unwrap_or(usize::MAX)),
+    };
     let counted = |key: &'static str, found: usize| {
-        if Some(found) == length { Ok(()) } else { Err(invalid(key, &expected, &found.to_string())) }
+        if found.checked_mul(rows).is_some_and(|values| Some(values) == length) {
+            Ok(())
+        } else {
+            Err(invalid(key, &expected, &found.to_string()))
+        }
     };
     let names: Vec<String> =
         entries.named(key::COLUMNS, "a JSON array of names", |text| serde_json::from_str(text).ok())?;
@@ -184,7 +231,7 @@ fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, Metad
 
 fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, MetadataError> {
     let keys = [key::COUNT, key::TABLE, key::RATE, key::THRESHOLD];
-    if keys.iter().all(|k| !entries.0.contains_key(k)) {
+    if entries.none_of(&keys) {
         return Ok(None);
     }
     let count: usize = entries.parse(key::COUNT, "a positive integer")?;
@@ -223,6 +270,10 @@ fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, Metada
 struct Entries<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Entries<'a> {
+    fn none_of(&self, keys: &[&str]) -> bool {
+        keys.iter().all(|key| !self.0.contains_key(key))
+    }
+
     fn text(&self, key: &'static str, expected: &'static str) -> Result<&'a str, MetadataError> {
         self.0.get(key).copied().ok_or(MetadataError::Missing { key, expected })
     }

@@ -47,6 +47,8 @@ pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelM
         input,
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
         columns: None,
+        window: None,
+        tiles: None,
         calibration: Some(ModelCalibration::new(calibration, 0.01).expect("n is 400")),
         provenance: Provenance {
             architecture: "digits".into(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
-use nae_onnx::metadata::Missing;
+use nae_onnx::metadata::{Missing, Tiles, Window};
 use nae_train::data::own::Corrupt;
 use nae_train::deploy::Ranges;
 use nae_train::engine::EngineChoice;
@@ -18,6 +18,10 @@ Examples:
   nae-train --data DIR --export model.onnx      train on normal images of your own: a folder, or a .tar, .tar.gz, .zip,
                                                 .npy or .npz file
   nae-train --data normal.csv --export m.onnx   train on a table of normal readings
+  nae-train --data normal.csv --window 20 --export m.onnx
+                                                ... on a time series, 20 rows a sample
+  nae-train --data DIR --tile 64 --export m.onnx
+                                                look for small defects in large images
   nae-train --data DIR --outliers DIR2 --time-budget 30m
                                                 ... and see what it makes of others
   nae-train --preset digits-omi --seed 3        the paper's chains, another seed
@@ -78,7 +82,7 @@ pub(super) struct TrainArgs {
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
     /// Without --preset: normal images of your own, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip,
-    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings. With a preset whose data is not part of the program: its folder [default: its own in
+    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings, or a folder of such tables. With a preset whose data is not part of the program: its folder [default: its own in
     /// $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(super) data: Option<PathBuf>,
@@ -88,6 +92,22 @@ pub(super) struct TrainArgs {
     /// For data of your own: the time the whole run may take, such as 90s or 1h [default: 10m].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "data", conflicts_with = "preset")]
     pub(super) time_budget: Option<Duration>,
+    /// For images of your own larger than this: cut them into tiles of so many pixels a side, 12 to 82, in place of making
+    /// them smaller. An image's score is that of its most unusual tile.
+    #[arg(long, value_name = "SIDE", requires = "data", conflicts_with = "preset", value_parser = clap::value_parser!(u16).range(12..=82))]
+    pub(super) tile: Option<u16>,
+    /// Pixels from one tile to the next, at most a tile's side [default: half of it].
+    #[arg(long, value_name = "PIXELS", requires = "tile", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) stride: Option<u16>,
+    /// An image's score is the mean of the K largest energies of its tiles.
+    #[arg(long, value_name = "K", requires = "tile", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) top_k: u16,
+    /// For a table of your own that is a time series: so many rows make one sample.
+    #[arg(long, value_name = "ROWS", requires = "data", conflicts_with_all = ["preset", "tile"], value_parser = clap::value_parser!(u16).range(2..))]
+    pub(super) window: Option<u16>,
+    /// Rows from the beginning of one window to that of the next [default: a quarter of a window].
+    #[arg(long, value_name = "ROWS", requires = "window", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) window_stride: Option<u16>,
     /// For a table of your own: what a reading that is not there becomes.
     #[arg(long, value_enum, default_value_t = MissingArg::Refuse)]
     pub(super) missing: MissingArg,
@@ -104,7 +124,7 @@ pub(super) struct TrainArgs {
     /// Go on with a run that was broken off, by Ctrl-C, a power cut or otherwise, from what its folder has; to the same
     /// model as if it had not been. Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine",
+        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "tile", "window",
     ])]
     pub(super) resume: Option<PathBuf>,
     /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
@@ -144,6 +164,19 @@ impl From<MissingArg> for Missing {
 }
 
 impl TrainArgs {
+    /// The side of tiles, and how they are laid and scored.
+    pub(super) fn tiles(&self) -> Option<(usize, Tiles)> {
+        let side = usize::from(self.tile?);
+        let stride = self.stride.map_or(side / 2, usize::from);
+        Some((side, Tiles { stride, top_k: usize::from(self.top_k) }))
+    }
+
+    /// The windows of a time series.
+    pub(super) fn window(&self) -> Option<Window> {
+        let rows = usize::from(self.window?);
+        Some(Window { rows, stride: self.window_stride.map_or((rows / 4).max(1), usize::from) })
+    }
+
     /// What to do about images that cannot be read.
     pub(super) fn corrupt(&self) -> Corrupt {
         if self.strict { Corrupt::Refuse } else { Corrupt::Skip }

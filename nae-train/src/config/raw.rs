@@ -1,12 +1,14 @@
 //! The form of a preset file, key by key, and the check of its values.
 
 use nae_core::energy::Energy;
+use nae_onnx::metadata::{Tiles, Window};
 use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::data::Source;
 use crate::data::own::OwnImages;
+use crate::data::own_table::OwnTable;
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::sample::SamplerConfig;
@@ -90,9 +92,19 @@ impl RawConfig {
     fn check_source(&self) -> Result<(), ConfigError> {
         let RawData { source, held_out, .. } = &self.data;
         match (source, held_out) {
-            (Source::Own(OwnImages { channels, side, .. }), None) => {
+            (Source::Own(OwnImages { channels, side, tiles, .. }), None) => {
                 require("data.source.own.channels", *channels, "1 or 3", |c| [1, 3].contains(c))?;
-                require("data.source.own.side", *side, "1 to 1024", |s| (1..=1024).contains(s))
+                require("data.source.own.side", *side, "1 to 1024", |s| (1..=1024).contains(s))?;
+                let Some(Tiles { stride, top_k }) = tiles else { return Ok(()) };
+                require("data.source.own.tiles.stride", *stride, "1 to the side", |s| (1..=*side).contains(s))?;
+                require("data.source.own.tiles.top_k", *top_k, "1 to 65536", |k| (1..=1 << 16).contains(k))
+            }
+            (Source::Table(OwnTable { window: Some(Window { rows, stride }), .. }), None)
+                if !(1..=1 << 16).contains(rows) || !(1..=1 << 16).contains(stride) =>
+            {
+                let expected = "1 to 65536 rows, and as many from one to the next";
+                let found = format!("{rows} and {stride}");
+                Err(ConfigError { key: "data.source.table.window", expected, found })
             }
             (Source::Table(own), None) => own.checked().map(drop).map_err(|error| ConfigError {
                 key: "data.source.table.columns",

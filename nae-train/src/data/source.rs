@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::ImageSet;
 use super::cifar::{self, CifarError};
 use super::digits::{self, DigitsError};
+use super::form::{Form, ImageForm};
 use super::idx::{self, IdxError};
 use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
 use super::own_table::{self, OwnTable, OwnTableError, Rows};
@@ -58,35 +59,8 @@ impl From<Collection> for Loaded {
 }
 
 impl From<Rows> for Loaded {
-    fn from(Rows { samples, sha256, warnings }: Rows) -> Self {
+    fn from(Rows { samples, sha256, warnings, .. }: Rows) -> Self {
         Self { train: samples, test: None, sha256, warnings }
-    }
-}
-
-/// How files from outside become samples of a model.
-#[derive(Clone, Debug)]
-pub enum Form {
-    /// Images, brought to a shape.
-    Images {
-        /// The shape.
-        shape: Shape,
-        /// How images of another size are resized.
-        filter: ResizeFilter,
-    },
-    /// Rows of a table, by its columns.
-    Rows(OwnTable),
-}
-
-impl Form {
-    /// Reads what is at `path`: a folder or an archive of images, or a table.
-    ///
-    /// # Errors
-    /// [`DataError`] names the file, what was expected and what was found.
-    pub fn read(&self, path: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
-        Ok(match self {
-            Self::Images { shape, filter } => own::load(path, *shape, *filter, corrupt)?.into(),
-            Self::Rows(own) => own_table::load(path, own)?.into(),
-        })
     }
 }
 
@@ -160,9 +134,13 @@ impl Source {
         }
     }
 
-    /// What its samples are called in general: `images`, or `rows` of a table.
+    /// What its samples are called in general: `images`, or `rows` or `windows` of a table.
     pub fn samples(&self) -> &'static str {
-        if matches!(self, Self::Table(_)) { "rows" } else { "images" }
+        match self {
+            Self::Table(own) if own.window.is_some() => "windows",
+            Self::Table(_) => "rows",
+            _ => "images",
+        }
     }
 
     /// The name of data of one's own.
@@ -178,7 +156,7 @@ impl Source {
         match self {
             Self::Digits | Self::Mnist => "digits",
             Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "images",
-            Self::Table(_) => "rows",
+            Self::Table(_) => self.samples(),
         }
     }
 
@@ -212,7 +190,8 @@ impl Source {
     pub fn form(&self) -> Form {
         match self {
             Self::Table(own) => Form::Rows(own.clone()),
-            _ => Form::Images { shape: self.image(), filter: self.resize_filter() },
+            Self::Own(own) => Form::Images(own.form()),
+            _ => Form::Images(ImageForm::resized(self.image(), self.resize_filter())),
         }
     }
 
@@ -244,7 +223,7 @@ impl Source {
             }
             Self::Own(own) => {
                 let folder = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
-                Ok(own::load(folder, own.shape(), own::RESIZE, corrupt)?.into())
+                Ok(own::load(folder, &own.form(), corrupt)?.into())
             }
             Self::Table(own) => {
                 let file = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;

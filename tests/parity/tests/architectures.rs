@@ -44,6 +44,8 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
         input: spec.image(),
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
         columns: None,
+        window: None,
+        tiles: None,
         calibration: None,
         provenance: Provenance {
             architecture: spec.name().to_owned(),

@@ -17,6 +17,7 @@ use cpu_time::ProcessTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::data::form::ImageForm;
 use crate::data::idx::{self, IdxError};
 use crate::data::own::{self, Corrupt, OwnError};
 use crate::data::source::DataError;
@@ -239,7 +240,8 @@ impl Experiment {
         let (path, images) = match &set.files {
             Files::Images(path) => {
                 let path = self.data.join(path);
-                let read = own::load(&path, source.image(), source.resize_filter(), Corrupt::Skip)?;
+                let read =
+                    own::load(&path, &ImageForm::resized(source.image(), source.resize_filter()), Corrupt::Skip)?;
                 (path, read.images)
             }
             Files::Idx(start) => {

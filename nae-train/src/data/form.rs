@@ -1,0 +1,71 @@
+//! How files from outside become samples of a model: images brought to its shape or cut into its tiles, rows of a table.
+
+use std::path::Path;
+
+use nae_core::Shape;
+use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_infer::input::{Pixels, PrepareError, prepare_for};
+use nae_infer::tiling::Grid;
+use nae_onnx::metadata::Tiles;
+
+use super::own::{self, Corrupt};
+use super::own_table::{self, OwnTable};
+use super::source::{DataError, Loaded};
+
+/// How files from outside become samples of a model.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// Images.
+    Images(ImageForm),
+    /// Rows of a table, by its columns; or its windows.
+    Rows(OwnTable),
+}
+
+impl Form {
+    /// Reads what is at `path`: a folder or an archive of images, or a table.
+    ///
+    /// # Errors
+    /// [`DataError`] names the file, what was expected and what was found.
+    pub fn read(&self, path: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
+        Ok(match self {
+            Self::Images(form) => own::load(path, form, corrupt)?.into(),
+            Self::Rows(own) => own_table::load_whole(path, own)?.into(),
+        })
+    }
+}
+
+/// How an image becomes samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImageForm {
+    /// Shape of a sample.
+    pub shape: Shape,
+    /// How an image of another size is resized, where it is.
+    pub filter: ResizeFilter,
+    /// How it is cut into tiles instead.
+    pub tiles: Option<Tiles>,
+}
+
+/// The samples of one image, one after the other, channels first, values in [0, 1]; and where they lie in it.
+pub(super) struct Samples {
+    pub(super) values: Vec<f32>,
+    pub(super) grid: Option<Grid>,
+}
+
+impl ImageForm {
+    /// Images of `shape`, by `filter`.
+    pub fn resized(shape: Shape, filter: ResizeFilter) -> Self {
+        Self { shape, filter, tiles: None }
+    }
+
+    /// The samples of an image, as in scoring.
+    pub(super) fn samples(&self, pixels: &Pixels) -> Result<Samples, PrepareError> {
+        let preprocessing = Preprocessing::unit(self.filter);
+        let Some(Tiles { stride, .. }) = self.tiles else {
+            return Ok(Samples { values: prepare_for(pixels, self.shape, preprocessing)?, grid: None });
+        };
+        let image = Shape { channels: self.shape.channels, ..pixels.shape };
+        let grid = Grid::new(image, self.shape, stride)?;
+        let values = grid.cut(&prepare_for(pixels, image, preprocessing)?, 0..grid.len());
+        Ok(Samples { values, grid: Some(grid) })
+    }
+}
