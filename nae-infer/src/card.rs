@@ -10,7 +10,7 @@ use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Tiles, Window};
+use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Tiles, Transforms, Window};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -53,6 +53,8 @@ pub struct Settings {
     pub input: Shape,
     /// Range of values and resize filter.
     pub preprocessing: Preprocessing,
+    /// What is done to an image before it has the input's size; nothing for `.nae` files, which do not hold it.
+    pub transforms: Transforms,
     /// How a row of a table becomes the input; `None` for images, and for `.nae` files, which do not hold it.
     pub columns: Option<Columns>,
     /// How many rows of a table make a sample, where it is more than one.
@@ -114,6 +116,7 @@ impl ModelFile {
             Content::Onnx(_, metadata) => metadata.as_ref().map(|m| Settings {
                 input: m.input,
                 preprocessing: m.preprocessing,
+                transforms: m.transforms,
                 columns: m.columns.clone(),
                 window: m.window,
                 tiles: m.tiles,
@@ -130,6 +133,7 @@ impl ModelFile {
                 Some(Settings {
                     input: model.input_shape(),
                     preprocessing: model.preprocessing(),
+                    transforms: Transforms::default(),
                     columns: None,
                     window: None,
                     tiles: None,
@@ -189,6 +193,13 @@ impl ModelFile {
                 ("range", format!("{low:?} to {high:?}")),
                 ("resize", s.preprocessing.filter().name().to_owned()),
             ]);
+            let Transforms { crop, fit, invert } = s.transforms;
+            if let Some(side) = crop {
+                card.push(("crop", format!("{side} × {side} in the middle")));
+            }
+            if s.transforms != Transforms::default() {
+                card.extend([("fit", fit.name().to_owned()), ("invert", invert.to_string())]);
+            }
             if let Some(columns) = &s.columns {
                 let names: Vec<&str> = columns.columns().iter().map(|column| column.name.as_str()).collect();
                 card.push(("columns", names.join(", ")));

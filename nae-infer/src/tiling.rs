@@ -128,7 +128,7 @@ impl Detector {
         let tile = settings.input;
         let image = Shape { channels: tile.channels, ..pixels.shape };
         let grid = Grid::new(image, tile, tiles.stride)?;
-        let values = prepare_for(pixels, image, settings.preprocessing)?;
+        let values = prepare_for(pixels, image, settings.preprocessing, settings.transforms)?;
         let mut energies = Vec::with_capacity(grid.len());
         let mut map = Stitched::new(image);
         for from in (0..grid.len()).step_by(BATCH) {

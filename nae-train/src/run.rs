@@ -62,7 +62,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Data`].
     pub fn new(config: Config, seed: u64, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
-        let loaded = config.source().load(folder, corrupt)?;
+        let loaded = config.source().load(folder, &config.form(), corrupt)?;
         Ok(Self::of(config, seed, loaded))
     }
 
@@ -80,7 +80,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Data`].
     pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
-        let read = self.config.source().form().read(path, corrupt)?;
+        let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
         self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given });

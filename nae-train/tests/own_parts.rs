@@ -11,7 +11,7 @@ use nae_infer::input::table;
 use nae_infer::tiling::{Grid, image_score};
 use nae_infer::{BackendKind, Detector};
 use nae_onnx::metadata::{Missing, Tiles, Window};
-use nae_train::data::own::{self, Corrupt};
+use nae_train::data::own::{self, Asked, Corrupt};
 use nae_train::data::own_table;
 use nae_train::eval::scoring::{decided, energies};
 use nae_train::methods::{self, Decision, Model};
@@ -72,7 +72,8 @@ fn tiles_are_scored_as_they_were_trained() {
     assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
 
     let model = trained(&path.join("one"));
-    let (chosen, read) = own::choose_tiles(&data, 16, Tiles { stride: 10, top_k: 2 }, Corrupt::Refuse).unwrap();
+    let asked = Asked { tiles: Some((16, Tiles { stride: 10, top_k: 2 })), ..Asked::default() };
+    let (chosen, read) = own::choose_with(&data, &asked, Corrupt::Refuse).unwrap();
     assert_eq!(read.images.decisions(), 60);
     let expected = decided(&*model, Decision::Reconstruction, &read.images, &Device::flex());
     for backend in [BackendKind::Native, BackendKind::Tract] {

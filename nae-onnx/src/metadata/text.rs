@@ -12,8 +12,8 @@ use nae_core::model::{Preprocessing, ResizeFilter};
 use crate::excerpt::excerpt;
 
 use super::{
-    Column, Columns, ColumnsError, FORMAT_VERSION, Geometry, Latent, MetadataError, Missing, ModelCalibration,
-    ModelMetadata, Provenance, Tiles, Window,
+    Column, Columns, ColumnsError, FORMAT_VERSION, Fit, Geometry, Latent, MetadataError, Missing, ModelCalibration,
+    ModelMetadata, Provenance, Tiles, Transforms, Window,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -34,6 +34,9 @@ mod key {
     pub(super) const LOW: &str = "nae.preprocessing.low";
     pub(super) const HIGH: &str = "nae.preprocessing.high";
     pub(super) const RESIZE: &str = "nae.preprocessing.resize";
+    pub(super) const CROP: &str = "nae.preprocessing.crop";
+    pub(super) const FIT: &str = "nae.preprocessing.fit";
+    pub(super) const INVERT: &str = "nae.preprocessing.invert";
     pub(super) const COLUMNS: &str = "nae.table.columns";
     pub(super) const MEAN: &str = "nae.table.mean";
     pub(super) const DEVIATION: &str = "nae.table.deviation";
@@ -70,6 +73,11 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         (key::HIGH, format!("{:?}", m.preprocessing.high())),
         (key::RESIZE, m.preprocessing.filter().name().to_owned()),
     ];
+    // What changes nothing is left out: files from before there were transforms stay what they were.
+    let Transforms { crop, fit, invert } = m.transforms;
+    entries.extend(crop.map(|side| (key::CROP, side.to_string())));
+    entries.extend((fit != Fit::default()).then(|| (key::FIT, fit.name().to_owned())));
+    entries.extend(invert.then(|| (key::INVERT, invert.to_string())));
     if let Some(c) = &m.columns {
         let names: Vec<&str> = c.columns().iter().map(|column| column.name.as_str()).collect();
         let numbers = |of: fn(&Column) -> f64| {
@@ -150,6 +158,7 @@ pub(super) fn read<'a>(
         },
         input,
         preprocessing,
+        transforms: transforms(&entries)?,
         columns: columns(&entries, input, window)?,
         window,
         tiles: tiles(&entries, input)?,
@@ -163,6 +172,21 @@ pub(super) fn read<'a>(
             crate_version: entries.text(key::CRATE_VERSION, "a version")?.to_owned(),
         },
     }))
+}
+
+fn transforms(entries: &Entries<'_>) -> Result<Transforms, MetadataError> {
+    let there = |key| !entries.none_of(&[key]);
+    let mut transforms = Transforms::default();
+    if there(key::CROP) {
+        transforms.crop = Some(entries.extent(key::CROP)?);
+    }
+    if there(key::FIT) {
+        transforms.fit = entries.named(key::FIT, "stretch, crop or pad", Fit::from_name)?;
+    }
+    if there(key::INVERT) {
+        transforms.invert = entries.parse(key::INVERT, "true or false")?;
+    }
+    Ok(transforms)
 }
 
 fn window(entries: &Entries<'_>) -> Result<Option<Window>, MetadataError> {
@@ -184,11 +208,13 @@ fn tiles(entries: &Entries<'_>, input: Shape) -> Result<Option<Tiles>, MetadataE
         let expected = format!("at most a tile's side, {side}");
         return Err(invalid(key::TILE_STRIDE, &expected, &tiles.stride.to_string()));
     }
-    if !entries.0.contains_key(key::COLUMNS) {
-        Ok(Some(tiles))
-    } else {
-        Err(invalid(key::TILE_STRIDE, "not there for a table", "there"))
+    for (key, what) in [(key::COLUMNS, "a table"), (key::CROP, "a crop"), (key::FIT, "a fit")] {
+        if entries.0.contains_key(key) {
+            let expected = format!("left out together with {what} (`{key}`): tiled images keep their size");
+            return Err(invalid(key::TILE_STRIDE, &expected, &tiles.stride.to_string()));
+        }
     }
+    Ok(Some(tiles))
 }
 
 fn columns(entries: &Entries<'_>, input: Shape, window: Option<Window>) -> Result<Option<Columns>, MetadataError> {

@@ -46,6 +46,7 @@ pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelM
         latent: Latent { geometry: Geometry::Sphere, dimension },
         input,
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        transforms: nae_onnx::metadata::Transforms::default(),
         columns: None,
         window: None,
         tiles: None,

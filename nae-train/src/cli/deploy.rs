@@ -7,7 +7,7 @@ use nae_core::model::Model;
 use nae_core::model::writer::{Network, write};
 use nae_infer::input::table::is_table;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::{ModelMetadata, Tiles};
+use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_train::data::ImageSet;
 use nae_train::data::form::ImageForm;
@@ -65,8 +65,13 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
 
 /// What a device has to do by itself, and what it cannot.
 fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()> {
-    let Some(Tiles { stride, top_k }) = metadata.tiles else { return Ok(()) };
     let model = display(&args.model);
+    if metadata.transforms != Transforms::default() {
+        eprintln!(
+            "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
+        );
+    }
+    let Some(Tiles { stride, top_k }) = metadata.tiles else { return Ok(()) };
     if top_k > 1 {
         bail!(
             "{model}: an image's score is the mean of its {top_k} largest tiles' energies, and the threshold is for \
@@ -153,7 +158,8 @@ fn read(args: &DeployArgs, path: &Path, network: &Network, metadata: Option<&Mod
     let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
         if !is_table(path) {
             let filter = network.preprocessing.filter();
-            let form = ImageForm::resized(network.input, filter);
+            let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
+            let form = ImageForm { transforms, ..ImageForm::resized(network.input, filter) };
             return Ok(own::load(path, &form, Corrupt::Skip).context(option)?.images);
         }
         let Some(columns) = metadata.and_then(|metadata| metadata.columns.as_ref()) else {

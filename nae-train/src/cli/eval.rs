@@ -60,7 +60,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let device = Device::flex();
     let (config, seed) = RunFolder::read(path)?;
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
-    let (form, samples) = (config.source().form(), config.source().samples());
+    let (form, samples) = (config.form(), config.source().samples());
     let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, &device));
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
@@ -84,8 +84,12 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
     let settings = detector.settings();
     let (form, samples) = match &settings.columns {
         None => {
-            let (shape, filter, tiles) = (settings.input, settings.preprocessing.filter(), settings.tiles);
-            (Form::Images(ImageForm { shape, filter, tiles }), "images")
+            let form = ImageForm {
+                tiles: settings.tiles,
+                transforms: settings.transforms,
+                ..ImageForm::resized(settings.input, settings.preprocessing.filter())
+            };
+            (Form::Images(form), "images")
         }
         Some(columns) => {
             let (title, missing) = (own::title(&args.model), columns.missing());

@@ -11,6 +11,7 @@ use nae_train::data::ImageSet;
 use nae_train::data::own::{self, Collection, OwnImages};
 use nae_train::data::own_table::{self, OwnTable, Rows};
 use nae_train::data::source::Loaded;
+use nae_train::data::tables::is_tables;
 use nae_train::engine::EngineChoice;
 use nae_train::plan;
 use nae_train::run::Prepared;
@@ -33,7 +34,7 @@ pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Inst
     if let Some(outliers) = &args.outliers {
         apart(path, outliers)?;
     }
-    let (mut draft, loaded, found) = if own_table::is_tables(path) {
+    let (mut draft, loaded, found) = if is_tables(path) {
         if args.tile.is_some() {
             bail!("--tile: {} is a table; tiles are of images", path.display());
         }
@@ -44,16 +45,16 @@ pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Inst
         if args.window.is_some() {
             bail!("--window: {} is no table, .csv or .tsv; windows are of its rows", path.display());
         }
-        let read = match args.tiles() {
-            None => own::choose(path, args.corrupt()),
-            Some((side, Tiles { stride, .. })) if stride > side => {
-                bail!("--stride: {stride} pixels from one tile of {side} to the next would leave some out")
-            }
-            Some((side, tiles)) => own::choose_tiles(path, side, tiles, args.corrupt()),
-        };
-        let (images, collection) = read.context("--data")?;
+        let asked = args.asked();
+        if let Some((side, Tiles { stride, .. })) = asked.tiles
+            && stride > side
+        {
+            bail!("--stride: {stride} pixels from one tile of {side} to the next would leave some out");
+        }
+        let (images, collection) = own::choose_with(path, &asked, args.corrupt()).context("--data")?;
         let found = describe_images(&images, &collection);
-        (plan::draft(&images, collection.images.decisions())?, Loaded::from(collection), found)
+        let draft = plan::draft(&images, asked.transforms, collection.images.decisions())?;
+        (draft, Loaded::from(collection), found)
     };
     if args.held_out.is_some() {
         let mut raw = draft.raw().clone();

@@ -37,6 +37,14 @@ pub enum ImageSetError {
         /// The value found.
         value: f32,
     },
+    /// An image cannot be brought to another shape.
+    #[error("image {image}: {reason}")]
+    Prepare {
+        /// Position of the image, from 0.
+        image: usize,
+        /// Why.
+        reason: String,
+    },
     /// There is not one place for each sample.
     #[error("{places} places for {labels} samples")]
     Places {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use nae_core::Shape;
 use nae_core::model::ResizeFilter;
 use nae_infer::input::{self, Named};
-use nae_onnx::metadata::Tiles;
+use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use super::collect::{Collected, Collector};
@@ -52,7 +52,7 @@ impl OwnImages {
         Shape::new(self.channels, self.side, self.side)
     }
 
-    /// How an image becomes samples.
+    /// How an image becomes samples, where no transforms are asked for.
     pub fn form(&self) -> ImageForm {
         ImageForm { tiles: self.tiles, ..ImageForm::resized(self.shape(), RESIZE) }
     }
@@ -200,38 +200,33 @@ impl Collection {
 /// # Errors
 /// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
-    let files = Files::open(path)?;
-    let side = side(&files)?;
-    choose_channels(&files, side, None, corrupt)
+    choose_with(path, &Asked::default(), corrupt)
 }
 
-/// Reads the images at `path` to be cut into `tiles` of a `side`; chooses the channels as [`choose`] does.
+/// What is asked for of images, in place of what would be chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Tiles, with their side in pixels.
+    pub tiles: Option<(usize, Tiles)>,
+    /// What is done to every image.
+    pub transforms: Transforms,
+}
+
+/// Reads the images at `path`, and chooses what is not asked for as [`choose`] does.
 ///
 /// # Errors
 /// As for [`choose`]. An image smaller than a tile is one that cannot be read.
-pub fn choose_tiles(
-    path: &Path,
-    side: usize,
-    tiles: Tiles,
-    corrupt: Corrupt,
-) -> Result<(OwnImages, Collection), OwnError> {
-    choose_channels(&Files::open(path)?, side, Some(tiles), corrupt)
-}
-
-fn choose_channels(
-    files: &Files,
-    side: usize,
-    tiles: Option<Tiles>,
-    corrupt: Corrupt,
-) -> Result<(OwnImages, Collection), OwnError> {
-    let path = files.path();
-    let mut own = OwnImages { title: title(path), channels: 1, side, tiles };
-    let collection = match gather(files, &own.form(), corrupt, true)? {
+pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
+    let files = Files::open(path)?;
+    let side = asked.tiles.map_or_else(|| side(&files), |(side, _)| Ok(side))?;
+    let mut own = OwnImages { title: title(path), channels: 1, side, tiles: asked.tiles.map(|(_, tiles)| tiles) };
+    let form = |own: &OwnImages| ImageForm { transforms: asked.transforms, ..own.form() };
+    let collection = match gather(&files, &form(&own), corrupt, true)? {
         Some(collection) => collection,
         // A coloured one was among them.
         None => {
             own.channels = 3;
-            load(path, &own.form(), corrupt)?
+            load(path, &form(&own), corrupt)?
         }
     };
     Ok((own, collection))

@@ -43,6 +43,7 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
         },
         input: spec.image(),
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        transforms: nae_onnx::metadata::Transforms::default(),
         columns: None,
         window: None,
         tiles: None,
