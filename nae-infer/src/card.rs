@@ -10,7 +10,7 @@ use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance};
+use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance, Tiles, Transforms, Window};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -53,8 +53,15 @@ pub struct Settings {
     pub input: Shape,
     /// Range of values and resize filter.
     pub preprocessing: Preprocessing,
+    /// What is done to an image before it has the input's size; nothing for `.nae` files, which do not hold it.
+    pub transforms: Transforms,
     /// How a row of a table becomes the input; `None` for images, and for `.nae` files, which do not hold it.
     pub columns: Option<Columns>,
+    /// How many rows of a table make a sample, where it is more than one.
+    pub window: Option<Window>,
+    /// How an image larger than the input is cut and scored; `None` where it is resized, and for `.nae` files, which
+    /// score one tile.
+    pub tiles: Option<Tiles>,
     /// Energy of an image and its reconstruction.
     pub energy: Energy,
     /// T of p(x) ∝ exp(−E(x)/T).
@@ -130,7 +137,10 @@ impl ModelFile {
             latent: None,
             input: model.graph.sample_shape(model.graph.input)?,
             preprocessing: assumed.preprocessing,
+            transforms: Transforms::default(),
             columns: None,
+            window: None,
+            tiles: None,
             calibration: None,
             provenance: Provenance {
                 architecture: "not known".into(),
@@ -148,7 +158,10 @@ impl ModelFile {
             Content::Onnx(_, metadata) => metadata.as_ref().map(|m| Settings {
                 input: m.input,
                 preprocessing: m.preprocessing,
+                transforms: m.transforms,
                 columns: m.columns.clone(),
+                window: m.window,
+                tiles: m.tiles,
                 energy: m.energy,
                 temperature: m.temperature,
                 calibration: m.calibration.as_ref().map(|c| c.calibration().clone()),
@@ -162,7 +175,10 @@ impl ModelFile {
                 Some(Settings {
                     input: model.input_shape(),
                     preprocessing: model.preprocessing(),
+                    transforms: Transforms::default(),
                     columns: None,
+                    window: None,
+                    tiles: None,
                     energy: model.energy(),
                     temperature: model.temperature(),
                     calibration: model.calibration().map(|c| c.to_owned()),
@@ -219,10 +235,28 @@ impl ModelFile {
                 ("range", format!("{low:?} to {high:?}")),
                 ("resize", s.preprocessing.filter().name().to_owned()),
             ]);
+            let Transforms { crop, fit, invert } = s.transforms;
+            if let Some(side) = crop {
+                card.push(("crop", format!("{side} × {side} in the middle")));
+            }
+            if s.transforms != Transforms::default() {
+                card.extend([("fit", fit.name().to_owned()), ("invert", invert.to_string())]);
+            }
             if let Some(columns) = &s.columns {
                 let names: Vec<&str> = columns.columns().iter().map(|column| column.name.as_str()).collect();
                 card.push(("columns", names.join(", ")));
                 card.push(("missing", columns.missing().name().to_owned()));
+            }
+            if let Some(Window { rows, stride }) = s.window {
+                card.push(("window", format!("{rows} rows, {stride} from one to the next")));
+            }
+            if let Some(Tiles { stride, top_k }) = s.tiles {
+                let score = if top_k == 1 {
+                    "the largest energy".to_owned()
+                } else {
+                    format!("the mean of the {top_k} largest energies")
+                };
+                card.push(("tiles", format!("{stride} pixels from one to the next, an image's score is {score}")));
             }
             if let Some(c) = &s.calibration {
                 card.push(("calibration", format!("{} held-out normal energies", c.count())));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::DynamicImage;
+use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::energy::EnergyError;
 use nae_core::verdict::Verdict;
@@ -34,8 +35,11 @@ pub struct Scored {
     pub verdict: Option<Verdict>,
     /// The latent vector, channels first, where the model gives it out.
     pub latent: Option<Vec<f32>>,
-    /// Each pixel's part in the energy, row by row, of the size of the network's input.
+    /// Each pixel's part in the energy, row by row, of the size of the network's input; of a model that looks at tiles,
+    /// of the image's own size: see [`tiling`](crate::tiling).
     pub error_map: Vec<f32>,
+    /// Rows and columns of the map; one channel.
+    pub error_map_shape: Shape,
 }
 
 /// Why a detector could not be made. Messages name the file.
@@ -78,7 +82,7 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
         /// What the metadata says.
-        expected: nae_core::Shape,
+        expected: Shape,
         /// What the graph takes.
         found: String,
     },
@@ -174,7 +178,7 @@ impl Detector {
         self.threshold
     }
 
-    /// Scores an image of any size.
+    /// Scores an image of any size; of a model that looks at tiles, of at least one tile.
     ///
     /// # Errors
     /// [`ScoreError`].
@@ -187,6 +191,9 @@ impl Detector {
     /// # Errors
     /// [`ScoreError`].
     pub fn score_pixels(&self, pixels: &Pixels) -> Result<Scored, ScoreError> {
+        if let Some(tiles) = self.settings.tiles {
+            return self.score_tiles(pixels, tiles);
+        }
         let prepared = prepare(pixels, &self.settings)?;
         match self.score_prepared(&prepared)?.pop() {
             Some(scored) => Ok(scored),
@@ -196,7 +203,7 @@ impl Detector {
 
     /// Scores images that are the network's input already: one after the other, channels first, in
     /// the model's range, as [`prepare`] makes them. Several threads share the work if the
-    /// builder was told so.
+    /// builder was told so. Of a model that looks at tiles, they are tiles, each scored as an image of one tile.
     ///
     /// # Errors
     /// [`ScoreError`]; of several, the first.
@@ -248,6 +255,7 @@ impl Detector {
                 verdict: self.threshold.map(|t| Verdict::of(value, t)),
                 latent: result.latents.as_ref().zip(latent_length).map(|(l, n)| l[i * n..(i + 1) * n].to_vec()),
                 error_map,
+                error_map_shape: Shape::new(1, input.height, input.width),
             });
         }
         Ok(scored)

@@ -20,6 +20,7 @@
 //! | [`backend`] | tract (feature `tract`, default), ONNX Runtime (feature `ort`), nae-core's engine (always) |
 //! | [`heat_map`] | pictures of where the energy lies, and regions above a threshold |
 //! | [`input`] | image files, `.npy` batches and tables, and how they become a network's input |
+//! | [`tiling`] | images larger than the network's input |
 //! | [`card`] | what a model file says about itself |
 //!
 //! Training is in `nae-train`, microcontrollers are `nae-core`'s. A camera service and a benchmark
@@ -30,6 +31,7 @@ pub mod card;
 pub mod detector;
 pub mod heat_map;
 pub mod input;
+pub mod tiling;
 
 pub use backend::{BackendKind, Limits};
 pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};

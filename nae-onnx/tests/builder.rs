@@ -7,7 +7,7 @@ use nae_core::energy::Energy;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata};
+use nae_onnx::metadata::{Column, Columns, Fit, Missing, ModelMetadata, Tiles, Transforms, Window};
 use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
 use prost::Message;
 
@@ -254,5 +254,61 @@ fn columns_of_a_table_travel_in_the_metadata() {
         }
         let message = read(&damaged).unwrap_err().to_string();
         assert!(message.contains(key) && message.contains(named), "{message}");
+    }
+}
+
+#[test]
+fn parts_travel_in_the_metadata() {
+    let tiled = {
+        let mut metadata = support::metadata(nae_core::Shape::new(3, 16, 12), 2, Energy::SquaredL2);
+        metadata.tiles = Some(Tiles { stride: 12, top_k: 3 });
+        metadata
+    };
+    let transformed = {
+        let mut metadata = support::metadata(nae_core::Shape::new(3, 16, 12), 2, Energy::SquaredL2);
+        metadata.transforms = Transforms { crop: Some(140), fit: Fit::Pad, invert: true };
+        metadata
+    };
+    let windows = {
+        let mut metadata = support::metadata(nae_core::Shape::new(1, 5, 1), 2, Energy::SquaredL2);
+        let column = Column { name: "a".to_owned(), mean: 0.0, deviation: 1.0, span: 4.0 };
+        metadata.columns = Some(Columns::new(vec![column], Missing::Refuse).unwrap());
+        metadata.window = Some(Window { rows: 5, stride: 2 });
+        metadata
+    };
+    let read = |entries: &[(String, String)]| {
+        ModelMetadata::from_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    };
+    let entries = transformed.to_entries();
+    assert_eq!(read(&entries).unwrap().as_ref(), Some(&transformed));
+    for (key, value) in
+        [("nae.preprocessing.crop", "0"), ("nae.preprocessing.fit", "squeeze"), ("nae.preprocessing.invert", "yes")]
+    {
+        let mut entries = entries.clone();
+        entries.iter_mut().find(|(own, _)| own == key).unwrap().1 = value.to_owned();
+        let said = read(&entries).unwrap_err().to_string();
+        assert!(said.contains(key) && said.contains(value), "{said}");
+    }
+    for (metadata, key, values) in [
+        (&tiled, "nae.tiles.stride", ["0", "13", "x"]),
+        (&tiled, "nae.tiles.top_k", ["0", "-1", "1e9"]),
+        (&windows, "nae.table.window", ["0", "4", "70000"]),
+        (&windows, "nae.table.window_stride", ["0", "", "70000"]),
+    ] {
+        let entries = metadata.to_entries();
+        assert_eq!(read(&entries).unwrap().as_ref(), Some(metadata));
+        let at = entries.iter().position(|(own, _)| own == key).unwrap();
+        for value in values {
+            let mut entries = entries.clone();
+            entries[at].1 = value.to_owned();
+            let said = read(&entries).unwrap_err().to_string();
+            assert!(
+                said.contains(key) || said.contains("nae.tiles") || said.contains("nae.table"),
+                "{key} {value}: {said}"
+            );
+        }
+        let mut entries = entries;
+        entries.remove(at);
+        assert!(read(&entries).is_err(), "{key}");
     }
 }

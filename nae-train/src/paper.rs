@@ -49,6 +49,15 @@
 //! | the experiment | [`gaussians8`](crate::experiments::gaussians8) | `src/experiments/gaussians8/settings.rs` `the_papers_settings_are_valid` |
 //! | tables of AUROC on MNIST: hold-out, other data, pre-training, sampling parameters, D_z | [`detection`](crate::experiments::detection) | `src/experiments/detection/settings.rs` `every_experiment_can_be_made_at_every_scale`; `tests/reproduce.rs` `held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were` |
 //!
+//! # Figures
+//!
+//! | what | item | test |
+//! |---|---|---|
+//! | sampling with a randomly initialised NAE | [`random_init`](crate::experiments::pictures::random_init) | `tests/pictures.rs` `on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model` |
+//! | samples during training; reconstructions of a digit held out | [`along_training`](crate::experiments::pictures::along_training) | `tests/pictures.rs` `training_leaves_samples_and_reconstructions` |
+//! | reconstruction error against D_z | [`latent_dim`](crate::experiments::pictures::latent_dim) | `tests/pictures.rs` `reconstruction_errors_have_a_row_for_each_latent_dimension` |
+//! | a bi-modal distribution | [`bimodal`](crate::experiments::pictures::bimodal) | `tests/pictures.rs` `two_clusters_are_drawn_under_both_models` |
+//!
 //! # Appendix: data sets
 //!
 //! | what | item | test |
@@ -57,7 +66,10 @@
 //! | ConstantGray, Noise | [`outliers`](crate::data::outliers) | `tests/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
 //! | MNIST, FashionMNIST | [`Source`](crate::data::Source), [`idx`](crate::data::idx) | `src/data/idx.rs` `images_and_labels_plain_and_gzipped`; `tests/cli.rs` `data_in_files_is_found_named_and_recorded` |
 //! | CIFAR-10 | [`cifar`](crate::data::cifar) | `src/data/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
-//! | Omniglot, SVHN, CelebA, ImageNet32 | not here yet | – |
+//! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](crate::data::Source), [`own`](crate::data::own) | `tests/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
+//! | crops, padding, inverted images | [`ImageForm`](crate::data::form::ImageForm) | `tests/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
+//! | flips, dequantisation | [`Augmentation`](crate::data::augmentation::Augmentation) | `src/data/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
+//! | the presets | [`PRESETS`](crate::config::preset::PRESETS) | `tests/presets.rs` `every_preset_of_the_paper_trains_on_data_of_its_form` |
 //!
 //! # Appendix: network architectures (table of architectures)
 //!

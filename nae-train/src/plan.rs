@@ -10,6 +10,8 @@
 
 use std::time::Duration;
 
+use nae_onnx::metadata::Transforms;
+
 use crate::arch::LatentSpace;
 use crate::arch::dense::Output;
 use crate::config::{ArchitectureConfig, Config, ConfigError, PresetError, preset};
@@ -66,11 +68,11 @@ pub enum PlanError {
     Config(#[from] ConfigError),
 }
 
-/// Settings for `count` images of one's own, with the schedule of the preset they come from.
+/// Settings for `count` images of one's own, cut into tiles or not, with the schedule of the preset they come from.
 ///
 /// # Errors
 /// [`PlanError::TooFew`] where there are fewer than [`MIN_IMAGES`].
-pub fn draft(own: &OwnImages, count: usize) -> Result<Config, PlanError> {
+pub fn draft(own: &OwnImages, transforms: Transforms, count: usize) -> Result<Config, PlanError> {
     let architecture = ArchitectureConfig::SmallConv {
         channels: own.channels,
         side: own.side,
@@ -78,10 +80,10 @@ pub fn draft(own: &OwnImages, count: usize) -> Result<Config, PlanError> {
         latent_dim: LATENT_DIM,
         latent_space: LatentSpace::Sphere,
     };
-    fit(Source::Own(own.clone()), architecture, count)
+    fit(Source::Own(own.clone()), transforms, architecture, count)
 }
 
-/// The same for a table of `count` rows.
+/// The same for a table of `count` rows or windows.
 ///
 /// # Errors
 /// As for [`draft`].
@@ -94,16 +96,22 @@ pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
         latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
         latent_space: LatentSpace::Sphere,
     };
-    fit(Source::Table(own.clone()), architecture, count)
+    fit(Source::Table(own.clone()), Transforms::default(), architecture, count)
 }
 
-fn fit(source: Source, architecture: ArchitectureConfig, count: usize) -> Result<Config, PlanError> {
+fn fit(
+    source: Source,
+    transforms: Transforms,
+    architecture: ArchitectureConfig,
+    count: usize,
+) -> Result<Config, PlanError> {
     if count < MIN_IMAGES {
         return Err(PlanError::TooFew { title: source.title().to_owned(), found: count });
     }
     let mut raw = preset::load(BASE)?.raw().clone();
     "own-data".clone_into(&mut raw.name);
     raw.data.source = source;
+    raw.data.transforms = transforms;
     raw.data.held_out = None;
     raw.data.split = SplitShares { validation: SHARE, calibration: SHARE, test: Some(SHARE) };
     raw.architecture = architecture;
@@ -165,7 +173,7 @@ mod tests {
     use super::*;
 
     fn own() -> OwnImages {
-        OwnImages { title: "screws".to_owned(), channels: 3, side: 28 }
+        OwnImages { title: "screws".to_owned(), channels: 3, side: 28, tiles: None }
     }
 
     const SPEED: Speed = Speed {
@@ -176,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_time_is_used_and_not_more() {
-        let draft = draft(&own(), 1000).expect("enough");
+        let draft = draft(&own(), Transforms::default(), 1000).expect("enough");
         for (minutes, train) in [(1, 700), (5, 700), (10, 70), (10, 50_000)] {
             let time = Duration::from_secs(60 * minutes);
             let config = schedule(&draft, train, &SPEED, time).expect("valid");
@@ -198,9 +206,13 @@ mod tests {
     #[test]
     fn the_threshold_is_what_the_images_allow() {
         for (count, rate) in [(50, 0.2), (100, 0.1), (200, 0.05), (999, 0.01), (490, 0.05), (500, 0.02)] {
-            assert_eq!(draft(&own(), count).expect("enough").false_positive_rate(), rate, "{count}");
+            assert_eq!(
+                draft(&own(), Transforms::default(), count).expect("enough").false_positive_rate(),
+                rate,
+                "{count}"
+            );
         }
-        let message = draft(&own(), 49).expect_err("too few").to_string();
+        let message = draft(&own(), Transforms::default(), 49).expect_err("too few").to_string();
         assert!(message.contains("screws: 49 images or rows") && message.contains("50"), "{message}");
     }
 
@@ -208,7 +220,7 @@ mod tests {
     fn a_plan_for_a_table_survives_its_file() {
         let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2, span: 4.0 };
         let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
-        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, columns };
+        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, window: None, columns };
         let config = draft_table(&own, 300).expect("enough");
         assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
         let text = toml::to_string(config.raw()).expect("serialises");
@@ -220,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_plan_survives_its_file() {
-        let config = draft(&own(), 300).expect("enough");
+        let config = draft(&own(), Transforms::default(), 300).expect("enough");
         let text = toml::to_string(config.raw()).expect("serialises");
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
         assert_eq!(config.source().title(), "screws");

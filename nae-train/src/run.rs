@@ -13,7 +13,7 @@ use crate::data::own::{self, Corrupt};
 use crate::data::source::{DataError, Loaded};
 use crate::engine::Engine;
 use crate::eval::evaluation::Evaluation;
-use crate::eval::scoring::energies;
+use crate::eval::scoring::decided;
 use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
@@ -62,7 +62,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Data`].
     pub fn new(config: Config, seed: u64, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
-        let loaded = config.source().load(folder, corrupt)?;
+        let loaded = config.source().load(folder, &config.form(), corrupt)?;
         Ok(Self::of(config, seed, loaded))
     }
 
@@ -80,7 +80,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Data`].
     pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
-        let read = self.config.source().form().read(path, corrupt)?;
+        let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
         self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given });
@@ -132,7 +132,7 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Export`] where the energies give no threshold for the target rate.
     pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
-        let energies = energies(model, &self.split.calibration, device);
+        let energies = decided(model, Decision::Reconstruction, &self.split.calibration, device);
         Ok(export::metadata(&self.config, self.seed, &self.data_sha256, model.temperature(), &energies)?)
     }
 

@@ -10,6 +10,7 @@ use nae_core::model::Preprocessing;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
 use nae_infer::input;
 use nae_infer::input::table::{self, Cell};
+use nae_onnx::metadata::Transforms;
 use nae_train::data::own::{self, Corrupt, OwnError, RESIZE};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -62,7 +63,9 @@ fn a_folder_and_archives_of_it_are_the_same_images_as_in_scoring() {
     assert!(read.warnings()[0].contains("2 other files"), "{:?}", read.warnings());
     for (n, name) in names.iter().enumerate() {
         let scored = input::read(&data.join(name)).unwrap();
-        let prepared = input::prepare_for(&scored[0].pixels, chosen.shape(), Preprocessing::unit(RESIZE)).unwrap();
+        let prepared =
+            input::prepare_for(&scored[0].pixels, chosen.shape(), Preprocessing::unit(RESIZE), Transforms::default())
+                .unwrap();
         assert_eq!(read.images.image(n), prepared, "{name}");
     }
 

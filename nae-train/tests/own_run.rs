@@ -138,7 +138,7 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
     let (config, _) = RunFolder::read(&path.join("one")).unwrap();
     let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
-    let (_, rows) = own_table::choose(&data, Missing::Refuse).unwrap();
+    let (_, rows) = own_table::choose(&data, Missing::Refuse, None).unwrap();
     let columns = detector.settings().columns.as_ref().unwrap();
     let table = table::read(&data).unwrap();
     let positions = table.positions(columns).unwrap();

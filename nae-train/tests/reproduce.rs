@@ -153,3 +153,36 @@ fn sets_in_files_are_beside_the_made_ones() {
     }
     assert!(table.contains("0.995") && !table.contains("not run"), "{table}");
 }
+
+#[test]
+fn cells_and_sets_without_data_are_said_and_left_out() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    std::fs::create_dir_all(data.join("mnist")).unwrap();
+    made_up_mnist::write(&data.join("mnist"));
+    for (part, count) in [("train", 200u32), ("test", 30)] {
+        for n in 0..count {
+            let class = data.join(format!("cifar10-jpeg/{part}/class{}", n % 2));
+            std::fs::create_dir_all(&class).unwrap();
+            let mut image = b"P6 32 32 255\n".to_vec();
+            image.extend((0..3072).map(|at| (at * (n % 7 + 1) / 3 + n) as u8));
+            std::fs::write(class.join(format!("{n}.ppm")), image).unwrap();
+        }
+    }
+    let output = detection("cifar10-ood", &out, &data, &["--seeds", "1", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cells without data") && said.contains("not run: cifar10\n"), "{said}");
+    assert!(said.contains("not run: Fashion-MNIST, SVHN crops, CelebA"), "{said}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    for row in rows {
+        let run = row["cell"] == "cifar10-jpeg"
+            && ["ConstantGray", "MNIST, padded", "uniform noise"].contains(&row["outliers"].as_str().unwrap());
+        assert_eq!(row["seeds"], i32::from(run), "{row}");
+    }
+    // Named, a cell has to have its data.
+    let message = String::from_utf8(detection("cifar10-ood", &out, &data, &["--cells", "cifar10"]).stderr).unwrap();
+    assert!(message.contains("data_batch_1.bin"), "{message}");
+}

@@ -148,6 +148,9 @@ unsafe fn score(
         }
         // SAFETY: it is not null, and from `nae_detector_open` as the caller says.
         let detector = unsafe { &(*detector).0 };
+        if !error_map.is_null() && detector.settings().tiles.is_some() {
+            return Err("a model of tiles has no error map of one size: pass NULL".to_owned());
+        }
         let scored = detector.score_pixels(&image()?).map_err(|e| e.to_string())?;
         Ok((scored, detector.threshold()))
     };
@@ -168,7 +171,8 @@ unsafe fn score(
 }
 
 /// Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
-/// height × width values of the network's input, row by row. Returns 1, or 0 if there is no score.
+/// height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there
+/// is no score.
 ///
 /// # Safety
 /// `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is

@@ -84,12 +84,16 @@ fn score(detector: &Detector, arguments: &Calibrate) -> anyhow::Result<(Vec<f32>
         match read(path) {
             Ok(images) => {
                 for image in images {
-                    match prepare(&image.pixels, detector.settings()) {
-                        Ok(values) => batch.extend(values),
-                        Err(error) => {
-                            failed += 1;
-                            bar.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(&image.name))));
-                        }
+                    let result = match detector.settings().tiles {
+                        // Its tiles are a batch by themselves.
+                        Some(_) => detector.score_pixels(&image.pixels).map(|scored| energies.push(scored.energy)),
+                        None => prepare(&image.pixels, detector.settings())
+                            .map(|values| batch.extend(values))
+                            .map_err(Into::into),
+                    };
+                    if let Err(error) = result {
+                        failed += 1;
+                        bar.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(&image.name))));
                     }
                 }
             }

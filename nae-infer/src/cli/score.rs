@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
+use nae_infer::input::table::TableError;
+use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, prepare, read, table};
 use nae_infer::{BackendKind, Detector, Scored};
-use nae_onnx::metadata::Columns;
+use nae_onnx::metadata::{Columns, Window};
 use serde::Serialize;
 
 use super::{Score, printable, report};
@@ -96,42 +98,73 @@ impl Run<'_> {
         }
     }
 
-    /// Prepares an image, and scores what is waiting when there is enough.
+    /// Prepares an image; or scores it, where it is cut into tiles.
     fn take(&mut self, Named { name, pixels }: Named) -> anyhow::Result<()> {
-        match prepare(&pixels, self.detector.settings()) {
+        if self.detector.settings().tiles.is_some() {
+            // An image is a batch of tiles by itself.
+            match self.detector.score_pixels(&pixels) {
+                Ok(scored) => self.print(&name, &scored)?,
+                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+            }
+            return Ok(());
+        }
+        let prepared = prepare(&pixels, self.detector.settings());
+        self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
+    }
+
+    /// Prepares the rows of a table, each named by its line; or its windows, named by their first and last lines.
+    fn take_table(&mut self, path: &Path, columns: &Columns) -> anyhow::Result<()> {
+        let taken = match self.detector.settings().window {
+            None => self.take_rows(path, columns),
+            Some(window) => self.take_windows(path, columns, window),
+        };
+        match taken {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(failure),
+            Err(error) => {
+                self.fail(&error.into());
+                Ok(())
+            }
+        }
+    }
+
+    fn take_rows(&mut self, path: &Path, columns: &Columns) -> Result<anyhow::Result<()>, TableError> {
+        let table = table::read(path)?;
+        let positions = table.positions(columns)?;
+        Ok(table.rows().iter().try_for_each(|row| {
+            let name = format!("{}:{}", path.display(), row.line);
+            let prepared = row.prepare(&positions, columns);
+            self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
+        }))
+    }
+
+    fn take_windows(
+        &mut self,
+        path: &Path,
+        columns: &Columns,
+        window: Window,
+    ) -> Result<anyhow::Result<()>, TableError> {
+        let table = table::read(path)?;
+        let mut windows = table.windows(columns, window)?;
+        Ok(windows.try_for_each(|Prepared { first, last, values }| {
+            let path = path.display();
+            let prepared = values.map_err(|(line, error)| {
+                anyhow::anyhow!("{path}:{line}: {error}; the window {first}-{last} is left out")
+            });
+            self.take_prepared(prepared, format!("{path}:{first}-{last}"))
+        }))
+    }
+
+    /// Scores what is waiting when there is enough.
+    fn take_prepared(&mut self, values: anyhow::Result<Vec<f32>>, name: String) -> anyhow::Result<()> {
+        match values {
             Ok(values) => {
                 self.batch.extend(values);
                 self.names.push(name);
             }
-            Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
+            Err(error) => self.fail(&error),
         }
         if self.names.len() < BATCH { Ok(()) } else { self.score() }
-    }
-
-    /// Prepares the rows of a table; each is named by its line.
-    fn take_table(&mut self, path: &Path, columns: &Columns) -> anyhow::Result<()> {
-        let table = table::read(path).and_then(|table| Ok((table.positions(columns)?, table)));
-        let (positions, table) = match table {
-            Ok(table) => table,
-            Err(error) => {
-                self.fail(&error.into());
-                return Ok(());
-            }
-        };
-        for row in table.rows() {
-            let name = format!("{}:{}", path.display(), row.line);
-            match row.prepare(&positions, columns) {
-                Ok(values) => {
-                    self.batch.extend(values);
-                    self.names.push(name);
-                }
-                Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
-            }
-            if self.names.len() >= BATCH {
-                self.score()?;
-            }
-        }
-        Ok(())
     }
 
     /// Scores what is waiting, all at once; if that fails, one by one, to say which image it was.
@@ -180,10 +213,10 @@ impl Run<'_> {
     }
 
     fn heat_map_png(&self, scored: &Scored) -> anyhow::Result<Vec<u8>> {
-        let input = self.detector.settings().input;
+        let map = scored.error_map_shape;
         let largest = scored.error_map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
         let pixels = scored.error_map.iter().map(|e| (e / largest * 255.0).round() as u8).collect();
-        let picture = nae_infer::image::GrayImage::from_raw(input.width as u32, input.height as u32, pixels)
+        let picture = nae_infer::image::GrayImage::from_raw(map.width as u32, map.height as u32, pixels)
             .context("the heat map has another size than the image")?;
         let mut png = Vec::new();
         picture.write_to(&mut io::Cursor::new(&mut png), nae_infer::image::ImageFormat::Png)?;

@@ -7,16 +7,20 @@
 //!    not looked at.
 //! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels
 //!    where it takes three and the image is grey; another size by the model's filter, whatever the
-//!    proportions; then the model's range of values; channels first.
+//!    proportions unless the model's [`Transforms`] say otherwise; then the model's range of values; channels
+//!    first.
 //!
 //! `nae-train` reads images of one's own by the same functions, so that a model sees in training
 //! what it will see here: [`parse`] for files in archives, [`dimensions`] to choose a size,
-//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`]. What the
+//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`], time series
+//! cut in [`window`]. What the
 //! network makes of it is not here.
 
+mod fit;
 mod npy;
 mod resize;
 pub mod table;
+pub mod window;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -24,6 +28,7 @@ use std::path::{Path, PathBuf};
 use image::{DynamicImage, ImageError};
 use nae_core::Shape;
 use nae_core::model::Preprocessing;
+use nae_onnx::metadata::Transforms;
 
 use crate::backend::to_channels_first;
 use crate::card::Settings;
@@ -92,6 +97,20 @@ pub enum PrepareError {
         width: usize,
         /// Its height.
         height: usize,
+    },
+    /// The image is smaller than one tile of a model that looks at tiles.
+    #[error(
+        "expected an image of at least one tile, {tile_width}×{tile_height}, found {width}×{height}",
+        tile_width = tile.width,
+        tile_height = tile.height
+    )]
+    Small {
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+        /// A tile.
+        tile: Shape,
     },
     /// The image has a number of channels that is not read.
     #[error("expected 1 or 3 channels, found {0}")]
@@ -198,15 +217,20 @@ impl From<&DynamicImage> for Pixels {
 /// # Errors
 /// [`PrepareError`].
 pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, PrepareError> {
-    prepare_for(pixels, settings.input, settings.preprocessing)
+    prepare_for(pixels, settings.input, settings.preprocessing, settings.transforms)
 }
 
-/// The input, channels first, of a network that takes images of the shape `target`, by the filter
-/// and in the range that `preprocessing` names.
+/// The input, channels first, of a network that takes images of the shape `target`, by the
+/// `transforms`, and the filter and in the range that `preprocessing` names.
 ///
 /// # Errors
 /// [`PrepareError`].
-pub fn prepare_for(pixels: &Pixels, target: Shape, preprocessing: Preprocessing) -> Result<Vec<f32>, PrepareError> {
+pub fn prepare_for(
+    pixels: &Pixels,
+    target: Shape,
+    preprocessing: Preprocessing,
+    transforms: Transforms,
+) -> Result<Vec<f32>, PrepareError> {
     let Shape { channels, height, width } = pixels.shape;
     let side = |s: usize| (1..=MAX_SIDE as usize).contains(&s);
     if !side(width) || !side(height) {
@@ -230,8 +254,7 @@ pub fn prepare_for(pixels: &Pixels, target: Shape, preprocessing: Preprocessing)
         _ => pixels.values.clone(),
     };
     let source = Shape { channels: target.channels, ..pixels.shape };
-    let filter = preprocessing.filter();
-    let resized = if source == target { values } else { resize::resize(&values, source, target, filter) };
+    let resized = fit::fit(values, source, target, preprocessing.filter(), transforms);
     let (low, high) = (preprocessing.low(), preprocessing.high());
     let ranged: Vec<f32> = resized.into_iter().map(|v| low + v * (high - low)).collect();
     Ok(to_channels_first(&ranged, target))

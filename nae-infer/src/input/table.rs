@@ -67,6 +67,16 @@ pub enum TableError {
         /// The columns there are.
         found: String,
     },
+    /// There are fewer rows than one sample takes.
+    #[error("{}: expected at least {expected} rows, as many as make one window, found {found}", path.display())]
+    Rows {
+        /// The file.
+        path: PathBuf,
+        /// Rows of a window.
+        expected: usize,
+        /// Rows there are.
+        found: usize,
+    },
 }
 
 /// Why a row cannot become a network's input.
@@ -206,6 +216,11 @@ impl From<&str> for Cell {
 }
 
 impl Table {
+    /// The file, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Names of the columns.
     pub fn names(&self) -> &[String] {
         &self.names

@@ -10,7 +10,7 @@ use std::thread;
 
 use jiff::Timestamp;
 use nae_core::calibration::{Calibration, CalibrationError};
-use nae_infer::input::{decode, prepare};
+use nae_infer::input::decode;
 use nae_infer::{Detector, OpenError};
 use serde::{Deserialize, Serialize};
 
@@ -314,11 +314,10 @@ fn verdicts(detector: &Detector, recent: &[Recent]) -> Result<(usize, usize), St
     let (mut anomalies, mut normal) = (0, 0);
     for frame in recent {
         let pixels = decode(&frame.image).map_err(|e| e.to_string())?;
-        let values = prepare(&pixels, detector.settings()).map_err(|e| e.to_string())?;
-        let scored = detector.score_prepared(&values).map_err(|e| e.to_string())?;
+        let scored = detector.score_pixels(&pixels).map_err(|e| e.to_string())?;
         if !frame.anomaly {
             normal += 1;
-            anomalies += scored.iter().filter(|s| s.verdict.is_some_and(|v| v.is_anomaly())).count();
+            anomalies += usize::from(scored.verdict.is_some_and(|v| v.is_anomaly()));
         }
     }
     Ok((anomalies, normal))

@@ -172,7 +172,7 @@ impl Monitor {
         }
         state.keep(Point { at: frame.taken, energy: scored.energy });
         state.remember(Recent { image: frame.bytes.clone(), anomaly: verdict.is_anomaly() });
-        let map_width = model.detector.settings().input.width;
+        let map_width = scored.error_map_shape.width;
         let largest = HeatMap::new(&scored.error_map, map_width).map_or(0.0, |map| map.largest());
         if !verdict.is_anomaly() {
             state.usual_error = Some(state.usual_error.map_or(largest, |usual| usual + (largest - usual) / 32.0));

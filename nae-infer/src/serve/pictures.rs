@@ -145,7 +145,8 @@ mod tests {
 
     fn shown(image: Vec<u8>) -> Shown {
         let error_map = vec![0.0, 0.25, 0.5, 1.0];
-        let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map };
+        let error_map_shape = nae_infer::Shape::new(1, 2, 2);
+        let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map, error_map_shape };
         Shown { number: 1, image: image.into(), name: None, scored, map_width: 2, full_error: 1.0 }
     }
 

@@ -180,11 +180,12 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>) {
     let mut batch = Vec::with_capacity(jobs.len() * length);
     let mut replies = Vec::with_capacity(jobs.len());
     for Job { input, reply } in jobs {
-        match values(input, model) {
-            Ok(values) => {
+        match prepared(input, model) {
+            Ok(Prepared::Input(values)) => {
                 batch.extend(values);
                 replies.push(reply);
             }
+            Ok(Prepared::Scored(scored)) => reply(Ok(Answer { scored, model: Arc::clone(model) })),
             Err(failure) => reply(Err(failure)),
         }
     }
@@ -208,15 +209,25 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>) {
     }
 }
 
-/// The network's input.
-fn values(input: Input, model: &Model) -> Result<Vec<f32>, Failure> {
+/// What becomes of a job on the way to the network.
+enum Prepared {
+    /// The network's input.
+    Input(Vec<f32>),
+    /// The score of an image that is cut into tiles, which are a batch by themselves.
+    Scored(Scored),
+}
+
+fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
     let settings = model.detector.settings();
     match input {
         Input::Image(bytes) => {
             let pixels: Pixels = decode(&bytes).map_err(|error| Failure::Decode(error.to_string()))?;
-            Ok(prepare(&pixels, settings)?)
+            match settings.tiles {
+                Some(_) => Ok(Prepared::Scored(model.detector.score_pixels(&pixels)?)),
+                None => Ok(Prepared::Input(prepare(&pixels, settings)?)),
+            }
         }
-        Input::Prepared(values) if values.len() == settings.input.len() => Ok(values),
+        Input::Prepared(values) if values.len() == settings.input.len() => Ok(Prepared::Input(values)),
         Input::Prepared(values) => {
             Err(ScoreError::Length { expected: settings.input.len(), found: values.len() }.into())
         }
@@ -292,7 +303,10 @@ mod tests {
         let settings = Settings {
             input: Shape::new(1, 2, 2),
             preprocessing: Preprocessing::new(0.0, 1.0, ResizeFilter::Bilinear).unwrap(),
+            transforms: Default::default(),
             columns: None,
+            window: None,
+            tiles: None,
             energy: Energy::SquaredL2,
             temperature: Temperature::new(1.0).unwrap(),
             calibration: None,

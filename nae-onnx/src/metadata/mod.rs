@@ -11,9 +11,14 @@
 //! | `nae.preprocessing.width`, `.height`, `.channels` | size of the image the network takes |
 //! | `nae.preprocessing.low`, `.high` | what black (0) and white (255 or 1.0) become; linear between |
 //! | `nae.preprocessing.resize` | filter for images of another size, a [name](nae_core::model::ResizeFilter::name) |
+//! | `nae.preprocessing.crop` | side of the square in the middle that is taken first, in pixels; all of the image without it |
+//! | `nae.preprocessing.fit` | `stretch`, as without it, `crop` or `pad`: see [`Fit`] |
+//! | `nae.preprocessing.invert` | `true` or, as without it, `false`: whether black and white are exchanged before the range |
 //! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
 //! | `nae.table.mean`, `.deviation`, `.span` | their means, deviations and spans, separated by spaces: see [`Columns`] |
 //! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
+//! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`Window`] |
+//! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
@@ -24,14 +29,17 @@
 //! | `nae.seed` | seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys come together or not at all, and so do the table's and the latent's; every
-//! other key is required. Numbers are decimal, with as many digits as it takes to read back the same float. Keys under
+//! The calibration's four keys come together or not at all, and so do the table's, the latent's, the window's and the
+//! tiles'; those said to be without may be; every other key is required. Numbers are decimal, with as many digits as it
+//! takes to read back the same float. Keys under
 //! `nae.` that are not in the table are skipped.
 //!
 //! Files and graphs do not live here; see [`file`](mod@crate::file) and [`check`](crate::check).
 
 mod columns;
+mod parts;
 mod text;
+mod transforms;
 
 use nae_core::Shape;
 use nae_core::calibration::Calibration;
@@ -41,6 +49,8 @@ use nae_core::model::Preprocessing;
 use prost::Message;
 
 pub use columns::{Column, Columns, ColumnsError, Missing};
+pub use parts::{Tiles, Window};
+pub use transforms::{Fit, Transforms};
 
 use crate::builder::GraphBuilder;
 use crate::proto::{ModelProto, StringStringEntryProto};
@@ -61,7 +71,7 @@ pub const FORMAT_VERSION: u32 = 1;
 /// #     latent: Some(Latent { geometry: Geometry::Sphere, dimension: 32 }),
 /// #     input: Shape::new(1, 16, 16),
 /// #     preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
-/// #     columns: None,
+/// #     transforms: Transforms::default(), columns: None, window: None, tiles: None,
 /// #     calibration: Some(ModelCalibration::new(calibration, 0.01)?),
 /// #     provenance: Provenance { architecture: "digits".into(), ..Provenance::default() },
 /// # };
@@ -82,8 +92,14 @@ pub struct ModelMetadata {
     pub input: Shape,
     /// How an image file becomes the network's input.
     pub preprocessing: Preprocessing,
+    /// What is done to it before it has the input's size.
+    pub transforms: Transforms,
     /// How a row of a table becomes the network's input, which has one value a column; `None` for images.
     pub columns: Option<Columns>,
+    /// How many rows make a sample, where it is more than one: the input then has one value a row and column.
+    pub window: Option<Window>,
+    /// How an image larger than the input is cut; `None` where it is resized.
+    pub tiles: Option<Tiles>,
     /// What normal energies look like; `None` for a model that was not calibrated: it gives
     /// energies, but neither p-values nor verdicts.
     pub calibration: Option<ModelCalibration>,

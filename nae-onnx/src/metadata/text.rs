@@ -12,8 +12,8 @@ use nae_core::model::{Preprocessing, ResizeFilter};
 use crate::excerpt::excerpt;
 
 use super::{
-    Column, Columns, ColumnsError, FORMAT_VERSION, Geometry, Latent, MetadataError, Missing, ModelCalibration,
-    ModelMetadata, Provenance,
+    Column, Columns, ColumnsError, FORMAT_VERSION, Fit, Geometry, Latent, MetadataError, Missing, ModelCalibration,
+    ModelMetadata, Provenance, Tiles, Transforms, Window,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -34,11 +34,18 @@ mod key {
     pub(super) const LOW: &str = "nae.preprocessing.low";
     pub(super) const HIGH: &str = "nae.preprocessing.high";
     pub(super) const RESIZE: &str = "nae.preprocessing.resize";
+    pub(super) const CROP: &str = "nae.preprocessing.crop";
+    pub(super) const FIT: &str = "nae.preprocessing.fit";
+    pub(super) const INVERT: &str = "nae.preprocessing.invert";
     pub(super) const COLUMNS: &str = "nae.table.columns";
     pub(super) const MEAN: &str = "nae.table.mean";
     pub(super) const DEVIATION: &str = "nae.table.deviation";
     pub(super) const SPAN: &str = "nae.table.span";
     pub(super) const MISSING: &str = "nae.table.missing";
+    pub(super) const WINDOW: &str = "nae.table.window";
+    pub(super) const WINDOW_STRIDE: &str = "nae.table.window_stride";
+    pub(super) const TILE_STRIDE: &str = "nae.tiles.stride";
+    pub(super) const TOP_K: &str = "nae.tiles.top_k";
     pub(super) const COUNT: &str = "nae.calibration.count";
     pub(super) const TABLE: &str = "nae.calibration.table";
     pub(super) const RATE: &str = "nae.calibration.false_positive_rate";
@@ -72,6 +79,11 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         (key::HIGH, format!("{:?}", m.preprocessing.high())),
         (key::RESIZE, m.preprocessing.filter().name().to_owned()),
     ]);
+    // What changes nothing is left out: files from before there were transforms stay what they were.
+    let Transforms { crop, fit, invert } = m.transforms;
+    entries.extend(crop.map(|side| (key::CROP, side.to_string())));
+    entries.extend((fit != Fit::default()).then(|| (key::FIT, fit.name().to_owned())));
+    entries.extend(invert.then(|| (key::INVERT, invert.to_string())));
     if let Some(c) = &m.columns {
         let names: Vec<&str> = c.columns().iter().map(|column| column.name.as_str()).collect();
         let numbers = |of: fn(&Column) -> f64| {
@@ -84,6 +96,12 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
             (key::SPAN, numbers(|column| column.span)),
             (key::MISSING, c.missing().name().to_owned()),
         ]);
+    }
+    if let Some(Window { rows, stride }) = m.window {
+        entries.extend([(key::WINDOW, rows.to_string()), (key::WINDOW_STRIDE, stride.to_string())]);
+    }
+    if let Some(Tiles { stride, top_k }) = m.tiles {
+        entries.extend([(key::TILE_STRIDE, stride.to_string()), (key::TOP_K, top_k.to_string())]);
     }
     if let Some(c) = &m.calibration {
         let table: Vec<String> = c.calibration.table().iter().map(|e| format!("{e:?}")).collect();
@@ -135,6 +153,7 @@ pub(super) fn read<'a>(
     let preprocessing = Preprocessing::new(low, high, filter)
         .map_err(|_| invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")))?;
     let input = Shape::new(entries.extent(key::CHANNELS)?, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?);
+    let window = window(&entries)?;
     Ok(Some(ModelMetadata {
         energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
         temperature: entries
@@ -142,7 +161,10 @@ pub(super) fn read<'a>(
         latent: latent(&entries)?,
         input,
         preprocessing,
-        columns: columns(&entries, input)?,
+        transforms: transforms(&entries)?,
+        columns: columns(&entries, input, window)?,
+        window,
+        tiles: tiles(&entries, input)?,
         calibration: calibration(&entries)?,
         provenance: Provenance {
             architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
@@ -156,7 +178,7 @@ pub(super) fn read<'a>(
 }
 
 fn latent(entries: &Entries<'_>) -> Result<Option<Latent>, MetadataError> {
-    if [key::GEOMETRY, key::DIMENSION].iter().all(|k| !entries.0.contains_key(k)) {
+    if entries.none_of(&[key::GEOMETRY, key::DIMENSION]) {
         return Ok(None);
     }
     Ok(Some(Latent {
@@ -165,16 +187,67 @@ fn latent(entries: &Entries<'_>) -> Result<Option<Latent>, MetadataError> {
     }))
 }
 
-fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, MetadataError> {
+fn transforms(entries: &Entries<'_>) -> Result<Transforms, MetadataError> {
+    let there = |key| !entries.none_of(&[key]);
+    let mut transforms = Transforms::default();
+    if there(key::CROP) {
+        transforms.crop = Some(entries.extent(key::CROP)?);
+    }
+    if there(key::FIT) {
+        transforms.fit = entries.named(key::FIT, "stretch, crop or pad", Fit::from_name)?;
+    }
+    if there(key::INVERT) {
+        transforms.invert = entries.parse(key::INVERT, "true or false")?;
+    }
+    Ok(transforms)
+}
+
+fn window(entries: &Entries<'_>) -> Result<Option<Window>, MetadataError> {
+    if entries.none_of(&[key::WINDOW, key::WINDOW_STRIDE]) {
+        return Ok(None);
+    }
+    // Columns are asked for where they are read.
+    entries.text(key::COLUMNS, "the columns of the rows in a window")?;
+    Ok(Some(Window { rows: entries.extent(key::WINDOW)?, stride: entries.extent(key::WINDOW_STRIDE)? }))
+}
+
+fn tiles(entries: &Entries<'_>, input: Shape) -> Result<Option<Tiles>, MetadataError> {
+    if entries.none_of(&[key::TILE_STRIDE, key::TOP_K]) {
+        return Ok(None);
+    }
+    let tiles = Tiles { stride: entries.extent(key::TILE_STRIDE)?, top_k: entries.extent(key::TOP_K)? };
+    let side = input.height.min(input.width);
+    if tiles.stride > side {
+        let expected = format!("at most a tile's side, {side}");
+        return Err(invalid(key::TILE_STRIDE, &expected, &tiles.stride.to_string()));
+    }
+    for (key, what) in [(key::COLUMNS, "a table"), (key::CROP, "a crop"), (key::FIT, "a fit")] {
+        if entries.0.contains_key(key) {
+            let expected = format!("left out together with {what} (`{key}`): tiled images keep their size");
+            return Err(invalid(key::TILE_STRIDE, &expected, &tiles.stride.to_string()));
+        }
+    }
+    Ok(Some(tiles))
+}
+
+fn columns(entries: &Entries<'_>, input: Shape, window: Option<Window>) -> Result<Option<Columns>, MetadataError> {
     let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::SPAN, key::MISSING];
-    if keys.iter().all(|k| !entries.0.contains_key(k)) {
+    if entries.none_of(&keys) {
         return Ok(None);
     }
     // Extents are bounded each; their product is what the input has.
     let length = [input.channels, input.height, input.width].iter().try_fold(1usize, |n, &side| n.checked_mul(side));
-    let expected = format!("as many as the input's values, {}", length.unwrap_or(usize::MAX));
+    let rows = window.map_or(1, |window| window.rows);
+    let expected = match rows {
+        1 => format!("as many as the input's values, {}", length.unwrap_or(usize::MAX)),
+        _ => format!("a {rows}th of the input's values, which are {}", length.unwrap_or(usize::MAX)),
+    };
     let counted = |key: &'static str, found: usize| {
-        if Some(found) == length { Ok(()) } else { Err(invalid(key, &expected, &found.to_string())) }
+        if found.checked_mul(rows).is_some_and(|values| Some(values) == length) {
+            Ok(())
+        } else {
+            Err(invalid(key, &expected, &found.to_string()))
+        }
     };
     let names: Vec<String> =
         entries.named(key::COLUMNS, "a JSON array of names", |text| serde_json::from_str(text).ok())?;
@@ -197,7 +270,7 @@ fn columns(entries: &Entries<'_>, input: Shape) -> Result<Option<Columns>, Metad
 
 fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, MetadataError> {
     let keys = [key::COUNT, key::TABLE, key::RATE, key::THRESHOLD];
-    if keys.iter().all(|k| !entries.0.contains_key(k)) {
+    if entries.none_of(&keys) {
         return Ok(None);
     }
     let count: usize = entries.parse(key::COUNT, "a positive integer")?;
@@ -236,6 +309,10 @@ fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, Metada
 struct Entries<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'a> Entries<'a> {
+    fn none_of(&self, keys: &[&str]) -> bool {
+        keys.iter().all(|key| !self.0.contains_key(key))
+    }
+
     fn text(&self, key: &'static str, expected: &'static str) -> Result<&'a str, MetadataError> {
         self.0.get(key).copied().ok_or(MetadataError::Missing { key, expected })
     }

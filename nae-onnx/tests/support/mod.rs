@@ -46,7 +46,10 @@ pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelM
         latent: Some(Latent { geometry: Geometry::Sphere, dimension }),
         input,
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        transforms: nae_onnx::metadata::Transforms::default(),
         columns: None,
+        window: None,
+        tiles: None,
         calibration: Some(ModelCalibration::new(calibration, 0.01).expect("n is 400")),
         provenance: Provenance {
             architecture: "digits".into(),

@@ -10,7 +10,9 @@ use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
 
 /// Sides that [`small_conv`] is made for, in pixels.
-pub const SIDES: std::ops::RangeInclusive<usize> = 12..=40;
+pub const SIDES: std::ops::RangeInclusive<usize> = 12..=82;
+/// Larger ones are halved first.
+const WHOLE: usize = 40;
 
 /// The autoencoder for `channels`×16×16 images with `width` channels in the first layer and `latent_dim` latents.
 ///
@@ -26,7 +28,8 @@ pub fn small_conv16(
 }
 
 /// The same for images of `side` × `side` pixels, within [`SIDES`]: the pooling grows with the image, so that the
-/// convolution that makes a vector of the rest stays small.
+/// convolution that makes a vector of the rest stays small. Images of more than 40 pixels a side go through one more
+/// convolution and are halved before all this, and doubled after it.
 ///
 /// # Errors
 /// [`SpecError`] where a size is zero or the image too small.
@@ -38,6 +41,19 @@ pub fn small_conv(
     latent_space: LatentSpace,
 ) -> Result<AutoencoderSpec, SpecError> {
     use LayerSpec::{MaxPool, Relu, Sigmoid, Upsample};
+    let name = format!("small-conv{side} width={width} latent_dim={latent_dim}");
+    let image = Shape::new(channels, side, side);
+    if side > WHOLE {
+        let halved = (side - 2) / 2;
+        let inner = small_conv(width, halved, width, latent_dim, latent_space)?;
+        let mut encoder = vec![conv2d(width, 3, 1, 0), Relu, MaxPool { window: 2 }];
+        encoder.extend_from_slice(inner.encoder());
+        let mut decoder = inner.decoder().to_vec();
+        // What would have been the image is one more hidden layer.
+        decoder.pop();
+        decoder.extend([Relu, Upsample { size: side - 2 }, conv_transpose2d(channels, 3, 1, 0), Sigmoid]);
+        return AutoencoderSpec::new(name, image, encoder, decoder, latent_space);
+    }
     let inner = side.saturating_sub(4);
     let window = (inner / 6).max(2);
     let rest = (inner / window).saturating_sub(2);
@@ -65,8 +81,7 @@ pub fn small_conv(
         conv_transpose2d(channels, 3, 1, 0),
         Sigmoid,
     ];
-    let name = format!("small-conv{side} width={width} latent_dim={latent_dim}");
-    AutoencoderSpec::new(name, Shape::new(channels, side, side), encoder, decoder, latent_space)
+    AutoencoderSpec::new(name, image, encoder, decoder, latent_space)
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! What can be said on the command line.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
-use nae_onnx::metadata::Missing;
-use nae_train::data::own::Corrupt;
 use nae_train::deploy::Ranges;
-use nae_train::engine::EngineChoice;
 use nae_train::experiments::Scale;
-use nae_train::methods::MethodKind;
+
+pub(super) use super::train_args::{EngineArg, ExportFiles, MethodArg, TrainArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +15,10 @@ Examples:
   nae-train --data DIR --export model.onnx      train on normal images of your own: a folder, or a .tar, .tar.gz, .zip,
                                                 .npy or .npz file
   nae-train --data normal.csv --export m.onnx   train on a table of normal readings
+  nae-train --data normal.csv --window 20 --export m.onnx
+                                                ... on a time series, 20 rows a sample
+  nae-train --data DIR --tile 64 --export m.onnx
+                                                look for small defects in large images
   nae-train --data DIR --outliers DIR2 --time-budget 30m
                                                 ... and see what it makes of others
   nae-train --preset digits-omi --seed 3        the paper's chains, another seed
@@ -57,154 +58,14 @@ pub(super) enum Command {
     Eval(EvalArgs),
     /// Draw new images from a trained model.
     Sample(SampleArgs),
+    /// What every stopping signal would have cost some runs: half of them to choose on, half to show.
+    StoppingStudy(StudyArgs),
     /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
     Compare(CompareArgs),
     /// Make an experiment of the paper again.
     Reproduce(ReproduceArgs),
     /// List the presets, or print one.
     Presets(PresetsArgs),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct TrainArgs {
-    /// A preset's name, or a .toml file, such as config.toml of a run folder [see: nae-train presets; default: digits, or
-    /// what fits the images of --data].
-    #[arg(long, value_name = "NAME|FILE.toml")]
-    pub(super) preset: Option<String>,
-    /// What to train, in place of the preset's method.
-    #[arg(long, value_enum)]
-    pub(super) method: Option<MethodArg>,
-    /// Seed of every random number of the run.
-    #[arg(long, default_value_t = 0)]
-    pub(super) seed: u64,
-    /// Without --preset: normal images of your own, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip,
-    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings. With a preset whose data is not part of the program: its folder [default: its own in
-    /// $NAE_DATA].
-    #[arg(long, value_name = "DIR|FILE")]
-    pub(super) data: Option<PathBuf>,
-    /// Outliers to evaluate on, in a folder or file as for --data; never used in training or stopping.
-    #[arg(long, value_name = "DIR|FILE")]
-    pub(super) outliers: Option<PathBuf>,
-    /// For data of your own: the time the whole run may take, such as 90s or 1h [default: 10m].
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "data", conflicts_with = "preset")]
-    pub(super) time_budget: Option<Duration>,
-    /// For a table of your own: what a reading that is not there becomes.
-    #[arg(long, value_enum, default_value_t = MissingArg::Refuse)]
-    pub(super) missing: MissingArg,
-    /// Refuse images of your own where a file cannot be read, or grey and coloured ones are mixed; such files are
-    /// skipped with a warning otherwise, and such images taken as coloured.
-    #[arg(long)]
-    pub(super) strict: bool,
-    /// The class kept out of training, in place of the preset's.
-    #[arg(long, value_name = "CLASS")]
-    pub(super) held_out: Option<u8>,
-    /// The run folder [default: runs/PRESET-SEED, or runs/DATA-SEED for data of your own].
-    #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
-    /// Go on with a run that was broken off, by Ctrl-C, a power cut or otherwise, from what its folder has; to the same
-    /// model as if it had not been. Give --data and --outliers as before.
-    #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine",
-    ])]
-    pub(super) resume: Option<PathBuf>,
-    /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1m")]
-    pub(super) checkpoint_every: Duration,
-    /// Also measure every outlier set at each look at the model, into metrics.jsonl: for study, nothing is chosen by it.
-    #[arg(long)]
-    pub(super) trace_outliers: bool,
-    /// What computes gradients.
-    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
-    pub(super) engine: EngineArg,
-    #[command(flatten)]
-    pub(super) export: ExportFiles,
-    /// Print the result as JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Draw no progress bars, print nothing but errors.
-    #[arg(long, short)]
-    pub(super) quiet: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum MissingArg {
-    /// Its row is refused.
-    Refuse,
-    /// The column's mean, also when the model scores.
-    Mean,
-}
-
-impl From<MissingArg> for Missing {
-    fn from(missing: MissingArg) -> Self {
-        match missing {
-            MissingArg::Refuse => Self::Refuse,
-            MissingArg::Mean => Self::Mean,
-        }
-    }
-}
-
-impl TrainArgs {
-    /// What to do about images that cannot be read.
-    pub(super) fn corrupt(&self) -> Corrupt {
-        if self.strict { Corrupt::Refuse } else { Corrupt::Skip }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum MethodArg {
-    /// Normalized autoencoder.
-    Nae,
-    /// Plain autoencoder.
-    Ae,
-    /// Denoising autoencoder.
-    Dae,
-    /// Variational autoencoder.
-    Vae,
-    /// Wasserstein autoencoder with an MMD penalty.
-    Wae,
-}
-
-impl From<MethodArg> for MethodKind {
-    fn from(method: MethodArg) -> Self {
-        match method {
-            MethodArg::Nae => Self::Nae,
-            MethodArg::Ae => Self::Ae,
-            MethodArg::Dae => Self::Dae,
-            MethodArg::Vae => Self::Vae,
-            MethodArg::Wae => Self::Wae,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum EngineArg {
-    /// The engine of this program where it has the network's energy, burn otherwise.
-    Auto,
-    /// The engine of this program, for the processor.
-    Cpu,
-    /// burn's automatic differentiation.
-    Burn,
-}
-
-impl From<EngineArg> for EngineChoice {
-    fn from(engine: EngineArg) -> Self {
-        match engine {
-            EngineArg::Auto => Self::Auto,
-            EngineArg::Cpu => Self::Cpu,
-            EngineArg::Burn => Self::Burn,
-        }
-    }
-}
-
-/// Files a model is written to.
-#[derive(Debug, Args)]
-pub(super) struct ExportFiles {
-    /// Write the model, with preprocessing and calibration, as ONNX.
-    #[arg(long, value_name = "FILE.onnx")]
-    pub(super) export: Option<PathBuf>,
-    /// Also write encoder.onnx and decoder.onnx into this folder.
-    #[arg(long, value_name = "DIR")]
-    pub(super) export_parts: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -265,6 +126,24 @@ pub(super) struct SampleArgs {
     /// What computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(super) engine: EngineArg,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train --seed 1 --trace-outliers --out runs/a
+  nae-train stopping-study runs/a runs/b runs/c runs/d
+  nae-train stopping-study runs/* --outliers \"digit 1 (held out)\"")]
+pub(super) struct StudyArgs {
+    /// Folders of runs made with --trace-outliers.
+    #[arg(required = true, num_args = 1.., value_name = "DIR")]
+    pub(super) runs: Vec<PathBuf>,
+    /// An outlier set that counts, by its name in the run's table; once for each [default: all but ConstantGray].
+    #[arg(long, value_name = "NAME")]
+    pub(super) outliers: Vec<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -447,12 +326,23 @@ pub(super) enum ExperimentArg {
     MnistHoldout,
     /// All of MNIST against other images.
     MnistOod,
+    /// CIFAR-10 against other images.
+    #[value(name = "cifar10-ood")]
+    Cifar10Ood,
     /// MNIST, 9 held out, by length of pre-training.
     MnistPretraining,
     /// MNIST, 9 held out, by latent chain, replay buffer and latent space.
     MnistSampling,
     /// MNIST, 9 held out, by D_z.
     MnistLatentDim,
+    /// Picture: samples of a model that was never trained, by CD and OMI.
+    RandomInit,
+    /// Pictures: samples along training, and reconstructions of digits and of the digit held out.
+    AlongTraining,
+    /// Picture: reconstruction error of digits and of the digit held out, by D_z.
+    ReconstructionError,
+    /// Picture: two clusters in the plane, one latent dimension.
+    Bimodal,
 }
 
 impl ExperimentArg {

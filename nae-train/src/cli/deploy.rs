@@ -7,9 +7,10 @@ use nae_core::model::Model;
 use nae_core::model::writer::{Network, write};
 use nae_infer::input::table::is_table;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::ModelMetadata;
+use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_train::data::ImageSet;
+use nae_train::data::form::ImageForm;
 use nae_train::data::own::{self, Corrupt};
 use nae_train::data::own_table::{self, OwnTable};
 use nae_train::deploy::data::Data;
@@ -39,11 +40,14 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
         let model = check(&bytes, &Limits::default()).map_err(lower::LowerError::from);
         let model = model.with_context(|| display(&args.model))?;
         let network = lower::lower(&model).with_context(|| display(&args.model))?;
+        let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        let metadata = ModelMetadata::from_entries(entries).with_context(|| display(&args.model))?;
+        if let Some(metadata) = &metadata {
+            check_parts(args, metadata)?;
+        }
         match &args.calibrate {
             None => network,
             Some(path) => {
-                let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-                let metadata = ModelMetadata::from_entries(entries).with_context(|| display(&args.model))?;
                 let data = read(args, path, &network, metadata.as_ref())?;
                 let (network, measured) = quantize(args, &network, &data)?;
                 report = Some(measured);
@@ -57,6 +61,31 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     file::write(&args.output, &nae)?;
     say(args, &model, nae.len(), report.as_ref());
     Ok(Done::Whole)
+}
+
+/// What a device has to do by itself, and what it cannot.
+fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()> {
+    let model = display(&args.model);
+    if metadata.transforms != Transforms::default() {
+        eprintln!(
+            "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
+        );
+    }
+    let Some(Tiles { stride, top_k }) = metadata.tiles else { return Ok(()) };
+    if top_k > 1 {
+        bail!(
+            "{model}: an image's score is the mean of its {top_k} largest tiles' energies, and the threshold is for \
+             such scores; a .nae file scores one tile at a time. Train with --top-k 1"
+        );
+    }
+    if args.int8 {
+        bail!("{model}: it looks at tiles; 8-bit models of tiles cannot be calibrated by image yet. Leave --int8 out");
+    }
+    eprintln!(
+        "{model}: the .nae file scores one tile; the device cuts the image, {stride} pixels from one tile to the next. An \
+         image is an anomaly where one of its tiles is: the threshold is for the largest energy of an image"
+    );
+    Ok(())
 }
 
 fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Report>) {
@@ -129,13 +158,17 @@ fn read(args: &DeployArgs, path: &Path, network: &Network, metadata: Option<&Mod
     let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
         if !is_table(path) {
             let filter = network.preprocessing.filter();
-            return Ok(own::load(path, network.input, filter, Corrupt::Skip).context(option)?.images);
+            let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
+            let form = ImageForm { transforms, ..ImageForm::resized(network.input, filter) };
+            return Ok(own::load(path, &form, Corrupt::Skip).context(option)?.images);
         }
         let Some(columns) = metadata.and_then(|metadata| metadata.columns.as_ref()) else {
             bail!("{option}: {} is a table, and the model was not trained on one", display(path));
         };
-        let own = OwnTable { title: own::title(path), missing: columns.missing(), columns: columns.columns().to_vec() };
-        Ok(own_table::load(path, &own).context(option)?.samples)
+        let window = metadata.and_then(|metadata| metadata.window);
+        let (title, missing) = (own::title(path), columns.missing());
+        let own = OwnTable { title, missing, window, columns: columns.columns().to_vec() };
+        Ok(own_table::load_whole(path, &own).context(option)?.samples)
     };
     let normal = load(path, "--calibrate")?;
     let outliers = match &args.outliers {

@@ -6,11 +6,11 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_infer::{BackendKind, Detector};
 use nae_train::data::ImageSet;
+use nae_train::data::form::{Form, ImageForm};
 use nae_train::data::own::{self, Corrupt};
 use nae_train::data::own_table::OwnTable;
-use nae_train::data::source::Form;
 use nae_train::eval::evaluation::{Evaluation, ScoredSet};
-use nae_train::eval::scoring::{energies, share_above};
+use nae_train::eval::scoring::{decided, share_above};
 use nae_train::eval::table::{Column, OutlierKind, Table};
 use nae_train::methods::{self, Decision};
 use nae_train::report::folder::{CHECKPOINT, CONFIG, RunFolder};
@@ -60,8 +60,8 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let device = Device::flex();
     let (config, seed) = RunFolder::read(path)?;
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
-    let (form, samples) = (config.source().form(), config.source().samples());
-    let score = |set: &ImageSet| Ok(energies(&*model, set, &device));
+    let (form, samples) = (config.form(), config.source().samples());
+    let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, &device));
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
     }
@@ -83,19 +83,28 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
     let detector = Detector::builder().backend(BackendKind::Native).open(&args.model)?;
     let settings = detector.settings();
     let (form, samples) = match &settings.columns {
-        None => (Form::Images { shape: settings.input, filter: settings.preprocessing.filter() }, "images"),
+        None => {
+            let form = ImageForm {
+                tiles: settings.tiles,
+                transforms: settings.transforms,
+                ..ImageForm::resized(settings.input, settings.preprocessing.filter())
+            };
+            (Form::Images(form), "images")
+        }
         Some(columns) => {
             let (title, missing) = (own::title(&args.model), columns.missing());
-            (Form::Rows(OwnTable { title, missing, columns: columns.columns().to_vec() }), "rows")
+            let (window, columns) = (settings.window, columns.columns().to_vec());
+            let samples = if window.is_some() { "windows" } else { "rows" };
+            (Form::Rows(OwnTable { title, missing, window, columns }), samples)
         }
     };
     let (low, high) = (settings.preprocessing.low(), settings.preprocessing.high());
     let score = |set: &ImageSet| -> anyhow::Result<Vec<f32>> {
         let ranged: Vec<f32> = match form {
-            Form::Images { .. } => set.values().iter().map(|v| low + v * (high - low)).collect(),
+            Form::Images(_) => set.values().iter().map(|v| low + v * (high - low)).collect(),
             Form::Rows(_) => set.values().to_vec(),
         };
-        Ok(detector.score_prepared(&ranged)?.iter().map(|scored| scored.energy).collect())
+        Ok(set.decide(detector.score_prepared(&ranged)?.iter().map(|scored| scored.energy).collect()))
     };
     Ok((given(args, &form, samples, score)?, detector.threshold()))
 }

@@ -1,4 +1,4 @@
-//! The command line: [`args`] what can be said, one file a command.
+//! The command line: [`args`] and [`train_args`] what can be said, one file a command.
 
 mod args;
 mod compare;
@@ -6,12 +6,15 @@ mod deploy;
 mod eval;
 mod export;
 mod own;
+mod pictures;
 mod presets;
 mod progress;
 mod reproduce;
 mod sample;
+mod study;
 mod summary;
 mod train;
+mod train_args;
 
 use std::process::ExitCode;
 
@@ -38,6 +41,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Sample(args)) => sample::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Reproduce(args)) => reproduce::run(&args),
+        Some(Command::StoppingStudy(args)) => study::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),
     };
     match result {

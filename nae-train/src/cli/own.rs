@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use nae_infer::input::table::is_table;
+use nae_onnx::metadata::{Tiles, Window};
 use nae_train::config::Config;
+use nae_train::data::ImageSet;
 use nae_train::data::own::{self, Collection, OwnImages};
-use nae_train::data::own_table;
+use nae_train::data::own_table::{self, OwnTable, Rows};
 use nae_train::data::source::Loaded;
+use nae_train::data::tables::is_tables;
 use nae_train::engine::EngineChoice;
 use nae_train::plan;
 use nae_train::run::Prepared;
@@ -32,14 +34,27 @@ pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Inst
     if let Some(outliers) = &args.outliers {
         apart(path, outliers)?;
     }
-    let (mut draft, loaded, found) = if is_table(path) {
-        let (table, rows) = own_table::choose(path, args.missing.into()).context("--data")?;
-        let found = format!("{} rows, {} columns of numbers, standardised", rows.samples.len(), table.columns.len());
+    let (mut draft, loaded, found) = if is_tables(path) {
+        if args.tile.is_some() {
+            bail!("--tile: {} is a table; tiles are of images", path.display());
+        }
+        let (table, rows) = own_table::choose(path, args.missing.into(), args.window()).context("--data")?;
+        let found = describe_rows(&table, &rows);
         (plan::draft_table(&table, rows.samples.len())?, Loaded::from(rows), found)
     } else {
-        let (images, collection) = own::choose(path, args.corrupt()).context("--data")?;
+        if args.window.is_some() {
+            bail!("--window: {} is no table, .csv or .tsv; windows are of its rows", path.display());
+        }
+        let asked = args.asked();
+        if let Some((side, Tiles { stride, .. })) = asked.tiles
+            && stride > side
+        {
+            bail!("--stride: {stride} pixels from one tile of {side} to the next would leave some out");
+        }
+        let (images, collection) = own::choose_with(path, &asked, args.corrupt()).context("--data")?;
         let found = describe_images(&images, &collection);
-        (plan::draft(&images, collection.images.len())?, Loaded::from(collection), found)
+        let draft = plan::draft(&images, asked.transforms, collection.images.decisions())?;
+        (draft, Loaded::from(collection), found)
     };
     if args.held_out.is_some() {
         let mut raw = draft.raw().clone();
@@ -63,10 +78,31 @@ pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Inst
 
 fn describe_images(images: &OwnImages, found: &Collection) -> String {
     let OwnImages { channels, side, .. } = images;
-    let (count, classes) = (found.images.len(), found.classes.len());
+    let (count, classes) = (found.images.units().len(), found.classes.len());
     let folders = if classes > 1 { format!(" in {classes} folders") } else { String::new() };
     let colour = if *channels == 1 { "grey" } else { "RGB" };
-    format!("{count} images{folders}, {colour}, brought to {side}x{side} pixels ({})", own::RESIZE.name())
+    let how = match images.tiles {
+        None => format!("brought to {side}x{side} pixels ({})", own::RESIZE.name()),
+        Some(Tiles { stride, top_k }) => format!(
+            "cut into {} tiles of {side}x{side} pixels, {stride} apart; an image's score is {}",
+            found.images.len(),
+            if top_k == 1 { "the largest energy".to_owned() } else { format!("the mean of the {top_k} largest") }
+        ),
+    };
+    format!("{count} images{folders}, {colour}, {how}")
+}
+
+fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
+    let windows = table.window.map(|Window { rows: size, stride }| {
+        format!("; {} windows of {size}, {stride} from one to the next", rows.samples.len())
+    });
+    let columns = table.columns.len();
+    format!("{} rows, {columns} columns of numbers, standardised{}", rows.rows, windows.unwrap_or_default())
+}
+
+/// How many samples there are, and how many images where they are tiles.
+fn count(set: &ImageSet) -> String {
+    if set.are_tiles() { format!("{} ({} tiles)", set.decisions(), set.len()) } else { set.len().to_string() }
 }
 
 fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
@@ -75,15 +111,15 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
         format!("network: {}, {} parameters", spec.name(), spec.parameters()),
         format!(
             "{} to train on, {} for validation, {} for calibration, {} for the test",
-            split.train.len(),
-            split.validation.len(),
-            split.calibration.len(),
-            split.test.len()
+            count(&split.train),
+            count(&split.validation),
+            count(&split.calibration),
+            count(&split.test)
         ),
         format!(
             "threshold for a false-positive rate of {}, calibrated on {}",
             config.false_positive_rate(),
-            split.calibration.len()
+            split.calibration.decisions()
         ),
     ]
 }

@@ -18,12 +18,16 @@ use serde_json::json;
 
 use super::args::{ExperimentArg, ReproduceArgs};
 use super::train::stop_on_interrupt;
-use super::{Done, progress};
+use super::{Done, pictures, progress};
 
 /// A model trains for minutes to days.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
+    use ExperimentArg::{AlongTraining, Bimodal, RandomInit, ReconstructionError};
+    if matches!(args.experiment, RandomInit | AlongTraining | ReconstructionError | Bimodal) {
+        return pictures::run(args, &folder(args));
+    }
     let known = EXPERIMENTS.iter().find(|known| known.name == args.experiment.name());
     let paper = known.map_or(PAPER, |known| known.text);
     if args.print {
@@ -76,6 +80,13 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
     let (all, mut at) = (experiment.jobs()?.len(), 0);
     if !args.quiet {
         eprintln!("{}, scale `{}`: {}", experiment.settings.title, scale.name(), experiment.settings.work);
+    }
+    let unnamed = if experiment.only.is_empty() { experiment.without_data() } else { Vec::new() };
+    for (what, names) in [("cells", unnamed), ("sets of outliers", experiment.absent_sets())] {
+        if !names.is_empty() {
+            let data = experiment.data.display();
+            eprintln!("warning: {what} without data in {data}, and so not run: {}", names.join(", "));
+        }
     }
     let begin = |job: &detection::Job<'_>| {
         at += 1;

@@ -231,7 +231,7 @@ impl ArchitectureConfig {
                 require("architecture.width", *width, "1 to 1024", |w| (1..=1024).contains(w))
             }
             Self::SmallConv { channels, side, width, .. } => {
-                require("architecture.side", *side, "12 to 40", |s| SIDES.contains(s))?;
+                require("architecture.side", *side, "12 to 82", |s| SIDES.contains(s))?;
                 require("architecture.channels", *channels, "1 to 1024", |c| (1..=1024).contains(c))?;
                 require("architecture.width", *width, "1 to 1024", |w| (1..=1024).contains(w))
             }
@@ -320,7 +320,7 @@ mod tests {
             ("kind = 'conv28'\nwidth = 0", "architecture.width"),
             ("kind = 'conv32_big'\ngroups = 7", "architecture.groups"),
             ("kind = 'conv64'\nencoder_width = 12", "architecture.groups"),
-            ("kind = 'small_conv'\nchannels = 1\nside = 64\nwidth = 8", "architecture.side"),
+            ("kind = 'small_conv'\nchannels = 1\nside = 83\nwidth = 8", "architecture.side"),
             ("kind = 'dense'\nimage = [0, 1, 1]\nwidths = [3]", "architecture.image"),
             ("kind = 'dense'\nimage = [2, 1, 1]\nwidths = [3, 0]", "architecture.widths"),
         ] {

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::data::Source;
+use crate::data::augmentation::Augmentation;
+use crate::data::form::{Form, ImageForm};
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::methods::autoencoder::Denoising;
@@ -143,7 +145,7 @@ impl Config {
         sampler::check(&raw.sampler, architecture.latent_space())?;
         let found = architecture.image();
         require("architecture.kind", found, "a network for images of the shape that data.source has", |&image| {
-            image == raw.data.source.image()
+            image == raw.data.source.image() || (raw.data.source.own_title().is_none() && raw.data.changes_size())
         })?;
         Ok(Self { raw, architecture })
     }
@@ -176,6 +178,22 @@ impl Config {
     /// The data set.
     pub fn source(&self) -> &Source {
         &self.raw.data.source
+    }
+
+    /// How files from outside become samples like the data's.
+    pub fn form(&self) -> Form {
+        match self.raw.data.source.form() {
+            Form::Images(form) => {
+                let (shape, transforms) = (self.architecture.image(), self.raw.data.transforms);
+                Form::Images(ImageForm { shape, transforms, ..form })
+            }
+            rows @ Form::Rows(_) => rows,
+        }
+    }
+
+    /// What is done to training images each time they are seen.
+    pub fn augmentation(&self) -> Augmentation {
+        self.raw.data.augmentation
     }
 
     /// The class kept out of training, if any.

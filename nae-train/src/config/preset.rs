@@ -22,6 +22,10 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "digits-omi", text: include_str!("../../presets/digits-omi.toml") },
     Preset { name: "mnist-holdout", text: include_str!("../../presets/mnist-holdout.toml") },
     Preset { name: "mnist-small", text: include_str!("../../presets/mnist-small.toml") },
+    Preset { name: "mnist-ood", text: include_str!("../../presets/mnist-ood.toml") },
+    Preset { name: "cifar10-ood", text: include_str!("../../presets/cifar10-ood.toml") },
+    Preset { name: "imagenet32-ood", text: include_str!("../../presets/imagenet32-ood.toml") },
+    Preset { name: "celeba64-sample", text: include_str!("../../presets/celeba64-sample.toml") },
 ];
 
 /// What `config.toml` of a run folder holds: a preset with the numbers that the run was made with.

@@ -1,12 +1,15 @@
 //! The form of a preset file, key by key, and the check of its values.
 
 use nae_core::energy::Energy;
+use nae_onnx::metadata::{Fit, Tiles, Transforms, Window};
 use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::data::Source;
+use crate::data::augmentation::Augmentation;
 use crate::data::own::OwnImages;
+use crate::data::own_table::OwnTable;
 use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::sample::SamplerConfig;
@@ -76,6 +79,13 @@ pub struct RawData {
     pub held_out: Option<u8>,
     /// Shares of the normal images that are not trained on.
     pub split: SplitShares,
+    /// What is done to every image, in training and in scoring, before it has the size of the network's input. With
+    /// `crop`, or a `fit` that is not `stretch`, the images of a set may have another size than the network takes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transforms: Transforms,
+    /// What is done to training images alone, anew each time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub augmentation: Augmentation,
 }
 
 /// Calibration.
@@ -86,13 +96,50 @@ pub struct RawCalibration {
     pub false_positive_rate: f64,
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl RawData {
+    /// Whether the network may take another size than the set's images have.
+    pub(super) fn changes_size(&self) -> bool {
+        self.transforms.crop.is_some() || self.transforms.fit != Fit::Stretch
+    }
+
+    fn check_transforms(&self) -> Result<(), ConfigError> {
+        let nothing = |key, expected, wrong: bool| {
+            if wrong { Err(ConfigError { key, expected, found: "there".to_owned() }) } else { Ok(()) }
+        };
+        if matches!(self.source, Source::Table(_)) {
+            let expected = "nothing: this is for images";
+            nothing("data.transforms", expected, !is_default(&self.transforms))?;
+            nothing("data.augmentation", expected, !is_default(&self.augmentation))?;
+        }
+        if matches!(&self.source, Source::Own(own) if own.tiles.is_some()) {
+            nothing("data.transforms", "no `crop` or `fit` with tiles: images keep their size", self.changes_size())?;
+        }
+        require("data.transforms.crop", self.transforms.crop.unwrap_or(1), "1 to 65536", |c| (1..=1 << 16).contains(c))
+    }
+}
+
 impl RawConfig {
     fn check_source(&self) -> Result<(), ConfigError> {
+        self.data.check_transforms()?;
         let RawData { source, held_out, .. } = &self.data;
         match (source, held_out) {
-            (Source::Own(OwnImages { channels, side, .. }), None) => {
+            (Source::Own(OwnImages { channels, side, tiles, .. }), None) => {
                 require("data.source.own.channels", *channels, "1 or 3", |c| [1, 3].contains(c))?;
-                require("data.source.own.side", *side, "1 to 1024", |s| (1..=1024).contains(s))
+                require("data.source.own.side", *side, "1 to 1024", |s| (1..=1024).contains(s))?;
+                let Some(Tiles { stride, top_k }) = tiles else { return Ok(()) };
+                require("data.source.own.tiles.stride", *stride, "1 to the side", |s| (1..=*side).contains(s))?;
+                require("data.source.own.tiles.top_k", *top_k, "1 to 65536", |k| (1..=1 << 16).contains(k))
+            }
+            (Source::Table(OwnTable { window: Some(Window { rows, stride }), .. }), None)
+                if !(1..=1 << 16).contains(rows) || !(1..=1 << 16).contains(stride) =>
+            {
+                let expected = "1 to 65536 rows, and as many from one to the next";
+                let found = format!("{rows} and {stride}");
+                Err(ConfigError { key: "data.source.table.window", expected, found })
             }
             (Source::Table(own), None) => own.checked().map(drop).map_err(|error| ConfigError {
                 key: "data.source.table.columns",

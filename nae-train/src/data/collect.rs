@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
+use super::form::{ImageForm, Samples};
 use super::image_set::{ImageSet, ImageSetError};
+use super::parts::{Part, Parts};
 use crate::digest::hex;
 
 /// The most values a set may have: two gigabytes of them.
@@ -15,13 +17,16 @@ const MAX_VALUES: usize = 1 << 29;
 pub(super) struct Collector {
     shape: Shape,
     files: Vec<Gathered>,
-    images: usize,
+    /// Tiles, where images are cut.
+    samples: usize,
+    /// Of a set of tiles, how many of an image's count.
+    top_k: Option<usize>,
 }
 
 struct Gathered {
     name: String,
     sha256: [u8; 32],
-    images: Vec<Vec<f32>>,
+    images: Vec<Samples>,
 }
 
 /// All images, in order.
@@ -32,11 +37,12 @@ pub(super) struct Collected {
 }
 
 impl Collector {
-    pub(super) fn new(shape: Shape) -> Self {
-        Self { shape, files: Vec::new(), images: 0 }
+    pub(super) fn new(form: &ImageForm) -> Self {
+        let top_k = form.tiles.map(|tiles| tiles.top_k);
+        Self { shape: form.shape, files: Vec::new(), samples: 0, top_k }
     }
 
-    /// The most images there may be.
+    /// The most images or tiles there may be.
     pub(super) fn limit(&self) -> usize {
         MAX_VALUES / self.shape.len()
     }
@@ -47,10 +53,10 @@ impl Collector {
     }
 
     /// Adds the images of the file `name`, whose content is `bytes`; false where they are too many.
-    pub(super) fn add(&mut self, name: &str, bytes: &[u8], images: Vec<Vec<f32>>) -> bool {
-        self.images += images.len();
+    pub(super) fn add(&mut self, name: &str, bytes: &[u8], images: Vec<Samples>) -> bool {
+        self.samples += images.iter().map(|image| image.values.len()).sum::<usize>() / self.shape.len();
         self.files.push(Gathered { name: name.to_owned(), sha256: Sha256::digest(bytes).into(), images });
-        self.images <= self.limit()
+        self.samples <= self.limit()
     }
 
     /// The images by file name and position; the class is the first folder that not all files have in common.
@@ -61,7 +67,8 @@ impl Collector {
         let classes: BTreeSet<String> = self.files.iter().map(|file| class(&file.name)).collect();
         let classes: Vec<String> = classes.into_iter().collect();
         let mut hash = Sha256::new();
-        let (mut values, mut labels) = (Vec::with_capacity(self.images * self.shape.len()), Vec::new());
+        let (mut values, mut labels) = (Vec::with_capacity(self.samples * self.shape.len()), Vec::new());
+        let (mut places, mut whole) = (Vec::new(), 0);
         for file in self.files {
             let name = &file.name[common..];
             hash.update((name.len() as u64).to_le_bytes());
@@ -69,11 +76,22 @@ impl Collector {
             hash.update(file.sha256);
             let label = classes.binary_search(&class(&file.name)).unwrap_or_default() % 256;
             for image in file.images {
-                values.extend(image);
-                labels.push(label as u8);
+                let tiles = image.values.len() / self.shape.len();
+                values.extend(image.values);
+                labels.extend(std::iter::repeat_n(label as u8, tiles));
+                places.extend((0..tiles).map(|tile| {
+                    let (top, left) = image.grid.as_ref().map_or((0, 0), |grid| grid.place(tile));
+                    // Sides of images fit.
+                    Part { whole, top: top as u32, left: left as u32 }
+                }));
+                whole += 1;
             }
         }
-        Ok(Collected { images: ImageSet::new(self.shape, values, labels)?, classes, sha256: hex(hash) })
+        let mut images = ImageSet::new(self.shape, values, labels)?;
+        if let Some(top_k) = self.top_k {
+            images = images.with_parts(Parts::tiles(places, top_k))?;
+        }
+        Ok(Collected { images, classes, sha256: hex(hash) })
     }
 }
 
@@ -90,12 +108,15 @@ fn common_folders<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use nae_core::model::ResizeFilter;
+
     use super::*;
 
     fn collected(files: &[(&str, f32)]) -> Collected {
-        let mut collector = Collector::new(Shape::new(1, 1, 1));
+        let form = ImageForm::resized(Shape::new(1, 1, 1), ResizeFilter::Bilinear);
+        let mut collector = Collector::new(&form);
         for (name, value) in files {
-            assert!(collector.add(name, &value.to_le_bytes(), vec![vec![*value]]));
+            assert!(collector.add(name, &value.to_le_bytes(), vec![Samples { values: vec![*value], grid: None }]));
         }
         collector.finish().expect("valid")
     }

@@ -1,7 +1,11 @@
 //! A set of images of one shape, with their classes.
 
+use std::ops::Range;
+
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
+
+use super::parts::Parts;
 
 /// Images in channel-first order, values in [0, 1], one class label each.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,6 +13,7 @@ pub struct ImageSet {
     shape: Shape,
     values: Vec<f32>,
     labels: Vec<u8>,
+    parts: Option<Parts>,
 }
 
 /// Values that are no set of images.
@@ -32,6 +37,22 @@ pub enum ImageSetError {
         /// The value found.
         value: f32,
     },
+    /// An image cannot be brought to another shape.
+    #[error("image {image}: {reason}")]
+    Prepare {
+        /// Position of the image, from 0.
+        image: usize,
+        /// Why.
+        reason: String,
+    },
+    /// There is not one place for each sample.
+    #[error("{places} places for {labels} samples")]
+    Places {
+        /// Places given.
+        places: usize,
+        /// Samples there are.
+        labels: usize,
+    },
 }
 
 impl ImageSet {
@@ -46,7 +67,59 @@ impl ImageSet {
         if let Some(at) = values.iter().position(|v| !(0.0..=1.0).contains(v)) {
             return Err(ImageSetError::Value { image: at / shape.len(), value: values[at] });
         }
-        Ok(Self { shape, values, labels })
+        Ok(Self { shape, values, labels, parts: None })
+    }
+
+    /// The samples as parts of something larger.
+    ///
+    /// # Errors
+    /// [`ImageSetError::Places`] where there is not one place for each.
+    pub fn with_parts(self, parts: Parts) -> Result<Self, ImageSetError> {
+        let (places, labels) = (parts.places().len(), self.len());
+        if places != labels {
+            return Err(ImageSetError::Places { places, labels });
+        }
+        Ok(Self { parts: Some(parts), ..self })
+    }
+
+    /// What the samples are parts of, where they are parts.
+    pub fn parts(&self) -> Option<&Parts> {
+        self.parts.as_ref()
+    }
+
+    /// Positions of samples that must not be divided: of one each, or of all parts of a whole.
+    pub fn units(&self) -> Vec<Range<usize>> {
+        self.parts.as_ref().map_or_else(|| (0..self.len()).map(|i| i..i + 1).collect(), Parts::wholes)
+    }
+
+    /// The samples of `units`, of which [`units`](Self::units) has the numbers, in that order.
+    pub fn select_units(&self, units: &[usize]) -> Self {
+        let all = self.units();
+        self.select(&units.iter().flat_map(|&unit| all[unit].clone()).collect::<Vec<_>>())
+    }
+
+    /// What is decided of the samples by their `scores`: of each one, or of each image where they are tiles.
+    pub fn decide(&self, scores: Vec<f32>) -> Vec<f32> {
+        match &self.parts {
+            Some(parts) => parts.decide(scores),
+            None => scores,
+        }
+    }
+
+    /// How many decisions that makes: samples, or images where samples are tiles.
+    pub fn decisions(&self) -> usize {
+        if self.are_tiles() { self.units().len() } else { self.len() }
+    }
+
+    /// Whether samples are tiles of images.
+    pub fn are_tiles(&self) -> bool {
+        self.parts.as_ref().is_some_and(Parts::are_tiles)
+    }
+
+    /// Other values, as many and in [0, 1], in the same places.
+    pub(super) fn with_values(&self, values: Vec<f32>) -> Self {
+        debug_assert_eq!(values.len(), self.values.len());
+        Self { shape: self.shape, values, labels: self.labels.clone(), parts: self.parts.clone() }
     }
 
     /// Shape of one image.
@@ -87,7 +160,7 @@ impl ImageSet {
 
     /// The images with black and white exchanged.
     pub fn inverted(&self) -> Self {
-        Self { shape: self.shape, values: self.values.iter().map(|v| 1.0 - v).collect(), labels: self.labels.clone() }
+        self.with_values(self.values.iter().map(|v| 1.0 - v).collect())
     }
 
     /// The images at `indices`, in that order.
@@ -96,6 +169,7 @@ impl ImageSet {
             shape: self.shape,
             values: indices.iter().flat_map(|&i| self.image(i)).copied().collect(),
             labels: indices.iter().map(|&i| self.labels[i]).collect(),
+            parts: self.parts.as_ref().map(|parts| parts.select(indices)),
         }
     }
 

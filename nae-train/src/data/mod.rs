@@ -1,20 +1,29 @@
 //! Images for training, calibration and evaluation.
 //!
 //! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`own_table`] a table, [`outliers`]
-//! makes the synthetic sets of the paper, [`split`] the parts a run divides its data into.
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`own_table`] a table or a folder of
+//! [`tables`]; [`form`] says how files become a model's samples,
+//! [`augmentation`] what happens to them each time they are trained on, [`parts`] which are tiles of one
+//! image or windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`split`]
+//! the parts a run divides its data into.
 
+pub mod augmentation;
 pub mod cifar;
 mod collect;
 pub mod digits;
 pub mod files;
+pub mod form;
 pub mod idx;
 pub mod image_set;
 pub mod outliers;
 pub mod own;
 pub mod own_table;
+pub mod parts;
 pub mod source;
 pub mod split;
+pub mod squares;
+pub mod tables;
+mod windows;
 
 pub use image_set::ImageSet;
 pub use source::Source;

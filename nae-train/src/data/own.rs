@@ -11,12 +11,14 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
-use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_core::model::ResizeFilter;
 use nae_infer::input::{self, Named};
+use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use super::collect::{Collected, Collector};
 use super::files::{Files, FilesError, zip_in_memory};
+use super::form::ImageForm;
 use super::image_set::{ImageSet, ImageSetError};
 
 /// Sides that [`choose`] takes, in pixels.
@@ -37,14 +39,22 @@ pub struct OwnImages {
     pub title: String,
     /// 1 for grey, 3 for RGB.
     pub channels: usize,
-    /// Rows and columns, in pixels.
+    /// Rows and columns, in pixels: of the image, or of its tiles.
     pub side: usize,
+    /// How images are cut into tiles; resized as a whole where this is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tiles: Option<Tiles>,
 }
 
 impl OwnImages {
-    /// Shape of an image.
+    /// Shape of an image, or of a tile.
     pub fn shape(&self) -> Shape {
         Shape::new(self.channels, self.side, self.side)
+    }
+
+    /// How an image becomes samples, where no transforms are asked for.
+    pub fn form(&self) -> ImageForm {
+        ImageForm { tiles: self.tiles, ..ImageForm::resized(self.shape(), RESIZE) }
     }
 }
 
@@ -114,7 +124,7 @@ pub enum OwnError {
         images: usize,
     },
     /// More than fits into memory.
-    #[error("{}: more than {limit} images of {shape}; give a part of them", path.display())]
+    #[error("{}: more than {limit} images or tiles of {shape}; give a part of them, or a larger --stride", path.display())]
     TooMany {
         /// The folder or archive.
         path: PathBuf,
@@ -176,8 +186,8 @@ impl Collection {
         if self.others > 0 {
             warnings.push(format!("{} other files are left out, no images that are read by their names", self.others));
         }
-        if self.images.shape().channels == 3 && self.grey > 0 && self.grey < self.images.len() {
-            let (grey, all) = (self.grey, self.images.len());
+        if self.images.shape().channels == 3 && self.grey > 0 && self.grey < self.images.units().len() {
+            let (grey, all) = (self.grey, self.images.units().len());
             warnings.push(format!("{grey} of {all} images are grey, the others coloured: all are taken as coloured"));
         }
         warnings
@@ -190,25 +200,45 @@ impl Collection {
 /// # Errors
 /// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
+    choose_with(path, &Asked::default(), corrupt)
+}
+
+/// What is asked for of images, in place of what would be chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Tiles, with their side in pixels.
+    pub tiles: Option<(usize, Tiles)>,
+    /// What is done to every image.
+    pub transforms: Transforms,
+}
+
+/// Reads the images at `path`, and chooses what is not asked for as [`choose`] does.
+///
+/// # Errors
+/// As for [`choose`]. An image smaller than a tile is one that cannot be read.
+pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
     let files = Files::open(path)?;
-    let side = side(&files)?;
-    let grey = Shape::new(1, side, side);
-    let collection = match gather(&files, grey, RESIZE, corrupt, true)? {
+    let side = asked.tiles.map_or_else(|| side(&files), |(side, _)| Ok(side))?;
+    let mut own = OwnImages { title: title(path), channels: 1, side, tiles: asked.tiles.map(|(_, tiles)| tiles) };
+    let form = |own: &OwnImages| ImageForm { transforms: asked.transforms, ..own.form() };
+    let collection = match gather(&files, &form(&own), corrupt, true)? {
         Some(collection) => collection,
         // A coloured one was among them.
-        None => load(path, Shape { channels: 3, ..grey }, RESIZE, corrupt)?,
+        None => {
+            own.channels = 3;
+            load(path, &form(&own), corrupt)?
+        }
     };
-    let own = OwnImages { title: title(path), channels: collection.images.shape().channels, side };
     Ok((own, collection))
 }
 
-/// Reads the images at `path`, brought to `shape` by `filter`, as in scoring.
+/// Reads the images at `path` in a given form, as in scoring.
 ///
 /// # Errors
 /// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
-pub fn load(path: &Path, shape: Shape, filter: ResizeFilter, corrupt: Corrupt) -> Result<Collection, OwnError> {
+pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collection, OwnError> {
     let files = Files::open(path)?;
-    let collection = gather(&files, shape, filter, corrupt, false)?;
+    let collection = gather(&files, form, corrupt, false)?;
     // Only a search for grey images ends without.
     collection.ok_or(OwnError::Empty { path: path.to_owned(), others: 0 })
 }
@@ -283,17 +313,10 @@ fn is_list(bytes: &[u8]) -> bool {
     shape.is_some_and(|(shape, _)| shape.split(',').filter(|extent| !extent.trim().is_empty()).count() < 2)
 }
 
-/// Reads all images at one shape; `None` as soon as one is coloured where `grey_only`.
-fn gather(
-    files: &Files,
-    shape: Shape,
-    filter: ResizeFilter,
-    corrupt: Corrupt,
-    grey_only: bool,
-) -> Result<Option<Collection>, OwnError> {
-    let path = files.path();
-    let preprocessing = Preprocessing::unit(filter);
-    let mut collector = Collector::new(shape);
+/// Reads all images in one form; `None` as soon as one is coloured where `grey_only`.
+fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) -> Result<Option<Collection>, OwnError> {
+    let (path, shape) = (files.path(), form.shape);
+    let mut collector = Collector::new(form);
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
     let others = Cell::new(0);
     let wanted = |name: &str| {
@@ -308,7 +331,7 @@ fn gather(
             if grey_only && greys < images.len() {
                 return Ok((bytes, greys, None));
             }
-            let prepared = images.iter().map(|image| input::prepare_for(&image.pixels, shape, preprocessing));
+            let prepared = images.iter().map(|image| form.samples(&image.pixels));
             let values: Result<Vec<_>, _> = prepared.collect();
             Ok((bytes, greys, Some(values.map_err(|error| error.to_string())?)))
         });
@@ -346,8 +369,9 @@ fn gather(
     }
     let Collected { images, classes, sha256 } =
         collector.finish().map_err(|source| OwnError::Images { path: path.to_owned(), source })?;
-    if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.len() {
-        return Err(OwnError::Mixed { path: path.to_owned(), grey, images: images.len() });
+    if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.units().len() {
+        let images = images.units().len();
+        return Err(OwnError::Mixed { path: path.to_owned(), grey, images });
     }
     Ok(Some(Collection { images, classes, sha256, skipped, others: others.get(), grey }))
 }

@@ -1,4 +1,5 @@
-//! A table of one's own, `.csv` or `.tsv`: its numeric columns, standardised, one row a sample.
+//! A table of one's own, `.csv` or `.tsv`, or a folder of them: its numeric columns, standardised, one row a sample; or
+//! one window of a time series.
 //!
 //! Reading is `nae-infer`'s, and what a reading becomes is [`Columns`]', as in scoring. [`choose`] settles columns,
 //! means, deviations and spans, wide enough for every row; [`load`] reads a table by them. Outliers beyond the
@@ -7,19 +8,22 @@
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
-use nae_infer::input::table::{self, Cell, RowError, Table, TableError};
-use nae_onnx::file::{self, FileError};
-use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing};
+use nae_infer::input::table::{RowError, Table, TableError};
+use nae_onnx::file::FileError;
+use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, Window};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::image_set::{ImageSet, ImageSetError};
-use crate::digest::hex;
+use super::parts::{Part, Parts};
+use super::tables::{Read, read};
+use super::windows::{stretches, within};
 
 /// With fewer columns there is nothing that depends on anything.
 const MIN_COLUMNS: usize = 2;
 /// A column's span, in deviations, where its readings do not go further.
 const SPAN: f64 = 4.0;
+/// With fewer stretches of a time series there is none for each part of the data.
+const MIN_STRETCHES: usize = 10;
 /// Readings further out than this make the others look alike.
 const FAR: f64 = 12.0;
 /// As wide as a network's input may be.
@@ -33,14 +37,20 @@ pub struct OwnTable {
     pub title: String,
     /// What a reading that is not there becomes.
     pub missing: Missing,
+    /// How many rows make a sample; one where this is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
     /// The columns, in the order of the network's input.
     pub columns: Vec<Column>,
 }
 
 impl OwnTable {
-    /// Shape of a sample: one row of pixels a column.
+    /// Shape of a sample: one row of pixels a column; of a window, one row of pixels a row of the table.
     pub fn shape(&self) -> Shape {
-        Shape::new(1, self.columns.len(), 1)
+        match self.window {
+            None => Shape::new(1, self.columns.len(), 1),
+            Some(Window { rows, .. }) => Shape::new(1, rows, self.columns.len()),
+        }
     }
 
     /// The columns, checked.
@@ -74,12 +84,47 @@ pub enum OwnTableError {
         hint: &'static str,
     },
     /// Too few columns are numbers that vary.
-    #[error("{}: expected {MIN_COLUMNS} to {MAX_COLUMNS} columns of numbers that vary, found {found}", path.display())]
+    #[error("{}: expected {least} to {MAX_COLUMNS} columns of numbers that vary, found {found}", path.display())]
     Columns {
         /// The file.
         path: PathBuf,
+        /// The fewest that make sense.
+        least: usize,
         /// How many there are.
         found: usize,
+    },
+    /// A window of all columns has more values than a network takes.
+    #[error("{}: {rows} rows of {columns} columns are more than {MAX_COLUMNS} values; take a shorter --window", path.display())]
+    Wide {
+        /// The file.
+        path: PathBuf,
+        /// Rows of a window.
+        rows: usize,
+        /// Columns.
+        columns: usize,
+    },
+    /// The series is too short to be divided.
+    #[error(
+        "{}: expected at least {expected} rows for windows of {window}, found {found}; take a shorter --window",
+        path.display()
+    )]
+    Short {
+        /// The file or folder.
+        path: PathBuf,
+        /// Rows of a window.
+        window: usize,
+        /// Rows needed.
+        expected: usize,
+        /// Rows there are.
+        found: usize,
+    },
+    /// The folder cannot be read, or has no table.
+    #[error("{}: expected a folder of .csv or .tsv tables: {reason}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
     },
     /// Means or deviations are not finite.
     #[error("{}: {source}", path.display())]
@@ -102,45 +147,54 @@ pub enum OwnTableError {
 /// What was read.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// One sample a row, all of class 0.
+    /// One sample a row or a window, all of class 0.
     pub samples: ImageSet,
-    /// SHA-256 of the file, in hexadecimal.
+    /// Rows that were read.
+    pub rows: usize,
+    /// SHA-256 of the file, in hexadecimal; of a folder, of the files' names and contents.
     pub sha256: String,
     /// What should be known of the data before a model is believed, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Reads the table at `path`, and chooses its columns: all that hold numbers, and not one number only.
+/// Reads the table at `path`, and chooses its columns: all that hold numbers, and not one number only. `window` says how
+/// many rows make a sample.
 ///
 /// # Errors
 /// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
-pub fn choose(path: &Path, missing: Missing) -> Result<(OwnTable, Rows), OwnTableError> {
-    let (table, sha256) = read(path)?;
+pub fn choose(path: &Path, missing: Missing, window: Option<Window>) -> Result<(OwnTable, Rows), OwnTableError> {
+    let read = read(path)?;
     let (mut columns, mut left_out, mut far) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, name) in table.names().iter().enumerate() {
-        let cells = || table.rows().iter().filter_map(|row| row.cells.get(index));
-        let numbers = || cells().filter_map(|cell| if let Cell::Number(number) = cell { Some(*number) } else { None });
-        let count = numbers().count() as f64;
-        let mean = numbers().sum::<f64>() / count;
-        let deviation = (numbers().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count).sqrt();
+    let names = read.tables.first().map(Table::names).unwrap_or_default();
+    for name in names {
+        let numbers = read.numbers(name);
+        let count = numbers.len() as f64;
+        let mean = numbers.iter().sum::<f64>() / count;
+        let deviation = (numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count).sqrt();
         if count == 0.0 {
             left_out.push(format!("{name} (no numbers)"));
         } else if deviation == 0.0 {
             left_out.push(format!("{name} (always the same)"));
         } else {
             // Nothing is cut off, so that calibration holds for what scoring sees.
-            let span = numbers().map(|x| ((x - mean) / deviation).abs()).fold(SPAN, f64::max);
+            let span = numbers.iter().map(|x| ((x - mean) / deviation).abs()).fold(SPAN, f64::max);
             if span > FAR {
                 far.push(format!("{name} ({span:.0})"));
             }
             columns.push(Column { name: name.clone(), mean, deviation, span });
         }
     }
-    if !(MIN_COLUMNS..=MAX_COLUMNS).contains(&columns.len()) {
-        return Err(OwnTableError::Columns { path: path.to_owned(), found: columns.len() });
+    let least = if window.is_some() { 1 } else { MIN_COLUMNS };
+    if !(least..=MAX_COLUMNS).contains(&columns.len()) {
+        return Err(OwnTableError::Columns { path: path.to_owned(), least, found: columns.len() });
     }
-    let own = OwnTable { title: super::own::title(path), missing, columns };
-    let mut rows = samples(path, &own, &table, sha256)?;
+    if let Some(Window { rows, .. }) = window
+        && rows.saturating_mul(columns.len()) > MAX_COLUMNS
+    {
+        return Err(OwnTableError::Wide { path: path.to_owned(), rows, columns: columns.len() });
+    }
+    let own = OwnTable { title: super::own::title(path), missing, window, columns };
+    let mut rows = samples(path, &own, &read, true)?;
     if !left_out.is_empty() {
         rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
     }
@@ -153,37 +207,71 @@ pub fn choose(path: &Path, missing: Missing) -> Result<(OwnTable, Rows), OwnTabl
     Ok((own, rows))
 }
 
-/// Reads the table at `path` by the columns of `own`.
+/// Reads the table at `path` by the columns of `own`, to be divided: of a time series, windows lie within stretches that
+/// are divided as wholes, and never span two files.
 ///
 /// # Errors
 /// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
 pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
-    let (table, sha256) = read(path)?;
-    samples(path, own, &table, sha256)
+    samples(path, own, &read(path)?, true)
 }
 
-fn read(path: &Path) -> Result<(Table, String), OwnTableError> {
-    let bytes = file::read(path, nae_infer::input::MAX_FILE)?;
-    Ok((table::parse(path, &bytes)?, hex(Sha256::new_with_prefix(&bytes))))
+/// The same for data that are not divided: of a time series, all windows of each file, as in scoring.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
+    samples(path, own, &read(path)?, false)
 }
 
-fn samples(path: &Path, own: &OwnTable, table: &Table, sha256: String) -> Result<Rows, OwnTableError> {
+fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Rows, OwnTableError> {
     let columns = own.checked().map_err(|source| OwnTableError::Numbers { path: path.to_owned(), source })?;
-    let positions = table.positions(&columns)?;
-    let (mut values, mut filled, mut moved) = (Vec::new(), 0, 0);
-    for row in table.rows() {
-        let prepared = row.prepare(&positions, &columns).map_err(|source| {
-            let hint = match source {
-                RowError::Missing(_) => "fill it in, remove the row, or have columns' means taken with --missing mean",
-                _ => "mend or remove the row, or remove the column",
-            };
-            OwnTableError::Row { path: path.to_owned(), line: row.line, source, hint }
-        })?;
-        filled += usize::from(row.is_filled(&positions, &columns));
-        moved += usize::from(prepared.iter().any(|value| !(0.0..=1.0).contains(value)));
-        values.extend(prepared.into_iter().map(|value| value.clamp(0.0, 1.0)));
+    let (mut values, mut places, mut whole) = (Vec::new(), Vec::new(), 0);
+    let (mut filled, mut moved) = (0, 0);
+    for table in &read.tables {
+        let file = table.path();
+        let positions = table.positions(&columns)?;
+        let mut prepared = Vec::with_capacity(table.rows().len());
+        for row in table.rows() {
+            let values = row.prepare(&positions, &columns).map_err(|source| {
+                let hint = match source {
+                    RowError::Missing(_) => {
+                        "fill it in, remove the row, or have columns' means taken with --missing mean"
+                    }
+                    _ => "mend or remove the row, or remove the column",
+                };
+                OwnTableError::Row { path: file.to_owned(), line: row.line, source, hint }
+            })?;
+            filled += usize::from(row.is_filled(&positions, &columns));
+            moved += usize::from(values.iter().any(|value| !(0.0..=1.0).contains(value)));
+            prepared.push(values.into_iter().map(|value| value.clamp(0.0, 1.0)).collect::<Vec<f32>>());
+        }
+        let Some(window) = own.window else {
+            values.extend(prepared.into_iter().flatten());
+            continue;
+        };
+        if prepared.len() < window.rows {
+            let (expected, found) = (window.rows, prepared.len());
+            return Err(TableError::Rows { path: file.to_owned(), expected, found }.into());
+        }
+        let all = std::iter::once(0..prepared.len()).collect();
+        let parts = if divided { stretches(prepared.len(), read.rows(), window) } else { all };
+        for stretch in parts {
+            for rows in within(stretch, window) {
+                places.push(Part { whole, top: rows.start as u32, left: 0 });
+                values.extend(prepared[rows].iter().flatten());
+            }
+            whole += 1;
+        }
     }
-    let count = table.rows().len();
+    let count = read.rows();
+    if let Some(window) = own.window
+        && divided
+        && (whole as usize) < MIN_STRETCHES
+    {
+        let expected = MIN_STRETCHES * 2 * window.rows;
+        return Err(OwnTableError::Short { path: path.to_owned(), window: window.rows, expected, found: count });
+    }
     let mut warnings = Vec::new();
     if filled > 0 {
         warnings.push(format!("{filled} of {count} rows lack a reading: the column's mean is taken for it"));
@@ -194,9 +282,13 @@ fn samples(path: &Path, own: &OwnTable, table: &Table, sha256: String) -> Result
              scored, they stand out more"
         ));
     }
-    let samples = ImageSet::new(own.shape(), values, vec![0; count])
-        .map_err(|source| OwnTableError::Samples { path: path.to_owned(), source })?;
-    Ok(Rows { samples, sha256, warnings })
+    let wrong = |source| OwnTableError::Samples { path: path.to_owned(), source };
+    let labels = vec![0; values.len() / own.shape().len()];
+    let mut samples = ImageSet::new(own.shape(), values, labels).map_err(wrong)?;
+    if own.window.is_some() {
+        samples = samples.with_parts(Parts::windows(places)).map_err(wrong)?;
+    }
+    Ok(Rows { samples, rows: count, sha256: read.sha256.clone(), warnings })
 }
 
 #[cfg(test)]
@@ -213,7 +305,7 @@ mod tests {
     fn columns_of_numbers_are_standardised() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file(folder.path(), "time,a,fixed,b\nnoon,1,7,-2\nnoon,3,7,-6\n");
-        let (own, rows) = choose(&path, Missing::Refuse).expect("valid");
+        let (own, rows) = choose(&path, Missing::Refuse, None).expect("valid");
         let column = |name: &str, mean, deviation| Column { name: name.to_owned(), mean, deviation, span: 4.0 };
         assert_eq!(
             (own.title.as_str(), &own.columns[..]),
@@ -233,7 +325,7 @@ mod tests {
     fn spans_hold_every_row() {
         let folder = tempfile::tempdir().expect("a folder");
         let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 2 })).collect();
-        let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse).expect("valid");
+        let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
         assert_eq!(own.columns[0].span, 4.0);
         assert!(own.columns[1].span > 19.0, "{:?}", own.columns);
         assert_eq!(read.warnings.len(), 1);
@@ -245,10 +337,10 @@ mod tests {
     fn missing_readings_are_refused_or_filled() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = file(folder.path(), "1,5\n2,NA\n3,7\n");
-        let message = choose(&path, Missing::Refuse).expect_err("missing").to_string();
+        let message = choose(&path, Missing::Refuse, None).expect_err("missing").to_string();
         assert!(message.contains("pump.csv, line 2") && message.contains("column 2"), "{message}");
         assert!(message.contains("--missing mean"), "{message}");
-        let (_, rows) = choose(&path, Missing::Mean).expect("filled");
+        let (_, rows) = choose(&path, Missing::Mean, None).expect("filled");
         assert_eq!(rows.samples.image(1), [0.5, 0.5]);
         assert!(rows.warnings[0].contains("1 of 3 rows lack"), "{:?}", rows.warnings);
     }
@@ -262,10 +354,10 @@ mod tests {
             ("a,b\nx,y\n", "found 0"),
             ("a,b\n1e308,1\n-1e308,2\n1e308,3\n", "finite"),
         ] {
-            let message = choose(&file(folder.path(), text), Missing::Mean).expect_err(text).to_string();
+            let message = choose(&file(folder.path(), text), Missing::Mean, None).expect_err(text).to_string();
             assert!(message.contains("pump.csv") && message.contains(named), "{message}");
         }
-        let message = choose(&folder.path().join("absent.csv"), Missing::Mean).expect_err("absent").to_string();
+        let message = choose(&folder.path().join("absent.csv"), Missing::Mean, None).expect_err("absent").to_string();
         assert!(message.contains("absent.csv"), "{message}");
     }
 }

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::ImageSet;
 use super::cifar::{self, CifarError};
 use super::digits::{self, DigitsError};
+use super::form::{Form, ImageForm};
 use super::idx::{self, IdxError};
 use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
 use super::own_table::{self, OwnTable, OwnTableError, Rows};
@@ -30,6 +31,9 @@ pub enum Source {
     FashionMnist,
     /// CIFAR-10 (Krizhevsky 2009), the binary batches.
     Cifar10,
+    /// The same images as files of another compression, in folders `train/CLASS` and `test/CLASS` or archives `train.tar`
+    /// and `test.tar`; other pixels where it was lossy, and other figures.
+    Cifar10Jpeg,
     /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
     Own(OwnImages),
@@ -58,35 +62,8 @@ impl From<Collection> for Loaded {
 }
 
 impl From<Rows> for Loaded {
-    fn from(Rows { samples, sha256, warnings }: Rows) -> Self {
+    fn from(Rows { samples, sha256, warnings, .. }: Rows) -> Self {
         Self { train: samples, test: None, sha256, warnings }
-    }
-}
-
-/// How files from outside become samples of a model.
-#[derive(Clone, Debug)]
-pub enum Form {
-    /// Images, brought to a shape.
-    Images {
-        /// The shape.
-        shape: Shape,
-        /// How images of another size are resized.
-        filter: ResizeFilter,
-    },
-    /// Rows of a table, by its columns.
-    Rows(OwnTable),
-}
-
-impl Form {
-    /// Reads what is at `path`: a folder or an archive of images, or a table.
-    ///
-    /// # Errors
-    /// [`DataError`] names the file, what was expected and what was found.
-    pub fn read(&self, path: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
-        Ok(match self {
-            Self::Images { shape, filter } => own::load(path, *shape, *filter, corrupt)?.into(),
-            Self::Rows(own) => own_table::load(path, own)?.into(),
-        })
     }
 }
 
@@ -116,6 +93,14 @@ pub enum DataError {
     /// It is not known where data of one's own lie.
     #[error("this is trained on data of one's own, called {0}: give the folder or file with --data")]
     NoOwn(String),
+    /// The images cannot be brought to the network's size.
+    #[error("{title}: {source}")]
+    Transforms {
+        /// The set.
+        title: String,
+        /// Why.
+        source: super::image_set::ImageSetError,
+    },
     /// The images of the files are not the set's.
     #[error("{}: images of {found}, {expected} expected", folder.display())]
     Shape {
@@ -136,7 +121,7 @@ impl Source {
             Self::Table(own) => own.shape(),
             Self::Digits => Shape::new(1, digits::ENLARGED, digits::ENLARGED),
             Self::Mnist | Self::FashionMnist => Shape::new(1, 28, 28),
-            Self::Cifar10 => cifar::SHAPE,
+            Self::Cifar10 | Self::Cifar10Jpeg => cifar::SHAPE,
         }
     }
 
@@ -149,6 +134,7 @@ impl Source {
             Self::Mnist => "MNIST",
             Self::FashionMnist => "Fashion-MNIST",
             Self::Cifar10 => "CIFAR-10",
+            Self::Cifar10Jpeg => "JPEG CIFAR-10",
         }
     }
 
@@ -156,13 +142,17 @@ impl Source {
     pub fn class(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digit",
-            Self::FashionMnist | Self::Cifar10 | Self::Own(_) | Self::Table(_) => "class",
+            Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg | Self::Own(_) | Self::Table(_) => "class",
         }
     }
 
-    /// What its samples are called in general: `images`, or `rows` of a table.
+    /// What its samples are called in general: `images`, or `rows` or `windows` of a table.
     pub fn samples(&self) -> &'static str {
-        if matches!(self, Self::Table(_)) { "rows" } else { "images" }
+        match self {
+            Self::Table(own) if own.window.is_some() => "windows",
+            Self::Table(_) => "rows",
+            _ => "images",
+        }
     }
 
     /// The name of data of one's own.
@@ -177,8 +167,8 @@ impl Source {
     pub fn class_plural(&self) -> &'static str {
         match self {
             Self::Digits | Self::Mnist => "digits",
-            Self::FashionMnist | Self::Cifar10 | Self::Own(_) => "images",
-            Self::Table(_) => "rows",
+            Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg | Self::Own(_) => "images",
+            Self::Table(_) => self.samples(),
         }
     }
 
@@ -188,13 +178,14 @@ impl Source {
             Self::Mnist => Some("mnist"),
             Self::FashionMnist => Some("fashion-mnist"),
             Self::Cifar10 => Some("cifar10"),
+            Self::Cifar10Jpeg => Some("cifar10-jpeg"),
             Self::Digits | Self::Own(_) | Self::Table(_) => None,
         }
     }
 
     /// Whether the set itself says which images are for testing.
     pub fn has_test_part(&self) -> bool {
-        matches!(self, Self::Mnist | Self::FashionMnist | Self::Cifar10)
+        matches!(self, Self::Mnist | Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg)
     }
 
     /// How an image of another size is brought to the set's.
@@ -204,7 +195,7 @@ impl Source {
             Self::Own(_) | Self::Table(_) => own::RESIZE,
             // As the digits themselves were enlarged.
             Self::Digits => ResizeFilter::BilinearAlignCorners,
-            Self::Mnist | Self::FashionMnist | Self::Cifar10 => ResizeFilter::Bilinear,
+            Self::Mnist | Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg => ResizeFilter::Bilinear,
         }
     }
 
@@ -212,24 +203,39 @@ impl Source {
     pub fn form(&self) -> Form {
         match self {
             Self::Table(own) => Form::Rows(own.clone()),
-            _ => Form::Images { shape: self.image(), filter: self.resize_filter() },
+            Self::Own(own) => Form::Images(own.form()),
+            _ => Form::Images(ImageForm::resized(self.image(), self.resize_filter())),
         }
     }
 
     /// Rows blanked where a chimera's halves meet: six of 28 in the paper.
     pub fn chimera_gap(&self) -> usize {
         match self {
-            Self::Digits | Self::Cifar10 | Self::Own(_) | Self::Table(_) => 0,
+            Self::Digits | Self::Cifar10 | Self::Cifar10Jpeg | Self::Own(_) | Self::Table(_) => 0,
             Self::Mnist | Self::FashionMnist => 6,
         }
     }
 
-    /// Reads the set: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded sets need
+    /// Reads the set in `form`: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded sets need
     /// neither, images of one's own need `folder`; `corrupt` is for them.
     ///
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.
-    pub fn load(&self, folder: Option<&Path>, corrupt: Corrupt) -> Result<Loaded, DataError> {
+    pub fn load(&self, folder: Option<&Path>, form: &Form, corrupt: Corrupt) -> Result<Loaded, DataError> {
+        let Form::Images(form) = form else {
+            return self.load_images(folder, &ImageForm::resized(self.image(), self.resize_filter()), corrupt);
+        };
+        let mut loaded = self.load_images(folder, form, corrupt)?;
+        if self.own_title().is_none() {
+            let wrong = |source| DataError::Transforms { title: self.title().to_owned(), source };
+            loaded.train = form.bring(loaded.train).map_err(wrong)?;
+            loaded.test = loaded.test.map(|test| form.bring(test).map_err(wrong)).transpose()?;
+        }
+        Ok(loaded)
+    }
+
+    /// The set with images as they are; one's own in a form.
+    fn load_images(&self, folder: Option<&Path>, form: &ImageForm, corrupt: Corrupt) -> Result<Loaded, DataError> {
         match self {
             Self::Digits => {
                 Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() })
@@ -242,9 +248,20 @@ impl Source {
                 let test = Some(cifar::load(&folder, &cifar::TEST, &mut hash)?);
                 Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
             }
+            Self::Cifar10Jpeg => {
+                let folder = self.folder(folder)?;
+                let part = |name: &str| {
+                    own::load(&part_of(&folder, name), &ImageForm::resized(cifar::SHAPE, own::RESIZE), corrupt)
+                };
+                let (train, test) = (part("train")?, part("test")?);
+                let mut warnings = train.warnings();
+                warnings.extend(test.warnings());
+                let sha256 = hex(Sha256::new_with_prefix(format!("{} {}", train.sha256, test.sha256)));
+                Ok(Loaded { train: train.images, test: Some(test.images), sha256, warnings })
+            }
             Self::Own(own) => {
                 let folder = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
-                Ok(own::load(folder, own.shape(), own::RESIZE, corrupt)?.into())
+                Ok(own::load(folder, form, corrupt)?.into())
             }
             Self::Table(own) => {
                 let file = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
@@ -276,6 +293,13 @@ impl Source {
     }
 }
 
+/// The folder or archive of a part.
+fn part_of(folder: &Path, name: &str) -> PathBuf {
+    let archives = [".tar", ".tar.gz", ".tgz", ".zip"].map(|end| folder.join(format!("{name}{end}")));
+    let plain = folder.join(name);
+    if plain.is_dir() { plain } else { archives.into_iter().find(|path| path.is_file()).unwrap_or(plain) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,7 +315,7 @@ mod tests {
             .replace("kind = \"small_conv16\"", "kind = \"small_conv\"\nchannels = 3\nside = 32");
         let config = preset::parse(&text, "cifar.toml").expect("valid");
         let folder = tempfile::tempdir().expect("a folder");
-        let load = || config.source().load(Some(folder.path()), Corrupt::Skip);
+        let load = || config.source().load(Some(folder.path()), &config.form(), Corrupt::Skip);
         assert!(load().expect_err("no file").to_string().contains("data_batch_1.bin"));
         for name in cifar::TRAIN.iter().chain(&cifar::TEST) {
             std::fs::write(folder.path().join(name), [7; 3073]).expect("writes");

@@ -38,7 +38,8 @@ impl Split {
     /// Divides `images` at random; every image of class `held_out`, if any, is kept apart. Test images and outliers come from
     /// `test` where the data set gives them.
     ///
-    /// At least one image lands in each part as long as there are four normal ones.
+    /// At least one image lands in each part as long as there are four normal ones. [Parts](super::parts) of one whole stay
+    /// together: shares are of wholes.
     pub fn new(
         images: &ImageSet,
         test: Option<&ImageSet>,
@@ -54,25 +55,26 @@ impl Split {
         let (calibration, rest) = rest.split_at(part(shares.calibration).min(rest.len()));
         let (validation, train) = rest.split_at(part(shares.validation).min(rest.len()));
         let (test, held_out) = match test {
-            None => (images.select(own_test), images.select(&outliers)),
+            None => (images.select_units(own_test), images.select_units(&outliers)),
             Some(test) => {
                 let (outliers, normal) = divide(test, held_out);
-                (test.select(&normal), test.select(&outliers))
+                (test.select_units(&normal), test.select_units(&outliers))
             }
         };
         Self {
-            train: images.select(train),
-            validation: images.select(validation),
-            calibration: images.select(calibration),
+            train: images.select_units(train),
+            validation: images.select_units(validation),
+            calibration: images.select_units(calibration),
             test,
             held_out,
         }
     }
 }
 
-/// Positions of the images of class `held_out`, and of the others.
+/// Numbers of the [units](ImageSet::units) of class `held_out`, and of the others.
 fn divide(images: &ImageSet, held_out: Option<u8>) -> (Vec<usize>, Vec<usize>) {
-    (0..images.len()).partition(|&i| Some(images.labels()[i]) == held_out)
+    let units = images.units();
+    (0..units.len()).partition(|&unit| Some(images.labels()[units[unit].start]) == held_out)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-use super::scoring::scores;
+use super::scoring::decided;
 use super::table::{Column, OutlierKind, OutlierSet};
 use crate::data::ImageSet;
 
@@ -38,7 +38,7 @@ impl Evaluation {
         device: &Device,
     ) -> Self {
         let scored = |images: &ImageSet| -> Vec<Vec<f32>> {
-            columns.iter().map(|column| scores(column.model, column.decision, images, device)).collect()
+            columns.iter().map(|column| decided(column.model, column.decision, images, device)).collect()
         };
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),
@@ -51,12 +51,12 @@ impl Evaluation {
         }
     }
 
-    /// The sets that pictures have room for, the most telling first: those given, the class held out, chimeras, shuffled
-    /// rows, halves.
+    /// The sets that pictures have room for, the most telling first: those given, the class held out, squares, chimeras,
+    /// shuffled rows, halves.
     pub fn telling(&self, count: usize) -> Vec<&ScoredSet> {
-        use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled};
+        use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled, Squares};
         let of =
             |kind| self.outliers.iter().filter(move |set| set.kind == kind && !set.scores.iter().any(Vec::is_empty));
-        [Given, HeldOut, Chimeras, Shuffled, Halves].into_iter().flat_map(of).take(count).collect()
+        [Given, HeldOut, Squares, Chimeras, Shuffled, Halves].into_iter().flat_map(of).take(count).collect()
     }
 }

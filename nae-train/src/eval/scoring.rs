@@ -16,6 +16,11 @@ pub fn scores(model: &dyn Model, decision: Decision, images: &ImageSet, device: 
         .collect()
 }
 
+/// The same where samples are images; where they are tiles, what is decided of the images they are of.
+pub fn decided(model: &dyn Model, decision: Decision, images: &ImageSet, device: &Device) -> Vec<f32> {
+    images.decide(scores(model, decision, images, device))
+}
+
 /// The energy of every image, in order: its reconstruction error.
 pub fn energies(model: &dyn Model, images: &ImageSet, device: &Device) -> Vec<f32> {
     scores(model, Decision::Reconstruction, images, device)

@@ -12,6 +12,7 @@ use super::interval::{Interval, bootstrap, of_auroc};
 use super::metrics::{aupr, auroc, false_positive_rate_at};
 use super::scoring::mean;
 use crate::config::Config;
+use crate::data::squares::{Fill, squares};
 use crate::data::{ImageSet, Source, Split, outliers};
 use crate::methods::{Decision, Model};
 
@@ -42,6 +43,8 @@ pub enum OutlierKind {
     Chimeras,
     /// Rows of a table, each cell from another row.
     Shuffled,
+    /// Images with a square in them that does not belong there.
+    Squares,
     /// Uniform noise.
     Noise,
     /// Of one grey each: the selection set, the only one that training may look at.
@@ -49,7 +52,8 @@ pub enum OutlierKind {
 }
 
 /// The outlier sets a run on `split` is evaluated against: the class kept out of training, if any; synthetic ones.
-/// There are no chimeras of images of one class; tables have shuffled rows.
+/// There are no chimeras of images of one class; tables have shuffled rows; images cut into tiles have squares that do not
+/// belong there.
 pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let (shape, source) = (split.test.shape(), config.source());
     let mut sets = Vec::new();
@@ -57,13 +61,20 @@ pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<O
     if let Some(class) = config.held_out() {
         add(OutlierKind::HeldOut, &format!("{} {class} (held out)", source.class()), split.held_out.clone());
     }
+    if split.test.are_tiles() {
+        // Whole images have one score: what is made up is a defect within one.
+        add(OutlierKind::Squares, "squares from other images", squares(&split.test, Fill::Another, rng));
+        add(OutlierKind::Squares, "squares of noise", squares(&split.test, Fill::Noise, rng));
+        add(OutlierKind::ConstantGray, "squares of one grey", squares(&split.test, Fill::Gray, rng));
+        return sets;
+    }
     add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));
     let chimeras = outliers::chimeras(&split.test, source.chimera_gap());
     if !chimeras.is_empty() {
         add(OutlierKind::Chimeras, "chimeras", chimeras);
     }
     if matches!(source, Source::Table(_)) {
-        add(OutlierKind::Shuffled, "shuffled rows", outliers::shuffled(&split.test, rng));
+        add(OutlierKind::Shuffled, &format!("shuffled {}", source.samples()), outliers::shuffled(&split.test, rng));
     }
     add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
     add(OutlierKind::ConstantGray, "ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));

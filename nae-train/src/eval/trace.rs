@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use burn::tensor::Device;
 
 use super::metrics::auroc;
-use super::scoring::energies;
+use super::scoring::decided;
 use super::table::OutlierSet;
 use crate::data::ImageSet;
-use crate::methods::Model;
+use crate::methods::{Decision, Model};
 
 /// So many images of each set are enough for a curve.
 const IMAGES: usize = 1000;
@@ -29,12 +29,18 @@ impl Trace {
 
     /// AUROC of each set under `model`, by name; `None` where the set is empty or an energy is NaN.
     pub fn measure(&self, model: &dyn Model) -> BTreeMap<String, Option<f64>> {
-        let normal = energies(model, &self.normal, &self.device);
-        let auroc = |set: &OutlierSet| auroc(&normal, &energies(model, &set.images, &self.device));
+        let energies = |images: &ImageSet| decided(model, Decision::Reconstruction, images, &self.device);
+        let normal = energies(&self.normal);
+        let auroc = |set: &OutlierSet| auroc(&normal, &energies(&set.images));
         self.outliers.iter().map(|set| (set.name.clone(), auroc(set))).collect()
     }
 }
 
 fn some(images: &ImageSet) -> ImageSet {
-    images.select(&images.evenly(IMAGES))
+    if !images.are_tiles() {
+        return images.select(&images.evenly(IMAGES));
+    }
+    let units = images.units().len();
+    let count = units.min(IMAGES);
+    images.select_units(&(0..count).map(|k| k * units / count).collect::<Vec<_>>())
 }

@@ -58,7 +58,10 @@ pub fn metadata(
         }),
         input: spec.image(),
         preprocessing: Preprocessing::unit(config.source().resize_filter()),
+        transforms: config.raw().data.transforms,
         columns: if let Source::Table(own) = config.source() { own.checked().ok() } else { None },
+        window: if let Source::Table(own) = config.source() { own.window } else { None },
+        tiles: if let Source::Own(own) = config.source() { own.tiles } else { None },
         calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),

@@ -13,7 +13,8 @@ pub const FEW_IMAGES: usize = 200;
 pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<String> {
     let mut warnings = prepared.warnings.clone();
     let split = &prepared.split;
-    let images = split.train.len() + split.validation.len() + split.calibration.len() + split.test.len();
+    let parts = [&split.train, &split.validation, &split.calibration, &split.test];
+    let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {

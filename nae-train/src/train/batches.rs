@@ -1,8 +1,12 @@
-//! The order in which images are seen: shuffled, each once before any comes again.
+//! The order in which images are seen, and what is changed in them then: shuffled, each once before any comes again.
 
+use burn::tensor::{Device, Tensor, TensorData};
+use nae_core::Shape;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
+use crate::data::ImageSet;
+use crate::data::augmentation::Augmentation;
 use crate::sample::NoiseSource;
 
 /// Shuffled positions of a set, epoch after epoch.
@@ -38,6 +42,23 @@ impl Batches {
             self.order.shuffle(self.noise.rng());
             self.at = 0;
         }
+    }
+
+    /// The images at `indices` as a tensor `[N, C, H, W]`, changed by `augmentation`.
+    pub fn images(
+        &mut self,
+        images: &ImageSet,
+        indices: &[usize],
+        augmentation: Augmentation,
+        device: &Device,
+    ) -> Tensor<4> {
+        if augmentation.is_none() {
+            return images.batch(indices, device);
+        }
+        let mut batch = images.select(indices).values().to_vec();
+        let shape @ Shape { channels, height, width } = images.shape();
+        augmentation.apply(&mut batch, shape, self.noise.rng());
+        Tensor::from_data(TensorData::new(batch, [indices.len(), channels, height, width]), device)
     }
 
     /// The next `size` positions, running on into the next epoch.

@@ -195,7 +195,8 @@ impl Trainer<'_> {
         self.observer.begin(phase, done, settings.epochs);
         while done < settings.epochs {
             let indices = order.next_of_epoch(settings.batch_size);
-            let figures = method.update(images.batch(&indices, self.device));
+            let batch = order.images(images, &indices, self.config.augmentation(), self.device);
+            let figures = method.update(batch);
             means.add(&figures, indices.len() as f64 / images.len() as f64);
             if order.epoch_is_over() {
                 done += 1;
@@ -220,7 +221,8 @@ impl Trainer<'_> {
         let mut ending = Ending::Finished;
         self.observer.begin(Phase::Normalizing, run.update, settings.updates);
         while run.update < settings.updates {
-            let x = self.split.train.batch(&order.next(settings.batch_size), self.device);
+            let indices = order.next(settings.batch_size);
+            let x = order.images(&self.split.train, &indices, self.config.augmentation(), self.device);
             let figures = run.update(x.clone());
             let update = run.update;
             self.observer.progress(&Progress { phase: Phase::Normalizing, step: update, figures });

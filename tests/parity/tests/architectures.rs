@@ -43,7 +43,10 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
         }),
         input: spec.image(),
         preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
+        transforms: nae_onnx::metadata::Transforms::default(),
         columns: None,
+        window: None,
+        tiles: None,
         calibration: None,
         provenance: Provenance {
             architecture: spec.name().to_owned(),

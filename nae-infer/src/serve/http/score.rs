@@ -89,7 +89,7 @@ pub(super) async fn score(State(service): State<Arc<Service>>, request: Request)
     let image = body(request, service.config.max_body).await?;
     let Answer { scored, model } = answer(&service, Input::Image(image)).await?;
     let threshold = model.detector.threshold();
-    let map = HeatMap::new(&scored.error_map, model.detector.settings().input.width);
+    let map = HeatMap::new(&scored.error_map, scored.error_map_shape.width);
     let regions = map.zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold));
     let Scored { energy, p_value, verdict, .. } = scored;
     Ok(json(StatusCode::OK, &Score { energy, p_value, verdict, threshold, model: &model.digest, regions }))
@@ -110,8 +110,8 @@ fn regions(map: HeatMap<'_>, threshold: f32) -> Vec<Region> {
 /// `POST /score/heat-map`: the picture to lay over the image.
 pub(super) async fn heat_map(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
     let image = body(request, service.config.max_body).await?;
-    let Answer { scored, model } = answer(&service, Input::Image(image)).await?;
-    let map_width = model.detector.settings().input.width;
+    let Answer { scored, .. } = answer(&service, Input::Image(image)).await?;
+    let map_width = scored.error_map_shape.width;
     let full_error = HeatMap::new(&scored.error_map, map_width).map_or(0.0, |map| map.largest());
     let shown = Shown { number: 0, image: Bytes::new(), name: None, scored, map_width, full_error };
     match picture(&shown, Kind::HeatMap) {

@@ -17,6 +17,7 @@ use cpu_time::ProcessTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::data::form::ImageForm;
 use crate::data::idx::{self, IdxError};
 use crate::data::own::{self, Corrupt, OwnError};
 use crate::data::source::DataError;
@@ -129,7 +130,7 @@ pub enum DetectionError {
 }
 
 impl Experiment {
-    /// All models to train, those of a seed together.
+    /// All models to train, those of a seed together: of the cells in [`only`](Self::only), or of all that have data.
     ///
     /// # Errors
     /// [`DetectionError::Settings`] where there is no cell of a name in [`only`](Self::only).
@@ -140,7 +141,10 @@ impl Experiment {
             let origin = self.settings.title.clone();
             return Err(SettingsError::Unknown { origin, what: "cell", name: name.clone(), known }.into());
         }
-        let chosen = |cell: &&Cell| self.only.is_empty() || self.only.contains(&cell.name);
+        let chosen = |cell: &&Cell| match self.only.is_empty() {
+            true => !self.without_data().contains(&cell.name.as_str()),
+            false => self.only.contains(&cell.name),
+        };
         let of_seed = |seed| cells.iter().filter(chosen).map(move |cell| Job { cell, seed });
         Ok((0..self.seeds).flat_map(of_seed).collect())
     }
@@ -151,6 +155,31 @@ impl Experiment {
     /// [`DetectionError::Journal`].
     pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
         Ok(journal::read(&path.join(CELLS), &self.digest())?)
+    }
+
+    /// Cells whose data are not in the folder of all data sets, where others' are. If none are there, the first to be
+    /// trained says so.
+    pub fn without_data(&self) -> Vec<&str> {
+        let cells = &self.settings.cells;
+        let absent = |cell: &&Cell| {
+            let folder = cell.config.source().folder_name();
+            folder.is_some_and(|name| !self.data.join(name).exists())
+        };
+        let without: Vec<&str> = cells.iter().filter(absent).map(|cell| cell.name.as_str()).collect();
+        if without.len() == cells.len() { Vec::new() } else { without }
+    }
+
+    /// Sets of outliers that may be left out, and whose files are not there.
+    pub fn absent_sets(&self) -> Vec<&str> {
+        self.settings.sets.iter().filter(|set| self.is_absent(set)).map(|set| set.name.as_str()).collect()
+    }
+
+    fn is_absent(&self, set: &FileSet) -> bool {
+        let path = match &set.files {
+            Files::Images(path) => self.data.join(path),
+            Files::Idx(start) => self.data.join(start).parent().map(Path::to_owned).unwrap_or_default(),
+        };
+        set.optional && !path.exists()
     }
 
     fn digest(&self) -> String {
@@ -199,7 +228,9 @@ impl Experiment {
         let data = config.source().folder_name().map(|name| self.data.join(name));
         let mut prepared = Prepared::new(config, job.seed, data.as_deref(), Corrupt::Skip)?;
         for set in &self.settings.sets {
-            prepared.outliers.push(self.outliers(set, &prepared)?);
+            if !self.is_absent(set) {
+                prepared.outliers.push(self.outliers(set, &prepared)?);
+            }
         }
         let (run_folder, snapshot) = if folder.join(RESUME).exists() {
             let (recorded, seed) = RunFolder::read(folder)?;
@@ -235,24 +266,19 @@ impl Experiment {
     }
 
     fn outliers(&self, set: &FileSet, prepared: &Prepared) -> Result<OutlierSet, DetectionError> {
-        let source = prepared.config.source();
-        let (path, images) = match &set.files {
-            Files::Images(path) => {
-                let path = self.data.join(path);
-                let read = own::load(&path, source.image(), source.resize_filter(), Corrupt::Skip)?;
-                (path, read.images)
-            }
+        let config = &prepared.config;
+        let form = ImageForm {
+            transforms: set.transforms,
+            ..ImageForm::resized(config.architecture().image(), config.source().resize_filter())
+        };
+        let images = match &set.files {
+            Files::Images(path) => own::load(&self.data.join(path), &form, Corrupt::Skip)?.images,
             Files::Idx(start) => {
-                let start = self.data.join(start);
-                let read = idx::load_named(&start, &mut Sha256::new())?;
-                (start, read)
+                let read = idx::load_named(&self.data.join(start), &mut Sha256::new())?;
+                let wrong = |source| DataError::Transforms { title: set.name.clone(), source };
+                form.bring(read).map_err(wrong).map_err(RunError::Data)?
             }
         };
-        let (expected, found) = (source.image(), images.shape());
-        if expected != found {
-            return Err(RunError::Data(DataError::Shape { folder: path, expected, found }).into());
-        }
-        let images = if set.invert { images.inverted() } else { images };
         Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given })
     }
 }

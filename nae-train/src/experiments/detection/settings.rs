@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use nae_onnx::metadata::Transforms;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -27,6 +28,7 @@ pub struct Known {
 pub const EXPERIMENTS: &[Known] = &[
     Known { name: "mnist-holdout", text: include_str!("../../../experiments/mnist-holdout.toml") },
     Known { name: "mnist-ood", text: include_str!("../../../experiments/mnist-ood.toml") },
+    Known { name: "cifar10-ood", text: include_str!("../../../experiments/cifar10-ood.toml") },
     Known { name: "mnist-pretraining", text: include_str!("../../../experiments/mnist-pretraining.toml") },
     Known { name: "mnist-sampling", text: include_str!("../../../experiments/mnist-sampling.toml") },
     Known { name: "mnist-latent-dim", text: include_str!("../../../experiments/mnist-latent-dim.toml") },
@@ -127,9 +129,12 @@ pub struct FileSet {
     pub name: String,
     /// Where they are.
     pub files: Files,
-    /// Whether black and white are to be exchanged.
+    /// Whether models are measured without it where the files are not there.
     #[serde(default)]
-    pub invert: bool,
+    pub optional: bool,
+    /// What is done to every image; resized otherwise.
+    #[serde(default)]
+    pub transforms: Transforms,
 }
 
 /// Where outliers are, in the folder of all data sets.

@@ -1,0 +1,33 @@
+//! `nae-train stopping-study`: what every stopping signal would have cost the runs given.
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use nae_train::experiments::stopping::{Loss, Traced, study};
+use serde_json::json;
+
+use super::Done;
+use super::args::StudyArgs;
+
+pub(super) fn run(args: &StudyArgs) -> anyhow::Result<Done> {
+    let runs = args.runs.iter().map(|path| Traced::read(path, &args.outliers)).collect::<Result<Vec<_>, _>>()?;
+    let count = runs.len();
+    let rows = study(runs)?;
+    if args.json {
+        println!("{}", json!({ "runs": count, "signals": rows }));
+        return Ok(Done::Whole);
+    }
+    let mut table = comfy_table::Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["stopping by", "lost, chosen on", "largest", "lost, other half", "largest", ""]);
+    for row in &rows {
+        let cells = |loss: Loss| [format!("{:.4}", loss.mean), format!("{:.4}", loss.largest)];
+        let ([a, b], [c, d]) = (cells(row.chosen_on), cells(row.shown_on));
+        let chosen = if row.chosen { "chosen" } else { "" };
+        table.add_row([row.signal.title().to_owned(), a, b, c, d, chosen.to_owned()]);
+    }
+    println!(
+        "AUROC lost against the best look of each run, means: {} runs to choose on, the other {} to show\n\n{table}",
+        count.div_ceil(2),
+        count / 2
+    );
+    Ok(Done::Whole)
+}

@@ -1,0 +1,100 @@
+//! How files from outside become samples of a model: images brought to its shape or cut into its tiles, rows of a table.
+
+use std::path::Path;
+
+use nae_core::Shape;
+use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_infer::input::{Pixels, PrepareError, prepare_for};
+use nae_infer::tiling::Grid;
+use nae_onnx::metadata::{Tiles, Transforms};
+
+use super::image_set::{ImageSet, ImageSetError};
+use super::own::{self, Corrupt};
+use super::own_table::{self, OwnTable};
+use super::source::{DataError, Loaded};
+
+/// How files from outside become samples of a model.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// Images.
+    Images(ImageForm),
+    /// Rows of a table, by its columns; or its windows.
+    Rows(OwnTable),
+}
+
+impl Form {
+    /// Reads what is at `path`: a folder or an archive of images, or a table.
+    ///
+    /// # Errors
+    /// [`DataError`] names the file, what was expected and what was found.
+    pub fn read(&self, path: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
+        Ok(match self {
+            Self::Images(form) => own::load(path, form, corrupt)?.into(),
+            Self::Rows(own) => own_table::load_whole(path, own)?.into(),
+        })
+    }
+}
+
+/// How an image becomes samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ImageForm {
+    /// Shape of a sample.
+    pub shape: Shape,
+    /// How an image of another size is resized, where it is.
+    pub filter: ResizeFilter,
+    /// How it is cut into tiles instead.
+    pub tiles: Option<Tiles>,
+    /// What is done to it first.
+    pub transforms: Transforms,
+}
+
+/// The samples of one image, one after the other, channels first, values in [0, 1]; and where they lie in it.
+pub(super) struct Samples {
+    pub(super) values: Vec<f32>,
+    pub(super) grid: Option<Grid>,
+}
+
+impl ImageForm {
+    /// Images of `shape`, by `filter`.
+    pub fn resized(shape: Shape, filter: ResizeFilter) -> Self {
+        Self { shape, filter, tiles: None, transforms: Transforms::default() }
+    }
+
+    /// The images of a set that was read already, one sample each; as they are where there is nothing to do.
+    ///
+    /// # Errors
+    /// [`ImageSetError`] where the set has no grey or RGB images.
+    pub fn bring(&self, set: ImageSet) -> Result<ImageSet, ImageSetError> {
+        if set.shape() == self.shape && self.transforms == Transforms::default() {
+            return Ok(set);
+        }
+        let from = set.shape();
+        let mut values = Vec::with_capacity(set.len() * self.shape.len());
+        for index in 0..set.len() {
+            let image = set.image(index);
+            let pixels = from.height * from.width;
+            let last = (0..from.len()).map(|at| image[at % from.channels * pixels + at / from.channels]).collect();
+            let pixels = Pixels { shape: from, values: last };
+            let samples = Self { tiles: None, ..*self }.samples(&pixels);
+            values.extend(
+                samples.map_err(|error| ImageSetError::Prepare { image: index, reason: error.to_string() })?.values,
+            );
+        }
+        ImageSet::new(self.shape, values, set.labels().to_vec())
+    }
+
+    /// The samples of an image, as in scoring.
+    pub(super) fn samples(&self, pixels: &Pixels) -> Result<Samples, PrepareError> {
+        let preprocessing = Preprocessing::unit(self.filter);
+        let Some(Tiles { stride, .. }) = self.tiles else {
+            return Ok(Samples {
+                values: prepare_for(pixels, self.shape, preprocessing, self.transforms)?,
+                grid: None,
+            });
+        };
+        let image = Shape { channels: self.shape.channels, ..pixels.shape };
+        let grid = Grid::new(image, self.shape, stride)?;
+        let values = grid.cut(&prepare_for(pixels, image, preprocessing, self.transforms)?, 0..grid.len());
+        Ok(Samples { values, grid: Some(grid) })
+    }
+}

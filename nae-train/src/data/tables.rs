@@ -1,0 +1,79 @@
+//! Files of tables: one, or a folder of them that are trained on together.
+
+use std::path::{Path, PathBuf};
+
+use nae_infer::input::table::{self, Cell, Table, is_table};
+use nae_onnx::file;
+use sha2::{Digest as _, Sha256};
+
+use super::own_table::OwnTableError;
+use crate::digest::hex;
+
+/// Whether `path` is a table, by its name, or a folder that has tables and no other files.
+pub fn is_tables(path: &Path) -> bool {
+    is_table(path) || tables_in(path).is_ok_and(|tables| !tables.is_empty())
+}
+
+/// Tables that are trained on together.
+pub(super) struct Read {
+    pub(super) tables: Vec<Table>,
+    /// Of the file; of a folder, of the files' names and contents.
+    pub(super) sha256: String,
+}
+
+impl Read {
+    /// All numbers of a column; tables that lack it are found out when their rows are taken.
+    pub(super) fn numbers(&self, name: &str) -> Vec<f64> {
+        let of = |table: &Table| {
+            let index = table.names().iter().position(|own| own == name);
+            let cells = table.rows().iter().filter_map(|row| row.cells.get(index?));
+            cells.filter_map(|cell| if let Cell::Number(n) = cell { Some(*n) } else { None }).collect::<Vec<_>>()
+        };
+        self.tables.iter().flat_map(of).collect()
+    }
+
+    /// Of all tables.
+    pub(super) fn rows(&self) -> usize {
+        self.tables.iter().map(|table| table.rows().len()).sum()
+    }
+}
+
+/// The table at `path`, or those in the folder there.
+pub(super) fn read(path: &Path) -> Result<Read, OwnTableError> {
+    let one = |path: &Path| -> Result<(Table, Vec<u8>), OwnTableError> {
+        let bytes = file::read(path, nae_infer::input::MAX_FILE)?;
+        Ok((table::parse(path, &bytes)?, bytes))
+    };
+    if !path.is_dir() {
+        let (table, bytes) = one(path)?;
+        return Ok(Read { tables: vec![table], sha256: hex(Sha256::new_with_prefix(&bytes)) });
+    }
+    let folder = |reason: String| OwnTableError::Folder { path: path.to_owned(), reason };
+    let (mut tables, mut hash) = (Vec::new(), Sha256::new());
+    for file in tables_in(path).map_err(|error| folder(error.to_string()))? {
+        let (table, bytes) = one(&file)?;
+        let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name);
+        hash.update(Sha256::digest(&bytes));
+        tables.push(table);
+    }
+    if tables.is_empty() {
+        Err(folder("there is none, or something else".to_owned()))
+    } else {
+        Ok(Read { tables, sha256: hex(hash) })
+    }
+}
+
+/// The tables of a folder by name; none where it has other files too. Hidden files are passed over.
+fn tables_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(if files.iter().all(|file| is_table(file)) { files } else { Vec::new() })
+}

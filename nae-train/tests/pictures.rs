@@ -1,0 +1,112 @@
+//! The paper's illustrations as a user makes them, at the scale of seconds.
+#![allow(clippy::unwrap_used)]
+
+mod made_up_mnist;
+
+use std::path::Path;
+use std::process::Command;
+
+use nae_infer::image;
+use tempfile::TempDir;
+
+fn nae_train() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    // Data that happen to be on the machine change nothing.
+    command.env_remove("NAE_DATA");
+    command
+}
+
+fn refused(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn reproduce(name: &str, out: &Path, data: Option<&Path>) -> serde_json::Value {
+    let mut command = nae_train();
+    command.args(["reproduce", name, "--scale", "smoke", "--json", "--quiet", "--out"]).arg(out);
+    if let Some(data) = data {
+        command.arg("--data").arg(data);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{name}: {output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = std::fs::read_to_string(out.join("result.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&file).unwrap(), result);
+    assert_eq!((&result["experiment"], &result["work"]), (&name.into(), &"seconds".into()));
+    result["figures"].clone()
+}
+
+fn number(value: &serde_json::Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model() {
+    let folder = TempDir::new().unwrap();
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    std::fs::create_dir_all(data.join("mnist")).unwrap();
+    made_up_mnist::write(&data.join("mnist"));
+    let figures = reproduce("random-init", &out, Some(&data));
+    let energy = |name: &str| number(&figures["mean_energy"][name]);
+    assert!(energy("on_manifold") < energy("contrastive_divergence"), "{figures}");
+    assert!(energy("on_manifold") < energy("data"), "{figures}");
+    // Five rows of ten images, enlarged twice.
+    let picture = image::open(out.join("samples.png")).unwrap();
+    assert_eq!((picture.width(), picture.height()), (10 * 58 - 2, 5 * 58 - 2));
+}
+
+#[test]
+fn training_leaves_samples_and_reconstructions() {
+    let folder = TempDir::new().unwrap();
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    std::fs::create_dir_all(data.join("mnist")).unwrap();
+    made_up_mnist::write(&data.join("mnist"));
+    let figures = reproduce("along-training", &out, Some(&data));
+    let looks = figures["looks"].as_array().unwrap();
+    assert_eq!(looks[0]["update"], 0);
+    assert!(looks.len() >= 2 && looks.iter().all(|look| number(&look["sample_energy"]) > 0.0), "{figures}");
+    assert_eq!(figures["auroc"]["rows"][0]["outliers"], "digit 9 (held out)");
+    let samples = image::open(out.join("samples.png")).unwrap();
+    let shown = figures["shown_updates"].as_array().unwrap().len() as u32;
+    assert_eq!((samples.width(), samples.height()), (10 * 58 - 2, shown * 58 - 2));
+    let reconstructions = image::open(out.join("reconstructions.png")).unwrap();
+    // Of the made-up test images, six are of the digit held out.
+    assert_eq!((reconstructions.width(), reconstructions.height()), (6 * 58 - 2, 6 * 58 - 2));
+}
+
+#[test]
+fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
+    let folder = TempDir::new().unwrap();
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    std::fs::create_dir_all(data.join("mnist")).unwrap();
+    made_up_mnist::write(&data.join("mnist"));
+    let figures = reproduce("reconstruction-error", &out, Some(&data));
+    let rows = figures["rows"].as_array().unwrap();
+    assert_eq!(
+        rows.iter().map(|row| row["latent_dim"].as_u64().unwrap()).collect::<Vec<_>>(),
+        [2, 4, 8, 16, 32, 64, 128, 256]
+    );
+    for row in rows {
+        let [low, mean, high] = [0, 1, 2].map(|at| number(&row["held_out"][at]));
+        assert!(low <= high && mean > 0.0, "{row}");
+    }
+    assert!(std::fs::read_to_string(out.join("errors.svg")).unwrap().contains("AUROC, 9 against the rest"));
+}
+
+#[test]
+fn two_clusters_are_drawn_under_both_models() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let figures = reproduce("bimodal", &out, None);
+    for model in ["autoencoder", "nae"] {
+        assert!((0.0..=1.0).contains(&number(&figures["models"][model]["auroc"])), "{figures}");
+    }
+    let picture = std::fs::read_to_string(out.join("clusters.svg")).unwrap();
+    assert!(picture.contains("NAE, decoder as it was") && picture.contains("<polyline"), "{picture}");
+
+    let said = refused(nae_train().args(["reproduce", "bimodal", "--cells", "x"]));
+    assert!(said.contains("neither cells nor"), "{said}");
+    let said = refused(nae_train().args(["reproduce", "random-init", "--scale", "smoke", "--quiet"]));
+    assert!(said.contains("--data"), "{said}");
+}
