@@ -23,8 +23,8 @@
 //! | [`tiling`] | images larger than the network's input |
 //! | [`card`] | what a model file says about itself |
 //!
-//! Training is in `nae-train`, microcontrollers are `nae-core`'s. A camera service and a benchmark
-//! are not there yet.
+//! The camera service is in the program `nae-infer`, not here; the library for C is `nae-infer-c`. Training is
+//! in `nae-train`, microcontrollers are `nae-core`'s.
 
 pub mod backend;
 pub mod card;

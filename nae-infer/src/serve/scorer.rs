@@ -267,13 +267,13 @@ fn watch(shared: &Weak<Shared>, mut desks: Vec<Arc<Desk>>) {
 mod tests {
     use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-    use nae_core::Shape;
     use nae_core::density::Temperature;
     use nae_core::energy::Energy;
     use nae_core::model::{Preprocessing, ResizeFilter};
     use nae_infer::backend::{Backend, BackendError, Reconstructions};
     use nae_infer::card::{Settings, Threshold};
-    use nae_infer::{BackendKind, Detector};
+    use nae_infer::{BackendKind, Detector, Shape};
+    use nae_onnx::metadata::Tiles;
 
     use super::*;
 
@@ -299,14 +299,18 @@ mod tests {
         }
     }
 
-    pub(crate) fn moody() -> Arc<Current> {
+    fn moody() -> Arc<Current> {
+        with_tiles(None)
+    }
+
+    fn with_tiles(tiles: Option<Tiles>) -> Arc<Current> {
         let settings = Settings {
             input: Shape::new(1, 2, 2),
             preprocessing: Preprocessing::new(0.0, 1.0, ResizeFilter::Bilinear).unwrap(),
             transforms: Default::default(),
             columns: None,
             window: None,
-            tiles: None,
+            tiles,
             energy: Energy::SquaredL2,
             temperature: Temperature::new(1.0).unwrap(),
             calibration: None,
@@ -333,6 +337,18 @@ mod tests {
         assert_eq!((&answers[0], &answers[2], &answers[4]), (&Ok(0.25), &Ok(0.0625), &Ok(0.0)));
         assert!(matches!(answers[1], Err(Failure::Score(ScoreError::Backend(_)))));
         assert!(matches!(answers[3], Err(Failure::Score(ScoreError::Energy(_)))));
+    }
+
+    #[test]
+    fn an_image_is_cut_into_the_models_tiles() {
+        let scorer =
+            Scorer::start(with_tiles(Some(Tiles { stride: 1, top_k: 1 })), 1, Duration::from_secs(60)).unwrap();
+        let (sender, receiver) = channel();
+        // White in a corner of nine pixels: a tile with it has a quarter of its pixels wrong.
+        let image = b"P5 3 3 255\n\xFF\0\0\0\0\0\0\0\0".as_slice();
+        scorer.submit(Input::Image(image.into()), move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
+        let scored = receiver.recv().unwrap().unwrap();
+        assert_eq!((scored.energy, scored.error_map_shape), (0.25, Shape::new(1, 3, 3)));
     }
 
     #[test]
