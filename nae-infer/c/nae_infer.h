@@ -56,7 +56,8 @@ void nae_detector_free(struct nae_detector *detector);
 void nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
 
 // Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
-// height × width values of the network's input, row by row. Returns 1, or 0 if there is no score.
+// height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there
+// is no score.
 //
 // # Safety
 // `detector` is from `nae_detector_open`; `path` ends in a zero; `score` is valid for a write; `error_map` is
