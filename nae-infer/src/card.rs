@@ -114,6 +114,11 @@ impl ModelFile {
         &self.bytes
     }
 
+    /// The file's bytes, without what is known of them.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// What is in it.
     pub const fn content(&self) -> &Content {
         &self.content

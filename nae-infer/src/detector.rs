@@ -10,8 +10,11 @@ use nae_core::energy::EnergyError;
 use nae_core::verdict::Verdict;
 use nae_onnx::file::FileError;
 
-use crate::backend::{self, Backend, BackendError, BackendKind, BackendOptions, Limits, to_channels_last};
+use crate::backend::{
+    self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, Limits, to_channels_last,
+};
 use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
+use crate::heat_map::HeatMap;
 use crate::input::{Pixels, PrepareError, prepare};
 
 /// A model with a backend: scores images, from any number of threads. A clone shares the backend.
@@ -128,6 +131,13 @@ pub enum ScoreError {
     Energy(#[from] EnergyError),
 }
 
+impl Scored {
+    /// Where in the image the energy lies.
+    pub fn heat_map(&self) -> Option<HeatMap<'_>> {
+        HeatMap::new(&self.error_map, self.error_map_shape.width)
+    }
+}
+
 impl Detector {
     /// Opens an `.onnx` or `.nae` file with the default backend: see [`BackendKind::default`];
     /// native for `.nae`.
@@ -194,11 +204,23 @@ impl Detector {
         if let Some(tiles) = self.settings.tiles {
             return self.score_tiles(pixels, tiles);
         }
-        let prepared = prepare(pixels, &self.settings)?;
-        match self.score_prepared(&prepared)?.pop() {
+        self.score_one(&prepare(pixels, &self.settings)?)
+    }
+
+    fn score_one(&self, prepared: &[f32]) -> Result<Scored, ScoreError> {
+        match self.score_prepared(prepared)?.pop() {
             Some(scored) => Ok(scored),
             None => Err(ScoreError::Length { expected: self.settings.input.len(), found: 0 }),
         }
+    }
+
+    /// As [`score_prepared`](Self::score_prepared), image by image: all at once, and where that fails, each
+    /// alone when it is asked for, to say which it was.
+    pub fn score_each<'a>(&'a self, batch: &'a [f32]) -> impl Iterator<Item = Result<Scored, ScoreError>> + 'a {
+        let together = self.score_prepared(batch).ok();
+        let alone = if together.is_some() { &[] } else { batch };
+        let alone = alone.chunks(self.settings.input.len()).map(|image| self.score_one(image));
+        together.into_iter().flatten().map(Ok).chain(alone)
     }
 
     /// Scores images that are the network's input already: one after the other, channels first, in
@@ -262,16 +284,6 @@ impl Detector {
     }
 }
 
-/// Which backend a builder takes.
-#[derive(Debug, Clone, Copy, Default)]
-enum Choice {
-    /// [`BackendKind::default`] for ONNX, native for `.nae`.
-    #[default]
-    Usual,
-    This(BackendKind),
-    Fastest,
-}
-
 /// How a [`Detector`] is made.
 ///
 /// ```no_run
@@ -281,7 +293,7 @@ enum Choice {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct DetectorBuilder {
-    backend: Choice,
+    backend: BackendChoice,
     threads: Option<usize>,
     false_positive_rate: Option<f32>,
     ort_library: Option<PathBuf>,
@@ -289,16 +301,9 @@ pub struct DetectorBuilder {
 }
 
 impl DetectorBuilder {
-    /// Reconstructs with this backend.
-    pub fn backend(mut self, kind: BackendKind) -> Self {
-        self.backend = Choice::This(kind);
-        self
-    }
-
-    /// Reconstructs with the backend that takes least time for an image of this model on this machine, of those
-    /// that load it. Opening takes longer, for all are tried.
-    pub fn fastest(mut self) -> Self {
-        self.backend = Choice::Fastest;
+    /// Reconstructs with this backend, or the one chosen by this rule.
+    pub fn backend(mut self, choice: impl Into<BackendChoice>) -> Self {
+        self.backend = choice.into();
         self
     }
 
@@ -342,9 +347,18 @@ impl DetectorBuilder {
     /// # Errors
     /// [`OpenError`].
     pub fn read(self, bytes: Vec<u8>, path: impl AsRef<Path>) -> Result<Detector, OpenError> {
-        let path = || path.as_ref().to_owned();
+        let path = path.as_ref();
         let file = ModelFile::parse(bytes, &self.limits)
-            .map_err(|error| OpenError::Model { path: path(), error: Box::new(error) })?;
+            .map_err(|error| OpenError::Model { path: path.to_owned(), error: Box::new(error) })?;
+        self.load(&file, path)
+    }
+
+    /// As [`read`](Self::read), from a file that is parsed already.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn load(self, file: &ModelFile, path: impl AsRef<Path>) -> Result<Detector, OpenError> {
+        let path = || path.as_ref().to_owned();
         let settings = file.settings().ok_or_else(|| OpenError::NoMetadata { path: path() })?;
         let onnx = matches!(file.content(), crate::card::Content::Onnx(..));
         if let crate::card::Content::Onnx(model, _) = file.content() {
@@ -356,14 +370,14 @@ impl DetectorBuilder {
         }
         let threads = self.threads.unwrap_or(1).max(1);
         let kind = match self.backend {
-            Choice::This(kind) => kind,
-            Choice::Usual | Choice::Fastest if onnx => BackendKind::default(),
-            Choice::Usual | Choice::Fastest => BackendKind::Native,
+            BackendChoice::This(kind) => kind,
+            BackendChoice::Usual | BackendChoice::Fastest if onnx => BackendKind::default(),
+            BackendChoice::Usual | BackendChoice::Fastest => BackendKind::Native,
         };
         let options = BackendOptions { kind, threads, ort_library: self.ort_library };
         let backend = match self.backend {
-            Choice::Fastest => backend::load_fastest(&file, &options, settings.input.len()),
-            Choice::Usual | Choice::This(_) => backend::load(&file, &options),
+            BackendChoice::Fastest => backend::load_fastest(file, &options, settings.input.len()),
+            BackendChoice::Usual | BackendChoice::This(_) => backend::load(file, &options),
         };
         let backend = backend.map_err(|error| OpenError::Backend { path: path(), error })?;
         let detector = Detector { threads, ..Detector::with_backend(settings, backend) };

@@ -33,7 +33,7 @@ pub mod heat_map;
 pub mod input;
 pub mod tiling;
 
-pub use backend::{BackendKind, Limits};
+pub use backend::{BackendChoice, BackendKind, Limits};
 pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};
 pub use image;
 pub use nae_core::Shape;

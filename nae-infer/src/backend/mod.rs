@@ -61,6 +61,36 @@ impl Default for BackendKind {
     }
 }
 
+/// How a backend is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BackendChoice {
+    /// [`BackendKind::default`] for ONNX, native for `.nae`.
+    #[default]
+    Usual,
+    /// The one that takes least time for an image of the model on this machine, of those that load it. Opening
+    /// takes longer, for all are tried.
+    Fastest,
+    /// This one.
+    This(BackendKind),
+}
+
+impl BackendChoice {
+    /// The name of [`Fastest`](Self::Fastest), and those of the backends.
+    pub const NAMES: [&'static str; 4] =
+        ["auto", BackendKind::Tract.name(), BackendKind::Ort.name(), BackendKind::Native.name()];
+
+    /// The choice with this [name](Self::NAMES).
+    pub fn from_name(name: &str) -> Option<Self> {
+        if name == "auto" { Some(Self::Fastest) } else { BackendKind::from_name(name).map(Self::This) }
+    }
+}
+
+impl From<BackendKind> for BackendChoice {
+    fn from(kind: BackendKind) -> Self {
+        Self::This(kind)
+    }
+}
+
 /// Why a backend could not be made, or did not reconstruct.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use nae_core::model::ResizeFilter;
-use nae_infer::BackendKind;
+use nae_infer::{BackendChoice, BackendKind};
 
 #[derive(Parser)]
 #[command(version, about = "Scores images with a normalized autoencoder", after_help = EXAMPLES)]
@@ -92,7 +92,7 @@ struct Score {
     json: bool,
     /// What reconstructs the images; auto tries all and takes the fastest [default: tract for .onnx, native
     /// for .nae]
-    #[arg(long, value_parser = PossibleValuesParser::new(["auto", "tract", "ort", "native"]))]
+    #[arg(long, value_parser = PossibleValuesParser::new(BackendChoice::NAMES))]
     backend: Option<String>,
     /// Share of normal images that may be called anomalies, from 0 to 1 [default: the model's]
     #[arg(long, value_name = "RATE", value_parser = rate)]

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, prepare, read, table};
-use nae_infer::{BackendKind, Detector, Scored};
+use nae_infer::{BackendChoice, Detector, Scored};
 use nae_onnx::metadata::{Columns, Window};
 use serde::Serialize;
 
@@ -25,11 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
     let mut builder = Detector::builder().threads(threads);
-    builder = match arguments.backend.as_deref() {
-        Some("auto") => builder.fastest(),
-        Some(name) => BackendKind::from_name(name).map_or(builder.clone(), |kind| builder.backend(kind)),
-        None => builder,
-    };
+    if let Some(choice) = arguments.backend.as_deref().and_then(BackendChoice::from_name) {
+        builder = builder.backend(choice);
+    }
     if let Some(rate) = arguments.false_positive_rate {
         builder = builder.false_positive_rate(rate);
     }
@@ -167,15 +165,12 @@ impl Run<'_> {
         if self.names.len() < BATCH { Ok(()) } else { self.score() }
     }
 
-    /// Scores what is waiting, all at once; if that fails, one by one, to say which image it was.
+    /// Scores what is waiting.
     fn score(&mut self) -> anyhow::Result<()> {
         let (names, batch) = (std::mem::take(&mut self.names), std::mem::take(&mut self.batch));
-        if let Ok(scored) = self.detector.score_prepared(&batch) {
-            return names.iter().zip(scored).try_for_each(|(name, s)| self.print(name, &s));
-        }
-        for (name, image) in names.iter().zip(batch.chunks(self.detector.settings().input.len())) {
-            match self.detector.score_prepared(image) {
-                Ok(scored) => scored.iter().try_for_each(|s| self.print(name, s))?,
+        for (name, scored) in names.iter().zip(self.detector.score_each(&batch)) {
+            match scored {
+                Ok(scored) => self.print(name, &scored)?,
                 Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
             }
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nae_core::verdict::AlarmSettings;
-use nae_infer::BackendKind;
+use nae_infer::BackendChoice;
 use serde::Serialize;
 
 use super::source::SourceAddress;
@@ -111,7 +111,7 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) token: Option<String>,
     pub(crate) state: PathBuf,
-    pub(crate) backend: Backend,
+    pub(crate) backend: BackendChoice,
     pub(crate) threads: usize,
     pub(crate) false_positive_rate: Option<f32>,
     pub(crate) alarm: AlarmSettings,
@@ -122,17 +122,6 @@ pub(crate) struct Config {
     pub(crate) mqtt: Option<Mqtt>,
     pub(crate) alarm_log: Option<PathBuf>,
     pub(crate) picture_bytes: u64,
-}
-
-/// Which backend reconstructs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Backend {
-    /// The usual one for the format.
-    Usual,
-    /// The fastest of all.
-    Fastest,
-    /// This one.
-    This(BackendKind),
 }
 
 /// An MQTT broker.
@@ -297,7 +286,12 @@ impl Settings {
             listen,
             token,
             state: self.path("state").unwrap_or_else(default_state),
-            backend: self.backend(),
+            backend: self
+                .parse("backend", |text| {
+                    let expected = || format!("one of {}", BackendChoice::NAMES.join(", "));
+                    BackendChoice::from_name(text).ok_or_else(expected)
+                })
+                .unwrap_or_default(),
             threads: self
                 .number("threads", 1, 1024)
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
@@ -323,15 +317,6 @@ impl Settings {
             },
         };
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
-    }
-
-    fn backend(&mut self) -> Backend {
-        let backend = self.parse("backend", |text| match BackendKind::from_name(text) {
-            Some(kind) => Ok(Backend::This(kind)),
-            None if text == "auto" => Ok(Backend::Fastest),
-            None => Err(format!("auto or one of {}", BackendKind::ALL.map(BackendKind::name).join(", "))),
-        });
-        backend.unwrap_or(Backend::Usual)
     }
 
     fn alarm(&mut self) -> Option<AlarmSettings> {

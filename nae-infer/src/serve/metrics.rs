@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
+use nae_core::verdict::Verdict;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -130,7 +131,7 @@ impl Metrics {
         self.latency.observe(seconds);
         if let Some(threshold) = threshold {
             self.energy.observe(f64::from(energy / threshold));
-            if energy > threshold {
+            if Verdict::of(energy, threshold).is_anomaly() {
                 self.anomalies.get_or_create(&from).inc();
             }
         }

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use nae_infer::card::ModelFile;
 use nae_infer::{Detector, Limits, OpenError};
 
-use super::config::{Backend, Config};
+use super::config::Config;
 
 /// A model that is ready to score.
 pub(crate) struct Model {
@@ -40,20 +40,15 @@ impl Model {
     pub(crate) fn open_file(path: &Path, config: &Config) -> Result<Self, OpenError> {
         let limits = Limits::default();
         let bytes = nae_onnx::file::read(path, limits.bytes)?;
-        let mut builder = Detector::builder();
-        builder = match config.backend {
-            Backend::This(kind) => builder.backend(kind),
-            Backend::Fastest => builder.fastest(),
-            Backend::Usual => builder,
-        };
+        let mut builder = Detector::builder().backend(config.backend);
         if let Some(rate) = config.false_positive_rate {
             builder = builder.false_positive_rate(rate);
         }
-        let detector = builder.read(bytes.clone(), path)?;
-        let digest = format!("{:08x}", crc32fast::hash(&bytes));
-        let file = ModelFile::parse(bytes.clone(), &limits)
+        let file = ModelFile::parse(bytes, &limits)
             .map_err(|error| OpenError::Model { path: path.to_owned(), error: Box::new(error) })?;
-        Ok(Self { detector, card: file.card(), digest, bytes: Arc::new(bytes) })
+        let detector = builder.load(&file, path)?;
+        let digest = format!("{:08x}", crc32fast::hash(file.bytes()));
+        Ok(Self { detector, card: file.card(), digest, bytes: Arc::new(file.into_bytes()) })
     }
 
     /// The same with another calibration or threshold.

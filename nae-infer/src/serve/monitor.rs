@@ -10,14 +10,12 @@ use axum::body::Bytes;
 use nae_core::drift::{Drift, PageHinkley};
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict};
 use nae_infer::Scored;
-use nae_infer::heat_map::HeatMap;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
 use super::config::LONGEST_WINDOW;
 use super::metrics::Metrics;
 use super::model::Model;
-use super::scorer::Answer;
 use super::source::{Frame, SourceObserver, SourceState};
 
 /// How far back energies are kept.
@@ -74,8 +72,6 @@ pub(crate) struct Shown {
     pub(crate) image: Bytes,
     pub(crate) name: Option<String>,
     pub(crate) scored: Scored,
-    /// Pixels in a row of the error map.
-    pub(crate) map_width: usize,
     /// The pixel error that a heat map shows in full.
     pub(crate) full_error: f32,
 }
@@ -155,8 +151,7 @@ impl Monitor {
     }
 
     /// Takes the score of a frame; gives it back for an alarm if it raised one.
-    pub(crate) fn observe(&self, frame: &Frame, answer: &Answer) -> Option<Arc<Shown>> {
-        let Answer { scored, model } = answer;
+    pub(crate) fn observe(&self, frame: &Frame, scored: Scored, model: &Model) -> Option<Arc<Shown>> {
         let threshold = model.detector.threshold();
         let verdict = scored.verdict.unwrap_or(Verdict::Normal);
         let mut state = self.lock();
@@ -172,8 +167,7 @@ impl Monitor {
         }
         state.keep(Point { at: frame.taken, energy: scored.energy });
         state.remember(Recent { image: frame.bytes.clone(), anomaly: verdict.is_anomaly() });
-        let map_width = scored.error_map_shape.width;
-        let largest = HeatMap::new(&scored.error_map, map_width).map_or(0.0, |map| map.largest());
+        let largest = scored.heat_map().map_or(0.0, |map| map.largest());
         if !verdict.is_anomaly() {
             state.usual_error = Some(state.usual_error.map_or(largest, |usual| usual + (largest - usual) / 32.0));
         }
@@ -181,8 +175,7 @@ impl Monitor {
             number: state.number,
             image: frame.bytes.clone(),
             name: frame.name.clone(),
-            scored: scored.clone(),
-            map_width,
+            scored,
             full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
         });
         state.latest = Some(Arc::clone(&shown));
@@ -197,8 +190,8 @@ impl Monitor {
         });
         self.tell(Event::Frame {
             number,
-            energy: scored.energy,
-            p_value: scored.p_value,
+            energy: shown.scored.energy,
+            p_value: shown.scored.p_value,
             threshold,
             anomaly: verdict.is_anomaly(),
             alarm,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
-use nae_infer::heat_map::HeatMap;
+use nae_infer::Scored;
 use nae_infer::image::{self, ImageFormat};
 
 use super::monitor::Shown;
@@ -39,11 +39,13 @@ pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
     match kind {
         Kind::Image if media_type(&shown.image).is_some() => Some(shown.image.clone()),
         Kind::Image => png(&image::load_from_memory(&shown.image).ok()?),
-        Kind::HeatMap => {
-            let map = HeatMap::new(&shown.scored.error_map, shown.map_width)?;
-            png(&image::DynamicImage::ImageRgba8(map.overlay(shown.full_error)))
-        }
+        Kind::HeatMap => overlay(&shown.scored, shown.full_error),
     }
+}
+
+/// The heat map of a score, in full at pixels of `full_error`.
+pub(crate) fn overlay(scored: &Scored, full_error: f32) -> Option<Bytes> {
+    png(&image::DynamicImage::ImageRgba8(scored.heat_map()?.overlay(full_error)))
 }
 
 fn png(picture: &image::DynamicImage) -> Option<Bytes> {
@@ -139,15 +141,13 @@ impl Pictures {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use nae_infer::Scored;
-
     use super::*;
 
     fn shown(image: Vec<u8>) -> Shown {
         let error_map = vec![0.0, 0.25, 0.5, 1.0];
         let error_map_shape = nae_infer::Shape::new(1, 2, 2);
         let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map, error_map_shape };
-        Shown { number: 1, image: image.into(), name: None, scored, map_width: 2, full_error: 1.0 }
+        Shown { number: 1, image: image.into(), name: None, scored, full_error: 1.0 }
     }
 
     /// A picture of `bytes` bytes that claims to be a JPEG.

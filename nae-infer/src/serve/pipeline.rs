@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use super::Service;
 use super::metrics::Origin;
 use super::monitor::Event;
-use super::scorer::{Failure, Input};
+use super::scorer::{Answer, Failure, Input};
 use super::source::Frame;
 
 /// Runs until the queue of frames is closed and empty.
@@ -30,13 +30,12 @@ fn take(service: &Service, frame: &Frame) {
     });
     // A little longer than the scorer waits, so that it is the one that gives up first.
     let failure = match receiver.recv_timeout(2 * service.config.score_timeout) {
-        Ok(Ok(answer)) => {
-            let threshold = answer.model.detector.threshold();
+        Ok(Ok(Answer { scored, model })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
-            service.metrics.scored(Origin::Source, seconds, answer.scored.energy, threshold);
+            service.metrics.scored(Origin::Source, seconds, scored.energy, model.detector.threshold());
             service.keeper.scored(None);
-            if let Some(shown) = service.monitor.observe(frame, &answer) {
-                service.alarms.raise(&shown, &answer.model, &service.monitor);
+            if let Some(shown) = service.monitor.observe(frame, scored, &model) {
+                service.alarms.raise(&shown, &model, &service.monitor);
             }
             return;
         }

@@ -176,8 +176,7 @@ impl Shared {
 /// Scores a batch and tells everyone.
 fn score(model: &Arc<Model>, jobs: Vec<Job>) {
     let detector = &model.detector;
-    let length = detector.settings().input.len();
-    let mut batch = Vec::with_capacity(jobs.len() * length);
+    let mut batch = Vec::with_capacity(jobs.len() * detector.settings().input.len());
     let mut replies = Vec::with_capacity(jobs.len());
     for Job { input, reply } in jobs {
         match prepared(input, model) {
@@ -189,23 +188,11 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>) {
             Err(failure) => reply(Err(failure)),
         }
     }
-    match detector.score_prepared(&batch) {
-        Ok(scored) => {
-            for (reply, scored) in replies.into_iter().zip(scored) {
-                reply(Ok(Answer { scored, model: Arc::clone(model) }));
-            }
-        }
-        // One of them is at fault: each alone.
-        Err(_) => {
-            for (reply, image) in replies.into_iter().zip(batch.chunks(length)) {
-                let scored = detector.score_prepared(image).map(|mut scored| scored.pop());
-                reply(match scored {
-                    Ok(Some(scored)) => Ok(Answer { scored, model: Arc::clone(model) }),
-                    Ok(None) => Err(ScoreError::Length { expected: length, found: 0 }.into()),
-                    Err(error) => Err(error.into()),
-                });
-            }
-        }
+    for (reply, scored) in replies.into_iter().zip(detector.score_each(&batch)) {
+        reply(match scored {
+            Ok(scored) => Ok(Answer { scored, model: Arc::clone(model) }),
+            Err(error) => Err(error.into()),
+        });
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,8 +14,7 @@ use tokio::sync::oneshot;
 
 use super::super::Service;
 use super::super::metrics::Origin;
-use super::super::monitor::Shown;
-use super::super::pictures::{Kind, picture};
+use super::super::pictures::overlay;
 use super::super::scorer::{Answer, Failure, Input};
 use super::{Problem, body, json, typed};
 
@@ -89,8 +87,7 @@ pub(super) async fn score(State(service): State<Arc<Service>>, request: Request)
     let image = body(request, service.config.max_body).await?;
     let Answer { scored, model } = answer(&service, Input::Image(image)).await?;
     let threshold = model.detector.threshold();
-    let map = HeatMap::new(&scored.error_map, scored.error_map_shape.width);
-    let regions = map.zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold));
+    let regions = scored.heat_map().zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold));
     let Scored { energy, p_value, verdict, .. } = scored;
     Ok(json(StatusCode::OK, &Score { energy, p_value, verdict, threshold, model: &model.digest, regions }))
 }
@@ -111,10 +108,8 @@ fn regions(map: HeatMap<'_>, threshold: f32) -> Vec<Region> {
 pub(super) async fn heat_map(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
     let image = body(request, service.config.max_body).await?;
     let Answer { scored, .. } = answer(&service, Input::Image(image)).await?;
-    let map_width = scored.error_map_shape.width;
-    let full_error = HeatMap::new(&scored.error_map, map_width).map_or(0.0, |map| map.largest());
-    let shown = Shown { number: 0, image: Bytes::new(), name: None, scored, map_width, full_error };
-    match picture(&shown, Kind::HeatMap) {
+    let largest = scored.heat_map().map_or(0.0, |map| map.largest());
+    match overlay(&scored, largest) {
         Some(picture) => Ok(typed("image/png", picture)),
         None => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the heat map cannot be drawn")),
     }
