@@ -115,9 +115,9 @@ export NAE_INSN_COUNT=$target/release/libinsn_count.so
 export NAE_KERNEL_BENCH_M4=$target/thumbv7em-none-eabihf/firmware/kernel-bench
 export NAE_KERNEL_BENCH_M3=$target/thumbv7m-none-eabi/firmware/kernel-bench
 export NAE_KERNEL_BENCH_M33=$target/kernel-bench-m33 NAE_KERNEL_BENCH_M55=$target/kernel-bench-m55
-cargo test --quiet -p firmware-example --features qemu-test --lib --test application --test qemu -- --nocapture --test-threads=1
+cargo test --quiet -p firmware-example --features qemu-test --lib --test application --test qemu -- --nocapture --test-threads=1 --skip detection::
 # The host's side of whole test sets, in a build that is fast enough.
-cargo test --quiet --release -p firmware-example --features qemu-test --test detection -- --nocapture --test-threads=1
+cargo test --quiet --release -p firmware-example --features qemu-test --test qemu -- --nocapture --test-threads=1 detection::
 export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu-f32
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu-f32
 cargo test --quiet -p firmware-example --features qemu-test,f32-model --test qemu -- --nocapture --test-threads=1 cortex

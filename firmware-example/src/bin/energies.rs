@@ -6,6 +6,8 @@
 
 #[path = "qemu/measure.rs"]
 mod measure;
+#[path = "qemu/panics.rs"]
+mod panics;
 
 use core::convert::Infallible;
 use cortex_m as _; // its critical section
@@ -27,16 +29,6 @@ const MEASURED: u32 = 8;
 
 static ARENA: ConstStaticCell<[f32; Embedded::ARENA_LEN]> = ConstStaticCell::new([0.0; Embedded::ARENA_LEN]);
 static INPUT: ConstStaticCell<[u8; Embedded::IMAGE_LEN]> = ConstStaticCell::new([0; Embedded::IMAGE_LEN]);
-
-#[defmt::panic_handler]
-fn defmt_panic() -> ! {
-    process::exit(101)
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    process::exit(101)
-}
 
 /// Counts how often the alarm came on.
 #[derive(Default)]

@@ -5,6 +5,8 @@
 
 #[path = "qemu/measure.rs"]
 mod measure;
+#[path = "qemu/panics.rs"]
+mod panics;
 
 use cortex_m as _; // its critical section
 use defmt_semihosting as _;
@@ -14,16 +16,6 @@ use static_cell::ConstStaticCell;
 
 static SAMPLES: &[u8] = include_bytes!("../../../nae-core/tests/audio/samples.i16");
 static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
-
-#[defmt::panic_handler]
-fn defmt_panic() -> ! {
-    process::exit(101)
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    process::exit(101)
-}
 
 #[cortex_m_rt::entry]
 fn main() -> ! {

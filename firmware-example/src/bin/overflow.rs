@@ -5,6 +5,9 @@
 //! start of RAM, the overflow ends in a fault with the statics intact, and the exit status is 0. Without it the
 //! statics are overwritten unnoticed, and it is 1. Unsafe because a fault handler without a stack is.
 
+#[path = "qemu/panics.rs"]
+mod panics;
+
 use core::arch::asm;
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -16,16 +19,6 @@ const PATTERN: u32 = 0x5555_5555;
 
 /// Stands for a program's statics.
 static STATICS: [AtomicU32; 4096] = [const { AtomicU32::new(PATTERN) }; 4096];
-
-#[defmt::panic_handler]
-fn defmt_panic() -> ! {
-    process::exit(101)
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    process::exit(101)
-}
 
 /// Inlined: the fault handler has no stack to return by.
 #[inline(always)]

@@ -6,15 +6,18 @@
 
 #[path = "qemu/measure.rs"]
 mod measure;
+#[path = "qemu/no_pin.rs"]
+mod no_pin;
+#[path = "qemu/panics.rs"]
+mod panics;
 #[path = "qemu/recording.rs"]
 mod recording;
 
-use core::convert::Infallible;
 use cortex_m as _; // its critical section
 use defmt_semihosting as _;
-use embedded_hal::digital::{ErrorType, OutputPin};
 use firmware_example::{ImageSource, Judge};
 use nae_core::audio::{HOP, LogMel, Window};
+use no_pin::NoPin;
 use semihosting::process;
 use static_cell::ConstStaticCell;
 
@@ -31,33 +34,6 @@ static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
 static WINDOW: ConstStaticCell<Window<{ Ad01::IMAGE_LEN }>> = ConstStaticCell::new(Window::new());
 static ARENA: ConstStaticCell<[f32; Ad01::ARENA_LEN]> = ConstStaticCell::new([0.0; Ad01::ARENA_LEN]);
 static INPUT: ConstStaticCell<[i8; Ad01::IMAGE_LEN]> = ConstStaticCell::new([0; Ad01::IMAGE_LEN]);
-
-#[defmt::panic_handler]
-fn defmt_panic() -> ! {
-    process::exit(101)
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    process::exit(101)
-}
-
-/// A pin that is not there.
-struct NoPin;
-
-impl ErrorType for NoPin {
-    type Error = Infallible;
-}
-
-impl OutputPin for NoPin {
-    fn set_low(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn set_high(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
 
 #[cortex_m_rt::entry]
 fn main() -> ! {

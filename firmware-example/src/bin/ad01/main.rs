@@ -7,6 +7,8 @@
 
 #[path = "../qemu/measure.rs"]
 mod measure;
+#[path = "../qemu/panics.rs"]
+mod panics;
 
 use cortex_m as _; // its critical section
 use defmt_semihosting as _;
@@ -22,16 +24,6 @@ nae_core::include_model! {
 static SAMPLES: &[u8] = include_bytes!("../../../../tests/vectors/tflite/ad01.bin");
 static ARENA: ConstStaticCell<[f32; Ad01::ARENA_LEN]> = ConstStaticCell::new([0.0; Ad01::ARENA_LEN]);
 static INPUT: ConstStaticCell<[i8; Ad01::IMAGE_LEN]> = ConstStaticCell::new([0; Ad01::IMAGE_LEN]);
-
-#[defmt::panic_handler]
-fn defmt_panic() -> ! {
-    process::exit(101)
-}
-
-#[panic_handler]
-fn panic(_: &core::panic::PanicInfo) -> ! {
-    process::exit(101)
-}
 
 #[cortex_m_rt::entry]
 fn main() -> ! {

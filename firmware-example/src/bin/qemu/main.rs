@@ -4,13 +4,13 @@
 //! main loop takes them out, scores them, logs each energy with its bits, and ends with the peak stack.
 
 mod measure;
+mod no_pin;
 mod recording;
 
-use core::convert::Infallible;
 use cortex_m as _; // its critical section
 use defmt_semihosting as _;
-use embedded_hal::digital::{ErrorType, OutputPin};
 use firmware_example::{Digits, Fault, Memory, Watch};
+use no_pin::NoPin;
 use semihosting::process;
 use static_cell::ConstStaticCell;
 
@@ -28,23 +28,6 @@ fn defmt_panic() -> ! {
 fn panic(info: &core::panic::PanicInfo) -> ! {
     defmt::error!("{}", defmt::Display2Format(info));
     process::exit(101)
-}
-
-/// A pin that is not there: QEMU's board has no LED of interest.
-struct NoPin;
-
-impl ErrorType for NoPin {
-    type Error = Infallible;
-}
-
-impl OutputPin for NoPin {
-    fn set_low(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn set_high(&mut self) -> Result<(), Infallible> {
-        Ok(())
-    }
 }
 
 #[cortex_m_rt::entry]

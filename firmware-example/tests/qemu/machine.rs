@@ -1,5 +1,4 @@
 //! Runs firmware on QEMU's machines and reads what it logs; `tests/qemu.sh` builds the firmware and says where it is.
-#![allow(dead_code)] // not every test reads all of it
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -2,6 +2,7 @@
 //! `tests/qemu.sh`, which builds the firmware and says where it is.
 #![allow(clippy::unwrap_used)]
 
+mod detection;
 mod machine;
 
 use firmware_example::model::{self, Digits};
@@ -19,7 +20,7 @@ const FLOAT: bool = cfg!(feature = "f32-model");
 fn host_energies() -> Vec<u32> {
     let engine = Digits::engine().unwrap();
     let (mut image, mut arena) = ([model::BLANK; Digits::IMAGE_LEN], [0.0; Digits::ARENA_LEN]);
-    let (images, _) = include_bytes!("../vectors/digits.u8").as_chunks();
+    let (images, _) = include_bytes!("../../vectors/digits.u8").as_chunks();
     images
         .iter()
         .map(|bytes| {
@@ -133,7 +134,7 @@ fn ad01_on_cortex_m4() {
 
 /// The sound of `nae-core`'s tests.
 fn samples() -> Vec<i16> {
-    let (pairs, _) = include_bytes!("../../nae-core/tests/audio/samples.i16").as_chunks();
+    let (pairs, _) = include_bytes!("../../../nae-core/tests/audio/samples.i16").as_chunks();
     pairs.iter().map(|pair| i16::from_le_bytes(*pair)).collect()
 }
 
