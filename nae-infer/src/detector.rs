@@ -10,12 +10,11 @@ use nae_core::energy::EnergyError;
 use nae_core::verdict::Verdict;
 use nae_onnx::file::FileError;
 
-use crate::backend::{
-    self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, Limits, to_channels_last,
-};
+use crate::backend::{self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, Limits};
 use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
 use crate::heat_map::HeatMap;
 use crate::input::{Pixels, PrepareError, prepare};
+use crate::layout::to_channels_last;
 
 /// A model with a backend: scores images, from any number of threads. A clone shares the backend.
 #[derive(Clone)]

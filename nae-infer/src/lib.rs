@@ -31,6 +31,7 @@ pub mod card;
 pub mod detector;
 pub mod heat_map;
 pub mod input;
+pub mod layout;
 pub mod tiling;
 
 pub use backend::{BackendChoice, BackendKind, Limits};

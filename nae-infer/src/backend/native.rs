@@ -6,8 +6,9 @@ use nae_core::model::writer::write;
 use nae_core::quantization::Quantization;
 use nae_onnx::lower::lower;
 
-use super::{Backend, BackendError, BackendKind, Reconstructions, to_channels_first, to_channels_last};
+use super::{Backend, BackendError, BackendKind, Reconstructions};
 use crate::card::{Content, ModelFile};
+use crate::layout::{to_channels_first, to_channels_last};
 
 const KIND: BackendKind = BackendKind::Native;
 

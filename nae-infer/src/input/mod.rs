@@ -30,8 +30,8 @@ use nae_core::Shape;
 use nae_core::model::Preprocessing;
 use nae_onnx::metadata::Transforms;
 
-use crate::backend::to_channels_first;
 use crate::card::Settings;
+use crate::layout::to_channels_first;
 
 /// Largest file read, in bytes.
 pub const MAX_FILE: u64 = 1 << 30;

@@ -7,6 +7,7 @@ use nae_core::Shape;
 use npyz::{DType, NpyFile, Order};
 
 use super::{InputError, Named, Pixels};
+use crate::layout::to_channels_last;
 
 /// First bytes of the format.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -70,7 +71,7 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
             _ => raw.iter().map(|&b| f32::from(b) / 255.0).collect(),
         };
         let shape = Shape::new(c, h, w);
-        let values = if last { read } else { crate::backend::to_channels_last(&read, shape) };
+        let values = if last { read } else { to_channels_last(&read, shape) };
         let name =
             if extents.as_ref().is_some_and(|e| e.len() == 2) { name.to_owned() } else { format!("{name}[{i}]") };
         Named { name, pixels: Pixels { shape, values } }

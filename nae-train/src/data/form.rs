@@ -5,6 +5,7 @@ use std::path::Path;
 use nae_core::Shape;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::input::{Pixels, PrepareError, prepare_for};
+use nae_infer::layout::to_channels_last;
 use nae_infer::tiling::Grid;
 use nae_onnx::metadata::{Tiles, Transforms};
 
@@ -71,10 +72,7 @@ impl ImageForm {
         let from = set.shape();
         let mut values = Vec::with_capacity(set.len() * self.shape.len());
         for index in 0..set.len() {
-            let image = set.image(index);
-            let pixels = from.height * from.width;
-            let last = (0..from.len()).map(|at| image[at % from.channels * pixels + at / from.channels]).collect();
-            let pixels = Pixels { shape: from, values: last };
+            let pixels = Pixels { shape: from, values: to_channels_last(set.image(index), from) };
             let samples = Self { tiles: None, ..*self }.samples(&pixels);
             values.extend(
                 samples.map_err(|error| ImageSetError::Prepare { image: index, reason: error.to_string() })?.values,

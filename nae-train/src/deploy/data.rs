@@ -1,8 +1,8 @@
 //! The data a model is quantised on and measured with, as the engine takes them.
 
-use nae_core::Shape;
 use nae_core::model::Preprocessing;
 use nae_core::model::writer::Network;
+use nae_infer::layout::to_channels_last;
 
 use crate::data::ImageSet;
 use crate::run::Prepared;
@@ -72,13 +72,12 @@ impl Data {
 
 /// From channels first in [0, 1] to channels last in the range of `preprocessing`.
 fn images(set: &ImageSet, preprocessing: Preprocessing) -> Vec<Vec<f32>> {
-    let Shape { channels, height, width } = set.shape();
-    let pixels = height * width;
     let (low, span) = (preprocessing.low(), preprocessing.high() - preprocessing.low());
     (0..set.len())
         .map(|index| {
-            let image = set.image(index);
-            (0..pixels * channels).map(|i| low + image[i % channels * pixels + i / channels] * span).collect()
+            let mut image = to_channels_last(set.image(index), set.shape());
+            image.iter_mut().for_each(|value| *value = low + *value * span);
+            image
         })
         .collect()
 }

@@ -30,6 +30,9 @@ pub struct OutlierSet {
     pub kind: OutlierKind,
 }
 
+/// Names of the sets of kind [`ConstantGray`](OutlierKind::ConstantGray): whole images, or squares in images of tiles.
+pub const SELECTION_SETS: [&str; 2] = ["ConstantGray", "squares of one grey"];
+
 /// Where outliers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutlierKind {
@@ -56,6 +59,7 @@ pub enum OutlierKind {
 /// belong there.
 pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let (shape, source) = (split.test.shape(), config.source());
+    let [constant_gray, gray_squares] = SELECTION_SETS;
     let mut sets = Vec::new();
     let mut add = |kind, name: &str, images| sets.push(OutlierSet { name: name.to_owned(), images, kind });
     if let Some(class) = config.held_out() {
@@ -65,7 +69,7 @@ pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<O
         // Whole images have one score: what is made up is a defect within one.
         add(OutlierKind::Squares, "squares from other images", squares(&split.test, Fill::Another, rng));
         add(OutlierKind::Squares, "squares of noise", squares(&split.test, Fill::Noise, rng));
-        add(OutlierKind::ConstantGray, "squares of one grey", squares(&split.test, Fill::Gray, rng));
+        add(OutlierKind::ConstantGray, gray_squares, squares(&split.test, Fill::Gray, rng));
         return sets;
     }
     add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));
@@ -77,7 +81,7 @@ pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<O
         add(OutlierKind::Shuffled, &format!("shuffled {}", source.samples()), outliers::shuffled(&split.test, rng));
     }
     add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
-    add(OutlierKind::ConstantGray, "ConstantGray", outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));
+    add(OutlierKind::ConstantGray, constant_gray, outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));
     sets
 }
 

@@ -11,12 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::Stopping;
+use crate::eval::table::SELECTION_SETS;
 use crate::report::folder::{FolderError, RunFolder};
 use crate::report::metrics::METRICS;
 use crate::train::stopping::{Look, Verdict, Watch};
-
-/// The set that training may look at; no test of what it stops by.
-const SELECTION: &str = "ConstantGray";
 
 /// What a look is picked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -144,12 +142,8 @@ impl Traced {
 
     /// The looks until negative energies ran away; the first one at least.
     fn before_divergence(&self) -> &[(Look, f64)] {
-        let ratio = self.settings.max_energy_ratio;
-        let diverged = |look: &Look| match (look.positive_energy, look.negative_energy) {
-            (Some(positive), Some(negative)) => !(negative <= ratio * positive && look.validation_energy.is_finite()),
-            _ => false,
-        };
-        let end = self.looks.iter().position(|(look, _)| diverged(look)).unwrap_or(self.looks.len());
+        let diverged = self.looks.iter().position(|(look, _)| look.has_diverged(&self.settings));
+        let end = diverged.unwrap_or(self.looks.len());
         &self.looks[..end.max(1)]
     }
 
@@ -189,7 +183,9 @@ fn looks(text: &str, sets: &[String]) -> Vec<(Look, f64)> {
 
 /// The mean over the sets that count; `None` where one has no AUROC, or there is none.
 fn mean(auroc: &Value, sets: &[String]) -> Option<f64> {
-    let counts = |name: &str| if sets.is_empty() { name != SELECTION } else { sets.iter().any(|set| set == name) };
+    // What training may look at is no test of what it stops by.
+    let counts =
+        |name: &str| if sets.is_empty() { !SELECTION_SETS.contains(&name) } else { sets.iter().any(|set| set == name) };
     let values: Option<Vec<f64>> =
         auroc.as_object()?.iter().filter(|(name, _)| counts(name)).map(|(_, value)| value.as_f64()).collect();
     values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)

@@ -32,6 +32,16 @@ pub struct Look {
     pub negatives_below_threshold: Option<f64>,
 }
 
+impl Look {
+    /// Whether negative energies have run away, or an energy is no number.
+    pub fn has_diverged(&self, settings: &Stopping) -> bool {
+        let (Some(positive), Some(negative)) = (self.positive_energy, self.negative_energy) else { return false };
+        let bounded = negative <= settings.max_energy_ratio * positive;
+        // NaN compares false, and so counts as diverged.
+        !bounded || !self.validation_energy.is_finite()
+    }
+}
+
 /// What to do after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -83,12 +93,8 @@ impl<M: Clone> Watch<M> {
 }
 
 fn judge(settings: &Stopping, best: &Look, look: &Look) -> Verdict {
-    if let (Some(positive), Some(negative)) = (look.positive_energy, look.negative_energy) {
-        let bounded = negative <= settings.max_energy_ratio * positive;
-        // NaN compares false, and so counts as diverged.
-        if !bounded || !look.validation_energy.is_finite() {
-            return Verdict::Diverged;
-        }
+    if look.has_diverged(settings) {
+        return Verdict::Diverged;
     }
     if look.selection_auroc >= best.selection_auroc - TOLERANCE { Verdict::Best } else { Verdict::Worse }
 }
