@@ -28,6 +28,7 @@ debian_packages() {
   command -v arm-none-eabi-nm >/dev/null || missing+=(binutils-arm-none-eabi)
   command -v chromium >/dev/null || missing+=(chromium)
   [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
+  command -v faketime >/dev/null || missing+=(faketime)
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi >/dev/null 2>&1 ||
     missing+=(rustc-web cargo-web rust-web-src)

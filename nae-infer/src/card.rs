@@ -86,8 +86,8 @@ pub struct Assumed {
 pub struct Threshold {
     /// The energy.
     pub energy: f32,
-    /// Share of normal images above it, at most.
-    pub false_positive_rate: f32,
+    /// Share of normal images above it, at most; `None` for an energy that was given to a model without calibration.
+    pub false_positive_rate: Option<f32>,
 }
 
 impl ModelFile {
@@ -173,7 +173,7 @@ impl ModelFile {
                 threshold: m
                     .calibration
                     .as_ref()
-                    .map(|c| Threshold { energy: c.threshold(), false_positive_rate: c.false_positive_rate() }),
+                    .map(|c| Threshold { energy: c.threshold(), false_positive_rate: Some(c.false_positive_rate()) }),
             }),
             Content::Nae => {
                 let model = Model::parse(&self.bytes).ok()?;
@@ -190,7 +190,7 @@ impl ModelFile {
                     threshold: model
                         .threshold()
                         .zip(model.target_false_positive_rate())
-                        .map(|(energy, false_positive_rate)| Threshold { energy, false_positive_rate }),
+                        .map(|(energy, rate)| Threshold { energy, false_positive_rate: Some(rate) }),
                 })
             }
         }
@@ -268,7 +268,7 @@ impl ModelFile {
             }
             if let Some(t) = s.threshold {
                 card.push(("threshold", format!("{:?}", t.energy)));
-                card.push(("false_positive_rate", format!("{:?}", t.false_positive_rate)));
+                card.extend(t.false_positive_rate.map(|rate| ("false_positive_rate", format!("{rate:?}"))));
             }
         }
         if let Content::Onnx(_, Some(m)) = &self.content {

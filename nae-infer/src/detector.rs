@@ -7,14 +7,17 @@ use image::DynamicImage;
 use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::energy::EnergyError;
-use nae_core::verdict::Verdict;
+use nae_core::verdict::{AlarmSettings, AlarmSettingsError, Verdict};
 use nae_onnx::file::FileError;
 
-use crate::backend::{self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, Limits};
+use crate::backend::{
+    self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, ExecutionProvider, Limits,
+};
 use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
 use crate::heat_map::HeatMap;
 use crate::input::{Pixels, PrepareError, prepare};
 use crate::layout::to_channels_last;
+use crate::stream::Stream;
 
 /// A model with a backend: scores images, from any number of threads. A clone shares the backend.
 #[derive(Clone)]
@@ -22,6 +25,7 @@ pub struct Detector {
     settings: Settings,
     backend: Arc<dyn Backend>,
     threshold: Option<f32>,
+    alarm: Option<AlarmSettings>,
     threads: usize,
 }
 
@@ -99,6 +103,14 @@ pub enum OpenError {
         #[source]
         error: CalibrationError,
     },
+    /// A threshold was asked for that no energy can be compared with.
+    #[error("{}: expected a threshold that is a finite energy, found {energy}", path.display())]
+    Threshold {
+        /// The file.
+        path: PathBuf,
+        /// The threshold asked for.
+        energy: f32,
+    },
     /// A false-positive rate was asked for, but the model is not calibrated.
     #[error("{}: a false-positive rate needs a calibrated model, and this one is not", path.display())]
     NoCalibration {
@@ -138,8 +150,7 @@ impl Scored {
 }
 
 impl Detector {
-    /// Opens an `.onnx` or `.nae` file with the default backend: see [`BackendKind::default`];
-    /// native for `.nae`.
+    /// Opens an `.onnx` or `.nae` file with the usual backend: see [`BackendChoice::Usual`].
     ///
     /// # Errors
     /// [`OpenError`] names the file.
@@ -147,7 +158,7 @@ impl Detector {
         Self::builder().open(path)
     }
 
-    /// For another backend, threads, or false-positive rate.
+    /// For another backend, threads, threshold, or alarm filter.
     pub fn builder() -> DetectorBuilder {
         DetectorBuilder::default()
     }
@@ -155,7 +166,7 @@ impl Detector {
     /// With a backend of the caller's own, which reconstructs images of the shape `settings.input`.
     pub fn with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Self {
         let threshold = settings.threshold.map(|t| t.energy);
-        Self { settings, backend, threshold, threads: 1 }
+        Self { settings, backend, threshold, alarm: None, threads: 1 }
     }
 
     /// The same network, calibrated by other normal data, with the threshold for a false-positive rate
@@ -167,9 +178,28 @@ impl Detector {
         let energy = calibration.threshold(false_positive_rate)?;
         let mut detector = self.clone();
         detector.threshold = Some(energy);
-        detector.settings.threshold = Some(Threshold { energy, false_positive_rate });
+        detector.settings.threshold = Some(Threshold { energy, false_positive_rate: Some(false_positive_rate) });
         detector.settings.calibration = Some(calibration);
         Ok(detector)
+    }
+
+    /// The same with the energy `threshold`, whatever the model says. Its false-positive rate is what a calibration
+    /// says of it.
+    fn with_threshold(mut self, threshold: f32) -> Self {
+        let false_positive_rate = self.settings.calibration.as_ref().and_then(|c| c.p_value(threshold).ok());
+        self.threshold = Some(threshold);
+        self.settings.threshold = Some(Threshold { energy: threshold, false_positive_rate });
+        self
+    }
+
+    /// For the images of one camera in turn, with an alarm filter of its own: the builder's, or one by which the alarm
+    /// is on while the last image is an anomaly.
+    ///
+    /// # Errors
+    /// [`AlarmSettingsError::Window`] where the filter's window is longer than
+    /// [`LONGEST_WINDOW`](crate::stream::LONGEST_WINDOW).
+    pub fn stream(&self) -> Result<Stream, AlarmSettingsError> {
+        Stream::new(self.clone(), self.alarm.map_or_else(|| AlarmSettings::new(1, 0, 1), Ok)?)
     }
 
     /// What the model says about images and energies.
@@ -294,9 +324,18 @@ impl Detector {
 pub struct DetectorBuilder {
     backend: BackendChoice,
     threads: Option<usize>,
-    false_positive_rate: Option<f32>,
+    threshold: Option<Wanted>,
+    alarm: Option<AlarmSettings>,
     ort_library: Option<PathBuf>,
+    execution_providers: Vec<ExecutionProvider>,
     limits: Limits,
+}
+
+/// The threshold that is asked for.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    FalsePositiveRate(f32),
+    Energy(f32),
 }
 
 impl DetectorBuilder {
@@ -314,7 +353,20 @@ impl DetectorBuilder {
 
     /// Takes the threshold for this rate, in (0, 1), instead of the one in the file.
     pub fn false_positive_rate(mut self, rate: f32) -> Self {
-        self.false_positive_rate = Some(rate);
+        self.threshold = Some(Wanted::FalsePositiveRate(rate));
+        self
+    }
+
+    /// Takes this energy for the threshold, instead of the one in the file, or of one for a
+    /// [rate](Self::false_positive_rate). The model need not be calibrated.
+    pub fn threshold(mut self, energy: f32) -> Self {
+        self.threshold = Some(Wanted::Energy(energy));
+        self
+    }
+
+    /// When the alarm of a [stream](Detector::stream) of images goes on and off.
+    pub fn alarm_filter(mut self, settings: AlarmSettings) -> Self {
+        self.alarm = Some(settings);
         self
     }
 
@@ -322,6 +374,13 @@ impl DetectorBuilder {
     /// system's. The first library loaded serves the whole process.
     pub fn ort_library(mut self, path: impl Into<PathBuf>) -> Self {
         self.ort_library = Some(path.into());
+        self
+    }
+
+    /// What ONNX Runtime computes on: each layer on the first of these that has it, on the processor otherwise. Other
+    /// backends run on the processor.
+    pub fn execution_providers(mut self, providers: impl Into<Vec<ExecutionProvider>>) -> Self {
+        self.execution_providers = providers.into();
         self
     }
 
@@ -359,7 +418,6 @@ impl DetectorBuilder {
     pub fn load(self, file: &ModelFile, path: impl AsRef<Path>) -> Result<Detector, OpenError> {
         let path = || path.as_ref().to_owned();
         let settings = file.settings().ok_or_else(|| OpenError::NoMetadata { path: path() })?;
-        let onnx = matches!(file.content(), crate::card::Content::Onnx(..));
         if let crate::card::Content::Onnx(model, _) = file.content() {
             let found = model.graph.sample_shape(model.graph.input);
             if found != Some(settings.input) {
@@ -368,22 +426,17 @@ impl DetectorBuilder {
             }
         }
         let threads = self.threads.unwrap_or(1).max(1);
-        let kind = match self.backend {
-            BackendChoice::This(kind) => kind,
-            BackendChoice::Usual | BackendChoice::Fastest if onnx => BackendKind::default(),
-            BackendChoice::Usual | BackendChoice::Fastest => BackendKind::Native,
-        };
-        let options = BackendOptions { kind, threads, ort_library: self.ort_library };
-        let backend = match self.backend {
-            BackendChoice::Fastest => backend::load_fastest(file, &options, settings.input.len()),
-            BackendChoice::Usual | BackendChoice::This(_) => backend::load(file, &options),
-        };
-        let backend = backend.map_err(|error| OpenError::Backend { path: path(), error })?;
-        let detector = Detector { threads, ..Detector::with_backend(settings, backend) };
-        match (self.false_positive_rate, detector.settings.calibration.clone()) {
+        let options =
+            BackendOptions { threads, ort_library: self.ort_library, execution_providers: self.execution_providers };
+        let backend = backend::load(file, self.backend, &options, settings.input.len())
+            .map_err(|error| OpenError::Backend { path: path(), error })?;
+        let detector = Detector { threads, alarm: self.alarm, ..Detector::with_backend(settings, backend) };
+        match (self.threshold, detector.settings.calibration.clone()) {
             (None, _) => Ok(detector),
-            (Some(_), None) => Err(OpenError::NoCalibration { path: path() }),
-            (Some(rate), Some(calibration)) => detector
+            (Some(Wanted::Energy(energy)), _) if energy.is_finite() => Ok(detector.with_threshold(energy)),
+            (Some(Wanted::Energy(energy)), _) => Err(OpenError::Threshold { path: path(), energy }),
+            (Some(Wanted::FalsePositiveRate(_)), None) => Err(OpenError::NoCalibration { path: path() }),
+            (Some(Wanted::FalsePositiveRate(rate)), Some(calibration)) => detector
                 .recalibrated(calibration, rate)
                 .map_err(|error| OpenError::FalsePositiveRate { path: path(), rate, error }),
         }

@@ -17,9 +17,11 @@
 //! | module | holds |
 //! |---|---|
 //! | [`detector`] | [`Detector`] and its builder, [`Scored`] |
-//! | [`backend`] | tract (feature `tract`, default), ONNX Runtime (feature `ort`), nae-core's engine (always) |
+//! | [`stream`] | one camera's images in turn, and the alarm filter |
+//! | [`backend`] | nae-simd (feature `simd`, default), tract (`tract`, default), ONNX Runtime (`ort`), nae-core's engine (always) |
 //! | [`heat_map`] | pictures of where the energy lies, and regions above a threshold |
 //! | [`input`] | image files, `.npy` batches and tables, and how they become a network's input |
+//! | [`layout`] | channels first and channels last |
 //! | [`tiling`] | images larger than the network's input |
 //! | [`card`] | what a model file says about itself |
 //!
@@ -32,9 +34,10 @@ pub mod detector;
 pub mod heat_map;
 pub mod input;
 pub mod layout;
+pub mod stream;
 pub mod tiling;
 
-pub use backend::{BackendChoice, BackendKind, Limits};
+pub use backend::{BackendChoice, BackendKind, ExecutionProvider, Limits};
 pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};
 pub use image;
 pub use nae_core::Shape;

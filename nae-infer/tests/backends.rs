@@ -33,6 +33,11 @@ fn backends() -> Vec<BackendKind> {
     } else {
         eprintln!("tract is not compared: this build has no feature `tract`");
     }
+    if BackendKind::Simd.is_built_in() {
+        kinds.push(BackendKind::Simd);
+    } else {
+        eprintln!("nae-simd is not compared: this build has no feature `simd`");
+    }
     match (BackendKind::Ort.is_built_in(), std::env::var_os("ORT_DYLIB_PATH")) {
         (true, Some(_)) => kinds.push(BackendKind::Ort),
         (true, None) => eprintln!("ONNX Runtime is not compared: ORT_DYLIB_PATH is not set"),
@@ -68,6 +73,53 @@ fn backends_agree() {
             }
         }
     }
+}
+
+/// simd where it has the layers, and what comes next where it does not.
+#[cfg(all(feature = "simd", feature = "tract"))]
+#[test]
+fn the_usual_backend_is_one_that_has_the_layers() {
+    use nae_infer::backend::{BackendChoice, BackendOptions, load};
+    use nae_infer::card::ModelFile;
+    let usual = |onnx: Vec<u8>, length| {
+        let file = ModelFile::parse(onnx, &nae_infer::Limits::default()).unwrap();
+        load(&file, BackendChoice::Usual, &BackendOptions::default(), length).unwrap().kind()
+    };
+    assert_eq!(usual(support::digits(1, Energy::SquaredL2).unwrap(), 256), BackendKind::Simd);
+    let mut graph = nae_onnx::builder::GraphBuilder::new("absolute");
+    let x = graph.image_input("image", [1, 4, 4]).unwrap();
+    let y = graph.abs("y", x).unwrap();
+    graph.output("reconstruction", y).unwrap();
+    assert_eq!(usual(graph.finish_bytes().unwrap(), 16), BackendKind::Tract);
+}
+
+/// An image's result does not depend on how many go through together.
+#[cfg(feature = "simd")]
+#[test]
+fn simd_scores_an_image_alone_as_in_a_batch() {
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let detector = open(BackendKind::Simd, &onnx).unwrap();
+    let batch = images(Shape::new(1, 16, 16), 21);
+    let alone: Vec<_> = batch.chunks(256).flat_map(|image| detector.score_prepared(image).unwrap()).collect();
+    assert_eq!(detector.score_prepared(&batch).unwrap(), alone);
+}
+
+#[cfg(feature = "ort")]
+#[test]
+fn an_execution_provider_that_is_not_there_is_named() {
+    use nae_infer::ExecutionProvider;
+    if !backends().contains(&BackendKind::Ort) {
+        return;
+    }
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let open = |providers: &[ExecutionProvider]| {
+        let builder = Detector::builder().backend(BackendKind::Ort).execution_providers(providers);
+        builder.read(onnx.clone(), "model.onnx")
+    };
+    assert!(open(&[ExecutionProvider::Cpu]).is_ok());
+    // No library has both of them.
+    let error = open(&[ExecutionProvider::CoreMl, ExecutionProvider::DirectMl]).err().unwrap().to_string();
+    assert!(error.starts_with("model.onnx: ONNX Runtime's library has no execution provider `"), "{error}");
 }
 
 #[test]
@@ -138,6 +190,33 @@ fn verdicts_follow_the_rate() {
         error,
         "m.onnx: false-positive rate 0.001: the false-positive rate is below 1/(n + 1): more energies are needed"
     );
+}
+
+#[test]
+fn a_stream_raises_and_clears_the_alarm() {
+    use nae_core::verdict::AlarmSettings;
+    let onnx = support::digits(1, Energy::SquaredL2).unwrap();
+    let shape = Shape::new(1, 16, 16);
+    let pictures = [images(shape, 1), vec![0.5; 256]].map(|values| Pixels { shape, values });
+    let builder = || Detector::builder().backend(BackendKind::Native);
+    let detector = builder().read(onnx.clone(), "model.onnx").unwrap();
+    let energies = pictures.clone().map(|picture| detector.score_pixels(&picture).unwrap().energy);
+    // Between the two, so that one is normal and the other is not.
+    let normal = usize::from(energies[1] < energies[0]);
+    let detector = builder()
+        .threshold((energies[0] + energies[1]) / 2.0)
+        .alarm_filter(AlarmSettings::new(2, 0, 2).unwrap())
+        .read(onnx, "model.onnx")
+        .unwrap();
+    let (normal, strange) = (&pictures[normal], &pictures[1 - normal]);
+    let mut stream = detector.stream().unwrap();
+    let alarms = [strange, normal, strange, strange, normal, normal]
+        .map(|picture| stream.score_pixels(picture).unwrap())
+        .map(|observed| (observed.scored.verdict.unwrap().is_anomaly(), observed.alarm));
+    let expected = [(true, false), (false, false), (true, false), (true, true), (false, true), (false, false)];
+    assert_eq!(alarms, expected);
+    let rate = detector.settings().threshold.unwrap().false_positive_rate.unwrap();
+    assert!(rate > 0.0 && rate <= 1.0, "what the calibration says of the energy: {rate}");
 }
 
 #[test]

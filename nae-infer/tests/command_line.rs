@@ -234,7 +234,10 @@ fn bad_models_are_refused() {
 fn usage_is_checked() {
     let folder = Folder::new();
     folder.run(&["score", "model.onnx"]).code(2).stderr(contains("IMAGES"));
-    folder.run(&["score", "model.onnx", "a.png", "--backend", "gpu"]).code(2).stderr(contains("tract, ort, native"));
+    folder
+        .run(&["score", "model.onnx", "a.png", "--backend", "gpu"])
+        .code(2)
+        .stderr(contains("tract, ort, simd, native"));
     folder
         .run(&["score", "model.onnx", "a.png", "--false-positive-rate", "2"])
         .code(2)
@@ -244,12 +247,28 @@ fn usage_is_checked() {
         .code(1)
         .stderr(contains("model.nae: false-positive rate 0.000001: the false-positive rate is below 1/(n + 1)"));
     folder.run(&["score", "--help"]).success().stdout(contains("Examples:"));
+    folder
+        .run(&["score", "model.onnx", "a.png", "--backend", "simd", "--execution-provider", "cuda"])
+        .code(1)
+        .stderr(contains("--execution-provider is for the backend ort"));
     if !cfg!(feature = "ort") {
         folder
             .run(&["score", "model.onnx", "a.png", "--backend", "ort"])
             .code(1)
             .stderr(contains("build nae-infer with `--features ort`"));
     }
+}
+
+#[test]
+fn a_threshold_is_an_energy() {
+    let folder = Folder::new();
+    for (threshold, verdict) in [("0", "anomaly"), ("1e3", "normal")] {
+        let output = folder.run(&["score", "model.nae", "a.png", "--json", "--threshold", threshold]).success();
+        assert_eq!(lines(&output.get_output().stdout)[0]["verdict"], verdict);
+    }
+    folder.run(&["score", "model.nae", "a.png", "--threshold", "inf"]).code(1).stderr(contains("a finite energy"));
+    let both = ["score", "model.nae", "a.png", "--threshold", "1", "--false-positive-rate", "0.1"];
+    folder.run(&both).code(2).stderr(contains("cannot be used with"));
 }
 
 #[test]

@@ -65,7 +65,7 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>, String> {
     text.to_str().map(Some).map_err(|_| "a text is not UTF-8".into())
 }
 
-/// Opens an `.onnx` or `.nae` file. `backend` is "tract", "native" or "ort", or NULL for the usual one;
+/// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the usual one;
 /// `false_positive_rate`, above 0 and below 1, chooses the threshold, and 0 takes the model's. Free it with
 /// `nae_detector_free`.
 ///

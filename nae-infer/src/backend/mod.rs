@@ -4,6 +4,9 @@
 mod native;
 #[cfg(feature = "ort")]
 mod ort;
+mod provider;
+#[cfg(feature = "simd")]
+mod simd;
 #[cfg(feature = "tract")]
 mod tract;
 
@@ -12,6 +15,7 @@ use std::sync::Arc;
 
 use nae_core::Shape;
 pub use nae_onnx::check::Limits;
+pub use provider::ExecutionProvider;
 
 use crate::card::{Content, ModelFile};
 
@@ -22,19 +26,22 @@ pub enum BackendKind {
     Tract,
     /// ONNX Runtime, its library loaded at run time.
     Ort,
+    /// nae-simd's loops, those the trainer runs on: the processor's vector instructions, for the layers of autoencoders.
+    Simd,
     /// nae-core's portable engine: the arithmetic of the microcontroller, bit for bit.
     Native,
 }
 
 impl BackendKind {
     /// Every backend.
-    pub const ALL: [Self; 3] = [Self::Tract, Self::Ort, Self::Native];
+    pub const ALL: [Self; 4] = [Self::Tract, Self::Ort, Self::Simd, Self::Native];
 
-    /// `tract`, `ort` or `native`.
+    /// `tract`, `ort`, `simd` or `native`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tract => "tract",
             Self::Ort => "ort",
+            Self::Simd => "simd",
             Self::Native => "native",
         }
     }
@@ -49,22 +56,16 @@ impl BackendKind {
         match self {
             Self::Tract => cfg!(feature = "tract"),
             Self::Ort => cfg!(feature = "ort"),
+            Self::Simd => cfg!(feature = "simd"),
             Self::Native => true,
         }
-    }
-}
-
-impl Default for BackendKind {
-    /// tract, or native where this build has no tract.
-    fn default() -> Self {
-        if Self::Tract.is_built_in() { Self::Tract } else { Self::Native }
     }
 }
 
 /// How a backend is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendChoice {
-    /// [`BackendKind::default`] for ONNX, native for `.nae`.
+    /// simd where it has every layer of the model, tract otherwise; native for `.nae`.
     #[default]
     Usual,
     /// The one that takes least time for an image of the model on this machine, of those that load it. Opening
@@ -74,10 +75,18 @@ pub enum BackendChoice {
     This(BackendKind),
 }
 
+/// The backends of [`BackendChoice::Usual`] for ONNX, of which the first that loads the model is taken.
+const USUAL: [BackendKind; 3] = [BackendKind::Simd, BackendKind::Tract, BackendKind::Native];
+
 impl BackendChoice {
     /// The name of [`Fastest`](Self::Fastest), and those of the backends.
-    pub const NAMES: [&'static str; 4] =
-        ["auto", BackendKind::Tract.name(), BackendKind::Ort.name(), BackendKind::Native.name()];
+    pub const NAMES: [&'static str; 5] = [
+        "auto",
+        BackendKind::Tract.name(),
+        BackendKind::Ort.name(),
+        BackendKind::Simd.name(),
+        BackendKind::Native.name(),
+    ];
 
     /// The choice with this [name](Self::NAMES).
     pub fn from_name(name: &str) -> Option<Self> {
@@ -113,6 +122,12 @@ pub enum BackendError {
         /// What the loader said.
         reason: String,
     },
+    /// ONNX Runtime's library was built without an execution provider.
+    #[error(
+        "ONNX Runtime's library has no execution provider `{name}`: load one that was built with it, or take another",
+        name = .0.name()
+    )]
+    NoProvider(ExecutionProvider),
     /// The backend cannot run this model.
     #[error("backend `{}` cannot load the model: {reason}", backend.name())]
     Load {
@@ -156,20 +171,46 @@ pub trait Backend: Send + Sync {
 /// How a backend is made.
 #[derive(Debug, Clone, Default)]
 pub struct BackendOptions {
-    /// Which one.
-    pub kind: BackendKind,
     /// Threads of a backend that has its own (ONNX Runtime); others run in the caller's.
     pub threads: usize,
     /// ONNX Runtime's library; without it, that of the variable `ORT_DYLIB_PATH`, or the system's.
     pub ort_library: Option<PathBuf>,
+    /// What ONNX Runtime computes on: each layer on the first of these that has it, on the processor otherwise.
+    pub execution_providers: Vec<ExecutionProvider>,
 }
 
-/// A backend for a model that has been checked.
+/// The backend that `choice` says for a model that has been checked, whose images have `length` values.
 ///
 /// # Errors
-/// [`BackendError`]; a panic of the backend is [`BackendError::Load`].
-pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
-    let kind = options.kind;
+/// [`BackendError`] of the one that was chosen, or of the last that was tried; a panic of the backend is
+/// [`BackendError::Load`].
+pub fn load(
+    file: &ModelFile,
+    choice: BackendChoice,
+    options: &BackendOptions,
+    length: usize,
+) -> Result<Arc<dyn Backend>, BackendError> {
+    let usual: &[BackendKind] = if matches!(file.content(), Content::Nae) { &[BackendKind::Native] } else { &USUAL };
+    let load_usual = || {
+        let mut usual = usual.iter().filter(|kind| kind.is_built_in()).peekable();
+        loop {
+            // Native is always there, and the last.
+            let kind = *usual.next().unwrap_or(&BackendKind::Native);
+            match load_this(file, kind, options) {
+                Err(_) if usual.peek().is_some() => {}
+                tried => return tried,
+            }
+        }
+    };
+    match choice {
+        BackendChoice::This(kind) => load_this(file, kind, options),
+        BackendChoice::Usual => load_usual(),
+        BackendChoice::Fastest => load_fastest(file, options, length).map_or_else(load_usual, Ok),
+    }
+}
+
+#[cfg_attr(not(feature = "ort"), allow(unused_variables))]
+fn load_this(file: &ModelFile, kind: BackendKind, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
     if matches!(file.content(), Content::Nae) && kind != BackendKind::Native {
         return Err(BackendError::NotOnnx(kind));
     }
@@ -182,26 +223,21 @@ pub fn load(file: &ModelFile, options: &BackendOptions) -> Result<Arc<dyn Backen
         (BackendKind::Ort, Content::Onnx(model, _)) => {
             Ok(Arc::new(guarded(kind, false, || ort::Ort::load(file.bytes(), &model.graph, options))?))
         }
+        #[cfg(feature = "simd")]
+        (BackendKind::Simd, Content::Onnx(model, _)) => Ok(Arc::new(guarded(kind, false, || simd::Simd::load(model))?)),
         (BackendKind::Native, _) => Ok(Arc::new(native::Native::load(file)?)),
         _ => Err(BackendError::NotBuiltIn(kind)),
     }
 }
 
-/// Of the backends that load a model, the one that takes least time for an image of `length` values;
-/// `options.kind` is the one to fall back on, and whose error counts.
-///
-/// # Errors
-/// As [`load`] for `options.kind`, where none loads.
-pub fn load_fastest(
-    file: &ModelFile,
-    options: &BackendOptions,
-    length: usize,
-) -> Result<Arc<dyn Backend>, BackendError> {
+/// Of the backends that load a model, the one that takes least time for an image of `length` values; `None` where none
+/// loads.
+fn load_fastest(file: &ModelFile, options: &BackendOptions, length: usize) -> Option<Arc<dyn Backend>> {
     /// Runs of which the shortest counts: the first ones warm up, and the machine may be busy.
     const RUNS: usize = 5;
     let image = vec![0.5; length];
     let timed = |kind: BackendKind| {
-        let backend = load(file, &BackendOptions { kind, ..options.clone() }).ok()?;
+        let backend = load_this(file, kind, options).ok()?;
         let run = |_| {
             let begun = std::time::Instant::now();
             backend.reconstruct(&image).ok().map(|_| begun.elapsed())
@@ -210,14 +246,11 @@ pub fn load_fastest(
         Some((shortest, backend))
     };
     let fastest = BackendKind::ALL.into_iter().filter(|kind| kind.is_built_in()).filter_map(timed);
-    match fastest.min_by_key(|(time, _)| *time) {
-        Some((_, backend)) => Ok(backend),
-        None => load(file, options),
-    }
+    fastest.min_by_key(|(time, _)| *time).map(|(_, backend)| backend)
 }
 
 /// Runs a backend's code; a panic in it becomes an error.
-#[cfg(any(feature = "tract", feature = "ort"))]
+#[cfg(any(feature = "tract", feature = "ort", feature = "simd"))]
 fn guarded<T>(
     backend: BackendKind,
     running: bool,

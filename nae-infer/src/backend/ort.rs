@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 
 use nae_onnx::check::graph::Graph;
 use ort::environment::Environment;
+use ort::ep::{self, ExecutionProviderDispatch};
 use ort::session::Session;
 use ort::value::TensorRef;
 
-use super::{Backend, BackendError, BackendKind, BackendOptions, Outputs, Reconstructions, guarded};
+use super::{Backend, BackendError, BackendKind, BackendOptions, ExecutionProvider, Outputs, Reconstructions, guarded};
 
 const KIND: BackendKind = BackendKind::Ort;
 
@@ -32,7 +33,12 @@ impl Ort {
             .unwrap_or_else(|| PathBuf::from("libonnxruntime.so"));
         let environment = environment(path)?;
         let builder = Session::builder(&environment).map_err(fail)?;
-        let mut builder = builder.with_intra_threads(options.threads.max(1)).map_err(|e| fail(e.into()))?;
+        let builder = builder.with_intra_threads(options.threads.max(1)).map_err(|e| fail(e.into()))?;
+        let mut providers = Vec::with_capacity(options.execution_providers.len());
+        for &provider in &options.execution_providers {
+            providers.extend(dispatch(provider)?);
+        }
+        let mut builder = builder.with_execution_providers(providers).map_err(|e| fail(e.into()))?;
         let session = builder.commit_from_memory(bytes).map_err(fail)?;
         Ok(Self {
             session: Mutex::new(session),
@@ -54,6 +60,31 @@ impl Ort {
         };
         let latent = self.outputs.latent.as_ref().map(take).transpose()?;
         Ok((take(&self.outputs.reconstruction)?, latent))
+    }
+}
+
+/// The provider as the session takes it; none for the processor, which every session has.
+fn dispatch(provider: ExecutionProvider) -> Result<Option<ExecutionProviderDispatch>, BackendError> {
+    fn available<E: ep::ExecutionProvider + Into<ExecutionProviderDispatch>>(
+        provider: ExecutionProvider,
+        this: E,
+    ) -> Result<Option<ExecutionProviderDispatch>, BackendError> {
+        match E::is_available() {
+            Ok(true) => Ok(Some(this.into().error_on_failure())),
+            Ok(false) => Err(BackendError::NoProvider(provider)),
+            Err(error) => Err(BackendError::Load { backend: KIND, reason: error.to_string() }),
+        }
+    }
+    match provider {
+        ExecutionProvider::Cpu => Ok(None),
+        ExecutionProvider::Cuda => available(provider, ep::CUDA::default()),
+        ExecutionProvider::TensorRt => available(provider, ep::TensorRT::default()),
+        ExecutionProvider::OpenVino => available(provider, ep::OpenVINO::default()),
+        ExecutionProvider::Qnn => available(provider, ep::QNN::default()),
+        ExecutionProvider::Xnnpack => available(provider, ep::XNNPACK::default()),
+        ExecutionProvider::CoreMl => available(provider, ep::CoreML::default()),
+        ExecutionProvider::DirectMl => available(provider, ep::DirectML::default()),
+        ExecutionProvider::MiGraphX => available(provider, ep::MIGraphX::default()),
     }
 }
 

@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use nae_infer::{BackendKind, Detector};
 use serde::{Deserialize, Serialize};
 
-use super::{Bench, printable};
+use super::{Bench, printable, runtime};
 
 /// Images of a large batch.
 const BATCH: usize = 32;
@@ -64,10 +64,13 @@ pub(super) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
 
 /// Runs this program again for one backend.
 fn in_a_process(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Line> {
+    let providers = arguments.execution_provider.iter().filter(|_| kind == BackendKind::Ort);
+    let providers = providers.flat_map(|name| ["--execution-provider", name.as_str()]);
     let output = Command::new(std::env::current_exe().context("cannot find this program")?)
         .arg("bench")
         .arg(&arguments.model)
         .args(["--alone", "--backend", kind.name()])
+        .args(providers)
         .args(["--seconds", &arguments.seconds.to_string(), "--threads", &arguments.threads.to_string()])
         .output()
         .context("cannot start this program again")?;
@@ -83,7 +86,9 @@ fn in_a_process(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Line> {
 fn measure(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Measured> {
     let threads = arguments.threads.get();
     let started = Instant::now();
-    let detector = Detector::builder().backend(kind).threads(threads).open(&arguments.model)?;
+    let (backend, providers) = runtime(Some(kind.name()), &arguments.execution_provider)?;
+    let builder = Detector::builder().backend(backend).execution_providers(providers);
+    let detector = builder.threads(threads).open(&arguments.model)?;
     let length = detector.settings().input.len();
     // Grey levels of every kind; the time does not depend on them.
     let (low, high) = (detector.settings().preprocessing.low(), detector.settings().preprocessing.high());

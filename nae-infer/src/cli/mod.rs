@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use nae_core::model::ResizeFilter;
-use nae_infer::{BackendChoice, BackendKind};
+use nae_infer::{BackendChoice, BackendKind, ExecutionProvider};
 
 #[derive(Parser)]
 #[command(version, about = "Scores images with a normalized autoencoder", after_help = EXAMPLES)]
@@ -90,13 +90,19 @@ struct Score {
     /// Print one JSON object a line: input, energy, p_value, verdict
     #[arg(long)]
     json: bool,
-    /// What reconstructs the images; auto tries all and takes the fastest [default: tract for .onnx, native
-    /// for .nae]
+    /// What reconstructs the images; auto tries all and takes the fastest [default: for .onnx simd, or tract where
+    /// simd lacks a layer; for .nae native]
     #[arg(long, value_parser = PossibleValuesParser::new(BackendChoice::NAMES))]
     backend: Option<String>,
+    /// With the backend ort: what it computes on, the first that has a layer; several with commas between
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = provider_names())]
+    execution_provider: Vec<String>,
     /// Share of normal images that may be called anomalies, from 0 to 1 [default: the model's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     false_positive_rate: Option<f32>,
+    /// The energy above which an image is an anomaly, in place of the model's threshold
+    #[arg(long, value_name = "ENERGY", conflicts_with = "false_positive_rate")]
+    threshold: Option<f32>,
     /// Write a picture of each pixel's part in the energy; white is the image's largest
     #[arg(long, value_name = "DIR")]
     heat_map: Option<PathBuf>,
@@ -175,6 +181,9 @@ struct Bench {
     /// Only this backend
     #[arg(long, value_parser = PossibleValuesParser::new(BackendKind::ALL.map(BackendKind::name)))]
     backend: Option<String>,
+    /// What the backend ort computes on, the first that has a layer; several with commas between
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = provider_names())]
+    execution_provider: Vec<String>,
     /// How long to measure, one image at a time and again 32 at a time
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
@@ -187,6 +196,24 @@ struct Bench {
     /// Measure in this process
     #[arg(long, hide = true, requires = "backend")]
     alone: bool,
+}
+
+fn provider_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(ExecutionProvider::ALL.map(ExecutionProvider::name))
+}
+
+/// Backend and execution providers as they were asked for: these alone mean ort.
+fn runtime(backend: Option<&str>, providers: &[String]) -> anyhow::Result<(BackendChoice, Vec<ExecutionProvider>)> {
+    // clap has checked the names.
+    let choice = backend.and_then(BackendChoice::from_name);
+    let providers: Vec<_> = providers.iter().filter_map(|name| ExecutionProvider::from_name(name)).collect();
+    match choice {
+        None if !providers.is_empty() => Ok((BackendKind::Ort.into(), providers)),
+        Some(BackendChoice::This(kind)) if !providers.is_empty() && kind != BackendKind::Ort => {
+            anyhow::bail!("--execution-provider is for the backend ort; --backend is {}", kind.name())
+        }
+        choice => Ok((choice.unwrap_or_default(), providers)),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -11,11 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, prepare, read, table};
-use nae_infer::{BackendChoice, Detector, Scored};
+use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, Window};
 use serde::Serialize;
 
-use super::{Score, printable, report};
+use super::{Score, printable, report, runtime};
 
 /// Images scored at a time: enough for every thread, few enough to see results soon.
 const BATCH: usize = 64;
@@ -24,12 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
-    let mut builder = Detector::builder().threads(threads);
-    if let Some(choice) = arguments.backend.as_deref().and_then(BackendChoice::from_name) {
-        builder = builder.backend(choice);
-    }
+    let (backend, providers) = runtime(arguments.backend.as_deref(), &arguments.execution_provider)?;
+    let mut builder = Detector::builder().threads(threads).backend(backend).execution_providers(providers);
     if let Some(rate) = arguments.false_positive_rate {
         builder = builder.false_positive_rate(rate);
+    }
+    if let Some(energy) = arguments.threshold {
+        builder = builder.threshold(energy);
     }
     let detector = builder.open(&arguments.model)?;
     if let Some(folder) = &arguments.heat_map {

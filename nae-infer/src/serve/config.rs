@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use clap::Args;
 use nae_core::verdict::AlarmSettings;
-use nae_infer::BackendChoice;
+use nae_infer::stream::LONGEST_WINDOW;
+use nae_infer::{BackendChoice, ExecutionProvider};
 use serde::Serialize;
 
 use super::source::SourceAddress;
 
-/// The longest window of the alarm filter, in frames.
-pub(crate) const LONGEST_WINDOW: usize = 256;
 /// What names in the environment begin with.
 const PREFIX: &str = "NAE_INFER_";
 /// The largest settings file or secret read.
@@ -50,10 +49,13 @@ pub(crate) struct Flags {
     /// $STATE_DIRECTORY, else ~/.local/state/nae-infer]
     #[arg(long, value_name = "DIR")]
     state: Option<String>,
-    /// What reconstructs the images: tract, ort, native, or auto for the fastest [default: tract for .onnx, native
-    /// for .nae]
+    /// What reconstructs the images: simd, tract, ort, native, or auto for the fastest [default: for .onnx simd, or
+    /// tract where simd lacks a layer; for .nae native]
     #[arg(long)]
     backend: Option<String>,
+    /// What the backend ort computes on, the first that has a layer; several with commas between
+    #[arg(long, value_name = "NAMES")]
+    execution_providers: Option<String>,
     /// Threads that score [default: all]
     #[arg(long)]
     threads: Option<String>,
@@ -112,6 +114,7 @@ pub(crate) struct Config {
     pub(crate) token: Option<String>,
     pub(crate) state: PathBuf,
     pub(crate) backend: BackendChoice,
+    pub(crate) execution_providers: Vec<ExecutionProvider>,
     pub(crate) threads: usize,
     pub(crate) false_positive_rate: Option<f32>,
     pub(crate) alarm: AlarmSettings,
@@ -292,6 +295,7 @@ impl Settings {
                     BackendChoice::from_name(text).ok_or_else(expected)
                 })
                 .unwrap_or_default(),
+            execution_providers: self.parse("execution_providers", providers).unwrap_or_default(),
             threads: self
                 .number("threads", 1, 1024)
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
@@ -348,6 +352,13 @@ impl Settings {
         let topic = topic.unwrap_or_else(|| "nae/alarms".into());
         Some(Mqtt { host, port, topic, login: user.map(|user| (user, password.unwrap_or_default())) })
     }
+}
+
+/// Names of execution providers with commas between.
+fn providers(text: &str) -> Result<Vec<ExecutionProvider>, String> {
+    let names = text.split(',').map(|name| ExecutionProvider::from_name(name.trim()));
+    let expected = || format!("some of {}", ExecutionProvider::ALL.map(ExecutionProvider::name).join(", "));
+    names.collect::<Option<_>>().ok_or_else(expected)
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

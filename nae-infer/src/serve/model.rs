@@ -40,7 +40,8 @@ impl Model {
     pub(crate) fn open_file(path: &Path, config: &Config) -> Result<Self, OpenError> {
         let limits = Limits::default();
         let bytes = nae_onnx::file::read(path, limits.bytes)?;
-        let mut builder = Detector::builder().backend(config.backend);
+        let providers = config.execution_providers.clone();
+        let mut builder = Detector::builder().backend(config.backend).execution_providers(providers);
         if let Some(rate) = config.false_positive_rate {
             builder = builder.false_positive_rate(rate);
         }
@@ -58,6 +59,6 @@ impl Model {
 
     /// The false-positive rate its threshold is for.
     pub(crate) fn false_positive_rate(&self) -> Option<f32> {
-        self.detector.settings().threshold.map(|t| t.false_positive_rate)
+        self.detector.settings().threshold.and_then(|t| t.false_positive_rate)
     }
 }

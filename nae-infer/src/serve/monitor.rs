@@ -10,10 +10,10 @@ use axum::body::Bytes;
 use nae_core::drift::{Drift, PageHinkley};
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict};
 use nae_infer::Scored;
+use nae_infer::stream::LONGEST_WINDOW;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use super::config::LONGEST_WINDOW;
 use super::metrics::Metrics;
 use super::model::Model;
 use super::source::{Frame, SourceObserver, SourceState};

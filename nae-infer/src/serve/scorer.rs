@@ -301,7 +301,7 @@ mod tests {
             energy: Energy::SquaredL2,
             temperature: Temperature::new(1.0).unwrap(),
             calibration: None,
-            threshold: Some(Threshold { energy: 0.5, false_positive_rate: 0.01 }),
+            threshold: Some(Threshold { energy: 0.5, false_positive_rate: Some(0.01) }),
         };
         let detector = Detector::with_backend(settings, Arc::new(Moody));
         let model = Model { detector, card: Vec::new(), digest: String::new(), bytes: Arc::default() };

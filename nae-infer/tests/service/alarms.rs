@@ -127,6 +127,64 @@ fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     assert!(again.is_err() || again == Ok(7), "what was acknowledged does not come again: {again:?}");
 }
 
+/// A clock that is put right backwards, in the middle of it and before a start.
+#[test]
+fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
+    // Debian's package faketime.
+    let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
+    if !Path::new(&library).exists() {
+        eprintln!("skipped: there is no {library}");
+        return;
+    }
+    let place = Place::new();
+    let (clock, log) = (place.path("clock"), place.path("alarms.jsonl"));
+    std::fs::write(&clock, "+0").unwrap();
+    let variables = [
+        ("LD_PRELOAD", Path::new(&library)),
+        ("FAKETIME_TIMESTAMP_FILE", &clock),
+        ("FAKETIME_NO_CACHE", Path::new("1")),
+        // Timers go by the monotonic clock, which no one puts right.
+        ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
+    ];
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let url = format!("http://{address}/alarm");
+    let source = place.source();
+    let arguments = ["--source", &source, "--alarm-log", log.to_str().unwrap(), "--webhook", &url];
+    let arguments = [&arguments[..], &QUICK].concat();
+
+    let service = Service::start_with(&place.state(), &arguments, &variables);
+    raise(&service, &place, "before", 2);
+    // A day back, while two alarms wait for the webhook.
+    std::fs::write(&clock, "-86400").unwrap();
+    raise(&service, &place, "after", 2);
+    let received = webhook(TcpListener::bind(address).unwrap());
+    assert_eq!(numbers(&received, 3), [0, 1, 2, 3], "raised 4, delivered 4, lost 0");
+    eventually("all are in the file", || lines(&log).len() == 4);
+    let time = |alarm: &Value| alarm["time"].as_str().unwrap().to_owned();
+    let (first, third) = (time(&lines(&log)[0]), time(&lines(&log)[2]));
+    assert!(third < first, "the clock did jump: {first}, then {third}");
+    assert_eq!(service.get("/readyz").status, 200);
+    assert!(service.get("/api/what-if?false_positive_rate=0.05").json()["frames"].as_u64() > Some(0));
+    let waiting = format!("nae_alarms_waiting{{receiver=\"webhook {url}\"}}");
+    eventually("all are acknowledged", || service.metric(&waiting) == 0.0);
+    service.kill();
+
+    // A day more.
+    std::fs::write(&clock, "-172800").unwrap();
+    std::fs::remove_dir_all(place.path("frames")).unwrap();
+    std::fs::create_dir(place.path("frames")).unwrap();
+    let service = Service::start_with(&place.state(), &arguments, &variables);
+    raise(&service, &place, "again", 1);
+    eventually("the file has the fifth", || lines(&log).len() == 5);
+    let mut ids: Vec<String> = lines(&log).iter().map(|alarm| alarm["id"].to_string()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 5, "{ids:?}");
+    assert_eq!(numbers(&received, 4), [4]);
+}
+
 /// The tenth of a second matters less than that whatever was raised arrives.
 #[test]
 fn no_alarm_is_lost_over_many_kills() {

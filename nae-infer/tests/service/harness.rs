@@ -55,9 +55,19 @@ impl Service {
         Self::try_start(&model(), state, arguments).unwrap()
     }
 
+    /// As `start`, with these variables.
+    pub(crate) fn start_with(state: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
+        Self::spawn(&model(), state, arguments, variables).unwrap()
+    }
+
     /// As `start`; the error is what the process said before it ended.
     pub(crate) fn try_start(model: &Path, state: &Path, arguments: &[&str]) -> Result<Self, String> {
+        Self::spawn(model, state, arguments, &[])
+    }
+
+    fn spawn(model: &Path, state: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
         let mut process = Command::new(env!("CARGO_BIN_EXE_nae-infer"))
+            .envs(variables.iter().copied())
             .args(["serve", "--threads", "2"])
             .args(if arguments.contains(&"--listen") { [].as_slice() } else { &["--listen", "127.0.0.1:0"] })
             .arg("--model")

@@ -4,6 +4,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use nae_simd::resample::Alignment;
 
 /// Most elements of a matrix that enlarges a whole plane at once. It grows with the fourth power of the side, and so do
 /// the multiplications; two thin products grow with the third, but need transpositions around them, which small planes
@@ -80,14 +81,10 @@ impl Nearest {
 /// Weights `[to, from]` of one axis: row i holds what each source pixel gives to pixel i.
 pub fn axis_weights(from: usize, to: usize) -> Vec<f32> {
     let mut weights = vec![0.0; to * from];
-    let step = if to > 1 { (from - 1) as f64 / (to - 1) as f64 } else { 0.0 };
-    for i in 0..to {
-        let position = i as f64 * step;
-        let low = (position.floor() as usize).min(from - 1);
-        let high = (low + 1).min(from - 1);
-        let fraction = position - low as f64;
-        weights[i * from + low] += (1.0 - fraction) as f32;
-        weights[i * from + high] += fraction as f32;
+    for (row, sources) in weights.chunks_exact_mut(from).zip(Alignment::Corners.sources(from, to)) {
+        for (pixel, weight) in sources {
+            row[pixel] += weight;
+        }
     }
     weights
 }
@@ -151,14 +148,5 @@ mod tests {
         assert_eq!([&y[..6], &y[6..12]], [first; 2]);
         assert_eq!(y[12..18], [3.0, 3.0, 4.0, 4.0, 5.0, 5.0]);
         assert_eq!(y[24..30], [6.0, 6.0, 7.0, 7.0, 8.0, 8.0]);
-    }
-
-    #[test]
-    fn every_row_of_weights_sums_to_one() {
-        for (from, to) in [(1, 5), (3, 5), (6, 12), (8, 16), (5, 5), (4, 1)] {
-            for row in axis_weights(from, to).chunks_exact(from) {
-                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{from} to {to}: {row:?}");
-            }
-        }
     }
 }

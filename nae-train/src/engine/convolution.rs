@@ -5,13 +5,13 @@ use burn::module::Param;
 use burn::nn::conv::{Conv2d, ConvTranspose2d};
 use burn::nn::{Linear, PaddingConfig2d};
 use burn::tensor::Tensor;
+use nae_simd::correlate::{Finish, correlate};
+use nae_simd::geometry::{Reading, Window};
+use nae_simd::gradient::{Products, weight_gradient};
+use nae_simd::kernel::Kernel;
+use nae_simd::plane::{Planes, Size};
 
-use super::correlate::{Finish, correlate};
-use super::geometry::{Reading, Window};
-use super::gradient::{Products, weight_gradient};
-use super::kernel::Kernel;
 use super::parameters::{Gradients, Order, Parameters, Taps, floats, values};
-use super::plane::{Planes, Size};
 use crate::arch::spectral::SpectralConv;
 
 /// A layer with a kernel and, where it has one, a bias.

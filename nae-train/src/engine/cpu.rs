@@ -2,10 +2,10 @@
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
+use nae_simd::plane::{Planes, Size};
 
 use super::network::Network;
 use super::parameters::{Gradients, WeightGradients};
-use super::plane::{Planes, Size};
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{EnergyGradient, FrozenEnergy};
 use crate::shard::{self, SHARD};

@@ -1,36 +1,20 @@
 //! The CPU engine: energies of an autoencoder, their gradient with respect to the input, and with respect to the
-//! weights, channels last, forward and backward written together for each layer.
+//! weights, by the loops of [`nae_simd`].
 //!
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
-//! ([`kernel`]) and shards of the batch run on threads of their own. [`correlate`], [`winograd`], [`gradient`] and
-//! [`outer`] have the loops the time goes into, [`geometry`] what they read, [`plane`] the activations and [`buffers`]
-//! their memory; [`convolution`], [`norm`], [`pointwise`] and [`resample`] are the layers, [`parameters`] their weights'
-//! gradients, [`steps`] chains of layers, [`network`] an autoencoder put together from them, [`vector`] what they share.
-//! It has every layer of [`crate::arch`], and squared L2 for the energy: [`support`] says so, and chooses the engine. The
-//! results are those of burn to rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was
-//! measured.
-//!
-//! [`instructions`] chooses the instruction set at run time; there is no `unsafe` here.
+//! and shards of the batch run on threads of their own. [`convolution`] and [`norm`] are the layers with weights,
+//! [`parameters`] these weights' gradients, [`steps`] chains of layers, forward with what the way back needs, and back,
+//! [`network`] an autoencoder put together from them, [`cpu`] the engine behind burn's tensors. It has every layer of
+//! [`crate::arch`], and squared L2 for the energy: [`support`] says so, and chooses the engine. The results are those of
+//! burn to rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
 
-pub mod buffers;
 pub mod convolution;
-pub mod correlate;
 pub mod cpu;
-pub mod geometry;
-pub mod gradient;
-pub mod instructions;
-pub mod kernel;
 pub mod network;
 pub mod norm;
-pub mod outer;
 pub mod parameters;
-pub mod plane;
-pub mod pointwise;
-pub mod resample;
 pub mod steps;
 pub mod support;
-pub mod vector;
-pub mod winograd;
 
 pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};

@@ -1,8 +1,9 @@
 //! An autoencoder with its weights laid out: latents, reconstructions, energies and their gradients for a shard.
 
+use nae_simd::plane::{Planes, Size};
+use nae_simd::pointwise::{add, squared_l2};
+
 use super::parameters::{Gradients, Parameters, WeightGradients};
-use super::plane::{Planes, Size};
-use super::pointwise::{add, squared_l2};
 use super::steps::{Step, Trace, back, compile, forward};
 use crate::arch::{Autoencoder, LatentSpace};
 

@@ -1,8 +1,9 @@
 //! Group normalisation (Wu and He, 2018): each sample's groups of channels to mean 0 and variance 1, then a scale and a
 //! shift for each channel.
 
+use nae_simd::plane::Planes;
+
 use super::parameters::{Gradients, Parameters};
-use super::plane::Planes;
 
 /// Group normalisation with its weights.
 #[derive(Debug)]

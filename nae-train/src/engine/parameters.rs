@@ -2,11 +2,11 @@
 
 use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
+use nae_simd::buffers;
+use nae_simd::outer::Outer;
+use nae_simd::plane::Planes;
+use nae_simd::pointwise::add;
 
-use super::buffers;
-use super::outer::Outer;
-use super::plane::Planes;
-use super::pointwise::add;
 use crate::arch::spectral::SpectralConv;
 use crate::shard;
 

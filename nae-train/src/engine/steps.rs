@@ -1,16 +1,17 @@
 //! A chain of layers, some of which have chains of their own: forward with what the way back needs, and back.
 
-use super::convolution::Convolution;
-use super::correlate::Finish;
-use super::norm::{GroupNorm, Moments};
-use super::parameters::{Gradients, Parameters};
-use super::plane::{Planes, Size};
-use super::pointwise::{
+use nae_simd::correlate::Finish;
+use nae_simd::plane::{Planes, Size};
+use nae_simd::pointwise::{
     add, multiply, normalize, normalize_backward, rectify, rectify_backward, sigmoid, sigmoid_backward,
 };
-use super::resample::{
-    Enlargement, average_pool, average_pool_backward, max_pool, max_pool_backward, nearest, nearest_backward,
+use nae_simd::resample::{
+    Alignment, Enlargement, average_pool, average_pool_backward, max_pool, max_pool_backward, nearest, nearest_backward,
 };
+
+use super::convolution::Convolution;
+use super::norm::{GroupNorm, Moments};
+use super::parameters::{Gradients, Parameters};
 use crate::arch::layer::{Layer, Sequential};
 
 /// One layer, or two of them fused.
@@ -114,7 +115,7 @@ pub fn compile(layers: &Sequential, size: &mut Size, parameters: &mut Parameters
             Layer::Upsample(upsample) => {
                 let to = [upsample.size(); 2];
                 *size = Size { h: to[0], w: to[1], c: from.c };
-                Step::Enlarge(Enlargement::new([from.h, from.w], to))
+                Step::Enlarge(Enlargement::new([from.h, from.w], to, Alignment::Corners))
             }
             Layer::Nearest(layer) => {
                 *size = Size { h: from.h * layer.factor(), w: from.w * layer.factor(), c: from.c };
@@ -175,7 +176,7 @@ pub fn forward(steps: &[Step], input: &Planes) -> Trace {
             }
             Step::Sphere => {
                 let mut x = own(outputs);
-                saved = Saved::Norms(normalize(&mut x));
+                saved = Saved::Norms(normalize(&mut x, 0.0));
                 x
             }
             other => {

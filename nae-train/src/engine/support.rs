@@ -1,9 +1,9 @@
 //! Which networks the CPU engine runs, and the choice between the engines.
 
 use nae_core::energy::Energy;
+use nae_simd::instructions::{Instructions, Unavailable};
 
 use super::Engine;
-use super::instructions::{Instructions, Unavailable};
 use crate::arch::AutoencoderSpec;
 
 /// What the CPU engine does not have.

@@ -106,8 +106,8 @@ impl Case {
 
     fn compare(&self, kind: BackendKind, relative: f32) {
         let file = ModelFile::parse(self.onnx.clone(), &Limits::default()).unwrap();
-        let options = BackendOptions { kind, threads: 1, ort_library: None };
-        let found = backend::load(&file, &options).unwrap().reconstruct(&self.images).unwrap();
+        let backend = backend::load(&file, kind.into(), &BackendOptions::default(), self.images.len() / N).unwrap();
+        let found = backend.reconstruct(&self.images).unwrap();
         let detector = Detector::builder().backend(kind).read(self.onnx.clone(), self.spec.name()).unwrap();
         let scored = detector.score_prepared(&self.images).unwrap();
         let energies: Vec<f32> = scored.iter().map(|s| s.energy).collect();
@@ -153,6 +153,17 @@ fn tract_agrees_with_burn_at_full_width() {
     networks::full_width().into_iter().for_each(|spec| Case::new(spec).compare(BackendKind::Tract, RELATIVE_WIDE));
 }
 
+#[test]
+fn simd_agrees_with_burn_at_full_width() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        println!("skipped: set NAE_SLOW_TESTS=1 to export the paper's networks at full width");
+        return;
+    }
+    let lowered = |case: &Case| nae_onnx::lower::to_nae(&case.onnx).is_ok();
+    let cases = networks::full_width().into_iter().map(Case::new).filter(lowered);
+    cases.for_each(|case| case.compare(BackendKind::Simd, RELATIVE_WIDE));
+}
+
 /// Leaves the exported files, with images and burn's energies, for `tests/python/check_onnx.py`, which `tests/run.sh`
 /// runs on them.
 #[test]
@@ -185,7 +196,7 @@ fn onnx_runtime_agrees_with_burn() {
 }
 
 #[test]
-fn nae_core_agrees_with_burn_where_it_has_the_layers() {
+fn nae_core_and_simd_agree_with_burn_where_they_have_the_layers() {
     let mut lowered = Vec::new();
     for spec in every_network() {
         let case = Case::new(spec);
@@ -193,6 +204,7 @@ fn nae_core_agrees_with_burn_where_it_has_the_layers() {
         match nae_onnx::lower::to_nae(&case.onnx) {
             Ok(_) => {
                 case.compare(BackendKind::Native, RELATIVE);
+                case.compare(BackendKind::Simd, RELATIVE);
                 lowered.push(name);
             }
             Err(error) => {

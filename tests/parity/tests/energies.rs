@@ -3,7 +3,7 @@
 
 use nae_infer::BackendKind;
 use nae_onnx::builder::GraphBuilder;
-use parity::runtimes::{IMPORTED, Imported, Inferred, KEPT, NATIVE, Qemu, Stored, TRACT, TRAINED, Trained};
+use parity::runtimes::{IMPORTED, Imported, Inferred, KEPT, NATIVE, Qemu, SIMD, Stored, TRACT, TRAINED, Trained};
 use parity::{Images, Suite, Unavailable, vectors};
 
 fn suite() -> Suite {
@@ -14,6 +14,7 @@ fn suite() -> Suite {
     suite.push(Imported::new());
     suite.push(Inferred::new(BackendKind::Tract, &model));
     suite.push(Inferred::new(BackendKind::Ort, &model));
+    suite.push(Inferred::new(BackendKind::Simd, &model));
     suite.push(Inferred::new(BackendKind::Native, &model));
     suite.push(Qemu::cortex_m4f(env!("CARGO_TARGET_TMPDIR")));
     suite.push(Qemu::cortex_m3(env!("CARGO_TARGET_TMPDIR")));
@@ -24,7 +25,7 @@ fn suite() -> Suite {
 fn all_runtimes_agree() {
     let report = suite().run(&vectors::images().unwrap());
     println!("{}", report.table());
-    for needed in [TRAINED, KEPT, IMPORTED, TRACT, NATIVE] {
+    for needed in [TRAINED, KEPT, IMPORTED, TRACT, SIMD, NATIVE] {
         assert!(report.energies(needed).is_some(), "{needed} gave nothing");
     }
     let failures = report.failures();

@@ -22,6 +22,8 @@ use crate::{Images, Runtime, Unavailable};
 pub const TRACT: &str = "tract";
 /// ONNX Runtime.
 pub const ORT: &str = "ONNX Runtime";
+/// nae-simd's loops.
+pub const SIMD: &str = "nae-simd";
 /// nae-core's engine on this machine.
 pub const NATIVE: &str = "nae-core";
 /// burn, from the trainer's checkpoint.
@@ -49,7 +51,7 @@ impl Inferred {
     fn missing_operator(&self) -> Option<Unavailable> {
         let bytes = std::fs::read(&self.model).ok()?;
         let error = match self.kind {
-            BackendKind::Native => to_nae(&bytes).err()?,
+            BackendKind::Native | BackendKind::Simd => to_nae(&bytes).err()?,
             _ => check(&bytes, &Limits::default()).err()?.into(),
         };
         let reason = error.to_string();
@@ -67,6 +69,7 @@ impl Runtime for Inferred {
         match self.kind {
             BackendKind::Tract => TRACT,
             BackendKind::Ort => ORT,
+            BackendKind::Simd => SIMD,
             BackendKind::Native => NATIVE,
         }
     }

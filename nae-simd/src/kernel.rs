@@ -1,11 +1,11 @@
-//! Weights laid out for [`correlate`](super::correlate): for each phase of the kernel, in blocks of as many output
+//! Weights laid out for [`correlate`](crate::correlate): for each phase of the kernel, in blocks of as many output
 //! channels as are computed together, within a block by kernel row, column and input channel.
 
-use super::correlate::VECTORS;
-use super::geometry::{Class, Reading, Window, classes, taps};
-use super::instructions::lanes;
-use super::plane::Size;
-use super::winograd::Winograd;
+use crate::correlate::VECTORS;
+use crate::geometry::{Class, Reading, Window, classes, taps};
+use crate::instructions::lanes;
+use crate::plane::Size;
+use crate::winograd::Winograd;
 
 /// A kernel for planes of a given size.
 #[derive(Clone, Debug)]

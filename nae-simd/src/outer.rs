@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::correlate::VECTORS;
-use super::instructions::{lanes, on_vectors_of};
-use super::vector::{load_all, store};
+use crate::correlate::VECTORS;
+use crate::instructions::{lanes, on_vectors_of};
+use crate::vector::{load_all, store};
 
 /// Inputs that are multiplied with the same outputs together.
 const TILE: usize = 8;

@@ -6,13 +6,13 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::geometry::Class;
-use super::instructions::{dispatch, on_vectors_of};
-use super::kernel::{Kernel, Phase};
-use super::plane::Planes;
-use super::pointwise::rectified;
-use super::vector::{load, store};
-use super::winograd;
+use crate::geometry::Class;
+use crate::instructions::{dispatch, on_vectors_of};
+use crate::kernel::{Kernel, Phase};
+use crate::plane::Planes;
+use crate::pointwise::rectified;
+use crate::vector::{load, store};
+use crate::winograd;
 
 /// Vectors of output channels computed together.
 pub const VECTORS: usize = 2;
@@ -87,8 +87,10 @@ impl WithSimd for Wide<'_> {
                 for start in (0..kernel.bias.len()).step_by(step) {
                     let weights = &phase.weights[start * phase.taps..];
                     let block = Block { class, phase, weights, channel: start, images: images.clone() };
-                    // As many sums as the registers hold: thirty-two of AVX-512 and NEON, sixteen of AVX2.
+                    // As many sums as the registers hold: thirty-two of AVX-512 and NEON, sixteen of AVX2. A pixel by
+                    // itself is not repeated to fill them: a dense layer and one sample.
                     match (kernel.bias.len() - start >= step, S::F32_LANES == 8) {
+                        (true, _) if images.len() * class.pixels.len() == 1 => self.block::<S, 1, 2>(simd, block),
                         (true, false) => self.block::<S, 8, 2>(simd, block),
                         (true, true) => self.block::<S, 6, 2>(simd, block),
                         (false, _) => self.block::<S, 8, 1>(simd, block),
@@ -160,7 +162,7 @@ impl Wide<'_> {
 
 /// `sum`, of `channels` channels from `place` of the output on, as it is to be written.
 #[inline(always)]
-pub(super) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
+pub(crate) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place: usize, channels: usize) -> S::f32s {
     match finish {
         Finish::Keep => sum,
         Finish::Rectify { slope } => rectified(simd, sum, sum, slope),
@@ -170,7 +172,7 @@ pub(super) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place
 
 /// `sums` and the products of each window with the weights; long windows in pieces.
 #[inline(always)]
-pub(super) fn sum_of_products<S: Simd, const P: usize, const V: usize>(
+pub(crate) fn sum_of_products<S: Simd, const P: usize, const V: usize>(
     simd: S,
     sums: [[S::f32s; V]; P],
     windows: [&[f32]; P],

@@ -2,11 +2,10 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::instructions::{lanes, on_vectors_of};
-use super::plane::{Planes, Size};
-use super::pointwise::rectified;
-use super::vector::{load, store};
-use crate::arch::upsample::axis_weights;
+use crate::instructions::{lanes, on_vectors_of};
+use crate::plane::{Planes, Size};
+use crate::pointwise::rectified;
+use crate::vector::{load, store};
 
 fn pooled(size: Size, window: usize) -> Size {
     Size { h: size.h / window, w: size.w / window, c: size.c }
@@ -125,6 +124,57 @@ pub fn average_pool_backward(gradient: &Planes, from: Size, window: usize) -> Pl
     spread(gradient, from, window, 1.0 / (window * window) as f32)
 }
 
+/// Windows of a pool that may overlap, or hang over the edge, for scoring; each meets the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Rows and columns of a window.
+    pub kernel: [usize; 2],
+    /// From one window to the next, down and across.
+    pub stride: [usize; 2],
+    /// Rows above the input and columns to its left that belong to windows.
+    pub padding: [usize; 2],
+    /// Rows and columns of the output.
+    pub to: [usize; 2],
+}
+
+impl Windows {
+    /// The largest value of each window.
+    pub fn max(&self, x: &Planes) -> Planes {
+        self.fold(x, f32::NEG_INFINITY, f32::max, |_| 1.0)
+    }
+
+    /// The mean of each window: of all of it, where `padding` counts as zeros, or of what is in the input.
+    pub fn mean(&self, x: &Planes, padding: bool) -> Planes {
+        let whole = self.kernel[0] * self.kernel[1];
+        self.fold(x, 0.0, |sum, value| sum + value, |inside| 1.0 / if padding { whole } else { inside } as f32)
+    }
+
+    /// Folds the values of each window, and multiplies by what `scale` says for so many of them.
+    fn fold(&self, x: &Planes, start: f32, op: impl Fn(f32, f32) -> f32, scale: impl Fn(usize) -> f32) -> Planes {
+        let from = x.size;
+        let to = Size { h: self.to[0], w: self.to[1], c: from.c };
+        let reach = |axis: usize, at: usize, side: usize| {
+            let (start, padding) = (at * self.stride[axis], self.padding[axis]);
+            start.saturating_sub(padding)..(start + self.kernel[axis]).saturating_sub(padding).min(side)
+        };
+        let mut output = Planes::scratch(x.n, to);
+        for (image, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
+            for (at, out) in y.chunks_exact_mut(to.c).enumerate() {
+                let (rows, columns) = (reach(0, at / to.w, from.h), reach(1, at % to.w, from.w));
+                out.fill(start);
+                for pixel in rows.clone().flat_map(|row| columns.clone().map(move |column| row * from.w + column)) {
+                    for (folded, value) in out.iter_mut().zip(&image[pixel * from.c..][..from.c]) {
+                        *folded = op(*folded, *value);
+                    }
+                }
+                let scale = scale(rows.len() * columns.len());
+                out.iter_mut().for_each(|folded| *folded *= scale);
+            }
+        }
+        output
+    }
+}
+
 /// Each pixel as a block of `factor` × `factor` equal ones.
 pub fn nearest(x: &Planes, factor: usize) -> Planes {
     spread(x, Size { h: x.size.h * factor, w: x.size.w * factor, c: x.size.c }, factor, 1.0)
@@ -156,7 +206,44 @@ fn spread(x: &Planes, to: Size, window: usize, scale: f32) -> Planes {
     output
 }
 
-/// A bilinear enlargement with corners aligned: for each target pixel its sources and their weights.
+/// The pixels that a target pixel is made of along one axis, and their weights, which sum to 1.
+pub type Sources = [(usize, f32); 2];
+
+/// Which points of the two images lie on each other when the size changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// The centres of the corner pixels.
+    Corners,
+    /// The corners of the images: pixel centres are at halves.
+    HalfPixel,
+    /// The same, but nothing is mixed: pixel i is ⌊i·from/to⌋.
+    Nearest,
+}
+
+impl Alignment {
+    /// The sources of each of `to` pixels among `from`.
+    pub fn sources(self, from: usize, to: usize) -> Vec<Sources> {
+        let position = |i: usize| match self {
+            Self::Nearest => (i * from / to) as f64,
+            Self::Corners if to > 1 => i as f64 * ((from - 1) as f64 / (to - 1) as f64),
+            Self::Corners => 0.0,
+            Self::HalfPixel => ((i as f64 + 0.5) * (from as f64 / to as f64) - 0.5).max(0.0),
+        };
+        (0..to)
+            .map(|i| {
+                let position = position(i);
+                let low = (position.floor() as usize).min(from - 1);
+                let fraction = position - low as f64;
+                let last = low + 1 >= from;
+                let fraction = if last { 0.0 } else { fraction };
+                let high = if fraction == 0.0 { low } else { low + 1 };
+                [(low, (1.0 - fraction) as f32), (high, fraction as f32)]
+            })
+            .collect()
+    }
+}
+
+/// A change of size: for each target pixel its sources and their weights.
 #[derive(Clone, Debug)]
 pub struct Enlargement {
     from: [usize; 2],
@@ -166,18 +253,8 @@ pub struct Enlargement {
 
 impl Enlargement {
     /// From `from` to `to` rows and columns.
-    pub fn new(from: [usize; 2], to: [usize; 2]) -> Self {
-        let pairs = |from: usize, to: usize| -> Vec<[(usize, f32); 2]> {
-            axis_weights(from, to)
-                .chunks_exact(from)
-                .map(|row| {
-                    let mut taps = row.iter().copied().enumerate().filter(|(_, weight)| *weight != 0.0);
-                    let first = taps.next().unwrap_or((0, 0.0));
-                    [first, taps.next().unwrap_or((first.0, 0.0))]
-                })
-                .collect()
-        };
-        let (rows, columns) = (pairs(from[0], to[0]), pairs(from[1], to[1]));
+    pub fn new(from: [usize; 2], to: [usize; 2], alignment: Alignment) -> Self {
+        let (rows, columns) = (alignment.sources(from[0], to[0]), alignment.sources(from[1], to[1]));
         let mut taps = Vec::with_capacity(to[0] * to[1]);
         for row in &rows {
             for column in &columns {
@@ -258,5 +335,42 @@ impl WithSimd for EnlargeBackward<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_side_by_side_are_the_blocks_of_a_pool() {
+        let size = Size { h: 4, w: 6, c: 3 };
+        let mut x = Planes::zeros(2, size);
+        x.data.iter_mut().enumerate().for_each(|(i, value)| *value = (i as f32 * 1.7).sin());
+        let windows = Windows { kernel: [2, 2], stride: [2, 2], padding: [0, 0], to: [2, 3] };
+        assert_eq!(windows.max(&x), max_pool(&x, 2));
+        assert_eq!(windows.mean(&x, false), average_pool(&x, 2));
+        // Of a corner, one pixel of four is in the input.
+        let over = Windows { padding: [1, 1], to: [3, 4], ..windows };
+        assert_eq!(over.max(&x).data[..3], x.data[..3]);
+        assert_eq!(over.mean(&x, true).data[0], x.data[0] / 4.0);
+        assert_eq!(over.mean(&x, false).data[0], x.data[0]);
+    }
+
+    #[test]
+    fn weights_of_an_enlargement_sum_to_one() {
+        for alignment in [Alignment::Corners, Alignment::HalfPixel, Alignment::Nearest] {
+            for (from, to) in [(1, 5), (3, 5), (6, 12), (8, 16), (5, 5), (4, 1), (7, 3)] {
+                for [(low, a), (high, b)] in alignment.sources(from, to) {
+                    assert!((a + b - 1.0).abs() < 1e-6 && low <= high && high < from, "{from} to {to}");
+                }
+            }
+        }
+        assert_eq!(Alignment::HalfPixel.sources(2, 4)[1], [(0, 0.75), (1, 0.25)]);
+        assert_eq!(Alignment::Corners.sources(3, 5)[1], [(0, 0.5), (1, 0.5)]);
+        assert_eq!(
+            Alignment::Nearest.sources(3, 4).iter().map(|[(pixel, _), _]| *pixel).collect::<Vec<_>>(),
+            [0, 0, 1, 2]
+        );
     }
 }

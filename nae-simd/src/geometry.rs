@@ -5,7 +5,7 @@
 //! pixels come in classes, those of a class summing over the same part of the kernel, without zeros that would be
 //! multiplied, and without a widened copy of the input.
 
-use super::plane::Size;
+use crate::plane::Size;
 
 /// Kernel, stride and padding, the same along both axes but for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,22 +1,23 @@
 //! What bounds a step of Conv28: GFLOP/s of each layer of a shard, beside the peak of the processor's multiply-adds
 //! measured next to it, and beside `gemm` on the same shape.
 //!
-//! `cargo bench -p nae-train --bench roofline`. One thread; processor time; the least of interleaved repeats.
+//! `cargo bench -p nae-simd --bench roofline`. One thread; processor time; the least of interleaved repeats.
 //! For `gemm`, "strided" is a product for each kernel row, its input rows being the image itself, and "im2col" a copy of
 //! the windows of one image at a time and then one product. Arithmetic counts what a layer needs, without zeros.
 #![allow(clippy::expect_used, unsafe_code)]
 
 use cpu_time::ThreadTime;
-use nae_train::engine::correlate::{Finish, correlate};
-use nae_train::engine::geometry::{Reading, Window};
-use nae_train::engine::gradient::{Products, weight_gradient};
-use nae_train::engine::kernel::Kernel;
-use nae_train::engine::outer::Outer;
-use nae_train::engine::plane::{Planes, Size};
-use nae_train::shard::SHARD;
+use nae_simd::correlate::{Finish, correlate};
+use nae_simd::geometry::{Reading, Window};
+use nae_simd::gradient::{Products, weight_gradient};
+use nae_simd::kernel::Kernel;
+use nae_simd::outer::Outer;
+use nae_simd::plane::{Planes, Size};
 use pulp::{Arch, Simd, WithSimd};
 
 const REPEATS: usize = 12;
+/// Images that the trainer sends through together.
+const SHARD: usize = 32;
 
 struct Layer {
     name: &'static str,

@@ -1,6 +1,6 @@
 //! Activations of a shard: `[N, H, W, C]`, contiguous.
 
-use super::buffers;
+use crate::buffers;
 
 /// Rows, columns and channels of one sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::buffers;
-use super::correlate::{Finish, VECTORS, finished, sum_of_products};
-use super::geometry::{Reading, Window, taps};
-use super::plane::{Planes, Size};
-use super::vector::store;
+use crate::buffers;
+use crate::correlate::{Finish, VECTORS, finished, sum_of_products};
+use crate::geometry::{Reading, Window, taps};
+use crate::plane::{Planes, Size};
+use crate::vector::store;
 
 /// Places of a transformed tile.
 const PLACES: usize = 16;

@@ -41,8 +41,8 @@ impl Instructions {
         std::env::var_os(VARIABLE).map_or(Ok(Self::Best), |name| name.to_string_lossy().parse())
     }
 
-    /// What all loops of this process run on. What cannot be had was refused where the engine was chosen
-    /// ([`EngineChoice::engine`](super::EngineChoice::engine)).
+    /// What all loops of this process run on. What cannot be had, those who choose the engine refuse by
+    /// [`asked`](Self::asked); the loops then take the best there is.
     fn of_process() -> Self {
         static CHOSEN: OnceLock<Instructions> = OnceLock::new();
         *CHOSEN.get_or_init(|| Self::asked().unwrap_or_default())
@@ -88,7 +88,7 @@ pub fn lanes(channels: usize) -> usize {
 }
 
 /// Runs `op` with vectors of `lanes` values, one of those that [`lanes`] gives.
-pub(super) fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
+pub(crate) fn on_vectors_of<Op: WithSimd>(lanes: usize, op: Op) -> Op::Output {
     if lanes == 8 && Instructions::of_process() == Instructions::Best { on_avx2(op) } else { dispatch(op) }
 }
 

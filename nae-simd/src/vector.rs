@@ -5,7 +5,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::instructions::dispatch;
+use crate::instructions::dispatch;
 
 /// A vector of `values`, of which there are at most as many as lanes; zero in the other lanes.
 #[inline(always)]

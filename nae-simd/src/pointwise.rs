@@ -2,8 +2,8 @@
 
 use pulp::Simd;
 
-use super::plane::Planes;
-use super::vector::{Pair, each};
+use crate::plane::Planes;
+use crate::vector::{Pair, each};
 
 #[derive(Clone, Copy)]
 struct Rectified(f32);
@@ -80,13 +80,13 @@ pub fn multiply(a: &mut [f32], b: &[f32]) {
     each(Product, a, b);
 }
 
-/// Divides each sample by its norm, in place; returns the norms.
-pub fn normalize(x: &mut Planes) -> Vec<f32> {
+/// Divides each sample by its norm, or by `least` where that is larger, in place; returns what it was divided by.
+pub fn normalize(x: &mut Planes, least: f32) -> Vec<f32> {
     let len = x.size.len();
     x.data
         .chunks_exact_mut(len)
         .map(|sample| {
-            let norm = sample.iter().map(|v| v * v).sum::<f32>().sqrt();
+            let norm = sample.iter().map(|v| v * v).sum::<f32>().sqrt().max(least);
             for value in sample {
                 *value /= norm;
             }

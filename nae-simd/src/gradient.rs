@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::correlate::VECTORS;
-use super::instructions::{lanes, on_vectors_of};
-use super::plane::Planes;
-use super::vector::{load_all, store};
+use crate::correlate::VECTORS;
+use crate::instructions::{lanes, on_vectors_of};
+use crate::plane::Planes;
+use crate::vector::{load_all, store};
 
 /// Values of the two planes that are gone through for all weights before the next: what the second-level cache holds.
 const CACHED: usize = 3 << 15;
