@@ -31,7 +31,7 @@ typedef struct nae_score {
 extern "C" {
 #endif // __cplusplus
 
-// Opens an `.onnx` or `.nae` file. `backend` is "tract", "native" or "ort", or NULL for the usual one;
+// Opens an `.onnx` or `.nae` file. `backend` is "simd", "tract", "ort" or "native", or NULL for the usual one;
 // `false_positive_rate`, above 0 and below 1, chooses the threshold, and 0 takes the model's. Free it with
 // `nae_detector_free`.
 //

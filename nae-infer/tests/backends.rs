@@ -91,6 +91,13 @@ fn the_usual_backend_is_one_that_has_the_layers() {
     let y = graph.abs("y", x).unwrap();
     graph.output("reconstruction", y).unwrap();
     assert_eq!(usual(graph.finish_bytes().unwrap(), 16), BackendKind::Tract);
+
+    // A plane that its tables would take a gigabyte for.
+    let mut graph = nae_onnx::builder::GraphBuilder::new("large");
+    let x = graph.image_input("image", [1, 4096, 4096]).unwrap();
+    let y = graph.sigmoid("y", x).unwrap();
+    graph.output("reconstruction", y).unwrap();
+    assert_eq!(usual(graph.finish_bytes().unwrap(), 1 << 24), BackendKind::Tract);
 }
 
 /// An image's result does not depend on how many go through together.

@@ -5,7 +5,7 @@
 //! of interleaved rounds. `-- --rounds N` says how many, `-- --only conv28` chooses a network, `-- --threads N` how
 //! many threads the batch is shared among. With `-- --serve conv28`
 //! it runs one step for each line (`visible`, `latent` or `update`) on standard input and answers with wall and
-//! processor seconds: `tests/peers` asks it so.
+//! processor seconds: `tests/peers` asks it so. `-- --serve conv28 --device wgpu` does that on a graphics card.
 #![allow(clippy::expect_used)]
 
 use std::io::BufRead as _;
@@ -17,6 +17,7 @@ use nae_train::arch::conv28::conv28;
 use nae_train::arch::fc_res::fc_res2;
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use nae_train::config::{Training, preset};
+use nae_train::device::DeviceChoice;
 use nae_train::engine::Engine;
 use nae_train::methods::nae::{NaeMethod, NormalizedAutoencoder};
 use nae_train::sample::{FrozenEnergy, NegativeSampler, NoiseSource};
@@ -31,11 +32,11 @@ struct Workload {
     method: NaeMethod,
     x: Tensor<4>,
     z: Tensor<4>,
+    device: Device,
 }
 
 impl Workload {
-    fn new(spec: &AutoencoderSpec, engine: Engine) -> Self {
-        let device = Device::flex();
+    fn new(spec: &AutoencoderSpec, engine: Engine, device: Device) -> Self {
         let image = spec.image();
         let shape = [image.channels, image.height, image.width];
         let model = Autoencoder::new(spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
@@ -46,7 +47,7 @@ impl Workload {
         let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), NoiseSource::new(3, 0));
         let frozen = engine.freeze(&model, shape, &device);
         let method = NaeMethod::new(NormalizedAutoencoder::new(model, 1.0), &training, sampler, engine, &device);
-        Self { frozen, method, x, z }
+        Self { frozen, method, x, z, device }
     }
 
     /// Wall and processor seconds of one step.
@@ -57,6 +58,8 @@ impl Workload {
             "latent" => drop(self.frozen.latent(self.z.clone())),
             _ => drop(self.method.update_against(self.x.clone(), self.x.clone().mul_scalar(0.5))),
         }
+        // A card is told what to do, and does it later.
+        self.device.sync().expect("the device computes");
         [wall.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64()]
     }
 }
@@ -81,7 +84,10 @@ fn run(arguments: &[String]) {
     let after = |flag: &str| arguments.iter().position(|a| a == flag).and_then(|at| arguments.get(at + 1));
     let chosen = |name: &str| networks().into_iter().find(|(n, _)| *n == name).expect("conv28 or fc-res2");
     if let Some(name) = after("--serve") {
-        let mut workload = Workload::new(&chosen(name).1, Engine::Cpu);
+        let device: DeviceChoice =
+            after("--device").map_or(Ok(DeviceChoice::Cpu), |name| name.parse()).expect("a device");
+        let engine = if device == DeviceChoice::Cpu { Engine::Cpu } else { Engine::Burn };
+        let mut workload = Workload::new(&chosen(name).1, engine, device.open().expect("it opens").device);
         for step in std::io::stdin().lock().lines().map_while(Result::ok) {
             let [wall, cpu] = workload.time(&step);
             println!("{wall} {cpu}");
@@ -94,7 +100,7 @@ fn run(arguments: &[String]) {
         "", "", "engine, ms (wall, cpu)", "burn, ms (wall, cpu)", "burn / engine"
     );
     for (name, spec) in after("--only").map_or_else(networks, |name| vec![chosen(name)]) {
-        let mut sides = [Engine::Cpu, Engine::Burn].map(|engine| Workload::new(&spec, engine));
+        let mut sides = [Engine::Cpu, Engine::Burn].map(|engine| Workload::new(&spec, engine, Device::flex()));
         for step in STEPS {
             let mut best = [[f64::INFINITY; 2]; 2];
             for _ in 0..rounds {

@@ -13,12 +13,15 @@ use std::thread;
 
 use burn::tensor::Tensor;
 
+use crate::device::on_processor;
+
 /// Samples in a shard.
 pub const SHARD: usize = 32;
 
-/// `batch` `[N, …]` in shards of [`SHARD`] samples, the last of which may be smaller; whole within [`undivided`].
+/// `batch` `[N, …]` in shards of [`SHARD`] samples, the last of which may be smaller; whole within [`undivided`], and
+/// where it is not the processor that computes.
 pub fn shards(batch: Tensor<4>) -> Vec<Tensor<4>> {
-    if UNDIVIDED.get() { vec![batch] } else { batch.split(SHARD, 0) }
+    if UNDIVIDED.get() || !on_processor(&batch.device()) { vec![batch] } else { batch.split(SHARD, 0) }
 }
 
 thread_local! {

@@ -3,6 +3,7 @@
     cargo bench -p nae-train --bench steps --no-run      # prints the path of the program
     pip install -r tests/peers/requirements.txt
     python tests/peers/steps.py PROGRAM [--rounds 20] [--threads 2] [--contiguous]
+    python tests/peers/steps.py PROGRAM --device wgpu --torch-device cuda
 
 Conv28 at full width, batch 128: a visible step (energies of images and their gradient with respect to them, weights
 frozen), a latent step (the same for latents, through the decoder), and an update (gradients of all weights for a batch
@@ -21,6 +22,8 @@ parser.add_argument("program", help="the built benchmark `steps`")
 parser.add_argument("--rounds", type=int, default=20)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--contiguous", action="store_true")
+parser.add_argument("--device", default="cpu", help="ours, as `nae-train devices` lists them")
+parser.add_argument("--torch-device", default="cpu")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
 
@@ -47,10 +50,11 @@ decoder = nn.Sequential(
     nn.ConvTranspose2d(128, 64, 3), nn.ReLU(), nn.ConvTranspose2d(64, 64, 3), nn.ReLU(), enlarge(),
     nn.ConvTranspose2d(64, 32, 3), nn.ReLU(), nn.ConvTranspose2d(32, 1, 3), nn.Sigmoid(),
 )
-model = nn.ModuleList([encoder, decoder]).to(memory_format=LAYOUT)
+device = torch.device(arguments.torch_device)
+model = nn.ModuleList([encoder, decoder]).to(device=device, memory_format=LAYOUT)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
-images = torch.rand(BATCH, 1, 28, 28).contiguous(memory_format=LAYOUT)
-latents = nn.functional.normalize(torch.randn(BATCH, 32, 1, 1), dim=1)
+images = torch.rand(BATCH, 1, 28, 28, device=device).contiguous(memory_format=LAYOUT)
+latents = nn.functional.normalize(torch.randn(BATCH, 32, 1, 1, device=device), dim=1)
 
 
 def energy(x):
@@ -83,10 +87,13 @@ def timed(step):
     model.requires_grad_(step is update)
     wall, processor = time.perf_counter(), time.process_time()
     step()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
     return time.perf_counter() - wall, time.process_time() - processor
 
 
 command = [arguments.program, "--serve", "conv28", "--threads", str(arguments.threads)]
+command += ["--device", arguments.device]
 with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
 
     def ask(name):
@@ -94,6 +101,7 @@ with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, te
         return tuple(float(part) for part in engine.stdout.readline().split())
 
     print(f"Conv28, batch {BATCH}, {arguments.threads} threads, PyTorch {torch.__version__} {LAYOUT}, ms")
+    print(f"ours on {arguments.device}, PyTorch on {device}")
     print(f"{'':8} {'ours: wall':>11} {'cpu':>8} {'PyTorch: wall':>14} {'cpu':>8} {'ratio: wall':>12} {'cpu':>6}")
     for step in (visible, latent, update):
         name = step.__name__

@@ -28,7 +28,7 @@ nae.nae_version.restype = text
 assert nae.nae_version().count(b".") == 2
 
 error = ctypes.create_string_buffer(256)
-detector = nae.nae_detector_open(model.encode(), b"tract", 0.0, error, len(error))
+detector = nae.nae_detector_open(model.encode(), None, 0.0, error, len(error))
 assert detector, error.value
 score = Score()
 for path in images:

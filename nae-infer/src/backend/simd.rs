@@ -20,6 +20,9 @@ const KIND: BackendKind = BackendKind::Simd;
 /// there are but two.
 const TOGETHER: usize = 8;
 
+/// Most pixels of a plane: there are tables of where each comes from, of some tens of bytes a pixel.
+const LARGEST_PLANE: usize = 1 << 22;
+
 /// A model, laid out.
 pub(super) struct Simd {
     input: Size,
@@ -65,6 +68,9 @@ impl Simd {
         let fail = |reason: String| BackendError::Load { backend: KIND, reason };
         let network = lower(model).map_err(|error| fail(error.to_string()))?;
         let shapes = network.shapes().map_err(|error| fail(error.to_string()))?;
+        if let Some(large) = shapes.iter().find(|shape| shape.height * shape.width > LARGEST_PLANE) {
+            return Err(fail(format!("planes of {}x{} pixels are larger than it takes", large.width, large.height)));
+        }
         let mut steps: Vec<Step> = Vec::with_capacity(network.nodes.len());
         for (index, node) in network.nodes.iter().enumerate() {
             let [from, to] = [shapes[node.input], shapes[index + 1]].map(size);
@@ -158,26 +164,17 @@ fn rectifier(network: &Network, steps: &mut [Step], input: TensorId, activation:
 fn operation(layer: &Layer, from: Size, to: Size) -> Result<Operation, &'static str> {
     Ok(match layer {
         Layer::Conv2d(Conv2d { kernel, stride, padding, weights, bias, activation, .. }) => {
-            let [rows, columns] = *kernel;
-            let weight = |o: usize, i: usize, r: usize, c: usize| weights[((o * rows + r) * columns + c) * from.c + i];
             let window = window(*kernel, *stride, *padding)?;
-            let kernel = Kernel::new(Reading::Convolution, window, from, to, bias, weight);
-            Operation::Kernel(Box::new(kernel), plain(*activation)?, to)
+            with_kernel(Reading::Convolution, window, weights, bias, *activation, [from, to])?
         }
         Layer::ConvTranspose2d(ConvTranspose2d { kernel, stride, padding, weights, bias, activation, .. }) => {
-            let [rows, columns] = *kernel;
-            let weight = |o: usize, i: usize, r: usize, c: usize| weights[((o * rows + r) * columns + c) * from.c + i];
             let window = window(*kernel, *stride, *padding)?;
-            let kernel = Kernel::new(Reading::Transposed, window, from, to, bias, weight);
-            Operation::Kernel(Box::new(kernel), plain(*activation)?, to)
+            with_kernel(Reading::Transposed, window, weights, bias, *activation, [from, to])?
         }
         // A convolution whose kernel is the whole plane.
-        Layer::Dense(Dense { inputs, weights, bias, activation, .. }) => {
+        Layer::Dense(Dense { weights, bias, activation, .. }) => {
             let window = Window { kernel: [from.h, from.w], stride: 1, padding: 0 };
-            let weight = |o: usize, i: usize, r: usize, c: usize| weights[o * inputs + (r * from.w + c) * from.c + i];
-            let outputs = Size { h: 1, w: 1, c: to.len() };
-            let kernel = Kernel::new(Reading::Convolution, window, from, outputs, bias, weight);
-            Operation::Kernel(Box::new(kernel), plain(*activation)?, to)
+            with_kernel(Reading::Convolution, window, weights, bias, *activation, [from, to])?
         }
         Layer::MaxPool2d(MaxPool2d { kernel, stride, padding }) => match blocks(*kernel, *stride, *padding) {
             Some(side) => Operation::MaxPool(side),
@@ -204,6 +201,23 @@ fn operation(layer: &Layer, from: Size, to: Size) -> Result<Operation, &'static 
         Layer::Multiply { other } => Operation::Multiply(*other),
         _ => return Err("is of 8 bits"),
     })
+}
+
+/// A layer whose weights are `[output][row][column][input channel]`, laid out.
+fn with_kernel(
+    reading: Reading,
+    window: Window,
+    weights: &[f32],
+    bias: &[f32],
+    activation: Activation,
+    [from, to]: [Size; 2],
+) -> Result<Operation, &'static str> {
+    let [rows, columns] = window.kernel;
+    // A dense layer's outputs are one after the other, whatever shape they are given then.
+    let made = if bias.len() == to.c { to } else { Size { h: 1, w: 1, c: to.len() } };
+    let weight = |o: usize, i: usize, r: usize, c: usize| weights[((o * rows + r) * columns + c) * from.c + i];
+    let kernel = Kernel::new(reading, window, from, made, bias, weight);
+    Ok(Operation::Kernel(Box::new(kernel), plain(activation)?, to))
 }
 
 /// The window of a kernel. What is cut off or added at the bottom and at the right follows from the output's size.

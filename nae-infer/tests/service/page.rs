@@ -21,7 +21,8 @@ fn browse(url: &str) -> Option<String> {
 #[test]
 fn a_browser_shows_frame_alarm_and_model() {
     let place = Place::new();
-    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    // Room for all: a busy machine would drop one.
+    let service = Service::start(&place.state(), &["--source", &place.source(), "--queue", "6"]);
     for i in 0..6 {
         place.frame(&format!("<b>{i}.png"), &picture(if i < 2 { "six" } else { "checkerboard" }));
     }

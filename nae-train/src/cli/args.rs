@@ -7,7 +7,7 @@ use nae_core::kernels::int8::Layout;
 use nae_train::deploy::Ranges;
 use nae_train::experiments::Scale;
 
-pub(super) use super::train_args::{EngineArg, ExportFiles, MethodArg, TrainArgs};
+pub(super) use super::train_args::{ComputeArgs, EngineArg, ExportFiles, MethodArg, TrainArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,6 +66,17 @@ pub(super) enum Command {
     Reproduce(ReproduceArgs),
     /// List the presets, or print one.
     Presets(PresetsArgs),
+    /// List what --device can be on this machine.
+    Devices(DevicesArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Graphics cards are there where nae-train was built for them: cargo build --release -p nae-train --features wgpu")]
+pub(super) struct DevicesArgs {
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -301,9 +312,8 @@ pub(super) struct ReproduceArgs {
     /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
-    /// What computes gradients.
-    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
-    pub(super) engine: EngineArg,
+    #[command(flatten)]
+    pub(super) compute: ComputeArgs,
     /// Settings in place of the paper's.
     #[arg(long, value_name = "FILE.toml")]
     pub(super) settings: Option<PathBuf>,

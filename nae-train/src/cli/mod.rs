@@ -3,6 +3,7 @@
 mod args;
 mod compare;
 mod deploy;
+mod devices;
 mod eval;
 mod export;
 mod own;
@@ -43,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Reproduce(args)) => reproduce::run(&args),
         Some(Command::StoppingStudy(args)) => study::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),
+        Some(Command::Devices(args)) => devices::run(&args),
     };
     match result {
         Ok(Done::Whole) => ExitCode::SUCCESS,

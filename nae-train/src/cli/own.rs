@@ -24,7 +24,13 @@ use super::train::Job;
 const TIME: Duration = Duration::from_secs(600);
 
 /// Reads the data at `path` and plans a run on them, to end in time.
-pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Instant) -> anyhow::Result<Job> {
+pub(super) fn plan(
+    args: &TrainArgs,
+    path: &Path,
+    engines: EngineChoice,
+    device: &Device,
+    started: Instant,
+) -> anyhow::Result<Job> {
     if args.method.is_some_and(|method| method != MethodArg::Nae) {
         bail!(
             "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from; for \
@@ -61,7 +67,7 @@ pub(super) fn plan(args: &TrainArgs, path: &Path, device: &Device, started: Inst
         raw.data.held_out = args.held_out;
         draft = Config::new(raw).context("--held-out")?;
     }
-    let engine = EngineChoice::from(args.engine).engine(draft.architecture())?;
+    let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, args.seed, loaded);
 
     let speed = speed::measure(&prepared.config, &prepared.split, engine, device);

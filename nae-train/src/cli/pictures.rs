@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
-use burn::tensor::Device;
 use nae_onnx::file;
 use nae_train::data::own::Corrupt;
 use nae_train::data::source::DATA_FOLDER;
-use nae_train::engine::EngineChoice;
 use nae_train::experiments::Scale;
 use nae_train::experiments::pictures::along_training::along_training;
 use nae_train::experiments::pictures::bimodal::bimodal;
@@ -47,6 +45,7 @@ pub(super) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
         "scale": Scale::from(args.scale),
         "work": work(args),
         "seed": SEED,
+        "device": args.compute.device,
         "version": env!("CARGO_PKG_VERSION"),
         "figures": made.figures,
     });
@@ -79,8 +78,8 @@ fn work(args: &ReproduceArgs) -> &'static str {
 }
 
 fn make(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Made> {
-    let (scale, device) = (Scale::from(args.scale), Device::flex());
-    let engine = EngineChoice::from(args.engine);
+    let scale = Scale::from(args.scale);
+    let (device, engine) = args.compute.open(None)?;
     if !args.quiet {
         eprintln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
     }

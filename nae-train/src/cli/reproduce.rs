@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_onnx::file;
 use nae_train::data::source::DATA_FOLDER;
-use nae_train::engine::EngineChoice;
+use nae_train::device::DeviceChoice;
 use nae_train::experiments::Scale;
 use nae_train::experiments::detection::settings::{EXPERIMENTS, Settings as DetectionSettings};
 use nae_train::experiments::detection::{self, DetectionError};
@@ -64,18 +64,19 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
             "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
         );
     };
+    let (device, engine) = args.compute.open(None)?;
     let experiment = detection::Experiment {
         settings,
         scale,
         seeds: args.seeds.into(),
         only: args.cells.clone(),
-        engine: EngineChoice::from(args.engine),
+        engine,
+        device: args.compute.device,
         data,
         checkpoint_every: CHECKPOINT_EVERY,
     };
     let path = folder(args);
     let stop = stop_on_interrupt()?;
-    let device = Device::flex();
 
     let (all, mut at) = (experiment.jobs()?.len(), 0);
     if !args.quiet {
@@ -106,6 +107,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
         "scale": scale,
         "work": experiment.settings.work,
         "seeds": args.seeds,
+        "device": args.compute.device,
         "version": env!("CARGO_PKG_VERSION"),
         "settings": experiment.settings.text(),
         "rows": rows,
@@ -125,6 +127,9 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
 fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
     if !args.cells.is_empty() || args.data.is_some() {
         bail!("gaussians8 has no --cells, and its data are drawn: leave --data out");
+    }
+    if args.compute.device != DeviceChoice::Cpu {
+        bail!("gaussians8 trains many small networks side by side on the processor: leave --device out");
     }
     let scale = Scale::from(args.scale);
     let experiment = gaussians8::Experiment::new(Settings::parse(text, origin)?, scale, args.seeds.into())?;

@@ -34,11 +34,13 @@ use super::{Done, export, own};
 pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     export::check(&args.export)?;
-    let device = Device::flex();
-    let Job { mut prepared, engine, choices, resume } = match (&args.resume, &args.preset, &args.data) {
-        (Some(folder), ..) => resumed(args, folder)?,
-        (None, None, Some(path)) => own::plan(args, path, &device, started)?,
-        (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name))?,
+    let broken_off = args.resume.as_ref().map(|folder| BrokenOff::read(folder)).transpose()?;
+    let recorded = broken_off.as_ref().map(|run| run.resume.device);
+    let (device, engines) = args.compute.open(recorded)?;
+    let Job { mut prepared, engine, choices, resume } = match (broken_off, &args.preset, &args.data) {
+        (Some(run), ..) => resumed(args, run)?,
+        (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
+        (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name), engines)?,
     };
     if let Some(path) = &args.outliers {
         prepared.add_outliers(path, args.corrupt()).context("--outliers")?;
@@ -51,7 +53,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         _ => {
             let path = args.out.clone().unwrap_or_else(|| default_folder(&prepared.config, args.seed));
             let data_sha256 = prepared.data_sha256.clone();
-            let facts = Facts { data_sha256, engine, choices: choices.clone() };
+            let facts = Facts { data_sha256, engine, device: args.compute.device, choices: choices.clone() };
             (RunFolder::create(&path, &prepared.config, args.seed, facts, args.checkpoint_every)?, None)
         }
     };
@@ -152,20 +154,34 @@ fn default_folder(config: &Config, seed: u64) -> PathBuf {
     PathBuf::from(format!("runs/{name}{method}-{seed}"))
 }
 
-fn from_preset(args: &TrainArgs, preset: &str) -> anyhow::Result<Job> {
+fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow::Result<Job> {
     let mut raw = preset::load(preset)?.raw().clone();
     raw.data.held_out = args.held_out.or(raw.data.held_out);
     raw.method = args.method.map_or(raw.method, MethodKind::from);
     let config = Config::new(raw).context("--held-out or --method")?;
-    let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
+    let engine = engines.engine(config.architecture())?;
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
 }
 
-/// The run in `folder`, which was broken off.
-fn resumed(args: &TrainArgs, folder: &Path) -> anyhow::Result<Job> {
-    let (config, seed) = RunFolder::read(folder)?;
-    let resume = Resume::read(folder)?;
+/// A run that was broken off, as its folder has it.
+struct BrokenOff {
+    folder: PathBuf,
+    config: Config,
+    seed: u64,
+    resume: Resume,
+}
+
+impl BrokenOff {
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        let (config, seed) = RunFolder::read(folder)?;
+        Ok(Self { folder: folder.to_owned(), config, seed, resume: Resume::read(folder)? })
+    }
+}
+
+/// Goes on with a run.
+fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
+    let BrokenOff { folder, config, seed, resume } = run;
     if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
         own::apart(data, outliers)?;
     }

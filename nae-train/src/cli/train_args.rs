@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use nae_onnx::metadata::{Fit, Missing, Tiles, Transforms, Window};
 use nae_train::data::own::{Asked, Corrupt};
+use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
 use nae_train::methods::MethodKind;
 
@@ -67,7 +70,7 @@ pub(super) struct TrainArgs {
     /// Go on with a run that was broken off, by Ctrl-C, a power cut or otherwise, from what its folder has; to the same
     /// model as if it had not been. Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "tile", "window", "fit",
+        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit",
     ])]
     pub(super) resume: Option<PathBuf>,
     /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
@@ -76,9 +79,8 @@ pub(super) struct TrainArgs {
     /// Also measure every outlier set at each look at the model, into metrics.jsonl: for study, nothing is chosen by it.
     #[arg(long)]
     pub(super) trace_outliers: bool,
-    /// What computes gradients.
-    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
-    pub(super) engine: EngineArg,
+    #[command(flatten)]
+    pub(super) compute: ComputeArgs,
     #[command(flatten)]
     pub(super) export: ExportFiles,
     /// Print the result as JSON.
@@ -172,6 +174,30 @@ impl From<MethodArg> for MethodKind {
             MethodArg::Vae => Self::Vae,
             MethodArg::Wae => Self::Wae,
         }
+    }
+}
+
+/// With what a run is computed.
+#[derive(Debug, Args)]
+pub(super) struct ComputeArgs {
+    /// What computes gradients.
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
+    engine: EngineArg,
+    /// Where: cpu, or a graphics card that this program was built for, as `nae-train devices` lists them.
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceChoice::Cpu)]
+    pub(super) device: DeviceChoice,
+}
+
+impl ComputeArgs {
+    /// The device, and the engine that is left on it. A run that is gone on with has `recorded` its device.
+    pub(super) fn open(&self, recorded: Option<DeviceChoice>) -> anyhow::Result<(Device, EngineChoice)> {
+        let choice = recorded.unwrap_or(self.device);
+        let opened = choice.open().context("--device")?;
+        if choice != DeviceChoice::Cpu {
+            tracing::info!(device = opened.name, "computing there");
+        }
+        let engine = EngineChoice::from(self.engine).on(&opened.device)?;
+        Ok((opened.device, engine))
     }
 }
 

@@ -1,10 +1,12 @@
 //! Which networks the CPU engine runs, and the choice between the engines.
 
+use burn::tensor::Device;
 use nae_core::energy::Energy;
 use nae_simd::instructions::{Instructions, Unavailable};
 
 use super::Engine;
 use crate::arch::AutoencoderSpec;
+use crate::device::on_processor;
 
 /// What the CPU engine does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +14,9 @@ pub enum Unsupported {
     /// An energy.
     #[error("the CPU engine does not have the energy {0}; the engine `burn` has, and `auto` chooses it")]
     Energy(&'static str),
+    /// A device.
+    #[error("the CPU engine computes on the processor alone; with --device, leave --engine out, or take `burn`")]
+    Device,
     /// An instruction set.
     #[error(transparent)]
     Instructions(#[from] Unavailable),
@@ -30,6 +35,18 @@ pub enum EngineChoice {
 }
 
 impl EngineChoice {
+    /// The choice that is left on `device`: burn alone has other devices than the processor.
+    ///
+    /// # Errors
+    /// [`Unsupported::Device`] where the CPU engine is asked for on another.
+    pub fn on(self, device: &Device) -> Result<Self, Unsupported> {
+        match self {
+            choice if on_processor(device) => Ok(choice),
+            Self::Cpu => Err(Unsupported::Device),
+            Self::Auto | Self::Burn => Ok(Self::Burn),
+        }
+    }
+
     /// The engine for a network.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::config::preset::Recorded;
+use crate::device::DeviceChoice;
 use crate::engine::Engine;
 use crate::eval::trace::Trace;
 use crate::methods::Model;
@@ -82,6 +83,8 @@ pub struct Facts {
     pub data_sha256: String,
     /// What computes gradients.
     pub engine: Engine,
+    /// Where.
+    pub device: DeviceChoice,
     /// What was chosen for the run and why.
     pub choices: Vec<String>,
 }
@@ -132,8 +135,9 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Metrics`].
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, FolderError> {
-        let Resume { data_sha256, engine, choices, seconds, metrics, .. } = resume;
-        let facts = Facts { data_sha256: data_sha256.clone(), engine: *engine, choices: choices.clone() };
+        let Resume { data_sha256, engine, device, choices, seconds, metrics, .. } = resume;
+        let (data_sha256, choices) = (data_sha256.clone(), choices.clone());
+        let facts = Facts { data_sha256, engine: *engine, device: *device, choices };
         Ok(Self::with(path, Metrics::reopen(path, *metrics)?, facts, every, *seconds))
     }
 
@@ -220,9 +224,9 @@ impl RunFolder {
 
     fn store(&mut self, snapshot: &Snapshot) -> Result<(), FolderError> {
         let metrics = self.metrics.flush()?;
-        let Facts { data_sha256, engine, choices } = &self.facts;
-        let (engine, seconds) = (*engine, self.seconds());
-        Ok(Saved { data_sha256, engine, choices, seconds, metrics, snapshot }.write(&self.path)?)
+        let Facts { data_sha256, engine, device, choices } = &self.facts;
+        let (engine, device, seconds) = (*engine, *device, self.seconds());
+        Ok(Saved { data_sha256, engine, device, choices, seconds, metrics, snapshot }.write(&self.path)?)
     }
 
     fn record(&mut self, kind: &str, group: &str, step: usize, values: &impl Serialize) {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::metrics::Lengths;
+use crate::device::DeviceChoice;
 use crate::engine::Engine;
 use crate::methods::state::StateError;
 use crate::train::snapshot::Snapshot;
@@ -30,6 +31,9 @@ pub struct Resume {
     pub data_sha256: String,
     /// What computed gradients: another engine would round differently.
     pub engine: Engine,
+    /// Where: another device would round, and draw, differently.
+    #[serde(default)]
+    pub device: DeviceChoice,
     /// What was chosen for the run and why, for its report.
     pub choices: Vec<String>,
     /// Seconds of training so far.
@@ -45,6 +49,7 @@ pub struct Resume {
 pub(super) struct Saved<'a> {
     pub(super) data_sha256: &'a str,
     pub(super) engine: Engine,
+    pub(super) device: DeviceChoice,
     pub(super) choices: &'a [String],
     pub(super) seconds: f64,
     pub(super) metrics: Lengths,

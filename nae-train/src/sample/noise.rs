@@ -1,7 +1,7 @@
-//! Random numbers of the chains, drawn on the host from the run's seed: the same on every device and for any
-//! number of threads.
+//! Random numbers of the chains, from the run's seed: on the processor the same for any number of threads. Another device
+//! draws its own, so that none go through the bus, from seeds that come from the run's: the same on that device each time.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bounds::Bounds;
 use crate::arch::LatentSpace;
+use crate::device::on_processor;
 
 /// A stream of random numbers. Stored as the place it has come to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,14 +57,25 @@ impl NoiseSource {
 
     /// Independent standard normal values.
     pub fn normal<const D: usize>(&mut self, shape: [usize; D], device: &Device) -> Tensor<D> {
+        if !on_processor(device) {
+            return self.draw_on(device, shape, Distribution::Normal(0.0, 1.0));
+        }
         let values: Vec<f32> = (0..shape.iter().product()).map(|_| self.rng.sample(StandardNormal)).collect();
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
     /// Independent values, uniform on [0, 1).
     pub fn uniform<const D: usize>(&mut self, shape: [usize; D], device: &Device) -> Tensor<D> {
+        if !on_processor(device) {
+            return self.draw_on(device, shape, Distribution::Uniform(0.0, 1.0));
+        }
         let values = self.uniform_values(shape.iter().product());
         Tensor::from_data(TensorData::new(values, shape), device)
+    }
+
+    fn draw_on<const D: usize>(&mut self, device: &Device, shape: [usize; D], distribution: Distribution) -> Tensor<D> {
+        device.seed(self.rng.random());
+        Tensor::random(shape, distribution, device)
     }
 
     /// `count` independent values, uniform on [0, 1).

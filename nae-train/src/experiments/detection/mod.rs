@@ -21,6 +21,7 @@ use crate::data::form::ImageForm;
 use crate::data::idx::{self, IdxError};
 use crate::data::own::{self, Corrupt, OwnError};
 use crate::data::source::DataError;
+use crate::device::DeviceChoice;
 use crate::engine::{EngineChoice, Unsupported};
 use crate::eval::table::{OutlierKind, OutlierSet, Table};
 use crate::experiments::Scale;
@@ -48,6 +49,8 @@ pub struct Experiment {
     pub only: Vec<String>,
     /// What computes gradients.
     pub engine: EngineChoice,
+    /// Where: what [`run`](Self::run) is given, by its name.
+    pub device: DeviceChoice,
     /// The folder of all data sets, where it is not the one that `NAE_DATA` names.
     pub data: PathBuf,
     /// Time between two states that a model's training can go on from.
@@ -183,7 +186,8 @@ impl Experiment {
     }
 
     fn digest(&self) -> String {
-        journal::digest([self.settings.text(), self.scale.name()])
+        let on = if self.device == DeviceChoice::Cpu { String::new() } else { format!(" on {}", self.device) };
+        journal::digest([self.settings.text(), &format!("{}{on}", self.scale.name())])
     }
 
     /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives what
@@ -241,7 +245,7 @@ impl Experiment {
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
         } else {
             let data_sha256 = prepared.data_sha256.clone();
-            let facts = Facts { data_sha256, engine, choices: Vec::new() };
+            let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new() };
             (RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?, None)
         };
         let mut both = Both::new(run_folder, watch);

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Training on a graphics card, tested on the driver that computes on the processor (Debian: mesa-vulkan-drivers): energies,
+# gradients, updates, noise and chains equal the processor's, and a short run is trained and exported.
+#
+#   tests/gpu/software.sh
+#
+# tests/run.sh leaves it out: burn with wgpu takes a quarter of an hour to build.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+driver=$(find /usr/share/vulkan/icd.d -name 'lvp_icd*.json' 2>/dev/null | head -n 1)
+if [ -z "$driver" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends mesa-vulkan-drivers libvulkan1
+  driver=$(find /usr/share/vulkan/icd.d -name 'lvp_icd*.json' | head -n 1)
+fi
+[ -n "$driver" ] || { echo "Missing: mesa-vulkan-drivers and libvulkan1 (Debian)" >&2; exit 1; }
+export VK_DRIVER_FILES=$driver
+
+cargo test --locked -p nae-train --features wgpu --test devices -- --nocapture
+cargo build --locked -p nae-train --features wgpu
+train=${CARGO_TARGET_DIR:-target}/debug/nae-train
+
+"$train" devices
+# Software is never taken silently.
+if said=$("$train" --device wgpu --out /nowhere/run 2>&1); then
+  echo "a software adapter was taken without being asked for" >&2
+  exit 1
+fi
+grep -q 'wgpu:software to take it' <<<"$said" || { echo "$said" >&2; exit 1; }
+
+# The digits, with few updates: trained there, exported, scored by the processor.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$train" presets digits | sed 's/^epochs = .*/epochs = 30/; s/^updates = .*/updates = 20/; s/^every = .*/every = 10/' >"$folder/short.toml"
+for device in cpu wgpu:software; do
+  "$train" --preset "$folder/short.toml" --device "$device" --engine burn --out "$folder/$device" \
+    --export "$folder/$device.onnx" --json -q >"$folder/$device.json"
+done
+python3 - "$folder/cpu.json" "$folder/wgpu:software.json" <<'E2'
+import json
+import sys
+
+rows = [json.load(open(path))["auroc"]["rows"] for path in sys.argv[1:]]
+for processor, card in zip(*rows):
+    print(f"{processor['outliers']:22} cpu {processor['nae']:.4f}   wgpu:software {card['nae']:.4f}")
+    # Both round differently, for 30 epochs.
+    assert abs(processor["autoencoder"] - card["autoencoder"]) < 0.05, "before NAE training"
+E2
+echo "All passed"
