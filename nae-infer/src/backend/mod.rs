@@ -13,6 +13,7 @@ mod tract;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(any(feature = "tract", feature = "ort"))]
 use nae_core::Shape;
 pub use nae_onnx::check::Limits;
 pub use provider::ExecutionProvider;
