@@ -76,8 +76,8 @@ pub enum BackendChoice {
     This(BackendKind),
 }
 
-/// The backends of [`BackendChoice::Usual`] for ONNX, of which the first that loads the model is taken.
-const USUAL: [BackendKind; 3] = [BackendKind::Simd, BackendKind::Tract, BackendKind::Native];
+/// What [`BackendChoice::Usual`] tries for ONNX before native, which is always there.
+const PREFERRED: [BackendKind; 2] = [BackendKind::Simd, BackendKind::Tract];
 
 impl BackendChoice {
     /// The name of [`Fastest`](Self::Fastest), and those of the backends.
@@ -191,17 +191,9 @@ pub fn load(
     options: &BackendOptions,
     length: usize,
 ) -> Result<Arc<dyn Backend>, BackendError> {
-    let usual: &[BackendKind] = if matches!(file.content(), Content::Nae) { &[BackendKind::Native] } else { &USUAL };
     let load_usual = || {
-        let mut usual = usual.iter().filter(|kind| kind.is_built_in()).peekable();
-        loop {
-            // Native is always there, and the last.
-            let kind = *usual.next().unwrap_or(&BackendKind::Native);
-            match load_this(file, kind, options) {
-                Err(_) if usual.peek().is_some() => {}
-                tried => return tried,
-            }
-        }
+        let preferred = PREFERRED.into_iter().find_map(|kind| load_this(file, kind, options).ok());
+        preferred.map_or_else(|| load_this(file, BackendKind::Native, options), Ok)
     };
     match choice {
         BackendChoice::This(kind) => load_this(file, kind, options),

@@ -79,7 +79,7 @@ fn work(args: &ReproduceArgs) -> &'static str {
 
 fn make(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Made> {
     let scale = Scale::from(args.scale);
-    let (device, engine) = args.compute.open(None)?;
+    let (device, engine) = args.compute.open(None, args.quiet)?;
     if !args.quiet {
         eprintln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
     }

@@ -64,7 +64,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
             "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
         );
     };
-    let (device, engine) = args.compute.open(None)?;
+    let (device, engine) = args.compute.open(None, args.quiet)?;
     let experiment = detection::Experiment {
         settings,
         scale,

@@ -36,7 +36,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     export::check(&args.export)?;
     let broken_off = args.resume.as_ref().map(|folder| BrokenOff::read(folder)).transpose()?;
     let recorded = broken_off.as_ref().map(|run| run.resume.device);
-    let (device, engines) = args.compute.open(recorded)?;
+    let (device, engines) = args.compute.open(recorded, args.quiet)?;
     let Job { mut prepared, engine, choices, resume } = match (broken_off, &args.preset, &args.data) {
         (Some(run), ..) => resumed(args, run)?,
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,

@@ -190,11 +190,11 @@ pub(super) struct ComputeArgs {
 
 impl ComputeArgs {
     /// The device, and the engine that is left on it. A run that is gone on with has `recorded` its device.
-    pub(super) fn open(&self, recorded: Option<DeviceChoice>) -> anyhow::Result<(Device, EngineChoice)> {
+    pub(super) fn open(&self, recorded: Option<DeviceChoice>, quiet: bool) -> anyhow::Result<(Device, EngineChoice)> {
         let choice = recorded.unwrap_or(self.device);
         let opened = choice.open().context("--device")?;
-        if choice != DeviceChoice::Cpu {
-            tracing::info!(device = opened.name, "computing there");
+        if choice != DeviceChoice::Cpu && !quiet {
+            eprintln!("computed on {}", opened.name);
         }
         let engine = EngineChoice::from(self.engine).on(&opened.device)?;
         Ok((opened.device, engine))
