@@ -20,7 +20,7 @@ use nae_train::config::{Training, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::Engine;
 use nae_train::methods::nae::{NaeMethod, NormalizedAutoencoder};
-use nae_train::sample::{FrozenEnergy, NegativeSampler, NoiseSource};
+use nae_train::sample::{FrozenEnergy, NegativeSampler, NoiseSource, Precision};
 use nae_train::shard;
 
 const BATCH: usize = 128;
@@ -45,7 +45,7 @@ impl Workload {
         let config = preset::load("digits").expect("comes with the program");
         let training = Training { learning_rate: 1e-5, ..config.training() };
         let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), NoiseSource::new(3, 0));
-        let frozen = engine.freeze(&model, shape, &device);
+        let frozen = engine.freeze(&model, shape, Precision::F32, &device);
         let method = NaeMethod::new(NormalizedAutoencoder::new(model, 1.0), &training, sampler, engine, &device);
         Self { frozen, method, x, z, device }
     }

@@ -222,7 +222,7 @@ impl Comparison {
             .iter()
             .map(|&latent_dim| {
                 let model = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
-                Ok((latent_dim, selection_auroc(&model, &prepared.split, CHOOSING_SEED, device)))
+                Ok((latent_dim, selection_auroc(&model, &prepared.split, CHOOSING_SEED, self.engine, device)))
             })
             .collect()
     }
@@ -232,7 +232,11 @@ impl Comparison {
         let plain = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
         Ok(Seed {
             seed,
-            auroc: Table::of(&prepared.evaluate(&[plain_column(&plain), nae_column(&*timed.model)], device)),
+            auroc: Table::of(&prepared.evaluate(
+                &[plain_column(&plain), nae_column(&*timed.model)],
+                self.engine,
+                device,
+            )),
             kept_update: timed.kept_update,
             processor_seconds: timed.seconds,
             autoencoder_epochs: timed.epochs,

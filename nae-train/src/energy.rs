@@ -5,14 +5,15 @@
 
 pub mod ssim;
 
-use burn::tensor::Tensor;
+use burn::tensor::{DType, FloatDType, Tensor};
 use nae_core::energy::Energy;
 
 use crate::arch::Autoencoder;
 
-/// E(x) = dist(x, f_d(f_e(x))) for images `[N, C, H, W]`; one energy an image, `[N]`.
+/// E(x) = dist(x, f_d(f_e(x))) for images `[N, C, H, W]`; one energy an image, `[N]`. A network of a lower
+/// [precision](crate::sample::Precision) is compared with its image in f32.
 pub fn energy(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
-    distance(model.energy(), x.clone(), model.reconstruct(x))
+    distance(model.energy(), at_least_f32(x.clone()), at_least_f32(model.reconstruct(x)))
 }
 
 /// H(z) = E(f_d(z)) for latents `[N, D, 1, 1]` (paper, section 4.2).
@@ -48,6 +49,10 @@ pub fn l1(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
 pub fn mean_squared_norm(z: Tensor<4>) -> Tensor<1> {
     let n = z.dims()[0];
     (z.clone() * z).sum().div_scalar(n as f32)
+}
+
+fn at_least_f32(x: Tensor<4>) -> Tensor<4> {
+    if matches!(x.dtype(), DType::F16 | DType::BF16) { x.cast(FloatDType::F32) } else { x }
 }
 
 /// Mean of each sample, `[N]`.

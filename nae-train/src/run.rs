@@ -127,12 +127,13 @@ impl Prepared {
         Trainer { config, split: &self.split, seed: self.seed, engine, device, observer, stop }
     }
 
-    /// Energies of the calibration images under `model`, and everything else the model file says of itself.
+    /// Energies of the calibration images under `model`, by burn, whose graph is exported; and everything else the model
+    /// file says of itself.
     ///
     /// # Errors
     /// [`RunError::Export`] where the energies give no threshold for the target rate.
     pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
-        let energies = decided(model, Decision::Reconstruction, &self.split.calibration, device);
+        let energies = decided(model, Decision::Reconstruction, &self.split.calibration, Engine::Burn, device);
         Ok(export::metadata(&self.config, self.seed, &self.data_sha256, model.temperature(), &energies)?)
     }
 
@@ -158,14 +159,14 @@ impl Prepared {
     }
 
     /// Follows models against every outlier set while they are trained; for study.
-    pub fn trace(&self, device: &Device) -> Trace {
-        Trace::new(&self.split.test, &self.outlier_sets(), device)
+    pub fn trace(&self, engine: Engine, device: &Device) -> Trace {
+        Trace::new(&self.split.test, &self.outlier_sets(), engine, device)
     }
 
     /// `columns` against every outlier set.
-    pub fn evaluate(&self, columns: &[Column<'_>], device: &Device) -> Evaluation {
+    pub fn evaluate(&self, columns: &[Column<'_>], engine: Engine, device: &Device) -> Evaluation {
         let samples = self.config.source().samples();
-        Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, device)
+        Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, engine, device)
     }
 }
 

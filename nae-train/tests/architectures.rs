@@ -12,7 +12,7 @@ use nae_train::engine::Engine;
 use nae_train::methods::Method as _;
 use nae_train::methods::autoencoder::AutoencoderMethod;
 use nae_train::methods::nae::{self, Regularization};
-use nae_train::sample::{BurnFrozen, FrozenEnergy as _, NoiseSource};
+use nae_train::sample::{BurnFrozen, FrozenEnergy as _, NoiseSource, Precision};
 use nae_train::train::checkpoint;
 
 /// Samples in a batch.
@@ -122,7 +122,7 @@ fn estimates(layers: &[LayerSpec]) -> usize {
 #[test]
 fn frozen_networks_answer_alike_in_every_shard() {
     for spec in networks::architectures() {
-        let frozen = BurnFrozen::new(&networks::trained_scale(&spec, 1));
+        let frozen = BurnFrozen::new(&networks::trained_scale(&spec, 1), Precision::F32);
         let image = spec.image();
         let shape = [40, image.channels, image.height, image.width];
         let x = NoiseSource::new(6, 0).uniform(shape, &Device::flex());

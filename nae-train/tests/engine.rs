@@ -14,7 +14,7 @@ use nae_train::arch::spec::{conv_transpose2d, conv2d, fc};
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace, LayerSpec};
 use nae_train::energy::{energy, on_manifold_energy};
 use nae_train::engine::{CpuEngine, supports};
-use nae_train::sample::{BurnFrozen, EnergyGradient, FrozenEnergy, NoiseSource};
+use nae_train::sample::{BurnFrozen, EnergyGradient, FrozenEnergy, NoiseSource, Precision};
 use nae_train::shard;
 use proptest::prelude::*;
 
@@ -156,10 +156,11 @@ fn energies_and_input_gradients_are_burns_at_full_width() {
 
 fn assert_input_gradients(spec: &AutoencoderSpec, n: usize) {
     let model = networks::trained_scale(spec, 1);
-    let (burn, cpu) = (BurnFrozen::new(&model), engine_of(&model, spec));
+    let (burn, cpu) = (BurnFrozen::new(&model, Precision::F32), engine_of(&model, spec));
     let what = |part: &str| format!("{part} of {}", spec.name());
     let x = images(spec, n, 2);
     assert_burns(&what("E(x)"), &model, energy, &x, cpu.visible(x.clone()), burn.visible(x.clone()));
+    assert_eq!(cpu.energies(x.clone()), values(cpu.visible(x.clone()).energy), "{}", what("E(x) alone"));
     let (expected_z, z) = (burn.encode(x.clone()), cpu.encode(x));
     assert_values(&what("z"), n, &values(z.clone()), &values(expected_z));
     assert_values(&what("f_d(z)"), n, &values(cpu.decode(z.clone())), &values(burn.decode(z.clone())));

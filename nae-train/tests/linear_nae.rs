@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;
 use nae_train::energy::squared_l2;
 use nae_train::sample::{
-    EnergyGradient, FrozenEnergy, Langevin, Metropolis, NegativeSampler, NoiseSource, SamplerConfig, Start,
+    EnergyGradient, FrozenEnergy, Langevin, Metropolis, NegativeSampler, NoiseSource, Precision, SamplerConfig, Start,
 };
 
 const D_X: usize = 2;
@@ -89,7 +89,7 @@ impl FrozenEnergy for Linear {
 fn sampler(start: Start, steps: usize, temperature: f32, seed: u64) -> NegativeSampler {
     let visible_chain =
         Langevin { metropolis: Some(Metropolis::Exact), ..Langevin::with_step_size(steps, 0.8 * temperature) };
-    let config = SamplerConfig { start, latent_chain: None, visible_chain, temperature };
+    let config = SamplerConfig { start, latent_chain: None, visible_chain, temperature, precision: Precision::F32 };
     NegativeSampler::new(config, D_Z, NoiseSource::new(seed, 0))
 }
 

@@ -13,6 +13,7 @@ use nae_infer::{BackendKind, Detector};
 use nae_onnx::metadata::{Missing, Tiles, Window};
 use nae_train::data::own::{self, Asked, Corrupt};
 use nae_train::data::own_table;
+use nae_train::engine::Engine;
 use nae_train::eval::scoring::{decided, energies};
 use nae_train::methods::{self, Decision, Model};
 use nae_train::report::folder::RunFolder;
@@ -75,7 +76,7 @@ fn tiles_are_scored_as_they_were_trained() {
     let asked = Asked { tiles: Some((16, Tiles { stride: 10, top_k: 2 })), ..Asked::default() };
     let (chosen, read) = own::choose_with(&data, &asked, Corrupt::Refuse).unwrap();
     assert_eq!(read.images.decisions(), 60);
-    let expected = decided(&*model, Decision::Reconstruction, &read.images, &Device::flex());
+    let expected = decided(&*model, Decision::Reconstruction, &read.images, Engine::Burn, &Device::flex());
     for backend in [BackendKind::Native, BackendKind::Tract] {
         let detector = Detector::builder().backend(backend).threads(2).open(path.join("one.onnx")).unwrap();
         let settings = detector.settings();
@@ -175,7 +176,7 @@ fn windows_are_scored_as_they_were_trained() {
     let window = detector.settings().window.unwrap();
     assert_eq!(Some(window), own.window);
     let rows = own_table::load_whole(&data, &own).unwrap();
-    let expected = energies(&*model, &rows.samples, &Device::flex());
+    let expected = energies(&*model, &rows.samples, Engine::Burn, &Device::flex());
     let table = table::read(&data).unwrap();
     let windows: Vec<_> = table.windows(columns, window).unwrap().collect();
     assert_eq!(windows.len(), expected.len());

@@ -14,6 +14,7 @@ use nae_infer::{BackendKind, Detector};
 use nae_onnx::metadata::Missing;
 use nae_train::data::own::{self, Corrupt};
 use nae_train::data::own_table;
+use nae_train::engine::Engine;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
 use nae_train::report::folder::RunFolder;
@@ -94,7 +95,7 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
     let (chosen, read) = own::choose(&data, Corrupt::Refuse).unwrap();
     assert_eq!((chosen.shape(), detector.settings().input), (Shape::new(1, 16, 16), Shape::new(1, 16, 16)));
-    for (n, energy) in energies(&*trained, &read.images, &Device::flex()).into_iter().enumerate() {
+    for (n, energy) in energies(&*trained, &read.images, Engine::Burn, &Device::flex()).into_iter().enumerate() {
         let sub = if n < 60 { format!("level/{:03}", 2 * n + 1) } else { format!("upright/{:03}", 2 * (n - 60)) };
         let image = nae_infer::image::open(data.join(format!("{sub}.png"))).unwrap();
         let scored = detector.score(&image).unwrap().energy;
@@ -142,7 +143,7 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     let columns = detector.settings().columns.as_ref().unwrap();
     let table = table::read(&data).unwrap();
     let positions = table.positions(columns).unwrap();
-    for (row, energy) in table.rows().iter().zip(energies(&*trained, &rows.samples, &Device::flex())) {
+    for (row, energy) in table.rows().iter().zip(energies(&*trained, &rows.samples, Engine::Burn, &Device::flex())) {
         let scored = detector.score_prepared(&row.prepare(&positions, columns).unwrap()).unwrap()[0].energy;
         assert!((scored - energy).abs() <= 1e-4 * energy + 1e-8, "line {}: {scored} {energy}", row.line);
     }

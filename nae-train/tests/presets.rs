@@ -14,6 +14,7 @@ use nae_onnx::metadata::{Fit, Transforms};
 use nae_train::config::preset::{self, PRESETS};
 use nae_train::config::{ArchitectureConfig, Config};
 use nae_train::data::own::Corrupt;
+use nae_train::engine::Engine;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
 use nae_train::report::folder::RunFolder;
@@ -108,7 +109,7 @@ fn transforms_are_the_same_in_training_and_in_scoring() {
     let loaded = config.source().load(Some(&data), &config.form(), Corrupt::Refuse).unwrap();
     let test = loaded.test.unwrap();
     let raw = std::fs::read(data.join("t10k-images-idx3-ubyte")).unwrap();
-    for (n, energy) in energies(&*model, &test, &Device::flex()).into_iter().enumerate() {
+    for (n, energy) in energies(&*model, &test, Engine::Burn, &Device::flex()).into_iter().enumerate() {
         let image = GrayImage::from_fn(28, 28, |x, y| Luma([raw[16 + n * 784 + (y * 28 + x) as usize]]));
         let scored = detector.score(&image.into()).unwrap().energy;
         assert!((scored - energy).abs() <= 1e-4 * energy, "{n}: {scored} {energy}");

@@ -9,7 +9,7 @@ use nae_train::arch::{Autoencoder, LatentSpace, small_conv::small_conv16};
 use nae_train::engine::Engine;
 use nae_train::sample::{
     Acceptance, Annealing, Bounds, ClipBy, FrozenEnergy, GradientClip, Langevin, Leaving, Metropolis, NegativeSampler,
-    NewImages, NoiseSource, ReplayConfig, SamplerConfig, Start,
+    NewImages, NoiseSource, Precision, ReplayConfig, SamplerConfig, Start,
 };
 use nae_train::shard;
 
@@ -76,11 +76,11 @@ fn draws(frozen: &dyn FrozenEnergy, config: SamplerConfig, seed: u64, threads: u
 
 /// One sampler with each number of threads, and with another seed.
 fn check(engine: Engine, space: LatentSpace, start: Start, visible_chain: Langevin) {
-    let frozen = engine.freeze(&model(space), [1, 16, 16], &Device::flex());
+    let frozen = engine.freeze(&model(space), [1, 16, 16], Precision::F32, &Device::flex());
     // Detailed balance ends at the sphere, so a latent chain is corrected in the plane only.
     let metropolis = visible_chain.metropolis.filter(|_| space == LatentSpace::Euclidean);
     let latent_chain = start.is_latent().then_some(Langevin { metropolis, ..Langevin::with_noise(2, 0.1) });
-    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7 };
+    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7, precision: Precision::F32 };
     let (once, acceptance) = draws(&*frozen, config, 1, 1);
     assert!(once.iter().all(|bits| f32::from_bits(*bits).is_finite()), "{config:?}");
     assert!(draws(&*frozen, config, 1, 3) == (once.clone(), acceptance), "{engine:?}, 3 threads: {config:?}");
@@ -110,12 +110,13 @@ fn a_draw_by_burn_is_a_function_of_the_seed_alone() {
 #[test]
 fn new_images_are_a_function_of_the_seed_alone() {
     let model = model(LatentSpace::Sphere);
-    let frozen = Engine::Cpu.freeze(&model, [1, 16, 16], &Device::flex());
+    let frozen = Engine::Cpu.freeze(&model, [1, 16, 16], Precision::F32, &Device::flex());
     let config = SamplerConfig {
         start: Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 100, ratio: 0.9 }) },
         latent_chain: Some(Langevin::with_noise(2, 0.1)),
         visible_chain: chains()[1],
         temperature: 1.0,
+        precision: Precision::F32,
     };
     let images = NewImages::new(&config).unwrap();
     let draw = |seed, threads| {

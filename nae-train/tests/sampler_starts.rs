@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;
 use nae_train::sample::{
-    Bounds, EnergyGradient, FrozenEnergy, Langevin, Leaving, NegativeSampler, NewImages, NoiseSource, ReplayConfig,
-    SamplerConfig, Start,
+    Bounds, EnergyGradient, FrozenEnergy, Langevin, Leaving, NegativeSampler, NewImages, NoiseSource, Precision,
+    ReplayConfig, SamplerConfig, Start,
 };
 
 const LATENT_DIM: usize = 4;
@@ -68,7 +68,7 @@ fn still(steps: usize) -> Langevin {
 fn sampler(start: Start, bounds: Option<Bounds>) -> NegativeSampler {
     let visible_chain = Langevin { bounds, ..still(2) };
     let latent_chain = start.is_latent().then(|| still(3));
-    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 1.0 };
+    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 1.0, precision: Precision::F32 };
     NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(1, 0))
 }
 
@@ -180,7 +180,13 @@ fn perturbed_data_is_near_the_datas_latents() {
 fn new_images_take_a_latent_chain_eight_times_as_long() {
     let model = Recorder::new(LatentSpace::Sphere);
     let start = Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 50, ratio: 1.0 }) };
-    let config = SamplerConfig { start, latent_chain: Some(still(3)), visible_chain: still(2), temperature: 1.0 };
+    let config = SamplerConfig {
+        start,
+        latent_chain: Some(still(3)),
+        visible_chain: still(2),
+        temperature: 1.0,
+        precision: Precision::F32,
+    };
     let images = NewImages::new(&config).unwrap();
     let mut noise = NoiseSource::new(1, 0);
     let draws = [(); 2].map(|()| values(&images.draw(&model, 5, LATENT_DIM, 1.0, &mut noise, &Device::flex())));

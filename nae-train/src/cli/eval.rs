@@ -9,6 +9,7 @@ use nae_train::data::ImageSet;
 use nae_train::data::form::{Form, ImageForm};
 use nae_train::data::own::{self, Corrupt};
 use nae_train::data::own_table::OwnTable;
+use nae_train::engine::EngineChoice;
 use nae_train::eval::evaluation::{Evaluation, ScoredSet};
 use nae_train::eval::scoring::{decided, share_above};
 use nae_train::eval::table::{Column, OutlierKind, Table};
@@ -61,7 +62,8 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let (config, seed) = RunFolder::read(path)?;
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
     let (form, samples) = (config.form(), config.source().samples());
-    let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, &device));
+    let engine = EngineChoice::Auto.engine(config.architecture())?;
+    let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, engine, &device));
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
     }
@@ -74,7 +76,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let (key, title) = (method.column(), method.title());
     let column = Column { key, title, model: &*model, decision: Decision::Reconstruction };
     let threshold = metadata.calibration.as_ref().map(|calibration| calibration.threshold());
-    Ok((prepared.evaluate(&[column], &device), threshold))
+    Ok((prepared.evaluate(&[column], engine, &device), threshold))
 }
 
 /// A model file.

@@ -7,7 +7,7 @@ use nae_train::engine::EngineChoice;
 use nae_train::methods;
 use nae_train::report::folder::{CHECKPOINT, RunFolder};
 use nae_train::report::images;
-use nae_train::sample::NewImages;
+use nae_train::sample::{NewImages, Precision};
 use nae_train::seed::Stream;
 
 use super::Done;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &SampleArgs) -> anyhow::Result<Done> {
     let spec = config.architecture();
     let shape = spec.image();
     let engine = EngineChoice::from(args.engine).engine(spec)?;
-    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], &device);
+    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, &device);
     let mut noise = Stream::Pictures.of(args.seed);
     let drawn = chains.draw(&*frozen, args.count.into(), spec.latent_dim(), model.temperature(), &mut noise, &device);
     let columns = f64::from(args.count).sqrt().ceil() as usize;

@@ -42,6 +42,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
         (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name), engines)?,
     };
+    prepared.config.sampler().precision.check(&device)?;
     if let Some(path) = &args.outliers {
         prepared.add_outliers(path, args.corrupt()).context("--outliers")?;
     }
@@ -60,7 +61,7 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let stop = stop_on_interrupt()?;
 
     if args.trace_outliers {
-        folder.trace(prepared.trace(&device));
+        folder.trace(prepared.trace(engine, &device));
     }
     let mut watchers = Both::new(Bars::new(args.quiet), folder);
     let outcome = prepared.train(engine, &device, &mut watchers, &stop, snapshot)?;
@@ -104,7 +105,7 @@ struct Finished {
 fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &Device) -> anyhow::Result<()> {
     let Finished { prepared, outcome, engine, choices, started } = run;
     let metadata = prepared.calibrate(&*outcome.model, device)?;
-    let evaluation = prepared.evaluate(&prepared.columns(outcome), device);
+    let evaluation = prepared.evaluate(&prepared.columns(outcome), *engine, device);
     let table = Table::of(&evaluation);
     let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
     // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.

@@ -122,6 +122,7 @@ fn refuse(key: &'static str, expected: &'static str, found: &str) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Precision;
 
     const LATENT_CHAIN: &str = "latent_chain = { steps = 10, noise = 0.1 }";
     const VISIBLE_CHAIN: &str = "visible_chain = { steps = 30, noise = 0.1 }";
@@ -157,6 +158,19 @@ mod tests {
         let visible = "visible_chain = { steps = 30, step_size = 0.005, noise = 0.1, metropolis = \"exact\", \
                        bounds = { min = -5.0, max = 5.0, leaving = \"reject\" } }";
         assert_eq!(read("{ on_manifold = {} }", &[LATENT_CHAIN, visible], LatentSpace::Euclidean), Ok(()));
+    }
+
+    #[test]
+    fn precision_is_f32_where_nothing_is_said() {
+        let text = |rest: &str| format!("start = \"data\"\ntemperature = 1.0\n{rest}\n{VISIBLE_CHAIN}");
+        let precision = |rest: &str| toml::from_str::<SamplerConfig>(&text(rest)).map(|sampler| sampler.precision);
+        assert_eq!(precision(""), Ok(Precision::F32));
+        assert_eq!(precision("precision = \"f16\""), Ok(Precision::F16));
+        assert_eq!(precision("precision = \"bf16\""), Ok(Precision::Bf16));
+        assert!(precision("precision = \"f8\"").expect_err("no such").to_string().contains("f8"));
+        // Presets written before there was a choice, and their digests, stay as they are.
+        let plain: SamplerConfig = toml::from_str(&text("")).expect("valid");
+        assert!(!toml::to_string(&plain).expect("serialises").contains("precision"));
     }
 
     #[test]

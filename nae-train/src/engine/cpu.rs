@@ -56,6 +56,11 @@ impl CpuEngine {
         }
     }
 
+    /// Energies of `x`.
+    pub fn energies(&self, x: Tensor<4>) -> Vec<f32> {
+        shard::map(shards(x), |x| self.network.energies(&x)).concat()
+    }
+
     /// Energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held
     /// constant.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {

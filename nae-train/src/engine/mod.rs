@@ -23,7 +23,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
-use crate::sample::{BurnFrozen, FrozenEnergy};
+use crate::sample::{BurnFrozen, FrozenEnergy, Precision};
 
 /// What computes gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,11 +38,17 @@ pub enum Engine {
 
 impl Engine {
     /// `model` as the chains see it, for images of `shape` (channels, rows, columns). [`Engine::Cpu`] is for
-    /// networks that it [supports].
-    pub fn freeze(self, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Box<dyn FrozenEnergy> {
-        match self {
-            Self::Cpu => Box::new(CpuEngine::new(model, shape, device)),
-            Self::Burn => Box::new(BurnFrozen::new(model)),
+    /// networks that it [supports], and for f32: lower precisions are burn's.
+    pub fn freeze(
+        self,
+        model: &Autoencoder,
+        shape: [usize; 3],
+        precision: Precision,
+        device: &Device,
+    ) -> Box<dyn FrozenEnergy> {
+        match (self, precision) {
+            (Self::Cpu, Precision::F32) => Box::new(CpuEngine::new(model, shape, device)),
+            (Self::Cpu | Self::Burn, _) => Box::new(BurnFrozen::new(model, precision)),
         }
     }
 }

@@ -37,6 +37,13 @@ impl Network {
         forward(&self.decoder, z).into_output(z)
     }
 
+    /// E(x).
+    pub fn energies(&self, x: &Planes) -> Vec<f32> {
+        let encoded = forward(&self.encoder, x);
+        let z = encoded.output(x);
+        squared_l2(x, forward(&self.decoder, z).output(z)).0
+    }
+
     /// E(x) and ∇ₓE(x).
     pub fn visible(&self, x: &Planes) -> (Vec<f32>, Planes) {
         let encoded = forward(&self.encoder, x);

@@ -7,8 +7,9 @@ use nae_simd::instructions::{Instructions, Unavailable};
 use super::Engine;
 use crate::arch::AutoencoderSpec;
 use crate::device::on_processor;
+use crate::sample::PrecisionUnavailable;
 
-/// What the CPU engine does not have.
+/// What the CPU engine, or the device, does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
     /// An energy.
@@ -20,6 +21,9 @@ pub enum Unsupported {
     /// An instruction set.
     #[error(transparent)]
     Instructions(#[from] Unavailable),
+    /// The chains' precision.
+    #[error(transparent)]
+    Precision(#[from] PrecisionUnavailable),
 }
 
 /// What is asked for; [`Engine`] is what is taken.

@@ -5,6 +5,7 @@ use burn::tensor::Device;
 use super::scoring::decided;
 use super::table::{Column, OutlierKind, OutlierSet};
 use crate::data::ImageSet;
+use crate::engine::Engine;
 
 /// Scores of normal test images and of outlier sets.
 pub struct Evaluation {
@@ -35,10 +36,11 @@ impl Evaluation {
         test: &ImageSet,
         sets: &[OutlierSet],
         columns: &[Column<'_>],
+        engine: Engine,
         device: &Device,
     ) -> Self {
         let scored = |images: &ImageSet| -> Vec<Vec<f32>> {
-            columns.iter().map(|column| decided(column.model, column.decision, images, device)).collect()
+            columns.iter().map(|column| decided(column.model, column.decision, images, engine, device)).collect()
         };
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),

@@ -1,29 +1,39 @@
 //! Decisions of a model on whole sets.
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 
 use crate::data::ImageSet;
+use crate::engine::{CpuEngine, Engine};
 use crate::methods::{Decision, Model};
 
 /// Images scored at once: bounds memory, changes no score.
 const BATCH: usize = 256;
 
-/// What `model` decides of every image, in order, by `decision`.
-pub fn scores(model: &dyn Model, decision: Decision, images: &ImageSet, device: &Device) -> Vec<f32> {
-    images
-        .batches(BATCH, device)
-        .flat_map(|batch| model.decide(decision, batch).into_data().try_into_vec::<f32>().expect("scores are float"))
-        .collect()
+/// What `model` decides of every image, in order, by `decision`. The CPU engine has reconstruction errors; what else there
+/// is, is burn's.
+pub fn scores(model: &dyn Model, decision: Decision, images: &ImageSet, engine: Engine, device: &Device) -> Vec<f32> {
+    let shape = images.shape();
+    let cpu = match (engine, decision, model.autoencoder()) {
+        (Engine::Cpu, Decision::Reconstruction, Some(autoencoder)) => {
+            Some(CpuEngine::new(autoencoder, [shape.channels, shape.height, shape.width], device))
+        }
+        _ => None,
+    };
+    let decide = |batch: Tensor<4>| match &cpu {
+        Some(cpu) => cpu.energies(batch),
+        None => model.decide(decision, batch).into_data().try_into_vec().expect("scores are float"),
+    };
+    images.batches(BATCH, device).flat_map(decide).collect()
 }
 
 /// The same where samples are images; where they are tiles, what is decided of the images they are of.
-pub fn decided(model: &dyn Model, decision: Decision, images: &ImageSet, device: &Device) -> Vec<f32> {
-    images.decide(scores(model, decision, images, device))
+pub fn decided(model: &dyn Model, decision: Decision, images: &ImageSet, engine: Engine, device: &Device) -> Vec<f32> {
+    images.decide(scores(model, decision, images, engine, device))
 }
 
 /// The energy of every image, in order: its reconstruction error.
-pub fn energies(model: &dyn Model, images: &ImageSet, device: &Device) -> Vec<f32> {
-    scores(model, Decision::Reconstruction, images, device)
+pub fn energies(model: &dyn Model, images: &ImageSet, engine: Engine, device: &Device) -> Vec<f32> {
+    scores(model, Decision::Reconstruction, images, engine, device)
 }
 
 /// Share of `energies` above `threshold`: of normal data, the false-positive rate. `None` where there are none.

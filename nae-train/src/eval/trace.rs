@@ -8,6 +8,7 @@ use super::metrics::auroc;
 use super::scoring::decided;
 use super::table::OutlierSet;
 use crate::data::ImageSet;
+use crate::engine::Engine;
 use crate::methods::{Decision, Model};
 
 /// So many images of each set are enough for a curve.
@@ -17,19 +18,20 @@ const IMAGES: usize = 1000;
 pub struct Trace {
     normal: ImageSet,
     outliers: Vec<OutlierSet>,
+    engine: Engine,
     device: Device,
 }
 
 impl Trace {
     /// Of `normal` against each of `outliers`.
-    pub fn new(normal: &ImageSet, outliers: &[OutlierSet], device: &Device) -> Self {
+    pub fn new(normal: &ImageSet, outliers: &[OutlierSet], engine: Engine, device: &Device) -> Self {
         let outliers = outliers.iter().map(|set| OutlierSet { images: some(&set.images), ..set.clone() }).collect();
-        Self { normal: some(normal), outliers, device: device.clone() }
+        Self { normal: some(normal), outliers, engine, device: device.clone() }
     }
 
     /// AUROC of each set under `model`, by name; `None` where the set is empty or an energy is NaN.
     pub fn measure(&self, model: &dyn Model) -> BTreeMap<String, Option<f64>> {
-        let energies = |images: &ImageSet| decided(model, Decision::Reconstruction, images, &self.device);
+        let energies = |images: &ImageSet| decided(model, Decision::Reconstruction, images, self.engine, &self.device);
         let normal = energies(&self.normal);
         let auroc = |set: &OutlierSet| auroc(&normal, &energies(&set.images));
         self.outliers.iter().map(|set| (set.name.clone(), auroc(set))).collect()

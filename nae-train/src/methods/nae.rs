@@ -260,7 +260,7 @@ impl NaeMethod {
 impl Method for NaeMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
         let [_, c, h, w] = x.dims();
-        let frozen = self.engine.freeze(&self.model.autoencoder, [c, h, w], &self.device);
+        let frozen = self.engine.freeze(&self.model.autoencoder, [c, h, w], self.sampler.precision(), &self.device);
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         self.negatives = Some(negatives.clone());

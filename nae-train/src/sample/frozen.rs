@@ -4,8 +4,9 @@
 //! [`FrozenEnergy`] is the border, [`BurnFrozen`] the implementation for any burn device.
 
 use burn::module::Module as _;
-use burn::tensor::Tensor;
+use burn::tensor::{FloatDType, Tensor};
 
+use super::precision::Precision;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::energy::{energy, on_manifold_energy};
 use crate::shard;
@@ -36,12 +37,19 @@ pub trait FrozenEnergy {
 pub struct BurnFrozen {
     plain: Autoencoder,
     frozen: Autoencoder,
+    precision: Precision,
 }
 
 impl BurnFrozen {
-    /// Freezes a copy of `model`, which lives on an autodiff device.
-    pub fn new(model: &Autoencoder) -> Self {
-        Self { plain: model.valid(), frozen: model.clone().no_grad() }
+    /// Freezes a copy of `model`, which lives on an autodiff device, to compute in `precision`; what goes in and comes out
+    /// is f32.
+    pub fn new(model: &Autoencoder, precision: Precision) -> Self {
+        let [plain, frozen] = [model.valid(), model.clone().no_grad()].map(|model| precision.rounded(model));
+        Self { plain, frozen, precision }
+    }
+
+    fn lower(&self, input: Tensor<4>) -> Tensor<4> {
+        input.cast(self.precision.dtype())
     }
 
     fn differentiate(
@@ -49,16 +57,20 @@ impl BurnFrozen {
         input: Tensor<4>,
         f: impl Fn(&Autoencoder, Tensor<4>) -> Tensor<1> + Sync,
     ) -> EnergyGradient {
-        let parts = shard::map(shard::shards(input), |x| {
-            let x = x.autodiff().require_grad();
-            let energy = f(&self.frozen, x.clone());
-            let mut gradients = energy.clone().sum().backward();
-            let gradient = x.grad_remove(&mut gradients).expect("the energy is a function of its input");
-            (energy.inner(), gradient)
+        let parts = shard::map(shard::shards(input), |input| {
+            let input = input.autodiff().require_grad();
+            let energy = f(&self.frozen, self.lower(input.clone()));
+            let mut gradients = self.precision.scaled(energy.clone().sum()).backward();
+            let gradient = input.grad_remove(&mut gradients).expect("the energy is a function of its input");
+            (energy.inner(), self.precision.unscaled(gradient))
         });
         let (energies, gradients) = parts.into_iter().unzip();
         EnergyGradient { energy: Tensor::cat(energies, 0), gradient: Tensor::cat(gradients, 0) }
     }
+}
+
+fn single<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    x.cast(FloatDType::F32)
 }
 
 impl FrozenEnergy for BurnFrozen {
@@ -67,11 +79,11 @@ impl FrozenEnergy for BurnFrozen {
     }
 
     fn encode(&self, x: Tensor<4>) -> Tensor<4> {
-        self.plain.encode(x)
+        single(self.plain.encode(self.lower(x)))
     }
 
     fn decode(&self, z: Tensor<4>) -> Tensor<4> {
-        self.plain.decode(z)
+        single(self.plain.decode(self.lower(z)))
     }
 
     fn visible(&self, x: Tensor<4>) -> EnergyGradient {

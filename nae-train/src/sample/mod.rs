@@ -1,6 +1,7 @@
 //! Negative samples: Langevin chains in the latent space and in the space of images.
 //!
-//! [`frozen`] is the border to the network (energies and input gradients, however they are computed). [`langevin`] is
+//! [`frozen`] is the border to the network (energies and input gradients, however they are computed), [`precision`] the
+//! numbers behind it. [`langevin`] is
 //! one chain; its parts are [`annealing`] of the noise, [`gradient_clip`], [`bounds`] and the [`metropolis`]
 //! correction. [`start`] names where chains begin: on the manifold, at perturbed data, at data (CD), where they were
 //! (PCD), in noise. [`replay_buffer`] and [`persistent`] remember old chains. [`negatives`] puts it all together
@@ -19,6 +20,7 @@ pub mod negatives;
 pub mod new_images;
 pub mod noise;
 pub mod persistent;
+pub mod precision;
 pub mod replay_buffer;
 pub mod start;
 
@@ -31,5 +33,6 @@ pub use metropolis::Metropolis;
 pub use negatives::{Acceptance, NegativeSampler, SamplerConfig};
 pub use new_images::NewImages;
 pub use noise::NoiseSource;
+pub use precision::{Precision, PrecisionUnavailable};
 pub use replay_buffer::ReplayConfig;
 pub use start::Start;

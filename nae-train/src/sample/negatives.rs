@@ -8,6 +8,7 @@ use super::frozen::FrozenEnergy;
 use super::langevin::Langevin;
 use super::noise::NoiseSource;
 use super::persistent::PersistentChains;
+use super::precision::Precision;
 use super::replay_buffer::ReplayBuffer;
 use super::start::Start;
 use crate::arch::LatentSpace;
@@ -25,6 +26,9 @@ pub struct SamplerConfig {
     pub visible_chain: Langevin,
     /// Temperature T of both chains; the first one, where it is learned.
     pub temperature: f32,
+    /// In what the chains compute.
+    #[serde(default, skip_serializing_if = "Precision::is_default")]
+    pub precision: Precision,
 }
 
 /// Shares of the steps that Metropolis–Hastings took; `None` for a chain without it.
@@ -67,6 +71,11 @@ impl NegativeSampler {
         self.acceptance.visible = end.acceptance;
         self.keep(&end.state);
         end.state
+    }
+
+    /// In what the chains compute.
+    pub fn precision(&self) -> Precision {
+        self.config.precision
     }
 
     /// How many steps were taken in the last draw.

@@ -73,6 +73,7 @@ impl NoiseSource {
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
+    /// burn has one generator a process and kind of device: two runs that draw at once would take from each other.
     fn draw_on<const D: usize>(&mut self, device: &Device, shape: [usize; D], distribution: Distribution) -> Tensor<D> {
         device.seed(self.rng.random());
         Tensor::random(shape, distribution, device)

@@ -266,7 +266,7 @@ impl Trainer<'_> {
     }
 
     fn look(&self, model: &dyn Model, update: usize, since: Option<Since<'_>>) -> Look {
-        let normal = energies(model, &self.split.validation, self.device);
+        let normal = energies(model, &self.split.validation, self.engine, self.device);
         let gray = selection_images(self.split, self.seed);
         let below = |negatives: &Tensor<4>| {
             let energies = model.decide(Decision::Reconstruction, negatives.clone()).into_data();
@@ -276,7 +276,7 @@ impl Trainer<'_> {
         Look {
             update,
             validation_energy: mean(&normal),
-            selection_auroc: auroc(&normal, &energies(model, &gray, self.device)).unwrap_or(f64::NAN),
+            selection_auroc: auroc(&normal, &energies(model, &gray, self.engine, self.device)).unwrap_or(f64::NAN),
             positive_energy: since.map(|since| since.positive_energy),
             negative_energy: since.map(|since| since.negative_energy),
             earth_movers_distance: since.and_then(|since| signals::earth_movers_distance(since.data, since.negatives)),
@@ -299,9 +299,9 @@ struct Since<'a> {
 }
 
 /// AUROC of ConstantGray, the paper's selection set, against the validation images.
-pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, device: &Device) -> f64 {
-    let normal = energies(model, &split.validation, device);
-    auroc(&normal, &energies(model, &selection_images(split, seed), device)).unwrap_or(f64::NAN)
+pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, engine: Engine, device: &Device) -> f64 {
+    let normal = energies(model, &split.validation, engine, device);
+    auroc(&normal, &energies(model, &selection_images(split, seed), engine, device)).unwrap_or(f64::NAN)
 }
 
 fn selection_images(split: &Split, seed: u64) -> ImageSet {

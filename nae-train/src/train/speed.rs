@@ -46,7 +46,7 @@ pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) 
         method.update(split.train.batch(&order.next(size), device));
     });
     let look = mean_time(|| {
-        selection_auroc(&model, split, SEED, device);
+        selection_auroc(&model, split, SEED, engine, device);
     });
     let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), Stream::Chains.of(SEED));
     let start = NormalizedAutoencoder::new(model, config.sampler().temperature);

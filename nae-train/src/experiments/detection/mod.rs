@@ -229,6 +229,7 @@ impl Experiment {
     ) -> Result<(Finished, RunFolder), DetectionError> {
         let config = job.cell.config.clone();
         let engine = self.engine.engine(config.architecture())?;
+        config.sampler().precision.check(device).map_err(Unsupported::from)?;
         let data = config.source().folder_name().map(|name| self.data.join(name));
         let mut prepared = Prepared::new(config, job.seed, data.as_deref(), Corrupt::Skip)?;
         for set in &self.settings.sets {
@@ -261,7 +262,7 @@ impl Experiment {
         let finished = Finished {
             cell: job.cell.name.clone(),
             seed: job.seed,
-            auroc: Table::of(&prepared.evaluate(&prepared.columns(&outcome), device)),
+            auroc: Table::of(&prepared.evaluate(&prepared.columns(&outcome), engine, device)),
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
             processor_seconds,

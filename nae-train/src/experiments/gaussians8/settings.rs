@@ -9,7 +9,7 @@ use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::config::{ConfigError, Pretraining, Training, sampler};
 use crate::experiments::Scale;
 use crate::methods::nae::Regularization;
-use crate::sample::{Langevin, SamplerConfig, Start};
+use crate::sample::{Langevin, Precision, SamplerConfig, Start};
 
 /// The paper's settings.
 pub const PAPER: &str = include_str!("../../../experiments/gaussians8.toml");
@@ -220,7 +220,7 @@ fn architecture(latent: Latent, size: Size) -> Result<AutoencoderSpec, ConfigErr
 
 fn with_temperature(chains: Chains, temperature: f32) -> SamplerConfig {
     let Chains { start, latent_chain, visible_chain } = chains;
-    SamplerConfig { start, latent_chain, visible_chain, temperature }
+    SamplerConfig { start, latent_chain, visible_chain, temperature, precision: Precision::F32 }
 }
 
 fn check(raw: &Raw) -> Result<(), ConfigError> {

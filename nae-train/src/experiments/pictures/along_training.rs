@@ -13,7 +13,7 @@ use crate::engine::{Engine, EngineChoice};
 use crate::eval::table::Table;
 use crate::methods::Model;
 use crate::run::Prepared;
-use crate::sample::NewImages;
+use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
 use crate::train::observer::{Both, Observer};
 use crate::train::stopping::Look;
@@ -63,7 +63,7 @@ pub fn along_training(
         pictured.extend(outcome.autoencoder.as_ref().and_then(|plain| reconstructed(&x, plain)));
         pictured.extend(reconstructed(&x, &*outcome.model));
     }
-    let table = Table::of(&prepared.evaluate(&prepared.columns(&outcome), device));
+    let table = Table::of(&prepared.evaluate(&prepared.columns(&outcome), engine, device));
     Ok(Made {
         figures: json!({
             "looks": frames.iter().map(|frame| frame.figures.clone()).collect::<Vec<_>>(),
@@ -97,7 +97,8 @@ impl Observer for Frames<'_> {
         let Some(autoencoder) = model.autoencoder() else { return };
         let spec = self.config.architecture();
         let shape = spec.image();
-        let frozen = self.engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], self.device);
+        let frozen =
+            self.engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, self.device);
         let mut noise = Stream::Pictures.of(self.seed);
         let count = SHOWN / 2;
         let [_, manifold, end] =

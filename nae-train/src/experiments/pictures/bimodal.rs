@@ -24,7 +24,7 @@ use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder, Regularization};
 use crate::methods::{Decision, Method as _, Model};
 use crate::sample::bounds::{Bounds, Leaving};
-use crate::sample::{Langevin, NegativeSampler, SamplerConfig, Start};
+use crate::sample::{Langevin, NegativeSampler, Precision, SamplerConfig, Start};
 use crate::seed::Stream;
 
 /// Middles of the clusters, squares with sides of 1.
@@ -123,6 +123,7 @@ fn sampler() -> SamplerConfig {
         temperature: TEMPERATURE,
         latent_chain: Some(Langevin::with_noise(10, 0.1)),
         visible_chain: Langevin { bounds, ..Langevin::with_noise(30, 0.05) },
+        precision: Precision::F32,
     }
 }
 

@@ -42,7 +42,7 @@ pub fn latent_dim(
         if stop.load(Ordering::Relaxed) {
             return Err(PicturesError::Interrupted);
         }
-        let of = |set| energies(&model, set, device);
+        let of = |set| energies(&model, set, engine, device);
         let (normal, outlier) = (of(&prepared.split.test), of(&prepared.split.held_out));
         rows.push(Row {
             dim,

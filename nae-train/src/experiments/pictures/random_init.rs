@@ -9,7 +9,7 @@ use super::{Made, PicturesError, SHOWN, mean_of, rows};
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::engine::EngineChoice;
 use crate::run::Prepared;
-use crate::sample::NewImages;
+use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
 
 /// Samples that energies are the means of.
@@ -25,7 +25,8 @@ pub fn random_init(prepared: &Prepared, engine: EngineChoice, device: &Device) -
     let chains = NewImages::new(&sampler).ok_or(PicturesError::NoLatentChain)?;
     let weights = Autoencoder::new(spec, Stream::Weights.of(seed).rng(), &device.clone().autodiff());
     let shape = spec.image();
-    let model = engine.engine(spec)?.freeze(&weights, [shape.channels, shape.height, shape.width], device);
+    let model =
+        engine.engine(spec)?.freeze(&weights, [shape.channels, shape.height, shape.width], Precision::F32, device);
     let test = &prepared.split.test;
     let data = test.batch(&test.evenly(SAMPLES), device);
     let mut noise = Stream::Chains.of(seed);

@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::methods::Model;
 use crate::report::images;
 use crate::run::Prepared;
-use crate::sample::NewImages;
+use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
 
 /// Images of each kind that are shown.
@@ -61,7 +61,7 @@ pub fn chains(prepared: &Prepared, model: &dyn Model, engine: Engine, device: &D
     let autoencoder = model.autoencoder()?;
     let chains = NewImages::new(&prepared.config.sampler())?;
     let shape = prepared.split.test.shape();
-    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], device);
+    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, device);
     let mut noise = Stream::Pictures.of(prepared.seed);
     let dim = prepared.config.architecture().latent_dim();
     let stages = chains.stages(&*frozen, SHOWN, dim, model.temperature(), &mut noise, device);
