@@ -58,20 +58,19 @@ impl WithSimd for Sums<'_> {
         let images = if rows < narrow.h { 1 } else { (cached / (wide.len() + narrow.len()).max(1)).max(1) };
         let channels = self.products.channels.len();
         let step = VECTORS * S::F32_LANES;
-        let tops = (0..narrow.h).step_by(rows);
-        for (start, top) in
-            (0..self.narrow.n).step_by(images).flat_map(|start| tops.clone().map(move |top| (start, top)))
-        {
-            let part =
-                Part { images: start..(start + images).min(self.narrow.n), rows: top..(top + rows).min(narrow.h) };
-            for first in (0..channels).step_by(step) {
-                // As many sums as the registers hold, and not more values at once than there are.
-                let few = self.products.taps.len() <= 4;
-                match (channels - first > S::F32_LANES, few, S::F32_LANES == 8) {
-                    (true, true, _) => self.block::<S, 4, 2>(simd, &part, first),
-                    (true, false, true) => self.block::<S, 6, 2>(simd, &part, first),
-                    (true, false, false) => self.block::<S, 8, 2>(simd, &part, first),
-                    (false, ..) => self.block::<S, 8, 1>(simd, &part, first),
+        for start in (0..self.narrow.n).step_by(images) {
+            for top in (0..narrow.h).step_by(rows) {
+                let images = start..(start + images).min(self.narrow.n);
+                let part = Part { images, rows: top..(top + rows).min(narrow.h) };
+                for first in (0..channels).step_by(step) {
+                    // As many sums as the registers hold, and not more values at once than there are.
+                    let few = self.products.taps.len() <= 4;
+                    match (channels - first > S::F32_LANES, few, S::F32_LANES == 8) {
+                        (true, true, _) => self.block::<S, 4, 2>(simd, &part, first),
+                        (true, false, true) => self.block::<S, 6, 2>(simd, &part, first),
+                        (true, false, false) => self.block::<S, 8, 2>(simd, &part, first),
+                        (false, ..) => self.block::<S, 8, 1>(simd, &part, first),
+                    }
                 }
             }
         }
@@ -110,10 +109,8 @@ impl Sums<'_> {
                         // Most pixels of most layers: nothing to look at but the products.
                         if counts[V - 1] == S::F32_LANES && step >= T {
                             for (pixel, window) in pixels.chunks_exact(narrow.c).zip(windows.chunks_exact(step)) {
-                                let (delta, _) = S::as_simd_f32s(&pixel[lead..lead + V * S::F32_LANES]);
-                                let mut vectors = [simd.splat_f32s(0.0); V];
-                                vectors.copy_from_slice(delta);
-                                add_products::<S, T, V>(simd, &mut sums, &window[..T], vectors);
+                                let delta = load_all(simd, &pixel[lead..], [S::F32_LANES; V]);
+                                add_products::<S, T, V>(simd, &mut sums, &window[..T], delta);
                             }
                             done = narrow.w.min(windows.len() / step);
                         }

@@ -51,7 +51,8 @@ pub fn mean_squared_norm(z: Tensor<4>) -> Tensor<1> {
     (z.clone() * z).sum().div_scalar(n as f32)
 }
 
-fn at_least_f32(x: Tensor<4>) -> Tensor<4> {
+/// `x`, in f32 where it is of half precision.
+pub(crate) fn at_least_f32(x: Tensor<4>) -> Tensor<4> {
     if matches!(x.dtype(), DType::F16 | DType::BF16) { x.cast(FloatDType::F32) } else { x }
 }
 

@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-use super::scoring::decided;
+use super::scoring::Scorer;
 use super::table::{Column, OutlierKind, OutlierSet};
 use crate::data::ImageSet;
 use crate::engine::Engine;
@@ -39,9 +39,12 @@ impl Evaluation {
         engine: Engine,
         device: &Device,
     ) -> Self {
-        let scored = |images: &ImageSet| -> Vec<Vec<f32>> {
-            columns.iter().map(|column| decided(column.model, column.decision, images, engine, device)).collect()
-        };
+        let scorers: Vec<Scorer<'_>> = columns
+            .iter()
+            .map(|column| Scorer::new(column.model, column.decision, test.shape(), engine, device))
+            .collect();
+        let scored =
+            |images: &ImageSet| -> Vec<Vec<f32>> { scorers.iter().map(|scorer| scorer.decided(images)).collect() };
         Self {
             columns: columns.iter().map(|column| (column.key, column.title)).collect(),
             samples,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use burn::tensor::Device;
 
 use super::metrics::auroc;
-use super::scoring::decided;
+use super::scoring::Scorer;
 use super::table::OutlierSet;
 use crate::data::ImageSet;
 use crate::engine::Engine;
@@ -31,9 +31,9 @@ impl Trace {
 
     /// AUROC of each set under `model`, by name; `None` where the set is empty or an energy is NaN.
     pub fn measure(&self, model: &dyn Model) -> BTreeMap<String, Option<f64>> {
-        let energies = |images: &ImageSet| decided(model, Decision::Reconstruction, images, self.engine, &self.device);
-        let normal = energies(&self.normal);
-        let auroc = |set: &OutlierSet| auroc(&normal, &energies(&set.images));
+        let scorer = Scorer::new(model, Decision::Reconstruction, self.normal.shape(), self.engine, &self.device);
+        let normal = scorer.decided(&self.normal);
+        let auroc = |set: &OutlierSet| auroc(&normal, &scorer.decided(&set.images));
         self.outliers.iter().map(|set| (set.name.clone(), auroc(set))).collect()
     }
 }

@@ -4,11 +4,11 @@
 //! [`FrozenEnergy`] is the border, [`BurnFrozen`] the implementation for any burn device.
 
 use burn::module::Module as _;
-use burn::tensor::{FloatDType, Tensor};
+use burn::tensor::Tensor;
 
 use super::precision::Precision;
 use crate::arch::{Autoencoder, LatentSpace};
-use crate::energy::{energy, on_manifold_energy};
+use crate::energy::{at_least_f32, energy, on_manifold_energy};
 use crate::shard;
 
 /// Energies of a batch and their gradient.
@@ -69,21 +69,17 @@ impl BurnFrozen {
     }
 }
 
-fn single<const D: usize>(x: Tensor<D>) -> Tensor<D> {
-    x.cast(FloatDType::F32)
-}
-
 impl FrozenEnergy for BurnFrozen {
     fn latent_space(&self) -> LatentSpace {
         self.plain.latent_space()
     }
 
     fn encode(&self, x: Tensor<4>) -> Tensor<4> {
-        single(self.plain.encode(self.lower(x)))
+        at_least_f32(self.plain.encode(self.lower(x)))
     }
 
     fn decode(&self, z: Tensor<4>) -> Tensor<4> {
-        single(self.plain.decode(self.lower(z)))
+        at_least_f32(self.plain.decode(self.lower(z)))
     }
 
     fn visible(&self, x: Tensor<4>) -> EnergyGradient {

@@ -25,7 +25,7 @@ use crate::config::{Config, Pretraining};
 use crate::data::{ImageSet, Split, outliers};
 use crate::engine::Engine;
 use crate::eval::metrics::auroc;
-use crate::eval::scoring::{energies, mean};
+use crate::eval::scoring::{Scorer, mean};
 use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::state::StateError;
@@ -266,17 +266,18 @@ impl Trainer<'_> {
     }
 
     fn look(&self, model: &dyn Model, update: usize, since: Option<Since<'_>>) -> Look {
-        let normal = energies(model, &self.split.validation, self.engine, self.device);
-        let gray = selection_images(self.split, self.seed);
+        let validation = &self.split.validation;
+        let scorer = Scorer::new(model, Decision::Reconstruction, validation.shape(), self.engine, self.device);
+        let normal = scorer.scores(validation);
+        let gray = scorer.scores(&selection_images(self.split, self.seed));
         let below = |negatives: &Tensor<4>| {
-            let energies = model.decide(Decision::Reconstruction, negatives.clone()).into_data();
-            let energies: Vec<f32> = energies.iter::<f32>().collect();
+            let energies = scorer.batch(negatives.clone());
             signals::share_below_threshold(&energies, &normal, self.config.false_positive_rate())
         };
         Look {
             update,
             validation_energy: mean(&normal),
-            selection_auroc: auroc(&normal, &energies(model, &gray, self.engine, self.device)).unwrap_or(f64::NAN),
+            selection_auroc: auroc(&normal, &gray).unwrap_or(f64::NAN),
             positive_energy: since.map(|since| since.positive_energy),
             negative_energy: since.map(|since| since.negative_energy),
             earth_movers_distance: since.and_then(|since| signals::earth_movers_distance(since.data, since.negatives)),
@@ -300,8 +301,8 @@ struct Since<'a> {
 
 /// AUROC of ConstantGray, the paper's selection set, against the validation images.
 pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, engine: Engine, device: &Device) -> f64 {
-    let normal = energies(model, &split.validation, engine, device);
-    auroc(&normal, &energies(model, &selection_images(split, seed), engine, device)).unwrap_or(f64::NAN)
+    let scorer = Scorer::new(model, Decision::Reconstruction, split.validation.shape(), engine, device);
+    auroc(&scorer.scores(&split.validation), &scorer.scores(&selection_images(split, seed))).unwrap_or(f64::NAN)
 }
 
 fn selection_images(split: &Split, seed: u64) -> ImageSet {
