@@ -11,8 +11,9 @@ use super::{Made, PicturesError, cells};
 use crate::data::own::Corrupt;
 use crate::engine::EngineChoice;
 use crate::eval::metrics::auroc;
-use crate::eval::scoring::{energies, mean};
+use crate::eval::scoring::{Scorer, mean};
 use crate::experiments::Scale;
+use crate::methods::Decision;
 use crate::report::page::curves::{Lines, draw};
 use crate::run::Prepared;
 
@@ -42,8 +43,9 @@ pub fn latent_dim(
         if stop.load(Ordering::Relaxed) {
             return Err(PicturesError::Interrupted);
         }
-        let of = |set| energies(&model, set, engine, device);
-        let (normal, outlier) = (of(&prepared.split.test), of(&prepared.split.held_out));
+        let (test, held_out) = (&prepared.split.test, &prepared.split.held_out);
+        let scorer = Scorer::new(&model, Decision::Reconstruction, test.shape(), engine, device);
+        let (normal, outlier) = (scorer.scores(test), scorer.scores(held_out));
         rows.push(Row {
             dim,
             auroc: auroc(&normal, &outlier),
