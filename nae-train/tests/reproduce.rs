@@ -88,7 +88,7 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     std::fs::create_dir_all(data.join("mnist")).unwrap();
     made_up_mnist::write(&data.join("mnist"));
     let extra = ["--cells", "digit-1,digit-9", "--seeds", "2", "--json"];
-    let output = detection("mnist-holdout", &out, &data, &extra);
+    let output = detection("mnist-holdout", &out, &data, &[&extra[..], &["--trace-outliers"]].concat());
     assert!(output.status.success(), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = result["rows"].as_array().unwrap();
@@ -102,6 +102,11 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     }
     assert_eq!(rows[1]["nae"]["paper"], serde_json::json!([0.919, 0.013]));
     assert!(out.join("digit-9-1/config.toml").exists() && !out.join("digit-9-1/resume.bin").exists());
+
+    // Traced, the models are runs to study; those below are not traced, and no other models.
+    let runs = ["digit-1-0", "digit-9-0"].map(|run| out.join(run));
+    let study = Command::new(env!("CARGO_BIN_EXE_nae-train")).arg("stopping-study").args(runs).output().unwrap();
+    assert!(study.status.success(), "{study:?}");
 
     // The last model lost, and the line before it cut off: both are trained again, to the same table.
     let cells = std::fs::read_to_string(out.join("cells.jsonl")).unwrap();

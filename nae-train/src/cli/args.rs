@@ -144,9 +144,10 @@ pub(super) struct SampleArgs {
 Examples:
   nae-train --seed 1 --trace-outliers --out runs/a
   nae-train stopping-study runs/a runs/b runs/c runs/d
+  nae-train stopping-study runs/mnist-holdout-cpu/digit-*    after reproduce mnist-holdout --trace-outliers
   nae-train stopping-study runs/* --outliers \"digit 1 (held out)\"")]
 pub(super) struct StudyArgs {
-    /// Folders of runs made with --trace-outliers.
+    /// Folders of runs made with --trace-outliers, by nae-train or by nae-train reproduce.
     #[arg(required = true, num_args = 1.., value_name = "DIR")]
     pub(super) runs: Vec<PathBuf>,
     /// An outlier set that counts, by its name in the run's table; once for each [default: all but ConstantGray].
@@ -312,6 +313,10 @@ pub(super) struct ReproduceArgs {
     /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
+    /// Also measure every outlier set at each look at a model, into its metrics.jsonl: for stopping-study, nothing is chosen
+    /// by it.
+    #[arg(long)]
+    pub(super) trace_outliers: bool,
     #[command(flatten)]
     pub(super) compute: ComputeArgs,
     /// Settings in place of the paper's.

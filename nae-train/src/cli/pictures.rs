@@ -25,8 +25,8 @@ use super::train::stop_on_interrupt;
 const SEED: u64 = 0;
 
 pub(super) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
-    if !args.cells.is_empty() || args.settings.is_some() || args.print {
-        bail!("{}: it has neither cells nor a file of settings", args.experiment.name());
+    if !args.cells.is_empty() || args.settings.is_some() || args.print || args.trace_outliers {
+        bail!("{}: it has neither cells nor a file of settings, nor a trace of outliers", args.experiment.name());
     }
     let stop = stop_on_interrupt()?;
     let made = match make(args, &stop) {

@@ -74,6 +74,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
         device: args.compute.device,
         data,
         checkpoint_every: CHECKPOINT_EVERY,
+        trace_outliers: args.trace_outliers,
     };
     let path = folder(args);
     let stop = stop_on_interrupt()?;
@@ -109,7 +110,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
         "seeds": args.seeds,
         "device": args.compute.device,
         "version": env!("CARGO_PKG_VERSION"),
-        "settings": experiment.settings.text(),
+        "settings": experiment.settings.recorded(),
         "rows": rows,
         "models": finished,
     });
@@ -125,8 +126,10 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
 }
 
 fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
-    if !args.cells.is_empty() || args.data.is_some() {
-        bail!("gaussians8 has no --cells, and its data are drawn: leave --data out");
+    if !args.cells.is_empty() || args.data.is_some() || args.trace_outliers {
+        bail!(
+            "gaussians8 has no --cells, its data are drawn, and there are no outliers: leave --data and --trace-outliers out"
+        );
     }
     if args.compute.device != DeviceChoice::Cpu {
         bail!("gaussians8 trains many small networks side by side on the processor: leave --device out");

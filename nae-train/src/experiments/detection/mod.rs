@@ -55,6 +55,8 @@ pub struct Experiment {
     pub data: PathBuf,
     /// Time between two states that a model's training can go on from.
     pub checkpoint_every: Duration,
+    /// Whether every look at a model is measured against outliers, for study.
+    pub trace_outliers: bool,
 }
 
 /// A model to train.
@@ -152,7 +154,7 @@ impl Experiment {
         Ok((0..self.seeds).flat_map(of_seed).collect())
     }
 
-    /// The models that the folder `path` already has, of this experiment at this scale.
+    /// The models that the folder `path` already has, trained and measured as this experiment does at this scale.
     ///
     /// # Errors
     /// [`DetectionError::Journal`].
@@ -187,7 +189,9 @@ impl Experiment {
 
     fn digest(&self) -> String {
         let on = if self.device == DeviceChoice::Cpu { String::new() } else { format!(" on {}", self.device) };
-        journal::digest([self.settings.text(), &format!("{}{on}", self.scale.name())])
+        // Keys are strings and numbers are finite: JSON has them all.
+        let recorded = serde_json::to_string(&self.settings.recorded()).expect("settings are JSON");
+        journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
     }
 
     /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives what
@@ -237,7 +241,7 @@ impl Experiment {
                 prepared.outliers.push(self.outliers(set, &prepared)?);
             }
         }
-        let (run_folder, snapshot) = if folder.join(RESUME).exists() {
+        let (mut run_folder, snapshot) = if folder.join(RESUME).exists() {
             let (recorded, seed) = RunFolder::read(folder)?;
             if recorded.raw() != prepared.config.raw() || seed != job.seed {
                 return Err(DetectionError::OtherRun(folder.to_owned()));
@@ -249,6 +253,9 @@ impl Experiment {
             let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new() };
             (RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?, None)
         };
+        if self.trace_outliers {
+            run_folder.trace(prepared.trace(engine, device));
+        }
         let mut both = Both::new(run_folder, watch);
         let started = ProcessTime::now();
         let outcome = prepared.train(engine, device, &mut both, stop, snapshot)?;

@@ -1,7 +1,8 @@
 //! What an experiment trains and what the paper found, read strictly and checked once.
 //!
 //! An experiment is a preset with changes: first those of the scale, then those of the cell. A change names a key of the
-//! preset, parts joined by dots, and puts its value in the place of what was there, whole.
+//! preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale can be like another
+//! experiment's: that one's changes come before its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -61,6 +62,16 @@ pub enum SettingsError {
         /// The key.
         key: String,
     },
+    /// A scale does not say what a model takes.
+    #[error(
+        "{origin}: scale `{scale}` has neither `work`, what a model takes at it, nor `like`, an experiment to take it from"
+    )]
+    NoWork {
+        /// The file.
+        origin: String,
+        /// The scale.
+        scale: &'static str,
+    },
     /// A name is not known.
     #[error("{origin}: there is no {what} `{name}`; known: {known}")]
     Unknown {
@@ -73,6 +84,13 @@ pub enum SettingsError {
         /// The known names.
         known: String,
     },
+}
+
+impl SettingsError {
+    fn unknown<'a>(origin: &str, what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let known = known.collect::<Vec<_>>().join(", ");
+        Self::Unknown { origin: origin.to_owned(), what, name: name.to_owned(), known }
+    }
 }
 
 /// An experiment, checked for one scale.
@@ -88,7 +106,13 @@ pub struct Settings {
     pub sets: Vec<FileSet>,
     /// What is trained.
     pub cells: Vec<Cell>,
-    text: String,
+}
+
+/// What decides the result: two experiments with the same can share their models.
+#[derive(Debug, Serialize)]
+pub struct Recorded<'a> {
+    sets: &'a [FileSet],
+    cells: BTreeMap<&'a str, &'a RawConfig>,
 }
 
 /// One model to be trained, over seeds.
@@ -122,7 +146,7 @@ impl Published {
 }
 
 /// Outliers from files in the folder of all data sets; brought to the shape of the experiment's images.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSet {
     /// As tables name it.
@@ -138,7 +162,7 @@ pub struct FileSet {
 }
 
 /// Where outliers are, in the folder of all data sets.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Files {
     /// A folder or archive of images.
@@ -163,8 +187,17 @@ struct Raw {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawScale {
-    work: String,
+    /// The experiment whose settings at this scale come first.
+    like: Option<String>,
+    /// That experiment's where there is none.
+    work: Option<String>,
     #[serde(default)]
+    change: Table,
+}
+
+/// A scale with what it takes from other experiments.
+struct ResolvedScale {
+    work: String,
     change: Table,
 }
 
@@ -190,27 +223,47 @@ impl Settings {
     /// [`SettingsError`] names the origin, the cell, the key, what was expected and what was found.
     pub fn parse(text: &str, origin: &str, scale: Scale) -> Result<Self, SettingsError> {
         let parse = |source, origin: &str| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) };
-        let raw: Raw = toml::from_str(text).map_err(|source| parse(source, origin))?;
-        let unknown = |what, name: &str, known: Vec<&str>| SettingsError::Unknown {
-            origin: origin.to_owned(),
-            what,
-            name: name.to_owned(),
-            known: known.join(", "),
-        };
+        let raw = Raw::parse(text, origin)?;
+        let presets = || PRESETS.iter().map(|preset| preset.name);
         let preset = PRESETS.iter().find(|preset| preset.name == raw.preset);
-        let preset =
-            preset.ok_or_else(|| unknown("preset", &raw.preset, PRESETS.iter().map(|preset| preset.name).collect()))?;
+        let preset = preset.ok_or_else(|| SettingsError::unknown(origin, "preset", &raw.preset, presets()))?;
         let base: Table = toml::from_str(preset.text).map_err(|source| parse(source, preset.name))?;
-        let scales = || raw.scales.keys().map(|scale| scale.name()).collect();
-        let at = raw.scales.get(&scale).ok_or_else(|| unknown("scale", scale.name(), scales()))?;
-        let cells = raw.cells.iter().map(|cell| cell.checked(&base, &at.change, origin)).collect::<Result<_, _>>()?;
+        let ResolvedScale { work, change } = raw.scale(scale, origin)?;
+        let cells = raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
         let Raw { title, source, sets, .. } = raw;
-        Ok(Self { title, source, work: at.work.clone(), sets, cells, text: text.to_owned() })
+        Ok(Self { title, source, work, sets, cells })
     }
 
-    /// The file, as it was read.
-    pub fn text(&self) -> &str {
-        &self.text
+    /// What decides the result: not the paper's values, nor the words of the file.
+    pub fn recorded(&self) -> Recorded<'_> {
+        let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.config.raw()));
+        Recorded { sets: &self.sets, cells: cells.collect() }
+    }
+}
+
+impl Raw {
+    fn parse(text: &str, origin: &str) -> Result<Self, SettingsError> {
+        toml::from_str(text)
+            .map_err(|source| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) })
+    }
+
+    /// `scale`, after what it is like. No experiment that comes with the program is like itself, so this ends.
+    fn scale(&self, scale: Scale, origin: &str) -> Result<ResolvedScale, SettingsError> {
+        let scales = || self.scales.keys().map(|scale| scale.name());
+        let at = self.scales.get(&scale);
+        let at = at.ok_or_else(|| SettingsError::unknown(origin, "scale", scale.name(), scales()))?;
+        let Some(like) = &at.like else {
+            let no_work = || SettingsError::NoWork { origin: origin.to_owned(), scale: scale.name() };
+            let work = at.work.clone().ok_or_else(no_work)?;
+            return Ok(ResolvedScale { work, change: at.change.clone() });
+        };
+        let experiments = || EXPERIMENTS.iter().map(|known| known.name);
+        let known = EXPERIMENTS.iter().find(|known| known.name == like);
+        let known = known.ok_or_else(|| SettingsError::unknown(origin, "experiment", like, experiments()))?;
+        let mut resolved = Self::parse(known.text, known.name)?.scale(scale, known.name)?;
+        resolved.work = at.work.clone().unwrap_or(resolved.work);
+        resolved.change.extend(at.change.clone());
+        Ok(resolved)
     }
 }
 
@@ -284,6 +337,31 @@ mod tests {
     }
 
     #[test]
+    fn a_scale_like_another_experiments_has_its_settings_and_then_its_own() {
+        let (holdout, lengths) = (known("mnist-holdout", Scale::Cpu), known("mnist-pretraining", Scale::Cpu));
+        let [like, ours] = [&holdout.cells[9], &lengths.cells[3]].map(|cell| cell.config.raw());
+        assert_eq!(ours.architecture, like.architecture);
+        assert_eq!(ours.training, like.training);
+        assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
+        assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (2, 8));
+        assert_eq!(known("mnist-ood", Scale::Cpu).work, holdout.work);
+    }
+
+    #[test]
+    fn what_is_recorded_are_the_settings_and_not_the_words_of_the_file() {
+        let recorded = |text: &str| {
+            let settings = Settings::parse(text, "mine.toml", Scale::Cpu).expect("valid");
+            serde_json::to_string(&settings.recorded()).expect("settings are JSON")
+        };
+        let text = EXPERIMENTS[0].text;
+        let said = text.replace("# ", "#  ").replace("0.819", "0.818");
+        assert_ne!(said, text);
+        assert_eq!(recorded(&said), recorded(text));
+        let longer = text.replace("\"training.updates\" = 600", "\"training.updates\" = 601");
+        assert_ne!(recorded(&longer), recorded(text));
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_cell() {
         let text = EXPERIMENTS[0].text;
         let message = |from: &str, to: &str| {
@@ -294,6 +372,10 @@ mod tests {
         assert!(said.contains("mine.toml, cell digit-3") && said.contains("data.held.out"), "{said}");
         let said = message("\"data.held_out\" = 3", "\"data.held_out\" = 10");
         assert!(said.contains("cell digit-3") && said.contains("10"), "{said}");
+        let said = message("work = \"seconds a model, with a network of two channels\"", "");
+        assert!(said.contains("mine.toml: scale `smoke`"), "{said}");
+        let said = message("[scales.smoke]", "[scales.smoke]\nlike = \"mnist\"");
+        assert!(said.contains("no experiment `mnist`; known: mnist-holdout, mnist-ood"), "{said}");
         let said = message("mnist-holdout", "mnist-hold");
         assert!(said.contains("mnist-hold") && said.contains("digits-omi"), "{said}");
         let said = message("autoencoder = 0.819", "autoencoder = \"high\"");
