@@ -1,9 +1,9 @@
 //! Settings for data of one's own: what `nae-train --data DIR` does with nothing else said.
 //!
-//! [`draft`] takes the preset `digits`, which has the chains that get furthest in minutes, and fits it to the data:
-//! network, division, threshold. [`schedule`] scales its pre-training and its NAE training, in their proportion, to the
-//! time there is, by the [`Speed`] of a few updates measured on this machine. The numbers chosen are those of the
-//! [`Config`]: a run from it does not measure anything, and can be repeated.
+//! [`draft`] takes the preset `digits` and fits it to the data: network, division, chains, threshold. [`schedule`] scales
+//! its pre-training and its NAE training, in their proportion, to the time there is, by the [`Speed`] of a few updates
+//! measured on this machine. The numbers chosen are those of the [`Config`]: a run from it does not measure anything, and
+//! can be repeated.
 //!
 //! Reading the data and choosing its shape is [`data::own`](crate::data::own)'s and
 //! [`data::own_table`](crate::data::own_table)'s.
@@ -19,6 +19,9 @@ use crate::data::Source;
 use crate::data::own::OwnImages;
 use crate::data::own_table::OwnTable;
 use crate::data::split::SplitShares;
+use crate::sample::gradient_clip::{ClipBy, GradientClip};
+use crate::sample::replay_buffer::ReplayConfig;
+use crate::sample::start::Start;
 use crate::train::speed::Speed;
 
 /// The preset that is fitted.
@@ -43,6 +46,9 @@ const LOOKS: usize = 10;
 const EVALUATION: usize = 10;
 /// Other work of the machine, and what is written.
 const RESERVE: f64 = 0.05;
+/// Chains start on the manifold, as the paper's, from a buffer of what the last updates left: in minutes, what is in a larger
+/// one hardly comes up again.
+const REPLAY_BUFFER: ReplayConfig = ReplayConfig { size: 1000, ratio: 0.95 };
 /// False-positive rates, and the calibration images each takes.
 const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10), (0.2, 5)];
 
@@ -115,12 +121,25 @@ fn fit(
     raw.data.held_out = None;
     raw.data.split = SplitShares { validation: SHARE, calibration: SHARE, test: Some(SHARE) };
     raw.architecture = architecture;
+    raw.pretraining.output_at_mean = true;
     raw.training.regularization.negative_energy = 0.0;
     raw.training.negative_bound = Some(NEGATIVE_BOUND);
+    raw.sampler.start = Start::OnManifold { replay_buffer: Some(REPLAY_BUFFER) };
+    let step_size = visible_step_size(raw.architecture.spec()?.image().len());
+    raw.sampler.visible_chain.step_size = step_size;
+    // In a step nothing moves further than from one bound to the other; on MNIST this is the paper's 0.01.
+    raw.sampler.visible_chain.gradient_clip = Some(GradientClip { limit: 1.0 / step_size, by: ClipBy::Element });
     let calibration = (SHARE * count as f64).round() as usize;
     let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
     raw.calibration.false_positive_rate = rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate);
     Ok(Config::new(raw)?)
+}
+
+/// Half of the longest step of the visible chain that is stable, for images of `values` numbers: E(x) = ‖x − f(x)‖² / D is
+/// curved by 2‖I − J‖² / D, at most 8 / D where the autoencoder's Jacobian J stretches nothing, and a step on that is stable
+/// up to 2 / (8 / D). The paper's 10 is a tenth of that on MNIST, with ten times as many steps.
+fn visible_step_size(values: usize) -> f32 {
+    values as f32 / 8.0
 }
 
 /// `draft` with as many updates, on `train_images` images, as a machine of `speed` makes in `time`, up to four times the
@@ -237,5 +256,7 @@ mod tests {
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
         assert_eq!(config.source().title(), "screws");
         assert!(text.contains("negative_bound = 10.0"), "{text}");
+        // 3 × 28 × 28 values.
+        assert_eq!(config.sampler().visible_chain.step_size, 294.0);
     }
 }

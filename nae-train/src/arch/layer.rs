@@ -1,13 +1,13 @@
 //! The burn modules behind [`LayerSpec`], and a chain of them.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
 use burn::nn::pool::{AvgPool2d, AvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
 use burn::nn::{
     GroupNorm, GroupNormConfig, LeakyRelu, LeakyReluConfig, Linear, LinearConfig, PaddingConfig2d, Relu, Sigmoid,
 };
 use burn::tensor::activation::sigmoid;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use rand::Rng;
 
@@ -197,6 +197,12 @@ fn explicit(padding: usize) -> PaddingConfig2d {
     }
 }
 
+/// The inverse of the logistic function, kept from its flat ends.
+fn logit(share: f32) -> f32 {
+    let share = share.clamp(0.01, 0.99);
+    (share / (1.0 - share)).ln()
+}
+
 /// Layers applied one after the other.
 #[derive(Module, Debug)]
 pub struct Sequential {
@@ -225,6 +231,29 @@ impl Sequential {
     /// Applies all layers to `[N, C, H, W]`.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))
+    }
+
+    /// With biases of the last layer that has some for which outputs are about `mean` while weights are small.
+    pub(super) fn with_output_at(mut self, mean: &[f32]) -> Self {
+        let squashed = matches!(self.layers.last(), Some(Layer::Sigmoid(_)));
+        let last = self.layers.len().saturating_sub(1 + usize::from(squashed));
+        let bias = match self.layers.get_mut(last) {
+            Some(Layer::Conv(layer)) => &mut layer.bias,
+            Some(Layer::ConvTranspose(layer)) => &mut layer.bias,
+            Some(Layer::Dense(layer)) => &mut layer.bias,
+            _ => return self,
+        };
+        if let Some(bias) = bias {
+            let [channels] = bias.dims();
+            let values: Vec<f32> = mean
+                .chunks(mean.len().div_ceil(channels).max(1))
+                .map(|channel| channel.iter().sum::<f32>() / channel.len() as f32)
+                .map(|mean| if squashed { logit(mean) } else { mean })
+                .collect();
+            let device = bias.device();
+            *bias = Param::from_data(TensorData::new(values, [channels]), &device);
+        }
+        self
     }
 
     pub(crate) fn power_iteration(self) -> Self {

@@ -53,6 +53,11 @@ pub struct Pretraining {
     /// The gradient of all weights together is scaled to an L2 norm of at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_gradient_norm: Option<f64>,
+    /// Whether the first output is about the mean of the training images, by the biases of the last layer; small, as drawn,
+    /// otherwise. Where most of an image is black or white, a network can go all the way there at first, and its rectified
+    /// units with it, never to come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_at_mean: bool,
 }
 
 /// NAE training.

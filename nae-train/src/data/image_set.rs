@@ -152,6 +152,15 @@ impl ImageSet {
         &self.values[index * self.shape.len()..][..self.shape.len()]
     }
 
+    /// The mean image; zeros where there is no image.
+    pub fn mean(&self) -> Vec<f32> {
+        let mut sums = vec![0.0_f64; self.shape.len()];
+        for image in self.values.chunks_exact(self.shape.len()) {
+            sums.iter_mut().zip(image).for_each(|(sum, &value)| *sum += f64::from(value));
+        }
+        sums.iter().map(|sum| (sum / self.len().max(1) as f64) as f32).collect()
+    }
+
     /// Positions of at most `count` images, evenly from the whole set: sets may be in the order of their classes.
     pub fn evenly(&self, count: usize) -> Vec<usize> {
         let count = self.len().min(count);

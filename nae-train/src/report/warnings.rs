@@ -1,6 +1,9 @@
 //! What should be known of a run before its model is believed. Warnings about the data itself come with the data:
 //! [`Collection::warnings`](crate::data::own::Collection::warnings).
 
+use nae_core::energy::Energy;
+
+use crate::data::ImageSet;
 use crate::eval::table::{Row, Table};
 use crate::methods::MethodKind;
 use crate::run::Prepared;
@@ -16,6 +19,11 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let parts = [&split.train, &split.validation, &split.calibration, &split.test];
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
+    let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { prepared.config.method() };
+    if let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column())) {
+        let energy = prepared.config.architecture().energy();
+        warnings.extend(learnt_nothing(&split.test, &split.train.mean(), energy, reached));
+    }
     if outcome.autoencoder.is_some() {
         if outcome.kept_update == 0 {
             warnings.push(
@@ -31,6 +39,20 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
 fn too_few(images: usize, noun: &str) -> Option<String> {
     (images < FEW_IMAGES).then(|| {
         format!("{images} normal {noun} are few: with {FEW_IMAGES} or more, the figures and the threshold mean more")
+    })
+}
+
+/// Whether `reached`, the mean energy of the normal images of `test`, is no less than if their `mean` were the
+/// reconstruction of each.
+fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64) -> Option<String> {
+    let constant = (0..test.len()).map(|index| energy.evaluate(test.image(index), mean, test.shape()));
+    let constant = test.decide(constant.collect::<Result<_, _>>().ok()?);
+    let constant = constant.iter().copied().map(f64::from).sum::<f64>() / constant.len() as f64;
+    (reached >= constant).then(|| {
+        format!(
+            "the autoencoder reconstructs normal test images no better than their mean image does (energy {reached:.4} against \
+             {constant:.4}): its training failed or was too short; give it more time, or try another --seed"
+        )
     })
 }
 
@@ -84,6 +106,16 @@ mod tests {
         assert!(warning.contains("scratches: AUROC 0.700 against 0.800"), "{warning}");
         assert!(no_better(&table(vec![row("noise", false, false, 0.9, 0.9)])).is_some());
         assert_eq!(no_better(&table(Vec::new())), None);
+    }
+
+    #[test]
+    fn an_autoencoder_as_good_as_the_mean_image_has_learnt_nothing() {
+        let test =
+            ImageSet::new(nae_core::Shape::new(1, 1, 2), vec![0.0, 1.0, 1.0, 1.0], vec![0, 0]).expect("an image set");
+        // Energies of 0 and 1/2 about the mean.
+        let said = |reached| learnt_nothing(&test, &[0.0, 1.0], Energy::SquaredL2, reached);
+        assert_eq!(said(0.24), None);
+        assert!(said(0.25).expect("no better").contains("0.2500 against 0.2500"));
     }
 
     #[test]

@@ -141,7 +141,8 @@ impl Trainer<'_> {
 
     fn fresh_autoencoder(&self) -> Autoencoder {
         let autodiff = self.device.clone().autodiff();
-        Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff)
+        let fresh = Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff);
+        if self.config.pretraining().output_at_mean { fresh.with_output_at(&self.split.train.mean()) } else { fresh }
     }
 
     fn pretrain(&mut self, order: &mut Batches, from: EpochsState) -> Result<Autoencoder, StateError> {

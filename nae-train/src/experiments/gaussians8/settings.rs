@@ -197,6 +197,7 @@ impl Settings {
             batch_size: self.raw.batch_size,
             learning_rate: size.learning_rate,
             max_gradient_norm: None,
+            output_at_mean: false,
         }
     }
 
