@@ -146,13 +146,7 @@ fn every_architecture_is_updated_stored_and_read_back() {
         let x = images(&spec, 2);
         let rng = &mut <rand_chacha::ChaCha8Rng as rand::SeedableRng>::seed_from_u64(4);
         let start = Autoencoder::new(&spec, rng, &device.clone().autodiff());
-        let settings = Pretraining {
-            epochs: 1,
-            batch_size: N,
-            learning_rate: 1e-3,
-            max_gradient_norm: None,
-            output_at_mean: false,
-        };
+        let settings = Pretraining::new(1, N, 1e-3);
         let mut method = AutoencoderMethod::new(start, settings, None, Engine::Burn, &device);
         let energies: Vec<f64> = (0..6).map(|_| method.update(x.clone()).get("energy").unwrap()).collect();
         let model = method.into_autoencoder();

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
+use nae_core::energy::Energy;
 use nae_onnx::metadata::Transforms;
 use nae_train::arch::autoencoder::Autoencoder;
 use nae_train::config::Config;
@@ -12,7 +13,7 @@ use nae_train::data::ImageSet;
 use nae_train::data::own::OwnImages;
 use nae_train::data::source::Loaded;
 use nae_train::engine::Engine;
-use nae_train::eval::scoring::energies;
+use nae_train::eval::scoring::{self, energies};
 use nae_train::plan;
 use nae_train::run::Prepared;
 use nae_train::seed::Stream;
@@ -47,14 +48,10 @@ fn the_plan_for_own_images_learns_more_than_their_mean() {
         let model =
             prepared.train_autoencoder(&prepared.config, Engine::Cpu, &device, &AtomicBool::new(false)).unwrap();
         let (test, mean) = (&prepared.split.test, prepared.split.train.mean());
-        let reached = energies(&model, test, Engine::Cpu, &device);
-        let reached = reached.iter().sum::<f32>() / reached.len() as f32;
-        let about_mean = (0..test.len()).map(|n| {
-            let squares = test.image(n).iter().zip(&mean).map(|(x, m)| (x - m) * (x - m));
-            squares.sum::<f32>() / mean.len() as f32
-        });
-        let about_mean = about_mean.sum::<f32>() / test.len() as f32;
-        println!("seed {seed}: {reached} against {about_mean}");
+        let reached = scoring::mean(&energies(&model, test, Engine::Cpu, &device));
+        let about_mean =
+            (0..test.len()).map(|n| Energy::SquaredL2.evaluate(test.image(n), &mean, test.shape()).unwrap());
+        let about_mean = scoring::mean(&about_mean.collect::<Vec<_>>());
         assert!(reached < 0.7 * about_mean, "seed {seed}: {reached} against {about_mean}");
     }
 }

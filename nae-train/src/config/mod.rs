@@ -60,6 +60,13 @@ pub struct Pretraining {
     pub output_at_mean: bool,
 }
 
+impl Pretraining {
+    /// Without what is optional.
+    pub fn new(epochs: usize, batch_size: usize, learning_rate: f64) -> Self {
+        Self { epochs, batch_size, learning_rate, max_gradient_norm: None, output_at_mean: false }
+    }
+}
+
 /// NAE training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -154,13 +154,7 @@ mod tests {
         let noisy = x.clone() + NoiseSource::new(2, 0).normal::<4>(x.dims(), &device).mul_scalar(0.3);
         let expected = f64::from(squared_l2(x.clone(), model.valid().reconstruct(noisy)).mean().into_scalar::<f32>());
         for engine in [Engine::Cpu, Engine::Burn] {
-            let settings = Pretraining {
-                epochs: 1,
-                batch_size: 40,
-                learning_rate: 1e-3,
-                max_gradient_norm: None,
-                output_at_mean: false,
-            };
+            let settings = Pretraining::new(1, 40, 1e-3);
             let corruption = Some((Denoising::default(), NoiseSource::new(2, 0)));
             let mut method = AutoencoderMethod::new(model.clone(), settings, corruption, engine, &device);
             let energy = method.update(x.clone()).get("energy").expect("reported");

@@ -284,13 +284,7 @@ mod tests {
     fn updates_lower_the_bound_and_learn_sigma() {
         let device = Device::flex();
         let settings = Variational { learned_sigma: true, ..Variational::default() };
-        let pretraining = Pretraining {
-            epochs: 1,
-            batch_size: 40,
-            learning_rate: 1e-2,
-            max_gradient_norm: None,
-            output_at_mean: false,
-        };
+        let pretraining = Pretraining::new(1, 40, 1e-2);
         let mut method = VaeMethod::new(model(3, settings), pretraining, settings, NoiseSource::new(2, 0), &device);
         let x = NoiseSource::new(1, 0).uniform::<4>([40, 1, 16, 16], &device);
         let bound = |method: &VaeMethod| {

@@ -4,6 +4,7 @@
 use nae_core::energy::Energy;
 
 use crate::data::ImageSet;
+use crate::eval::scoring::mean as mean_energy;
 use crate::eval::table::{Row, Table};
 use crate::methods::MethodKind;
 use crate::run::Prepared;
@@ -46,8 +47,7 @@ fn too_few(images: usize, noun: &str) -> Option<String> {
 /// reconstruction of each.
 fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64) -> Option<String> {
     let constant = (0..test.len()).map(|index| energy.evaluate(test.image(index), mean, test.shape()));
-    let constant = test.decide(constant.collect::<Result<_, _>>().ok()?);
-    let constant = constant.iter().copied().map(f64::from).sum::<f64>() / constant.len() as f64;
+    let constant = mean_energy(&test.decide(constant.collect::<Result<_, _>>().ok()?));
     (reached >= constant).then(|| {
         format!(
             "the autoencoder reconstructs normal test images no better than their mean image does (energy {reached:.4} against \

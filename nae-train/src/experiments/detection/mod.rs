@@ -142,9 +142,8 @@ impl Experiment {
     pub fn jobs(&self) -> Result<Vec<Job<'_>>, DetectionError> {
         let cells = &self.settings.cells;
         if let Some(name) = self.only.iter().find(|name| cells.iter().all(|cell| cell.name != **name)) {
-            let known = cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
-            let origin = self.settings.title.clone();
-            return Err(SettingsError::Unknown { origin, what: "cell", name: name.clone(), known }.into());
+            let known = cells.iter().map(|cell| cell.name.as_str());
+            return Err(SettingsError::unknown(&self.settings.title, "cell", name, known).into());
         }
         let chosen = |cell: &&Cell| match self.only.is_empty() {
             true => !self.without_data().contains(&cell.name.as_str()),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nae_onnx::metadata::Transforms;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -87,7 +88,12 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    fn unknown<'a>(origin: &str, what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+    pub(super) fn unknown<'a>(
+        origin: &str,
+        what: &'static str,
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let known = known.collect::<Vec<_>>().join(", ");
         Self::Unknown { origin: origin.to_owned(), what, name: name.to_owned(), known }
     }
@@ -222,12 +228,11 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] names the origin, the cell, the key, what was expected and what was found.
     pub fn parse(text: &str, origin: &str, scale: Scale) -> Result<Self, SettingsError> {
-        let parse = |source, origin: &str| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) };
-        let raw = Raw::parse(text, origin)?;
+        let raw: Raw = read(text, origin)?;
         let presets = || PRESETS.iter().map(|preset| preset.name);
         let preset = PRESETS.iter().find(|preset| preset.name == raw.preset);
         let preset = preset.ok_or_else(|| SettingsError::unknown(origin, "preset", &raw.preset, presets()))?;
-        let base: Table = toml::from_str(preset.text).map_err(|source| parse(source, preset.name))?;
+        let base: Table = read(preset.text, preset.name)?;
         let ResolvedScale { work, change } = raw.scale(scale, origin)?;
         let cells = raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
         let Raw { title, source, sets, .. } = raw;
@@ -241,12 +246,11 @@ impl Settings {
     }
 }
 
-impl Raw {
-    fn parse(text: &str, origin: &str) -> Result<Self, SettingsError> {
-        toml::from_str(text)
-            .map_err(|source| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) })
-    }
+fn read<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, SettingsError> {
+    toml::from_str(text).map_err(|source| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) })
+}
 
+impl Raw {
     /// `scale`, after what it is like. No experiment that comes with the program is like itself, so this ends.
     fn scale(&self, scale: Scale, origin: &str) -> Result<ResolvedScale, SettingsError> {
         let scales = || self.scales.keys().map(|scale| scale.name());
@@ -260,7 +264,7 @@ impl Raw {
         let experiments = || EXPERIMENTS.iter().map(|known| known.name);
         let known = EXPERIMENTS.iter().find(|known| known.name == like);
         let known = known.ok_or_else(|| SettingsError::unknown(origin, "experiment", like, experiments()))?;
-        let mut resolved = Self::parse(known.text, known.name)?.scale(scale, known.name)?;
+        let mut resolved = read::<Self>(known.text, known.name)?.scale(scale, known.name)?;
         resolved.work = at.work.clone().unwrap_or(resolved.work);
         resolved.change.extend(at.change.clone());
         Ok(resolved)

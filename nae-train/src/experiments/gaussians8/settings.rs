@@ -192,13 +192,7 @@ impl Settings {
 
     /// Optimisation of the plain autoencoder.
     pub fn plain_training(&self, size: Size) -> Pretraining {
-        Pretraining {
-            epochs: 1,
-            batch_size: self.raw.batch_size,
-            learning_rate: size.learning_rate,
-            max_gradient_norm: None,
-            output_at_mean: false,
-        }
+        Pretraining::new(1, self.raw.batch_size, size.learning_rate)
     }
 
     /// The network.

@@ -50,13 +50,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
     let engine = EngineChoice::Auto.engine(&spec)?;
     let start = Autoencoder::new(&spec, Stream::Weights.of(seed).rng(), &device.clone().autodiff());
     let mut data = Stream::Batches.of(seed);
-    let settings = Pretraining {
-        epochs: 1,
-        batch_size: BATCH,
-        learning_rate: 1e-3,
-        max_gradient_norm: None,
-        output_at_mean: false,
-    };
+    let settings = Pretraining::new(1, BATCH, 1e-3);
     let mut method = AutoencoderMethod::new(start, settings, None, engine, device);
     for _ in 0..pretraining_updates {
         if stop.load(Ordering::Relaxed) {

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use burn::tensor::{Device, Tensor, TensorData, activation::relu};
 use cortex_m as _;
 use embedded_alloc::LlffHeap;
-use semihosting::{print, println, process};
+use semihosting::{println, process};
 
 /// Inputs of each layer, and the outputs of the last.
 const WIDTHS: [usize; 11] = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640];
@@ -77,6 +77,6 @@ fn main() -> ! {
     let output: Vec<f32> = output.iter().collect();
     assert!(output.len() == 640 && output.iter().all(|value| value.is_finite()));
     assert!(output.iter().any(|&value| value != 0.0));
-    print!("{} bytes of heap hold network and input\n", held);
+    println!("{held} bytes of heap hold network and input");
     process::exit(0)
 }
