@@ -1,7 +1,7 @@
 //! Alarms: raised once, delivered at least once, whatever happens in between.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{PATIENCE, Place, Service, eventually, picture};
 
@@ -33,6 +34,29 @@ fn scored(service: &Service) -> f64 {
 fn start(place: &Place, arguments: &[&str]) -> Service {
     let source = place.source();
     Service::start(&place.state(), &[&["--source", &source], &QUICK[..], arguments].concat())
+}
+
+/// An address where nobody listens yet, and that nobody else is given: a port set free could go to another test, or to the
+/// service's own end of a connection it tries to make.
+struct Absent(Socket);
+
+impl Absent {
+    fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        // So that another program can listen there.
+        socket.set_reuse_address(true).unwrap();
+        socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+        Self(socket)
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap().as_socket().unwrap()
+    }
+
+    fn appear(self) -> TcpListener {
+        self.0.listen(16).unwrap();
+        self.0.into()
+    }
 }
 
 /// A webhook on this address that acknowledges, and hands out what it got.
@@ -99,10 +123,8 @@ fn an_alarm_comes_with_its_pictures_and_goes_to_a_file() {
 #[test]
 fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     let place = Place::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let url = format!("http://{address}/alarm");
+    let receiver = Absent::new();
+    let url = format!("http://{}/alarm", receiver.address());
     let service = start(&place, &["--webhook", &url]);
     raise(&service, &place, "down", 3);
     service.kill();
@@ -112,7 +134,7 @@ fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     eventually("the alarms are raised", || {
         service.get("/api/alarms").json().as_array().is_some_and(|alarms| alarms.len() == 6)
     });
-    let received = webhook(TcpListener::bind(address).unwrap());
+    let received = webhook(receiver.appear());
     assert_eq!(numbers(&received, 5), [0, 1, 2, 3, 4, 5], "raised 6, delivered 6, lost 0");
     raise(&service, &place, "up", 1);
     assert_eq!(numbers(&received, 6), [6]);
@@ -146,10 +168,8 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
         // Timers go by the monotonic clock, which no one puts right.
         ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
     ];
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let url = format!("http://{address}/alarm");
+    let receiver = Absent::new();
+    let url = format!("http://{}/alarm", receiver.address());
     let source = place.source();
     let arguments = ["--source", &source, "--alarm-log", log.to_str().unwrap(), "--webhook", &url];
     let arguments = [&arguments[..], &QUICK].concat();
@@ -159,7 +179,7 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
     // A day back, while two alarms wait for the webhook.
     std::fs::write(&clock, "-86400").unwrap();
     raise(&service, &place, "after", 2);
-    let received = webhook(TcpListener::bind(address).unwrap());
+    let received = webhook(receiver.appear());
     assert_eq!(numbers(&received, 3), [0, 1, 2, 3], "raised 4, delivered 4, lost 0");
     eventually("all are in the file", || lines(&log).len() == 4);
     let time = |alarm: &Value| alarm["time"].as_str().unwrap().to_owned();
@@ -193,15 +213,9 @@ fn no_alarm_is_lost_over_many_kills() {
         return;
     }
     let place = Place::new();
-    let received = webhook(
-        TcpListener::bind("127.0.0.1:0")
-            .and_then(|l| {
-                std::fs::write(place.path("address"), l.local_addr()?.to_string())?;
-                Ok(l)
-            })
-            .unwrap(),
-    );
-    let url = format!("http://{}/alarm", std::fs::read_to_string(place.path("address")).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/alarm", listener.local_addr().unwrap());
+    let received = webhook(listener);
     let mut kills = 0u64;
     for round in 0..20 {
         let service = start(&place, &["--webhook", &url]);
@@ -269,9 +283,9 @@ fn a_broker_gets_alarms_once_it_is_there() {
         return;
     };
     let place = Place::new();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let broker_address = format!("127.0.0.1:{port}");
-    let service = start(&place, &["--mqtt", &broker_address, "--mqtt-topic", "line/4"]);
+    let receiver = Absent::new();
+    let (address, port) = (receiver.address().to_string(), receiver.address().port());
+    let service = start(&place, &["--mqtt", &address, "--mqtt-topic", "line/4"]);
     raise(&service, &place, "down", 2);
     let mut broker = Command::new(mosquitto).args(["-p", &port.to_string()]).stderr(Stdio::null()).spawn().unwrap();
     let mut options = rumqttc::MqttOptions::new("test", "127.0.0.1", port);
