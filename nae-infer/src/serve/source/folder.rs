@@ -2,11 +2,11 @@
 //! closed after writing, or moved here, so that half of one is never read; hidden files are left out, so
 //! that a writer may use a name with a dot and rename.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
@@ -20,6 +20,9 @@ const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "pgm", "ppm", "pnm"];
 pub(super) struct Folder {
     path: PathBuf,
     waiting: VecDeque<PathBuf>,
+    /// Files that were there at the start, and of which age they were read: what came between watching and listing is listed,
+    /// and its event may come when it has been read.
+    listed: HashMap<PathBuf, Option<SystemTime>>,
     events: Receiver<notify::Result<Event>>,
     // Watches until it is dropped.
     _watcher: RecommendedWatcher,
@@ -36,7 +39,8 @@ impl Folder {
         let mut waiting: Vec<PathBuf> =
             entries.filter_map(|entry| entry.ok().map(|e| e.path())).filter(|p| is_image(p)).collect();
         waiting.sort();
-        Ok(Self { path: path.to_owned(), waiting: waiting.into(), events, _watcher: watcher })
+        let listed = waiting.iter().map(|path| (path.clone(), None)).collect();
+        Ok(Self { path: path.to_owned(), waiting: waiting.into(), listed, events, _watcher: watcher })
     }
 
     fn take(&mut self, event: notify::Result<Event>) -> Result<(), Lost> {
@@ -45,7 +49,7 @@ impl Folder {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
                 for path in event.paths {
-                    if is_image(&path) && !self.waiting.contains(&path) {
+                    if is_image(&path) && !self.waiting.contains(&path) && !self.was_read(&path) {
                         self.waiting.push_back(path);
                     }
                 }
@@ -57,6 +61,11 @@ impl Folder {
         }
         Ok(())
     }
+
+    /// Whether it was listed, and read as it is now.
+    fn was_read(&self, path: &Path) -> bool {
+        self.listed.get(path).is_some_and(|read| read.is_some() && *read == modified(path))
+    }
 }
 
 impl Source for Folder {
@@ -64,7 +73,8 @@ impl Source for Folder {
         if self.waiting.is_empty() {
             match self.events.recv_timeout(Duration::from_secs(1)) {
                 Ok(event) => self.take(event)?,
-                Err(RecvTimeoutError::Timeout) if self.path.is_dir() => {}
+                // No event is as late as that.
+                Err(RecvTimeoutError::Timeout) if self.path.is_dir() => self.listed.clear(),
                 Err(_) => return Err(Lost::Failed(format!("{}: the folder is gone", self.path.display()))),
             }
         }
@@ -72,6 +82,10 @@ impl Source for Folder {
             self.take(event)?;
         }
         let Some(path) = self.waiting.pop_front() else { return Ok(None) };
+        // Before it is read: written to meanwhile, it is read again.
+        if let Some(read) = self.listed.get_mut(&path) {
+            *read = modified(&path);
+        }
         // A file that went away or cannot be read is not worth a lost folder.
         match nae_onnx::file::read(&path, MAX_FRAME as u64) {
             Ok(bytes) => Ok(Some((bytes.into(), path.file_name().map(|n| n.to_string_lossy().into_owned())))),
@@ -81,6 +95,10 @@ impl Source for Folder {
             }
         }
     }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
 fn is_image(path: &Path) -> bool {
@@ -119,6 +137,21 @@ mod tests {
         assert_eq!(names(&mut folder, 2), ["c.png", "d.pgm"]);
         std::fs::remove_dir_all(&path).unwrap();
         while folder.next().is_ok() {}
+    }
+
+    #[test]
+    fn a_file_listed_whose_event_comes_late_is_read_once_and_again_when_it_is_new() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("a.png");
+        std::fs::write(&file, "x").unwrap();
+        let mut folder = Folder::open(place.path()).unwrap();
+        assert_eq!(names(&mut folder, 1), ["a.png"]);
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        folder.take(Ok(Event::new(closed).add_path(file.clone()))).unwrap();
+        assert!(folder.waiting.is_empty());
+        let later = SystemTime::now() + Duration::from_secs(1);
+        std::fs::File::options().append(true).open(&file).unwrap().set_modified(later).unwrap();
+        assert_eq!(names(&mut folder, 1), ["a.png"]);
     }
 
     #[test]
