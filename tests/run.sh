@@ -20,6 +20,9 @@ for argument in "$@"; do
   esac
 done
 
+# What still runs beside when something fails.
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+
 step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
 
 debian_packages() {
@@ -72,11 +75,23 @@ if ! $quick; then
 fi
 
 step "Tests"
-log=${CARGO_TARGET_DIR:-target}/tests.log
-mkdir -p "$(dirname "$log")"
-cargo test --locked -- --nocapture --test-threads=2 >"$log" 2>&1 || { tail -n 200 "$log"; exit 1; }
-grep -E '^test result|skipped' "$log" | grep -v ' 0 passed' || true
-sed -n '/^┌/,/^└/p' "$log"
+logs=${CARGO_TARGET_DIR:-target}
+mkdir -p "$logs"
+cargo test --locked --no-run >"$logs/build.log" 2>&1 || { tail -n 200 "$logs/build.log"; exit 1; }
+beside=()
+if ! $quick; then
+  # Five minutes of requests to one service: they pass while the other tests run.
+  cargo test --locked --test service -- --nocapture --exact changes::memory_stays_where_it_is >"$logs/memory.log" 2>&1 &
+  memory=$!
+  beside=(--skip changes::memory_stays_where_it_is)
+fi
+cargo test --locked -- --nocapture --test-threads=2 "${beside[@]}" >"$logs/tests.log" 2>&1 ||
+  { grep -hE '^test .*FAILED|panicked at' "$logs/tests.log"; tail -n 200 "$logs/tests.log"; exit 1; }
+if ! $quick; then
+  wait "$memory" || { tail -n 50 "$logs/memory.log"; exit 1; }
+fi
+grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true
+sed -n '/^┌/,/^└/p' "$logs/tests.log"
 
 if ! $quick; then
   step "C interface"
