@@ -93,12 +93,6 @@ fi
 grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true
 sed -n '/^┌/,/^└/p' "$logs/tests.log"
 
-if ! $quick; then
-  step "C interface"
-  cargo test --locked --quiet -p nae-infer-c
-  cargo clippy --locked --quiet -p nae-infer-c --all-targets -- -D warnings
-fi
-
 step "Lints"
 cargo clippy --locked --all-targets --quiet -- -D warnings
 
