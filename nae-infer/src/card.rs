@@ -102,8 +102,7 @@ impl ModelFile {
             Content::Nae
         } else {
             let model = check(&bytes, limits)?;
-            let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-            let metadata = ModelMetadata::from_entries(entries)?.map(Box::new);
+            let metadata = model.metadata()?.map(Box::new);
             Content::Onnx(Box::new(model), metadata)
         };
         Ok(Self { bytes, content })

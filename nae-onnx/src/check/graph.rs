@@ -2,6 +2,7 @@
 //! decoded. What [`check`](super::check) returns and [`lower`](crate::lower) takes.
 
 pub use crate::builder::Dim;
+use crate::metadata::{MetadataError, ModelMetadata};
 
 /// Number of a value in [`Graph::values`].
 pub type ValueId = usize;
@@ -17,6 +18,16 @@ pub struct CheckedModel {
     pub producer: String,
     /// Keys and values.
     pub metadata_props: Vec<(String, String)>,
+}
+
+impl CheckedModel {
+    /// What it says of itself under `nae.`; see [`ModelMetadata::from_entries`].
+    ///
+    /// # Errors
+    /// As for [`ModelMetadata::from_entries`].
+    pub fn metadata(&self) -> Result<Option<ModelMetadata>, MetadataError> {
+        ModelMetadata::from_entries(self.metadata_props.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+    }
 }
 
 /// Values and the nodes that make them, in an order in which they can run.

@@ -51,8 +51,7 @@ pub fn to_nae(onnx: &[u8]) -> Result<Vec<u8>, LowerError> {
 /// # Errors
 /// As for [`to_nae`].
 pub fn lower(model: &CheckedModel) -> Result<Network, LowerError> {
-    let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-    let metadata = ModelMetadata::from_entries(entries)?;
+    let metadata = model.metadata()?;
     let graph = &model.graph;
     let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
     let reconstruction = find_reconstruction(graph)?;

@@ -40,8 +40,7 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
         let model = check(&bytes, &Limits::default()).map_err(lower::LowerError::from);
         let model = model.with_context(|| display(&args.model))?;
         let network = lower::lower(&model).with_context(|| display(&args.model))?;
-        let entries = model.metadata_props.iter().map(|(k, v)| (k.as_str(), v.as_str()));
-        let metadata = ModelMetadata::from_entries(entries).with_context(|| display(&args.model))?;
+        let metadata = model.metadata().with_context(|| display(&args.model))?;
         if let Some(metadata) = &metadata {
             check_parts(args, metadata)?;
         }
