@@ -1,6 +1,6 @@
 //! Alarms: raised once, delivered at least once, whatever happens in between.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -65,26 +65,31 @@ fn webhook(listener: TcpListener) -> Receiver<Value> {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
-            let mut length = 0;
-            loop {
-                let mut line = String::new();
-                if stream.read_line(&mut line).unwrap() <= 2 {
-                    break;
-                }
-                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-            }
-            let mut body = vec![0; length];
-            stream.read_exact(&mut body).unwrap();
+            // A service killed in the middle of its request breaks it off; it has to send that again.
+            let Ok(body) = body(&mut stream) else { continue };
             // First what came, then the acknowledgement.
             if sender.send(serde_json::from_slice(&body).unwrap()).is_err() {
                 return;
             }
-            stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+            let _ = stream.get_mut().write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
         }
     });
     received
+}
+
+/// The body of one request.
+fn body(stream: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut length = None;
+    let mut line = String::new();
+    while stream.read_line(&mut line)? > 2 {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length.ok_or(io::ErrorKind::UnexpectedEof)?];
+    stream.read_exact(&mut body)?;
+    Ok(body)
 }
 
 /// Numbers of the alarms that come, until the last is `last`.
