@@ -1,7 +1,7 @@
 //! What bounds a step of Conv28: GFLOP/s of each layer of a shard, beside the peak of the processor's multiply-adds
 //! measured next to it, and beside `gemm` on the same shape.
 //!
-//! `cargo bench -p nae-simd --bench roofline`. One thread; processor time; the least of interleaved repeats.
+//! `cargo bench -p nae-simd --bench roofline`, with `-- --only "decoder 5"` for a single layer. One thread; processor time; the least of interleaved repeats.
 //! For `gemm`, "strided" is a product for each kernel row, its input rows being the image itself, and "im2col" a copy of
 //! the windows of one image at a time and then one product. Arithmetic counts what a layer needs, without zeros.
 #![allow(clippy::expect_used, unsafe_code)]
@@ -9,7 +9,7 @@
 use cpu_time::ThreadTime;
 use nae_simd::correlate::{Finish, correlate};
 use nae_simd::geometry::{Reading, Window};
-use nae_simd::gradient::{Products, weight_gradient};
+use nae_simd::gradient::weight_gradient;
 use nae_simd::kernel::Kernel;
 use nae_simd::outer::Outer;
 use nae_simd::plane::{Planes, Size};
@@ -148,8 +148,12 @@ fn main() {
         "{:10} {:>6} {:>6} {:>6} {:>14} {:>14} {:>14} {:>9} {:>9}",
         "", "K", "out", "peak", "forward", "to the input", "to the weights", "strided", "im2col"
     );
+    let only = std::env::args().skip_while(|argument| argument != "--only").nth(1);
     let mut totals = [0.0; 4];
     for Layer { name, reading, kernel, inp, out, side } in LAYERS {
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
+        }
         let other = match reading {
             Reading::Convolution => side + 1 - kernel,
             Reading::Transposed => side + kernel - 1,
@@ -170,7 +174,6 @@ fn main() {
         let g = Planes::from_channels_first(SHARD, to, &values(SHARD * to.len()));
         let (wide, narrow) = if reading == Reading::Convolution { (&x, &g) } else { (&g, &x) };
         let mut gradient = vec![0.0; weight.len()];
-        let products = Products { rows: kernel, stride: 1, taps: 0..kernel * wide.size.c, channels: 0..narrow.size.c };
         let (once, sizes) = (narrow.size.h == 1, [wide.size.len(), narrow.size.len()]);
         // `gemm` is given the convolution among the two directions: the other one needs zeros.
         let (wide_size, narrow_size) = (wide.size, narrow.size);
@@ -187,7 +190,7 @@ fn main() {
                 seconds(|| drop(correlate(&g, &backward, Finish::Keep))),
                 seconds(|| match once {
                     true => Outer::new(sizes, &wide.data, &narrow.data).add_to(0, 0..sizes[1], &mut gradient),
-                    false => weight_gradient(wide, narrow, products.clone(), &mut gradient),
+                    false => weight_gradient(wide, narrow, window, &mut gradient),
                 }),
                 seconds(|| strided(wide, kernel, &weight, &mut result)),
                 seconds(|| im2col(wide, kernel, &weight, &mut windows, &mut result)),

@@ -5,9 +5,11 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use crate::correlate::VECTORS;
+use crate::geometry::Window;
 use crate::instructions::{lanes, on_vectors_of};
 use crate::plane::Planes;
 use crate::vector::{load_all, store};
+use crate::winograd;
 
 /// Values of the two planes that are gone through for all weights before the next: with vectors of sixteen, what the
 /// second-level cache holds.
@@ -15,33 +17,25 @@ const CACHED: usize = 3 << 15;
 /// With vectors of eight, what the first-level cache holds: a tenth quicker.
 const CACHED_OF_EIGHT: usize = 1 << 13;
 
-/// Which of the products of two planes are summed.
-#[derive(Clone, Debug)]
-pub struct Products {
-    /// Rows of a window.
-    pub rows: usize,
-    /// Distance between neighbouring windows.
-    pub stride: usize,
-    /// Which values of each row of a window.
-    pub taps: Range<usize>,
-    /// Which channels of the narrow plane.
-    pub channels: Range<usize>,
-}
-
-/// Adds to `gradient` `[row][tap][channel]` the products of every value of `wide` with every value of `narrow` whose
-/// window it is in. Windows lie within `wide`.
+/// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of every value of `wide` with every value of
+/// `narrow` whose window it is in.
 ///
-/// Each sum is one chain of multiply-adds that starts at the value found, so a batch may be given in pieces.
-pub fn weight_gradient(wide: &Planes, narrow: &Planes, products: Products, gradient: &mut [f32]) {
-    let count = products.channels.len();
-    debug_assert_eq!(gradient.len(), products.rows * products.taps.len() * count);
-    on_vectors_of(lanes(count), Sums { wide, narrow, products, gradient });
+/// Each sum is a chain of multiply-adds, or, where [`winograd`] is quicker, made of some that start at zero: a batch may be given
+/// in pieces, but is rounded otherwise then.
+pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: Window, gradient: &mut [f32]) {
+    debug_assert_eq!(gradient.len(), window.kernel[0] * window.kernel[1] * wide.size.c * narrow.size.c);
+    let bordered = (window.padding > 0).then(|| wide.bordered(window.padding));
+    let wide = bordered.as_ref().unwrap_or(wide);
+    let window = Window { padding: 0, ..window };
+    if !winograd::gradient::add_to(wide, narrow, window, gradient) {
+        on_vectors_of(lanes(narrow.size.c), Sums { wide, narrow, window, gradient });
+    }
 }
 
 struct Sums<'a> {
     wide: &'a Planes,
     narrow: &'a Planes,
-    products: Products,
+    window: Window,
     gradient: &'a mut [f32],
 }
 
@@ -53,10 +47,10 @@ impl WithSimd for Sums<'_> {
         let (wide, narrow) = (self.wide.size, self.narrow.size);
         let cached = if S::F32_LANES == 8 { CACHED_OF_EIGHT } else { CACHED };
         // Whole images, or rows of one.
-        let row = self.products.stride * wide.w * wide.c + narrow.w * narrow.c;
+        let row = self.window.stride * wide.w * wide.c + narrow.w * narrow.c;
         let rows = (cached / row.max(1)).clamp(1, narrow.h.max(1));
         let images = if rows < narrow.h { 1 } else { (cached / (wide.len() + narrow.len()).max(1)).max(1) };
-        let channels = self.products.channels.len();
+        let channels = narrow.c;
         let step = VECTORS * S::F32_LANES;
         for start in (0..self.narrow.n).step_by(images) {
             for top in (0..narrow.h).step_by(rows) {
@@ -64,7 +58,7 @@ impl WithSimd for Sums<'_> {
                 let part = Part { images, rows: top..(top + rows).min(narrow.h) };
                 for first in (0..channels).step_by(step) {
                     // As many sums as the registers hold, and not more values at once than there are.
-                    let few = self.products.taps.len() <= 4;
+                    let few = self.window.kernel[1] * wide.c <= 4;
                     match (channels - first > S::F32_LANES, few, S::F32_LANES == 8) {
                         (true, true, _) => self.block::<S, 4, 2>(simd, &part, first),
                         (true, false, true) => self.block::<S, 6, 2>(simd, &part, first),
@@ -88,8 +82,8 @@ impl Sums<'_> {
     #[inline(always)]
     fn block<S: Simd, const T: usize, const V: usize>(&mut self, simd: S, part: &Part, first: usize) {
         let (wide, narrow) = (self.wide.size, self.narrow.size);
-        let Products { rows, stride, ref taps, ref channels } = self.products;
-        let (span, width, lead) = (taps.len(), channels.len(), channels.start + first);
+        let Window { kernel: [rows, columns], stride, .. } = self.window;
+        let (span, width) = (columns * wide.c, narrow.c);
         let (wide_row, narrow_row, step) = (wide.w * wide.c, narrow.w * narrow.c, stride * wide.c);
         let mut counts = [S::F32_LANES; V];
         counts[V - 1] = (width - first - (V - 1) * S::F32_LANES).min(S::F32_LANES);
@@ -102,20 +96,20 @@ impl Sums<'_> {
                 }
                 for image in part.images.clone() {
                     for oy in part.rows.clone() {
-                        let at = (image * wide.h + oy * stride + row) * wide_row + taps.start + start;
-                        let windows = &self.wide.data[at..][..wide_row - taps.start - start];
+                        let at = (image * wide.h + oy * stride + row) * wide_row + start;
+                        let windows = &self.wide.data[at..][..wide_row - start];
                         let pixels = &self.narrow.data[(image * narrow.h + oy) * narrow_row..][..narrow_row];
                         let mut done = 0;
                         // Most pixels of most layers: nothing to look at but the products.
                         if counts[V - 1] == S::F32_LANES && step >= T {
                             for (pixel, window) in pixels.chunks_exact(narrow.c).zip(windows.chunks_exact(step)) {
-                                let delta = load_all(simd, &pixel[lead..], [S::F32_LANES; V]);
+                                let delta = load_all(simd, &pixel[first..], [S::F32_LANES; V]);
                                 add_products::<S, T, V>(simd, &mut sums, &window[..T], delta);
                             }
                             done = narrow.w.min(windows.len() / step);
                         }
                         for (ox, pixel) in pixels.chunks_exact(narrow.c).enumerate().skip(done) {
-                            let delta = load_all(simd, &pixel[lead..], counts);
+                            let delta = load_all(simd, &pixel[first..], counts);
                             let window = &windows[ox * step..];
                             // At the end of the row, where what lies beyond the span is not kept; and few channels.
                             let mut rest = [0.0; T];

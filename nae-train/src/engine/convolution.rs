@@ -7,7 +7,7 @@ use burn::nn::{Linear, PaddingConfig2d};
 use burn::tensor::Tensor;
 use nae_simd::correlate::{Finish, correlate};
 use nae_simd::geometry::{Reading, Window};
-use nae_simd::gradient::{Products, weight_gradient};
+use nae_simd::gradient::weight_gradient;
 use nae_simd::kernel::Kernel;
 use nae_simd::plane::{Planes, Size};
 
@@ -119,14 +119,11 @@ impl Convolution {
             Reading::Convolution => (input, gradient),
             Reading::Transposed => (gradient, input),
         };
-        let Window { kernel: [rows, columns], stride, padding } = self.window;
-        let once = [wide.size.h, wide.size.w] == self.window.kernel && padding == 0;
+        let once = [wide.size.h, wide.size.w] == self.window.kernel && self.window.padding == 0;
         if once {
             gradients.defer(self.weight, wide, narrow);
         } else {
-            let products = Products { rows, stride, taps: 0..columns * wide.size.c, channels: 0..narrow.size.c };
-            let bordered = (padding > 0).then(|| wide.bordered(padding));
-            weight_gradient(bordered.as_ref().unwrap_or(wide), narrow, products, gradients.of(self.weight));
+            weight_gradient(wide, narrow, self.window, gradients.of(self.weight));
         }
         if let Some(bias) = self.bias {
             let sums = gradients.of(bias);

@@ -4,7 +4,10 @@
 //! Four output pixels in a square are made from sixteen products instead of thirty-six. Input tiles of 4×4 pixels and
 //! the kernels are transformed, multiplied at each of the sixteen places as matrices over the channels, and transformed
 //! back. Beside the multiplications, this adds a few additions to each value; it pays where there are many channels.
-//! Every tile is computed by itself, so results do not depend on the batch.
+//! Every tile is computed by itself, so results do not depend on the batch. [`gradient`] is the same way for the gradient of
+//! the weights.
+
+pub mod gradient;
 
 use pulp::{Simd, WithSimd};
 
@@ -16,8 +19,12 @@ use crate::vector::store;
 
 /// Places of a transformed tile.
 const PLACES: usize = 16;
-/// Tiles that go through together: their values at one place, and the weights there, share the first-level cache.
-const TILES: usize = 64;
+/// Tiles that go through together: their values at one place, and the weights there, share the first-level cache. A multiple
+/// of the tiles that are summed in registers together, of which AVX2 has room for six and AVX-512 for eight.
+const TILES: usize = 48;
+/// Values between the tiles of one place and those of the next. A tile is written to all places at once: were these a power
+/// of two apart, they would share a few lines of the cache.
+const APART: usize = 16;
 /// Fewest channels, in and out, for which it is quicker.
 const CHANNELS: usize = 32;
 /// Fewest output pixels.
@@ -42,9 +49,7 @@ impl Winograd {
         lanes: usize,
         weight: impl Fn(usize, usize, usize, usize) -> f32,
     ) -> Option<Self> {
-        let whole = from.c.is_multiple_of(lanes) && to.c.is_multiple_of(lanes);
-        let worth = from.c.min(to.c) >= CHANNELS && to.h * to.w >= PIXELS;
-        if window.kernel != [3, 3] || window.stride != 1 || window.padding > 2 || !whole || !worth {
+        if !is_quicker(window, [from, to], lanes) || window.padding > 2 {
             return None;
         }
         let border = match reading {
@@ -66,6 +71,13 @@ impl Winograd {
         }
         Some(Self { weights, border })
     }
+}
+
+/// Whether this way is quicker than the window's own, for vectors of `lanes` values.
+fn is_quicker(window: Window, [from, to]: [Size; 2], lanes: usize) -> bool {
+    let whole = from.c.is_multiple_of(lanes) && to.c.is_multiple_of(lanes);
+    let worth = from.c.min(to.c) >= CHANNELS && to.h * to.w >= PIXELS;
+    window.kernel == [3, 3] && window.stride == 1 && whole && worth
 }
 
 /// G·g·Gᵀ.
@@ -101,15 +113,16 @@ impl WithSimd for Pass<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (from, to) = (self.input.size.c, self.output.size.c);
-        let mut values = buffers::take(PLACES * TILES * from);
-        let mut sums = buffers::take(PLACES * TILES * to);
+        let mut values = buffers::take(PLACES * stride(from));
+        let mut sums = buffers::take(PLACES * stride(to));
         let mut zeros = buffers::take(from);
         zeros.fill(0.0);
-        let total = self.input.n * self.tiles_of_one();
+        let total = self.input.n * tiles_of_one(self.output.size);
         for first in (0..total).step_by(TILES) {
             let count = TILES.min(total - first);
             for tile in 0..count {
-                self.transform(simd, first + tile, tile, &zeros, &mut values);
+                let at = place(self.output.size, first + tile);
+                transform(simd, self.input, at, self.winograd.border, &zeros, tile, &mut values);
             }
             self.multiply(simd, count, &values, &mut sums);
             for tile in 0..count {
@@ -123,54 +136,6 @@ impl WithSimd for Pass<'_> {
 }
 
 impl Pass<'_> {
-    #[inline(always)]
-    fn tiles_of_one(&self) -> usize {
-        self.output.size.h.div_ceil(2) * self.output.size.w.div_ceil(2)
-    }
-
-    /// Image, row and column of the first output pixel of tile `index` of the batch.
-    #[inline(always)]
-    fn place(&self, index: usize) -> [usize; 3] {
-        let columns = self.output.size.w.div_ceil(2);
-        let (image, tile) = (index / self.tiles_of_one(), index % self.tiles_of_one());
-        [image, 2 * (tile / columns), 2 * (tile % columns)]
-    }
-
-    /// Bᵀ·d·B of input tile `index`, into the values of `tile`; `zeros` are the channels of a pixel that hangs over.
-    #[inline(always)]
-    fn transform<S: Simd>(&self, simd: S, index: usize, tile: usize, zeros: &[f32], values: &mut [f32]) {
-        let border = self.winograd.border;
-        let Size { h, w, c } = self.input.size;
-        let [image, y, x] = self.place(index);
-        let image = &self.input.data[image * h * w * c..][..h * w * c];
-        let vectors = c / S::F32_LANES;
-        let mut pixels = [&S::as_simd_f32s(zeros).0[..vectors]; PLACES];
-        for (k, pixel) in pixels.iter_mut().enumerate() {
-            // Before the first, this wraps around to what is past the last.
-            let (y, x) = ((y + k / 4).wrapping_sub(border), (x + k % 4).wrapping_sub(border));
-            if y < h && x < w {
-                *pixel = S::as_simd_f32s(&image[(y * w + x) * c..][..c]).0;
-            }
-        }
-        let (values, _) = S::as_mut_simd_f32s(values);
-        for v in 0..vectors {
-            let mut d = [simd.splat_f32s(0.0); PLACES];
-            for (d, pixel) in d.iter_mut().zip(pixels) {
-                *d = pixel[v];
-            }
-            for k in 0..4 {
-                // Down the columns, then along the rows.
-                let [a, b, c, e] = along(simd, [d[k], d[4 + k], d[8 + k], d[12 + k]]);
-                (d[k], d[4 + k], d[8 + k], d[12 + k]) = (a, b, c, e);
-            }
-            for (row, d) in d.chunks_exact(4).enumerate() {
-                for (column, value) in along(simd, [d[0], d[1], d[2], d[3]]).into_iter().enumerate() {
-                    values[((4 * row + column) * TILES + tile) * vectors + v] = value;
-                }
-            }
-        }
-    }
-
     /// At each place, the values of `count` tiles times the weights.
     #[inline(always)]
     fn multiply<S: Simd>(&self, simd: S, count: usize, values: &[f32], sums: &mut [f32]) {
@@ -178,8 +143,8 @@ impl Pass<'_> {
         let step = VECTORS * S::F32_LANES;
         for place in 0..PLACES {
             let weights = &self.winograd.weights[place * from * to..][..from * to];
-            let values = &values[place * TILES * from..][..TILES * from];
-            let sums = &mut sums[place * TILES * to..][..TILES * to];
+            let values = &values[place * stride(from)..][..TILES * from];
+            let sums = &mut sums[place * stride(to)..][..TILES * to];
             for start in (0..to).step_by(step) {
                 let weights = &weights[start * from..];
                 // As many sums as the registers hold, as in `correlate`.
@@ -196,14 +161,15 @@ impl Pass<'_> {
     #[inline(always)]
     fn transform_back<S: Simd>(&mut self, simd: S, index: usize, tile: usize, sums: &[f32]) {
         let Size { h, w, c } = self.output.size;
-        let [image, y, x] = self.place(index);
+        let [image, y, x] = place(self.output.size, index);
         let vectors = c / S::F32_LANES;
         let (sums, _) = S::as_simd_f32s(sums);
         let (bias, _) = S::as_simd_f32s(self.bias);
+        let between = stride(c) / S::F32_LANES;
         for (v, bias) in bias.iter().enumerate().take(vectors) {
             let mut rows = [[*bias; 4]; 2];
             for column in 0..4 {
-                let at = |row: usize| sums[((4 * row + column) * TILES + tile) * vectors + v];
+                let at = |row: usize| sums[(4 * row + column) * between + tile * vectors + v];
                 let [first, second] = ends(simd, [at(0), at(1), at(2), at(3)]);
                 (rows[0][column], rows[1][column]) = (first, second);
             }
@@ -215,6 +181,69 @@ impl Pass<'_> {
                         store(simd, &mut self.output.data[place..place + S::F32_LANES], sum);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Values from one place to the next, of `channels` channels.
+#[inline(always)]
+const fn stride(channels: usize) -> usize {
+    TILES * channels + APART
+}
+
+/// Tiles of an image of `size` output pixels.
+#[inline(always)]
+fn tiles_of_one(size: Size) -> usize {
+    size.h.div_ceil(2) * size.w.div_ceil(2)
+}
+
+/// Image, row and column of the first output pixel of tile `index` of a batch.
+#[inline(always)]
+fn place(size: Size, index: usize) -> [usize; 3] {
+    let columns = size.w.div_ceil(2);
+    let (image, tile) = (index / tiles_of_one(size), index % tiles_of_one(size));
+    [image, 2 * (tile / columns), 2 * (tile % columns)]
+}
+
+/// Bᵀ·d·B of the input tile for the output pixels at `[image, y, x]`, into the values of `tile`; `zeros` are the channels of a
+/// pixel that hangs over.
+#[inline(always)]
+fn transform<S: Simd>(
+    simd: S,
+    input: &Planes,
+    [image, y, x]: [usize; 3],
+    border: usize,
+    zeros: &[f32],
+    tile: usize,
+    values: &mut [f32],
+) {
+    let Size { h, w, c } = input.size;
+    let image = &input.data[image * h * w * c..][..h * w * c];
+    let vectors = c / S::F32_LANES;
+    let mut pixels = [&S::as_simd_f32s(zeros).0[..vectors]; PLACES];
+    for (k, pixel) in pixels.iter_mut().enumerate() {
+        // Before the first, this wraps around to what is past the last.
+        let (y, x) = ((y + k / 4).wrapping_sub(border), (x + k % 4).wrapping_sub(border));
+        if y < h && x < w {
+            *pixel = S::as_simd_f32s(&image[(y * w + x) * c..][..c]).0;
+        }
+    }
+    let (values, _) = S::as_mut_simd_f32s(values);
+    let between = stride(c) / S::F32_LANES;
+    for v in 0..vectors {
+        let mut d = [simd.splat_f32s(0.0); PLACES];
+        for (d, pixel) in d.iter_mut().zip(pixels) {
+            *d = pixel[v];
+        }
+        for k in 0..4 {
+            // Down the columns, then along the rows.
+            let [a, b, c, e] = along(simd, [d[k], d[4 + k], d[8 + k], d[12 + k]]);
+            (d[k], d[4 + k], d[8 + k], d[12 + k]) = (a, b, c, e);
+        }
+        for (row, d) in d.chunks_exact(4).enumerate() {
+            for (column, value) in along(simd, [d[0], d[1], d[2], d[3]]).into_iter().enumerate() {
+                values[(4 * row + column) * between + tile * vectors + v] = value;
             }
         }
     }
