@@ -266,7 +266,7 @@ mod tests {
         for &(update, distance, selection, negative, auroc) in looks {
             let energies = if update == 0 { (None, None) } else { (Some(1.0), Some(negative)) };
             let look = json!({
-                "kind": "look", "seconds": 1.0, "update": update, "validation_energy": 1.0, "selection_auroc": selection,
+                "kind": "look", "seconds": 1.0, "update": update, "validation_energy": 1.0, "selection_auroc": selection, "selection_low": selection - 0.01,
                 "positive_energy": energies.0, "negative_energy": energies.1,
                 "earth_movers_distance": if update == 0 { None } else { Some(distance) },
                 "negatives_below_threshold": if update == 0 { None } else { Some(0.5) },

@@ -24,6 +24,7 @@ use crate::arch::Autoencoder;
 use crate::config::{Config, Pretraining};
 use crate::data::{ImageSet, Split, outliers};
 use crate::engine::Engine;
+use crate::eval::interval;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::{Scorer, mean};
 use crate::methods::autoencoder::AutoencoderMethod;
@@ -275,10 +276,12 @@ impl Trainer<'_> {
             let energies = scorer.batch(negatives.clone());
             signals::share_below_threshold(&energies, &normal, self.config.false_positive_rate())
         };
+        let selection_auroc = auroc(&normal, &gray).unwrap_or(f64::NAN);
         Look {
             update,
             validation_energy: mean(&normal),
-            selection_auroc: auroc(&normal, &gray).unwrap_or(f64::NAN),
+            selection_auroc,
+            selection_low: interval::of_auroc(selection_auroc, normal.len(), gray.len()).low,
             positive_energy: since.map(|since| since.positive_energy),
             negative_energy: since.map(|since| since.negative_energy),
             earth_movers_distance: since.and_then(|since| signals::earth_movers_distance(since.data, since.negatives)),

@@ -2,14 +2,12 @@
 //!
 //! Training longer is better until negative energies run away: the network then raises the energy far from the data
 //! only. So the latest state is kept as long as the run has not diverged and telling ConstantGray from validation
-//! images has not become harder; on divergence the run ends with the last good state.
+//! images has not become harder, by more than so many images can show; on divergence the run ends with the last good
+//! state.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::Stopping;
-
-/// A loss of selection AUROC that is not taken for noise.
-const TOLERANCE: f64 = 1e-3;
 
 /// What is seen of the model at one update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +18,9 @@ pub struct Look {
     pub validation_energy: f64,
     /// AUROC of ConstantGray against validation images.
     pub selection_auroc: f64,
+    /// Lower end of its 95% confidence interval ([`of_auroc`](crate::eval::interval::of_auroc)): an AUROC above it may be
+    /// lower by chance.
+    pub selection_low: f64,
     /// Mean energy of the data since the last look.
     pub positive_energy: Option<f64>,
     /// Mean energy of the negative samples since the last look.
@@ -70,7 +71,9 @@ impl<M: Clone> Watch<M> {
     pub fn judge(&mut self, look: Look, model: &M) -> Verdict {
         let verdict = judge(&self.settings, &self.best, &look);
         if verdict == Verdict::Best {
-            self.best = Look { selection_auroc: look.selection_auroc.max(self.best.selection_auroc), ..look };
+            let Look { selection_auroc, selection_low, .. } =
+                if look.selection_auroc >= self.best.selection_auroc { look } else { self.best };
+            self.best = Look { selection_auroc, selection_low, ..look };
             self.model = model.clone();
         }
         verdict
@@ -96,7 +99,7 @@ fn judge(settings: &Stopping, best: &Look, look: &Look) -> Verdict {
     if look.has_diverged(settings) {
         return Verdict::Diverged;
     }
-    if look.selection_auroc >= best.selection_auroc - TOLERANCE { Verdict::Best } else { Verdict::Worse }
+    if look.selection_auroc >= best.selection_low { Verdict::Best } else { Verdict::Worse }
 }
 
 #[cfg(test)]
@@ -110,6 +113,7 @@ mod tests {
             update: 1,
             validation_energy: 0.01,
             selection_auroc,
+            selection_low: selection_auroc - 0.01,
             positive_energy: Some(positive),
             negative_energy: Some(negative),
             earth_movers_distance: None,
@@ -120,10 +124,18 @@ mod tests {
     #[test]
     fn later_is_better_until_it_is_worse_or_diverges() {
         let best = look(0.99, 1.0, 1.0);
-        assert_eq!(judge(&SETTINGS, &best, &look(0.9895, 1.0, 2.0)), Verdict::Best);
+        assert_eq!(judge(&SETTINGS, &best, &look(0.985, 1.0, 2.0)), Verdict::Best);
         assert_eq!(judge(&SETTINGS, &best, &look(0.95, 1.0, 2.0)), Verdict::Worse);
         assert_eq!(judge(&SETTINGS, &best, &look(1.0, 1.0, 4.1)), Verdict::Diverged);
         assert_eq!(judge(&SETTINGS, &best, &look(1.0, f64::NAN, 1.0)), Verdict::Diverged);
         assert_eq!(judge(&SETTINGS, &best, &look(f64::NAN, 1.0, 1.0)), Verdict::Worse);
+    }
+
+    #[test]
+    fn losses_within_noise_do_not_add_up() {
+        let mut watch = Watch::new(SETTINGS, look(0.99, 1.0, 1.0), 0);
+        assert_eq!(watch.judge(look(0.985, 1.0, 1.0), &1), Verdict::Best);
+        assert_eq!(watch.judge(look(0.976, 1.0, 1.0), &2), Verdict::Worse, "measured against 0.99");
+        assert_eq!(*watch.model(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! and nae-core where it has the layers: reconstructions, latents and energies are burn's.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../../nae-train/tests/networks/mod.rs"]
+#[path = "../../../nae-train/tests/method/networks.rs"]
 mod networks;
 
 use std::path::Path;

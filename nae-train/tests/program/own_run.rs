@@ -1,11 +1,9 @@
 //! `nae-train --data DIR` as a user meets it: a model with nothing else said, and what it is worth in `nae-infer`.
-#![allow(clippy::unwrap_used)]
-
-mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::harness::{nae_train, refused, run};
 use burn::tensor::Device;
 use nae_core::Shape;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
@@ -18,7 +16,6 @@ use nae_train::engine::Engine;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
 use nae_train::report::folder::RunFolder;
-use program::{nae_train, refused, run};
 use tempfile::TempDir;
 
 /// Stripes of 20×24 pixels, upright ones in `upright`, the others in `level`.
@@ -40,7 +37,7 @@ fn images(folder: &Path, name: &str, count: u32) -> PathBuf {
 }
 
 fn train(folder: &Path, name: &str, data: &Path, extra: &[&str]) -> Command {
-    program::train(folder, name, "--data", data, extra)
+    crate::harness::train(folder, name, "--data", data, extra)
 }
 
 #[test]

@@ -1,26 +1,11 @@
 //! The paper's illustrations as a user makes them, at the scale of seconds.
-#![allow(clippy::unwrap_used)]
-
-mod made_up_mnist;
 
 use std::path::Path;
-use std::process::Command;
 
 use nae_infer::image;
 use tempfile::TempDir;
 
-fn nae_train() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
-    // Data that happen to be on the machine change nothing.
-    command.env_remove("NAE_DATA");
-    command
-}
-
-fn refused(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8(output.stderr).unwrap()
-}
+use crate::harness::{nae_train, refused};
 
 fn reproduce(name: &str, out: &Path, data: Option<&Path>) -> serde_json::Value {
     let mut command = nae_train();
@@ -46,7 +31,7 @@ fn on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model() {
     let folder = TempDir::new().unwrap();
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     std::fs::create_dir_all(data.join("mnist")).unwrap();
-    made_up_mnist::write(&data.join("mnist"));
+    crate::made_up_mnist::write(&data.join("mnist"));
     let figures = reproduce("random-init", &out, Some(&data));
     let energy = |name: &str| number(&figures["mean_energy"][name]);
     assert!(energy("on_manifold") < energy("contrastive_divergence"), "{figures}");
@@ -61,7 +46,7 @@ fn training_leaves_samples_and_reconstructions() {
     let folder = TempDir::new().unwrap();
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     std::fs::create_dir_all(data.join("mnist")).unwrap();
-    made_up_mnist::write(&data.join("mnist"));
+    crate::made_up_mnist::write(&data.join("mnist"));
     let figures = reproduce("along-training", &out, Some(&data));
     let looks = figures["looks"].as_array().unwrap();
     assert_eq!(looks[0]["update"], 0);
@@ -80,7 +65,7 @@ fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
     let folder = TempDir::new().unwrap();
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
     std::fs::create_dir_all(data.join("mnist")).unwrap();
-    made_up_mnist::write(&data.join("mnist"));
+    crate::made_up_mnist::write(&data.join("mnist"));
     let figures = reproduce("reconstruction-error", &out, Some(&data));
     let rows = figures["rows"].as_array().unwrap();
     assert_eq!(

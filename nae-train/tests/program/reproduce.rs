@@ -1,7 +1,4 @@
 //! `nae-train reproduce` as a user meets it, at the scale of seconds.
-#![allow(clippy::unwrap_used)]
-
-mod made_up_mnist;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -86,7 +83,7 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     std::fs::create_dir_all(data.join("mnist")).unwrap();
-    made_up_mnist::write(&data.join("mnist"));
+    crate::made_up_mnist::write(&data.join("mnist"));
     let extra = ["--cells", "digit-1,digit-9", "--seeds", "2", "--json"];
     let output = detection("mnist-holdout", &out, &data, &[&extra[..], &["--trace-outliers"]].concat());
     assert!(output.status.success(), "{output:?}");
@@ -141,7 +138,7 @@ fn sets_in_files_are_beside_the_made_ones() {
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     for name in ["mnist", "fashion-mnist"] {
         std::fs::create_dir_all(data.join(name)).unwrap();
-        made_up_mnist::write(&data.join(name));
+        crate::made_up_mnist::write(&data.join(name));
     }
     // White on black, as the paper has them, once the two are exchanged.
     std::fs::create_dir_all(data.join("omniglot/images_evaluation.zip")).unwrap();
@@ -164,7 +161,7 @@ fn cells_and_sets_without_data_are_said_and_left_out() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     std::fs::create_dir_all(data.join("mnist")).unwrap();
-    made_up_mnist::write(&data.join("mnist"));
+    crate::made_up_mnist::write(&data.join("mnist"));
     for (part, count) in [("train", 200u32), ("test", 30)] {
         for n in 0..count {
             let class = data.join(format!("cifar10-jpeg/{part}/class{}", n % 2));

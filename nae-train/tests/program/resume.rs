@@ -1,16 +1,13 @@
 //! A run that was broken off ends as if it had not been.
-#![allow(clippy::unwrap_used)]
-
-mod changed;
-mod program;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::changed::replaced;
+use crate::harness::{nae_train, refused, run};
 use burn::tensor::Device;
-use changed::replaced;
 use nae_train::config::{Config, preset};
 use nae_train::data::own::Corrupt;
 use nae_train::engine::Engine;
@@ -20,7 +17,6 @@ use nae_train::run::Prepared;
 use nae_train::train::observer::{Observer, Silent};
 use nae_train::train::snapshot::Snapshot;
 use nae_train::train::{Ending, Outcome};
-use program::{nae_train, refused, run};
 use tempfile::TempDir;
 
 /// Breaks a run off after some updates, of whatever part, and has what it goes on from as bytes.
@@ -112,14 +108,14 @@ fn every_method_goes_on_to_the_same_model() {
 
 /// Some seconds of updates and looks.
 fn preset_of_seconds(folder: &Path) -> std::path::PathBuf {
-    changed::preset(folder, "seconds.toml", |text| {
+    crate::changed::preset(folder, "seconds.toml", |text| {
         let text = replaced(&text, "epochs = 600", "epochs = 20");
         replaced(&replaced(&text, "updates = 1500", "updates = 80"), "every = 20", "every = 5")
     })
 }
 
 fn start(folder: &Path, name: &str, preset: &Path) -> Command {
-    program::train(folder, name, "--preset", preset, &["--quiet", "--checkpoint-every", "0s"])
+    crate::harness::train(folder, name, "--preset", preset, &["--quiet", "--checkpoint-every", "0s"])
 }
 
 fn resume(folder: &Path, name: &str) -> Command {

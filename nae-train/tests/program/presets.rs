@@ -1,12 +1,9 @@
 //! Every preset of the paper trains, on made-up data and with narrow networks, and what is done to images first travels in
 //! the model.
-#![allow(clippy::unwrap_used)]
-
-mod made_up_mnist;
-mod program;
 
 use std::path::{Path, PathBuf};
 
+use crate::harness::{refused, run, train};
 use burn::tensor::Device;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
 use nae_infer::{BackendKind, Detector};
@@ -19,7 +16,6 @@ use nae_train::engine::Engine;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
 use nae_train::report::folder::RunFolder;
-use program::{refused, run, train};
 use tempfile::TempDir;
 
 /// The preset `name` with a narrow network and few updates, as a file.
@@ -59,7 +55,7 @@ fn data(folder: &Path, name: &str) -> PathBuf {
     let data = folder.join(format!("data-{name}"));
     std::fs::create_dir_all(&data).unwrap();
     match name {
-        "mnist-ood" => made_up_mnist::write(&data),
+        "mnist-ood" => crate::made_up_mnist::write(&data),
         "cifar10-ood" => {
             for (n, file) in (1..=5).map(|n| (n, format!("data_batch_{n}.bin"))).chain([(6, "test_batch.bin".into())]) {
                 let record = |k: usize| (0..3073).map(move |at| if at == 0 { k % 10 } else { k * 7 + at * n } as u8);

@@ -1,5 +1,4 @@
 //! Quantisation after training: the digits model and networks made here, before and after.
-#![allow(clippy::unwrap_used)]
 
 use nae_core::Shape;
 use nae_core::energy::Energy;

@@ -1,7 +1,4 @@
 //! Every architecture and every layer: gradients against finite differences, shapes, an update, a checkpoint.
-#![allow(clippy::unwrap_used)]
-
-mod networks;
 
 use burn::module::{Module as _, ModuleMapper, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
@@ -80,16 +77,16 @@ fn check_gradient(model: &Autoencoder, x: Tensor<4>, f: fn(&Autoencoder, Tensor<
 
 #[test]
 fn input_gradients_of_every_layer_are_finite_differences() {
-    for spec in networks::layers() {
-        let model = networks::trained_scale(&spec, 1);
+    for spec in crate::networks::layers() {
+        let model = crate::networks::trained_scale(&spec, 1);
         check_gradient(&model, images(&spec, 2), energy, spec.name());
     }
 }
 
 #[test]
 fn input_gradients_of_every_architecture_are_finite_differences() {
-    for spec in networks::architectures() {
-        let model = networks::trained_scale(&spec, 1);
+    for spec in crate::networks::architectures() {
+        let model = crate::networks::trained_scale(&spec, 1);
         check_gradient(&model, images(&spec, 2), energy, spec.name());
         check_gradient(&model, latents(&spec, 3), on_manifold_energy, &format!("{}, latent", spec.name()));
     }
@@ -97,8 +94,8 @@ fn input_gradients_of_every_architecture_are_finite_differences() {
 
 #[test]
 fn shapes_are_those_of_the_description() {
-    for spec in networks::layers().into_iter().chain(networks::architectures()) {
-        let model = networks::trained_scale(&spec, 1).valid();
+    for spec in crate::networks::layers().into_iter().chain(crate::networks::architectures()) {
+        let model = crate::networks::trained_scale(&spec, 1).valid();
         let x = images(&spec, 2);
         let z = model.encode(x.clone());
         assert_eq!(z.dims(), [N, spec.latent_dim(), 1, 1], "{}", spec.name());
@@ -121,8 +118,8 @@ fn estimates(layers: &[LayerSpec]) -> usize {
 /// What the chains ask: shards side by side give what one sample alone gives, and asking changes nothing.
 #[test]
 fn frozen_networks_answer_alike_in_every_shard() {
-    for spec in networks::architectures() {
-        let frozen = BurnFrozen::new(&networks::trained_scale(&spec, 1), Precision::F32);
+    for spec in crate::networks::architectures() {
+        let frozen = BurnFrozen::new(&crate::networks::trained_scale(&spec, 1), Precision::F32);
         let image = spec.image();
         let shape = [40, image.channels, image.height, image.width];
         let x = NoiseSource::new(6, 0).uniform(shape, &Device::flex());
@@ -142,7 +139,7 @@ fn frozen_networks_answer_alike_in_every_shard() {
 fn every_architecture_is_updated_stored_and_read_back() {
     let device = Device::flex();
     let folder = tempfile::tempdir().unwrap();
-    for spec in networks::architectures() {
+    for spec in crate::networks::architectures() {
         let x = images(&spec, 2);
         let rng = &mut <rand_chacha::ChaCha8Rng as rand::SeedableRng>::seed_from_u64(4);
         let start = Autoencoder::new(&spec, rng, &device.clone().autodiff());

@@ -1,5 +1,4 @@
 //! Images of one's own: what is read, what is chosen, what is refused.
-#![allow(clippy::unwrap_used)]
 
 use std::fs::File;
 use std::io::Write as _;

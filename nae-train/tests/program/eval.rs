@@ -1,13 +1,9 @@
 //! `nae-train eval` and `sample`: a trained model on data it has and on data it has not seen, and what it takes for normal.
-#![allow(clippy::unwrap_used)]
-
-mod changed;
-mod program;
 
 use std::path::{Path, PathBuf};
 
-use changed::{preset, replaced};
-use program::{nae_train, refused, run, train};
+use crate::changed::{preset, replaced};
+use crate::harness::{nae_train, refused, run, train};
 use serde_json::Value;
 use tempfile::TempDir;
 

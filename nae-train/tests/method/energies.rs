@@ -1,6 +1,5 @@
 //! The differentiable energies: nae-core's values, and gradients that are those of a float64 reference by finite
 //! differences.
-#![allow(clippy::unwrap_used)]
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;

@@ -4,7 +4,6 @@
 //! The model is a small nonlinear autoencoder of points in the square [−4, 4]². The model's samples are the grid
 //! itself (an expectation without sampling error), exact draws from the grid, and the crate's adjusted Langevin chains
 //! that keep to the square. Sampled ones agree within four standard errors (by chance, one direction in 16,000 fails).
-#![allow(clippy::unwrap_used)]
 
 use burn::tensor::{Device, Tensor, TensorData, activation};
 use nae_train::arch::LatentSpace;

@@ -1,6 +1,5 @@
 //! Every sampler, each start with each kind of chain, is reproducible from its seed, and its result does not depend on
 //! the number of threads: bit for bit, with both engines.
-#![allow(clippy::unwrap_used)]
 
 use std::num::NonZero;
 

@@ -1,5 +1,4 @@
 //! The main job, as the README gives it: slow, so only with `NAE_SLOW_TESTS=1`.
-#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 

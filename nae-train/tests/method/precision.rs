@@ -1,7 +1,4 @@
 //! Chains in lower precision: energies and gradients near those of f32, by as much as the numbers are coarser.
-#![allow(clippy::unwrap_used)]
-
-mod networks;
 
 use burn::tensor::{DType, Device, Tensor};
 use nae_train::arch::{Autoencoder, LatentSpace, conv28, small_conv};
@@ -37,7 +34,7 @@ fn both(frozen: &dyn FrozenEnergy, image: nae_core::Shape, latent_dim: usize) ->
 fn lower_precision_is_near_f32() {
     for spec in [conv28::conv28(4, 8, LatentSpace::Sphere), small_conv::small_conv16(1, 8, 32, LatentSpace::Sphere)] {
         let spec = spec.unwrap();
-        let model: Autoencoder = networks::trained_scale(&spec, 1);
+        let model: Autoencoder = crate::networks::trained_scale(&spec, 1);
         let image = spec.image();
         let results = |engine: Engine, precision| {
             let shape = [image.channels, image.height, image.width];

@@ -1,16 +1,11 @@
 //! The program as a user meets it: one short run and everything around it.
-#![allow(clippy::unwrap_used)]
-
-mod changed;
-mod made_up_mnist;
-mod program;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use changed::{preset, preset_like, replaced};
-use program::{nae_train, refused, run};
+use crate::changed::{preset, preset_like, replaced};
+use crate::harness::{nae_train, refused, run};
 use tempfile::TempDir;
 
 /// Seconds, not minutes.
@@ -25,7 +20,7 @@ fn shortened(text: String) -> String {
 }
 
 fn train(folder: &Path, name: &str, preset: &Path, extra: &[&str]) -> Command {
-    program::train(folder, name, "--preset", preset, extra)
+    crate::harness::train(folder, name, "--preset", preset, extra)
 }
 
 #[test]
@@ -179,7 +174,7 @@ fn data_in_files_is_found_named_and_recorded() {
     let message = refused(&mut train(folder.path(), "none", &short, &given));
     assert!(message.contains("train-images-idx3-ubyte"), "{message}");
 
-    made_up_mnist::write(&data);
+    crate::made_up_mnist::write(&data);
     let output = run(&mut train(folder.path(), "one", &short, &given));
     assert!(output.status.success(), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,10 +1,8 @@
 //! Samples that are parts, as a user meets them: tiles of larger images, windows of a time series.
-#![allow(clippy::unwrap_used)]
-
-mod program;
 
 use std::path::{Path, PathBuf};
 
+use crate::harness::{nae_train, refused, run, train};
 use burn::tensor::Device;
 use nae_infer::image::{self, GrayImage, Luma};
 use nae_infer::input::table;
@@ -17,7 +15,6 @@ use nae_train::engine::Engine;
 use nae_train::eval::scoring::{decided, energies};
 use nae_train::methods::{self, Decision, Model};
 use nae_train::report::folder::RunFolder;
-use program::{nae_train, refused, run, train};
 use tempfile::TempDir;
 
 /// Waves of 40×30 pixels and more; with a dark spot where `spot`.

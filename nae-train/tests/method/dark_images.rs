@@ -1,5 +1,4 @@
 //! Thin white bars on black: a network that goes black at first has to come back.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,9 +1,6 @@
 //! The CPU engine against burn, for every layer and every architecture: the same energies, input gradients and weight
 //! gradients; and against finite differences in float64 for random convolutions. Results depend neither on the number
 //! of threads nor on how a batch is cut.
-#![allow(clippy::unwrap_used)]
-
-mod networks;
 
 use burn::module::{Module as _, ModuleMapper, Param};
 use burn::optim::GradientsParams;
@@ -41,7 +38,7 @@ fn images(spec: &AutoencoderSpec, n: usize, seed: u64) -> Tensor<4> {
 }
 
 fn every() -> impl Iterator<Item = AutoencoderSpec> {
-    networks::layers().into_iter().chain(networks::architectures())
+    crate::networks::layers().into_iter().chain(crate::networks::architectures())
 }
 
 /// Error in units of what is allowed.
@@ -149,13 +146,13 @@ fn energies_and_input_gradients_are_burns_at_full_width() {
         eprintln!("skipped: takes minutes; set NAE_SLOW_TESTS=1 to run it");
         return;
     }
-    for spec in networks::full_width().into_iter().take(3) {
+    for spec in crate::networks::full_width().into_iter().take(3) {
         assert_input_gradients(&spec, 4);
     }
 }
 
 fn assert_input_gradients(spec: &AutoencoderSpec, n: usize) {
-    let model = networks::trained_scale(spec, 1);
+    let model = crate::networks::trained_scale(spec, 1);
     let (burn, cpu) = (BurnFrozen::new(&model, Precision::F32), engine_of(&model, spec));
     let what = |part: &str| format!("{part} of {}", spec.name());
     let x = images(spec, n, 2);
@@ -200,7 +197,7 @@ fn weight_errors(model: &Autoencoder, spec: &AutoencoderSpec, x: &Tensor<4>) -> 
 #[test]
 fn weight_gradients_are_burns() {
     for spec in every() {
-        let model = networks::trained_scale(&spec, 1);
+        let model = crate::networks::trained_scale(&spec, 1);
         let errors = weight_errors(&model, &spec, &images(&spec, 5, 3));
         assert!(errors.iter().all(|e| *e <= 2e-4), "{}: {errors:?}", spec.name());
     }
@@ -211,9 +208,9 @@ fn weight_gradients_are_burns() {
 /// are compared, which go through every loop.
 #[test]
 fn every_instruction_set_agrees_with_burn() {
-    const WEIGHTS: &str = "weight_gradients_are_burns";
+    const WEIGHTS: &str = "engine::weight_gradients_are_burns";
     for (instructions, tests) in
-        [("avx2", &["energies_and_input_gradients_are_burns", WEIGHTS][..]), ("plain", &[WEIGHTS])]
+        [("avx2", &["engine::energies_and_input_gradients_are_burns", WEIGHTS][..]), ("plain", &[WEIGHTS])]
     {
         if instructions.parse::<Instructions>().is_err() {
             println!("skipped: this processor has no {instructions}");
@@ -229,8 +226,8 @@ fn every_instruction_set_agrees_with_burn() {
 
 #[test]
 fn results_depend_neither_on_threads_nor_on_how_a_batch_is_cut() {
-    for spec in networks::architectures() {
-        let model = networks::trained_scale(&spec, 1);
+    for spec in crate::networks::architectures() {
+        let model = crate::networks::trained_scale(&spec, 1);
         let cpu = engine_of(&model, &spec);
         let x = images(&spec, N, 4);
         let run = |threads: usize| {
@@ -290,7 +287,7 @@ proptest! {
         };
         const FEW: usize = 3;
         const STEP: f64 = 1e-6;
-        let model = networks::trained_scale(&spec, 1);
+        let model = crate::networks::trained_scale(&spec, 1);
         let x = images(&spec, FEW, 5);
         let gradient = values(engine_of(&model, &spec).visible(x.clone()).gradient);
         let model64 = double(&model);

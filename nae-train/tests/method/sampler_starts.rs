@@ -1,5 +1,4 @@
 //! Where chains start, seen from a model that records what it is asked and leaves every state where it is.
-#![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
 

@@ -3,7 +3,6 @@
 //! Every chain is a sample of its own, so errors are those of independent draws. Bounds on moments are four standard
 //! errors (by chance, one moment in 16,000 fails); those on χ² are its mean and four standard deviations. Seeds are
 //! fixed.
-#![allow(clippy::unwrap_used)]
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::program::{nae_train, run};
+use crate::harness::{nae_train, run};
 
 /// The default preset with a change, as the file `name`.
 pub(crate) fn preset(folder: &Path, name: &str, change: impl Fn(String) -> String) -> PathBuf {

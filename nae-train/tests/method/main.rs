@@ -1,0 +1,16 @@
+//! What is computed, against closed forms, finite differences, float64 and burn: energies, gradients, networks, chains, and what is
+//! made of them. One program, since every one more is linked with burn again.
+#![allow(clippy::unwrap_used)]
+
+mod architectures;
+mod dark_images;
+mod deploy_int8;
+mod energies;
+mod engine;
+mod langevin_density;
+mod likelihood_gradient;
+mod linear_nae;
+mod networks;
+mod precision;
+mod sampler_determinism;
+mod sampler_starts;
