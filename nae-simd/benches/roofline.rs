@@ -1,8 +1,8 @@
 //! What bounds a step of Conv28: GFLOP/s of each layer of a shard, beside the peak of the processor's multiply-adds
 //! measured next to it, and beside `gemm` on the same shape.
 //!
-//! `cargo bench -p nae-simd --bench roofline`, with `-- --only "decoder 5"` for a single layer. One thread; processor time; the least of interleaved repeats.
-//! For `gemm`, "strided" is a product for each kernel row, its input rows being the image itself, and "im2col" a copy of
+//! `cargo bench -p nae-simd --bench roofline`, with `-- --only "decoder 5"` for a single layer. One thread; processor
+//! time; the least of interleaved repeats. For `gemm`, "strided" is a product for each kernel row, its input rows being the image itself, and "im2col" a copy of
 //! the windows of one image at a time and then one product. Arithmetic counts what a layer needs, without zeros.
 #![allow(clippy::expect_used, unsafe_code)]
 

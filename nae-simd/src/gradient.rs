@@ -26,7 +26,6 @@ pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: Window, gradient:
     debug_assert_eq!(gradient.len(), window.kernel[0] * window.kernel[1] * wide.size.c * narrow.size.c);
     let bordered = (window.padding > 0).then(|| wide.bordered(window.padding));
     let wide = bordered.as_ref().unwrap_or(wide);
-    let window = Window { padding: 0, ..window };
     if !winograd::gradient::add_to(wide, narrow, window, gradient) {
         on_vectors_of(lanes(narrow.size.c), Sums { wide, narrow, window, gradient });
     }

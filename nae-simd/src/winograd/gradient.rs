@@ -13,9 +13,10 @@ use crate::plane::{Planes, Size};
 
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of `wide` with `narrow`, as
 /// [`weight_gradient`](crate::gradient::weight_gradient) does, where this way is quicker; else does nothing and returns false.
+/// Windows lie within `wide`: padding is in it.
 pub fn add_to(wide: &Planes, narrow: &Planes, window: Window, gradient: &mut [f32]) -> bool {
     let lanes = lanes(narrow.size.c);
-    let applies = window.padding == 0 && is_quicker(window, [wide.size, narrow.size], lanes);
+    let applies = is_quicker(window, [wide.size, narrow.size], lanes);
     if applies {
         on_vectors_of(lanes, Sums { wide, narrow, gradient });
     }

@@ -1,6 +1,6 @@
 //! Every architecture and every layer: gradients against finite differences, shapes, an update, a checkpoint.
 
-use burn::module::{Module as _, ModuleMapper, Param};
+use burn::module::Module as _;
 use burn::tensor::{Device, FloatDType, Tensor};
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LayerSpec};
 use nae_train::config::Pretraining;
@@ -30,20 +30,9 @@ fn latents(spec: &AutoencoderSpec, seed: u64) -> Tensor<4> {
     spec.latent_space().project(z.mul_scalar(2.0).sub_scalar(1.0))
 }
 
-/// A copy that computes in float64.
-fn double(model: &Autoencoder) -> Autoencoder {
-    struct Double;
-    impl ModuleMapper for Double {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            param.map(|weights| weights.cast(FloatDType::F64))
-        }
-    }
-    model.clone().no_grad().map(&mut Double)
-}
-
 /// Compares ∇f·d by burn with (f(x + hd) − f(x − hd)) / 2h, in float64, for random d of length 1 in each sample.
 fn check_gradient(model: &Autoencoder, x: Tensor<4>, f: fn(&Autoencoder, Tensor<4>) -> Tensor<1>, what: &str) {
-    let model = double(model);
+    let model = crate::networks::double(model);
     let x = x.cast(FloatDType::F64);
     let values = |x: Tensor<4>| -> Vec<f64> { f(&model, x.autodiff()).into_data().try_into_vec().unwrap() };
     let per_sample = |x: Tensor<4>| -> Vec<f64> {

@@ -49,17 +49,6 @@ fn error(found: &[f32], expected: &[f64]) -> f64 {
     if worst.is_nan() { f64::INFINITY } else { worst / (RELATIVE * scale + ABSOLUTE) }
 }
 
-/// A copy that computes in float64.
-fn double(model: &Autoencoder) -> Autoencoder {
-    struct Double;
-    impl ModuleMapper for Double {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            param.map(|weights| weights.cast(FloatDType::F64))
-        }
-    }
-    model.clone().no_grad().map(&mut Double)
-}
-
 type Of = fn(&Autoencoder, Tensor<4>) -> Tensor<1>;
 
 /// Energies and gradients in float64 near one sample: at itself and at points so near that single precision hardly
@@ -104,7 +93,7 @@ fn assert_burns(
             continue;
         }
         off += 1;
-        let model64 = model64.get_or_insert_with(|| double(model));
+        let model64 = model64.get_or_insert_with(|| crate::networks::double(model));
         let points: Vec<_> = [1e-8, 1e-6, 4e-6]
             .iter()
             .flat_map(|radius| near(model64, f, &x.clone().narrow(0, i, 1), *radius))
@@ -290,7 +279,7 @@ proptest! {
         let model = crate::networks::trained_scale(&spec, 1);
         let x = images(&spec, FEW, 5);
         let gradient = values(engine_of(&model, &spec).visible(x.clone()).gradient);
-        let model64 = double(&model);
+        let model64 = crate::networks::double(&model);
         let d = NoiseSource::new(6, 0).uniform::<4>(x.dims(), &Device::flex()).sub_scalar(0.5);
         let at = |h: f64| -> Vec<f64> {
             let x = x.clone().cast(FloatDType::F64) + d.clone().cast(FloatDType::F64).mul_scalar(h);

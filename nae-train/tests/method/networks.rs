@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use burn::module::{Module as _, ModuleMapper, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use nae_core::Shape;
 use nae_train::arch::conv28::conv28;
 use nae_train::arch::conv32::conv32;
@@ -117,4 +117,15 @@ pub(crate) fn trained_scale(spec: &AutoencoderSpec, seed: u64) -> Autoencoder {
     let model = Autoencoder::new(spec, &mut rng, &Device::flex().autodiff()).map(&mut Scale(rng));
     // The estimates of spectral norms were moved with the other vectors.
     (0..20).fold(model, |model, _| model.power_iteration())
+}
+
+/// A copy that computes in float64.
+pub(crate) fn double(model: &Autoencoder) -> Autoencoder {
+    struct Double;
+    impl ModuleMapper for Double {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|weights| weights.cast(FloatDType::F64))
+        }
+    }
+    model.clone().no_grad().map(&mut Double)
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// Four small IDX files in the place of MNIST's.
+/// Four small IDX files in the place of MNIST's; makes the folder.
 pub(crate) fn write(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
     for (name, count) in [("train", 400u32), ("t10k", 60)] {
         let header = |axes: &[u32]| -> Vec<u8> {
             [0, 0, 8, axes.len() as u8].into_iter().chain(axes.iter().flat_map(|axis| axis.to_be_bytes())).collect()

@@ -30,7 +30,6 @@ fn number(value: &serde_json::Value) -> f64 {
 fn on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model() {
     let folder = TempDir::new().unwrap();
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
-    std::fs::create_dir_all(data.join("mnist")).unwrap();
     crate::made_up_mnist::write(&data.join("mnist"));
     let figures = reproduce("random-init", &out, Some(&data));
     let energy = |name: &str| number(&figures["mean_energy"][name]);
@@ -45,7 +44,6 @@ fn on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model() {
 fn training_leaves_samples_and_reconstructions() {
     let folder = TempDir::new().unwrap();
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
-    std::fs::create_dir_all(data.join("mnist")).unwrap();
     crate::made_up_mnist::write(&data.join("mnist"));
     let figures = reproduce("along-training", &out, Some(&data));
     let looks = figures["looks"].as_array().unwrap();
@@ -64,7 +62,6 @@ fn training_leaves_samples_and_reconstructions() {
 fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
     let folder = TempDir::new().unwrap();
     let (data, out) = (folder.path().join("data"), folder.path().join("out"));
-    std::fs::create_dir_all(data.join("mnist")).unwrap();
     crate::made_up_mnist::write(&data.join("mnist"));
     let figures = reproduce("reconstruction-error", &out, Some(&data));
     let rows = figures["rows"].as_array().unwrap();

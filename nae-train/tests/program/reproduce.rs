@@ -1,12 +1,14 @@
 //! `nae-train reproduce` as a user meets it, at the scale of seconds.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use tempfile::TempDir;
 
+use crate::harness::nae_train;
+
 fn reproduce(out: &Path, extra: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    let mut command = nae_train();
     command.args(["reproduce", "gaussians8", "--scale", "smoke", "--out"]).arg(out).args(extra).output().unwrap()
 }
 
@@ -73,7 +75,7 @@ fn settings_can_be_changed_and_are_checked() {
 }
 
 fn detection(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    let mut command = nae_train();
     command.args(["reproduce", name, "--scale", "smoke", "--out"]).arg(out).arg("--data").arg(data);
     command.args(extra).output().unwrap()
 }
@@ -82,7 +84,6 @@ fn detection(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Output {
 fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
-    std::fs::create_dir_all(data.join("mnist")).unwrap();
     crate::made_up_mnist::write(&data.join("mnist"));
     let extra = ["--cells", "digit-1,digit-9", "--seeds", "2", "--json"];
     let output = detection("mnist-holdout", &out, &data, &[&extra[..], &["--trace-outliers"]].concat());
@@ -102,7 +103,7 @@ fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
 
     // Traced, the models are runs to study; those below are not traced, and no other models.
     let runs = ["digit-1-0", "digit-9-0"].map(|run| out.join(run));
-    let study = Command::new(env!("CARGO_BIN_EXE_nae-train")).arg("stopping-study").args(runs).output().unwrap();
+    let study = nae_train().arg("stopping-study").args(runs).output().unwrap();
     assert!(study.status.success(), "{study:?}");
 
     // The last model lost, and the line before it cut off: both are trained again, to the same table.
@@ -137,7 +138,6 @@ fn sets_in_files_are_beside_the_made_ones() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     for name in ["mnist", "fashion-mnist"] {
-        std::fs::create_dir_all(data.join(name)).unwrap();
         crate::made_up_mnist::write(&data.join(name));
     }
     // White on black, as the paper has them, once the two are exchanged.
@@ -160,7 +160,6 @@ fn sets_in_files_are_beside_the_made_ones() {
 fn cells_and_sets_without_data_are_said_and_left_out() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
-    std::fs::create_dir_all(data.join("mnist")).unwrap();
     crate::made_up_mnist::write(&data.join("mnist"));
     for (part, count) in [("train", 200u32), ("test", 30)] {
         for n in 0..count {
