@@ -1,13 +1,14 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
 //! [`raw`] is the file's form, [`architecture`] its part on the network, [`sampler`] checks its part on negative samples,
-//! [`preset`] finds and reads it, and [`Config`] is what the rest of the crate gets: values that need no further
+//! [`preset`] finds it, [`text`] reads it, and [`Config`] is what the rest of the crate gets: values that need no further
 //! checking.
 
 pub mod architecture;
 pub mod preset;
 pub mod raw;
 pub mod sampler;
+pub mod text;
 
 use serde::{Deserialize, Serialize};
 

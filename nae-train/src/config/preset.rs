@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::Config;
 use super::raw::RawConfig;
-use super::{Config, ConfigError};
+use super::text::{TextError, read};
 
 /// A preset that comes with the program.
 #[derive(Clone, Copy, Debug)]
@@ -59,22 +60,9 @@ pub enum PresetError {
         /// Why.
         source: std::io::Error,
     },
-    /// The text is no preset.
-    #[error("{origin}: {source}")]
-    Parse {
-        /// File or preset name.
-        origin: String,
-        /// Where and what.
-        source: Box<toml::de::Error>,
-    },
-    /// A value cannot be used.
-    #[error("{origin}: {source}")]
-    Invalid {
-        /// File or preset name.
-        origin: String,
-        /// Which value.
-        source: ConfigError,
-    },
+    /// The text is no preset, or a value cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
 }
 
 /// Reads the preset called `name`, or the file of that path where it ends in `.toml`: a preset, or `config.toml` of a
@@ -84,7 +72,7 @@ pub enum PresetError {
 /// [`PresetError`] names the file, the line or key, what was expected and what was found.
 pub fn load(name: &str) -> Result<Config, PresetError> {
     if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) {
-        return parse(preset.text, name);
+        return Ok(parse(preset.text, name)?);
     }
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
@@ -95,21 +83,18 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
     // Looked at first, so that errors are those of the form it has.
     let recorded = toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("preset"));
     if !recorded {
-        return parse(&text, name);
+        return Ok(parse(&text, name)?);
     }
-    let Recorded { preset, .. } = toml::from_str(&text)
-        .map_err(|source| PresetError::Parse { origin: name.to_owned(), source: Box::new(source) })?;
-    Config::new(preset).map_err(|source| PresetError::Invalid { origin: name.to_owned(), source })
+    let Recorded { preset, .. } = read(&text, name)?;
+    Ok(Config::new(preset).map_err(TextError::value(name))?)
 }
 
 /// Reads a preset from its text; `origin` is named in errors.
 ///
 /// # Errors
-/// [`PresetError`] where the text is no preset or a value cannot be used.
-pub fn parse(text: &str, origin: &str) -> Result<Config, PresetError> {
-    let raw: RawConfig = toml::from_str(text)
-        .map_err(|source| PresetError::Parse { origin: origin.to_owned(), source: Box::new(source) })?;
-    Config::new(raw).map_err(|source| PresetError::Invalid { origin: origin.to_owned(), source })
+/// [`TextError`] where the text is no preset or a value cannot be used.
+pub fn parse(text: &str, origin: &str) -> Result<Config, TextError> {
+    Config::new(read::<RawConfig>(text, origin)?).map_err(TextError::value(origin))
 }
 
 #[cfg(test)]

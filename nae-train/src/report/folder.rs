@@ -16,6 +16,7 @@ use crate::device::DeviceChoice;
 use crate::engine::Engine;
 use crate::eval::trace::Trace;
 use crate::methods::Model;
+use crate::report::clock::{Clock, Taken};
 use crate::report::metrics::{Metrics, MetricsError};
 use crate::report::resume::{RESUME, Resume, ResumeError, Saved};
 use crate::train::observer::{Observer, Progress};
@@ -97,9 +98,7 @@ pub struct RunFolder {
     /// Time between two states to go on from.
     every: Duration,
     stored: Instant,
-    /// Seconds of the run before this process.
-    earlier: f64,
-    started: Instant,
+    clock: Clock,
     trace: Option<Trace>,
     failure: Option<String>,
 }
@@ -127,7 +126,7 @@ impl RunFolder {
         let text = toml::to_string(&recorded)
             .map_err(|error| FolderError::Config { path: file.clone(), reason: error.to_string() })?;
         fs::write(&file, text).map_err(io(&file))?;
-        Ok(Self::with(path, Metrics::create(path)?, facts, every, 0.0))
+        Ok(Self::with(path, Metrics::create(path)?, facts, every, Taken::default()))
     }
 
     /// Opens the folder of a run that goes on from `resume`: what was measured after that state is measured again.
@@ -135,15 +134,15 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Metrics`].
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, FolderError> {
-        let Resume { data_sha256, engine, device, choices, seconds, metrics, .. } = resume;
+        let Resume { data_sha256, engine, device, choices, taken, metrics, .. } = resume;
         let (data_sha256, choices) = (data_sha256.clone(), choices.clone());
         let facts = Facts { data_sha256, engine: *engine, device: *device, choices };
-        Ok(Self::with(path, Metrics::reopen(path, *metrics)?, facts, every, *seconds))
+        Ok(Self::with(path, Metrics::reopen(path, *metrics)?, facts, every, *taken))
     }
 
-    fn with(path: &Path, metrics: Metrics, facts: Facts, every: Duration, earlier: f64) -> Self {
-        let (path, now) = (path.to_owned(), Instant::now());
-        Self { path, metrics, facts, every, stored: now, earlier, started: now, trace: None, failure: None }
+    fn with(path: &Path, metrics: Metrics, facts: Facts, every: Duration, earlier: Taken) -> Self {
+        let (path, clock, stored) = (path.to_owned(), Clock::after(earlier), Instant::now());
+        Self { path, metrics, facts, every, stored, clock, trace: None, failure: None }
     }
 
     /// The configuration and seed recorded in the folder at `path`.
@@ -218,20 +217,21 @@ impl RunFolder {
         }
     }
 
-    fn seconds(&self) -> f64 {
-        self.earlier + self.started.elapsed().as_secs_f64()
+    /// What the run has taken so far.
+    pub fn taken(&self) -> Taken {
+        self.clock.taken()
     }
 
     fn store(&mut self, snapshot: &Snapshot) -> Result<(), FolderError> {
         let metrics = self.metrics.flush()?;
         let Facts { data_sha256, engine, device, choices } = &self.facts;
-        let (engine, device, seconds) = (*engine, *device, self.seconds());
-        Ok(Saved { data_sha256, engine, device, choices, seconds, metrics, snapshot }.write(&self.path)?)
+        let (engine, device, taken) = (*engine, *device, self.taken());
+        Ok(Saved { data_sha256, engine, device, choices, taken, metrics, snapshot }.write(&self.path)?)
     }
 
     fn record(&mut self, kind: &str, group: &str, step: usize, values: &impl Serialize) {
-        let seconds = self.seconds();
-        if let Err(error) = self.metrics.record(kind, seconds, group, step, values) {
+        let taken = self.taken();
+        if let Err(error) = self.metrics.record(kind, taken, group, step, values) {
             self.fail(error.to_string());
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::clock::Taken;
 use super::tensorboard::{EVENTS, Events};
 
 /// Measurements, one JSON object a line.
@@ -65,7 +66,7 @@ impl Metrics {
         Ok(Self { folder: folder.to_owned(), lines, events })
     }
 
-    /// Records `values`, an object: as a line with `kind` and `seconds`, and each number of it, by the name `group` and its
+    /// Records `values`, an object: as a line with `kind` and the time `taken`, and each number of it, by the name `group` and its
     /// own, at `step`.
     ///
     /// # Errors
@@ -73,7 +74,7 @@ impl Metrics {
     pub fn record(
         &mut self,
         kind: &str,
-        seconds: f64,
+        taken: Taken,
         group: &str,
         step: usize,
         values: &impl Serialize,
@@ -81,12 +82,13 @@ impl Metrics {
         #[derive(Serialize)]
         struct Line<'a, T> {
             kind: &'a str,
-            seconds: f64,
+            #[serde(flatten)]
+            taken: Taken,
             #[serde(flatten)]
             values: &'a T,
         }
         let mut line = || -> io::Result<()> {
-            serde_json::to_writer(&mut self.lines, &Line { kind, seconds, values })?;
+            serde_json::to_writer(&mut self.lines, &Line { kind, taken, values })?;
             self.lines.write_all(b"\n")
         };
         line().map_err(|source| failed(&self.folder, METRICS, source))?;
@@ -134,21 +136,23 @@ mod tests {
     fn what_was_measured_after_a_state_is_measured_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let read = |name: &str| std::fs::read(folder.path().join(name)).expect("reads");
+        let taken = |seconds: f64| Taken { seconds, processor_seconds: 2.0 * seconds };
         let mut metrics = Metrics::create(folder.path()).expect("makes");
-        metrics.record("step", 1.0, "pretraining", 1, &json!({ "step": 1, "energy": 0.5 })).expect("writes");
+        metrics.record("step", taken(1.0), "pretraining", 1, &json!({ "step": 1, "energy": 0.5 })).expect("writes");
         let lengths = metrics.flush().expect("writes");
         let kept = [read(METRICS), read(EVENTS)];
-        metrics.record("step", 2.0, "pretraining", 2, &json!({ "step": 2, "energy": 0.4 })).expect("writes");
+        metrics.record("step", taken(2.0), "pretraining", 2, &json!({ "step": 2, "energy": 0.4 })).expect("writes");
         metrics.flush().expect("writes");
         assert!(read(METRICS).len() > kept[0].len() && read(EVENTS).len() > kept[1].len());
         drop(metrics);
         let mut metrics = Metrics::reopen(folder.path(), lengths).expect("opens");
         assert_eq!([read(METRICS), read(EVENTS)], kept);
-        metrics.record("look", 3.0, "look", 2, &json!({ "auroc": 1.0 })).expect("writes");
+        metrics.record("look", taken(3.0), "look", 2, &json!({ "auroc": 1.0 })).expect("writes");
         metrics.flush().expect("writes");
         let text = String::from_utf8(read(METRICS)).expect("text");
         assert_eq!(text.lines().count(), 2);
-        assert!(text.ends_with("{\"kind\":\"look\",\"seconds\":3.0,\"auroc\":1.0}\n"), "{text}");
+        let line = r#"{"kind":"look","seconds":3.0,"processor_seconds":6.0,"auroc":1.0}"#;
+        assert_eq!(text.lines().last(), Some(line));
         drop(metrics);
         std::fs::remove_file(folder.path().join(METRICS)).expect("removes");
         let error = Metrics::reopen(folder.path(), lengths).err().expect("is not there").to_string();

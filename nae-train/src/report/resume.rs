@@ -9,6 +9,7 @@ use nae_onnx::file::{self, FileError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::clock::Taken;
 use super::metrics::Lengths;
 use crate::device::DeviceChoice;
 use crate::engine::Engine;
@@ -36,8 +37,8 @@ pub struct Resume {
     pub device: DeviceChoice,
     /// What was chosen for the run and why, for its report.
     pub choices: Vec<String>,
-    /// Seconds of training so far.
-    pub seconds: f64,
+    /// Time taken so far.
+    pub taken: Taken,
     /// What has been measured so far.
     pub metrics: Lengths,
     /// The run itself.
@@ -51,7 +52,7 @@ pub(super) struct Saved<'a> {
     pub(super) engine: Engine,
     pub(super) device: DeviceChoice,
     pub(super) choices: &'a [String],
-    pub(super) seconds: f64,
+    pub(super) taken: Taken,
     pub(super) metrics: Lengths,
     pub(super) snapshot: &'a Snapshot,
 }

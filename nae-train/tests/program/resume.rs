@@ -134,7 +134,9 @@ fn metrics(run: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
     let parse = |line| {
         let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
-        value.as_object_mut().unwrap().remove("seconds");
+        for time in ["seconds", "processor_seconds"] {
+            value.as_object_mut().unwrap().remove(time).unwrap();
+        }
         value
     };
     text.lines().map(parse).collect()
@@ -184,6 +186,12 @@ fn after_ctrl_c_a_run_goes_on() {
     assert!(output.status.success(), "{output:?}");
     same(path, "whole", "broken");
     assert!(!state.exists());
+    // Time counts on where the run was broken off.
+    let text = std::fs::read_to_string(path.join("broken/metrics.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    for time in ["seconds", "processor_seconds"] {
+        assert!(lines.clone().map(|line| line[time].as_f64().unwrap()).is_sorted(), "{text}");
+    }
 }
 
 /// Killed fifty times at random moments, a run never loses its state, and ends as if nothing had been. Slow.

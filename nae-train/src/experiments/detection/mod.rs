@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use burn::tensor::Device;
-use cpu_time::ProcessTime;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -81,7 +80,7 @@ pub struct Finished {
     pub kept_update: usize,
     /// Whether negative energies ran away.
     pub diverged: bool,
-    /// Processor time of its training since it was begun or last gone on with.
+    /// Processor time of its training.
     pub processor_seconds: f64,
 }
 
@@ -256,9 +255,8 @@ impl Experiment {
             run_folder.trace(prepared.trace(engine, device));
         }
         let mut both = Both::new(run_folder, watch);
-        let started = ProcessTime::now();
         let outcome = prepared.train(engine, device, &mut both, stop, snapshot)?;
-        let processor_seconds = started.elapsed().as_secs_f64();
+        let processor_seconds = both.first.taken().processor_seconds;
         if let Some(failure) = both.first.failure() {
             return Err(DetectionError::Incomplete(failure.to_owned()));
         }

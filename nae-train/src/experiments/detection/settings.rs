@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nae_onnx::metadata::Transforms;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use crate::config::Config;
 use crate::config::preset::PRESETS;
 use crate::config::raw::RawConfig;
-use crate::config::{Config, ConfigError};
+use crate::config::text::{TextError, read};
 use crate::experiments::Scale;
 
 /// An experiment that comes with the program.
@@ -39,22 +39,9 @@ pub const EXPERIMENTS: &[Known] = &[
 /// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The text is no settings file.
-    #[error("{origin}: {source}")]
-    Parse {
-        /// The file, and the cell where it has one.
-        origin: String,
-        /// Where and what.
-        source: Box<toml::de::Error>,
-    },
-    /// A value cannot be used.
-    #[error("{origin}: {source}")]
-    Invalid {
-        /// The file and the cell.
-        origin: String,
-        /// Which value.
-        source: ConfigError,
-    },
+    /// The text is no settings file, or a value cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// A change is of nothing that the preset has.
     #[error("{origin}: `{key}` is no key of the preset, or no number to multiply")]
     Key {
@@ -246,10 +233,6 @@ impl Settings {
     }
 }
 
-fn read<T: DeserializeOwned>(text: &str, origin: &str) -> Result<T, SettingsError> {
-    toml::from_str(text).map_err(|source| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) })
-}
-
 impl Raw {
     /// `scale`, after what it is like. No experiment that comes with the program is like itself, so this ends.
     fn scale(&self, scale: Scale, origin: &str) -> Result<ResolvedScale, SettingsError> {
@@ -292,12 +275,11 @@ impl RawCell {
                 _ => return Err(no_key(key)),
             }
         }
-        let parse = |source| SettingsError::Parse { origin: origin.clone(), source: Box::new(source) };
-        let raw: RawConfig = table.try_into().map_err(parse)?;
-        let config = Config::new(raw).map_err(|source| SettingsError::Invalid { origin: origin.clone(), source })?;
+        let raw: RawConfig = table.try_into().map_err(TextError::form(&origin))?;
+        let config = Config::new(raw).map_err(TextError::value(&origin))?;
         let paper = self.paper.iter().map(|(outliers, values)| {
-            let values: BTreeMap<String, Published> = values.clone().try_into().map_err(parse)?;
-            Ok((outliers.clone(), values))
+            let values: BTreeMap<String, Published> = values.clone().try_into().map_err(TextError::form(&origin))?;
+            Ok::<_, TextError>((outliers.clone(), values))
         });
         Ok(Cell { name: self.name.clone(), config, paper: paper.collect::<Result<_, _>>()? })
     }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::arch::fc_res::fc_res2;
 use crate::arch::{AutoencoderSpec, LatentSpace};
+use crate::config::text::{TextError, read};
 use crate::config::{ConfigError, Pretraining, Training, sampler};
 use crate::experiments::Scale;
 use crate::methods::nae::Regularization;
@@ -17,22 +18,9 @@ pub const PAPER: &str = include_str!("../../../experiments/gaussians8.toml");
 /// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The text is no settings file.
-    #[error("{origin}: {source}")]
-    Parse {
-        /// The file.
-        origin: String,
-        /// Where and what.
-        source: Box<toml::de::Error>,
-    },
-    /// A value cannot be used.
-    #[error("{origin}: {source}")]
-    Invalid {
-        /// The file.
-        origin: String,
-        /// Which value.
-        source: ConfigError,
-    },
+    /// The text is no settings file, or a value cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// There is no such scale.
     #[error("the settings have no `scales.{0}`")]
     NoScale(&'static str),
@@ -127,11 +115,10 @@ impl Settings {
     /// Reads settings from `text`; `origin` is named in errors.
     ///
     /// # Errors
-    /// [`SettingsError`] where the text is no settings file or a value cannot be used.
-    pub fn parse(text: &str, origin: &str) -> Result<Self, SettingsError> {
-        let raw: Raw = toml::from_str(text)
-            .map_err(|source| SettingsError::Parse { origin: origin.to_owned(), source: Box::new(source) })?;
-        check(&raw).map_err(|source| SettingsError::Invalid { origin: origin.to_owned(), source })?;
+    /// [`TextError`] where the text is no settings file or a value cannot be used.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, TextError> {
+        let raw: Raw = read(text, origin)?;
+        check(&raw).map_err(TextError::value(origin))?;
         Ok(Self { raw, text: text.to_owned(), origin: origin.to_owned() })
     }
 
@@ -198,9 +185,9 @@ impl Settings {
     /// The network.
     ///
     /// # Errors
-    /// [`SettingsError::Invalid`] where a size of it is zero.
+    /// [`SettingsError::Text`] where a size of it is zero.
     pub fn architecture(&self, latent: Latent, size: Size) -> Result<AutoencoderSpec, SettingsError> {
-        architecture(latent, size).map_err(|source| SettingsError::Invalid { origin: self.origin.clone(), source })
+        Ok(architecture(latent, size).map_err(TextError::value(&self.origin))?)
     }
 }
 
