@@ -150,8 +150,7 @@ fn small_mnist() {
     println!("  int8, QEMU (mps2-an386)              {:.4}", area(&target));
     assert_eq!(bits(&target), bits(&int8));
     println!("  {} energies equal to the host bit for bit", target.len());
-    // Near chance, where the many normal images of like energies change places.
-    assert!((area(&float) - area(&int8)).abs() < 0.01);
+    assert!((area(&float) - area(&int8)).abs() < 0.005);
 }
 
 /// What each model costs on each core, with inputs of noise: the same energies everywhere.
