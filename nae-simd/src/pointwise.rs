@@ -1,4 +1,4 @@
-//! Rectifiers, sigmoid, the projection to the sphere, and the energy, each with its backward pass.
+//! Rectifiers, sigmoid, the projection to the sphere, and energies, each with its backward pass.
 
 use pulp::Simd;
 
@@ -109,9 +109,23 @@ pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes)
 /// Mean squared difference of each sample, and its gradient with respect to `x`: 2(x − r)/D. That with respect to the
 /// reconstruction is its negative.
 pub fn squared_l2(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
+    let scale = 2.0 / x.size.len() as f32;
+    mean_of(x, reconstruction, |difference| (difference * difference, difference * scale))
+}
+
+/// Mean absolute difference of each sample, and its gradient with respect to `x`: sign(x − r)/D, 0 where they are equal.
+/// That with respect to the reconstruction is its negative.
+pub fn l1(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
+    let scale = 1.0 / x.size.len() as f32;
+    let slope = |difference: f32| if difference == 0.0 { 0.0 } else { scale.copysign(difference) };
+    mean_of(x, reconstruction, |difference| (difference.abs(), slope(difference)))
+}
+
+/// Mean of each sample and gradient at each value, by `part` of a difference.
+#[inline(always)]
+fn mean_of(x: &Planes, reconstruction: &Planes, part: impl Fn(f32) -> (f32, f32)) -> (Vec<f32>, Planes) {
     let len = x.size.len();
     let mut gradient = Planes::scratch(x.n, x.size);
-    let scale = 2.0 / len as f32;
     let energies = x
         .data
         .chunks_exact(len)
@@ -120,9 +134,9 @@ pub fn squared_l2(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
         .map(|((x, r), g)| {
             let mut sum = 0.0;
             for ((x, r), g) in x.iter().zip(r).zip(g) {
-                let difference = x - r;
-                sum += difference * difference;
-                *g = difference * scale;
+                let (value, slope) = part(x - r);
+                sum += value;
+                *g = slope;
             }
             sum / len as f32
         })

@@ -28,7 +28,7 @@ fn shards(input: Tensor<4>) -> Vec<Planes> {
 
 impl CpuEngine {
     /// Lays out the weights of `model` for images of `shape` (channels, rows, columns); results are tensors on
-    /// `device`. The engine computes squared L2 energies, whatever the model's: see [`supports`](super::supports).
+    /// `device`. The model's energy is one that the engine [`supports`](super::supports).
     pub fn new(model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
         Self { network: Network::new(model, shape), latent_space: model.latent_space(), device: device.clone() }
     }

@@ -1,7 +1,8 @@
 //! An autoencoder with its weights laid out: latents, reconstructions, energies and their gradients for a shard.
 
+use nae_core::energy::Energy;
 use nae_simd::plane::{Planes, Size};
-use nae_simd::pointwise::{add, squared_l2};
+use nae_simd::pointwise::{add, l1, squared_l2};
 
 use super::parameters::{Gradients, Parameters, WeightGradients};
 use super::steps::{Step, Trace, back, compile, forward};
@@ -11,6 +12,7 @@ use crate::arch::{Autoencoder, LatentSpace};
 pub struct Network {
     encoder: Vec<Step>,
     decoder: Vec<Step>,
+    energy: Energy,
     parameters: Parameters,
 }
 
@@ -24,7 +26,7 @@ impl Network {
             encoder.push(Step::Sphere);
         }
         let decoder = compile(&model.decoder, &mut size, &mut parameters);
-        Self { encoder, decoder, parameters }
+        Self { encoder, decoder, energy: model.energy(), parameters }
     }
 
     /// Latents of images.
@@ -41,7 +43,7 @@ impl Network {
     pub fn energies(&self, x: &Planes) -> Vec<f32> {
         let encoded = forward(&self.encoder, x);
         let z = encoded.output(x);
-        squared_l2(x, forward(&self.decoder, z).output(z)).0
+        self.compared(x, forward(&self.decoder, z).output(z)).0
     }
 
     /// E(x) and ∇ₓE(x).
@@ -49,7 +51,7 @@ impl Network {
         let encoded = forward(&self.encoder, x);
         let z = encoded.output(x);
         let decoded = forward(&self.decoder, z);
-        let (energies, mut direct) = squared_l2(x, decoded.output(z));
+        let (energies, mut direct) = self.compared(x, decoded.output(z));
         let through = self.back_to_image(x, &encoded, &decoded, negated(&direct));
         add(&mut direct.data, &through.data);
         (energies, direct)
@@ -68,7 +70,7 @@ impl Network {
         let encoded = forward(&self.encoder, input);
         let z = encoded.output(input);
         let decoded = forward(&self.decoder, z);
-        let (energies, direct) = squared_l2(target, decoded.output(z));
+        let (energies, direct) = self.compared(target, decoded.output(z));
         let mut gradient = negated(&direct);
         let len = gradient.size.len();
         for (sample, energy) in gradient.data.chunks_exact_mut(len).zip(&energies) {
@@ -84,6 +86,15 @@ impl Network {
     /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
     pub fn ordered(&self, gradients: Vec<Gradients>) -> WeightGradients {
         self.parameters.ordered(gradients)
+    }
+
+    /// Energies of `x` and their gradient with respect to it; that with respect to the reconstruction is its negative.
+    fn compared(&self, x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
+        match self.energy {
+            Energy::SquaredL2 => squared_l2(x, reconstruction),
+            Energy::L1 => l1(x, reconstruction),
+            other => unreachable!("`supports` refuses {}", other.name()),
+        }
     }
 
     fn back_to_image(&self, x: &Planes, encoded: &Trace, decoded: &Trace, gradient: Planes) -> Planes {

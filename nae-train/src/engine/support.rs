@@ -71,7 +71,10 @@ impl EngineChoice {
 /// # Errors
 /// [`Unsupported`] names the energy that it does not have.
 pub fn supports(spec: &AutoencoderSpec) -> Result<(), Unsupported> {
-    if matches!(spec.energy(), Energy::SquaredL2) { Ok(()) } else { Err(Unsupported::Energy(spec.energy().name())) }
+    match spec.energy() {
+        Energy::SquaredL2 | Energy::L1 => Ok(()),
+        other => Err(Unsupported::Energy(other.name())),
+    }
 }
 
 #[cfg(test)]
@@ -90,9 +93,10 @@ mod tests {
             assert_eq!(EngineChoice::Cpu.engine(&spec), Ok(Engine::Cpu));
             assert_eq!(EngineChoice::Burn.engine(&spec), Ok(Engine::Burn));
         }
-        let l1 = conv28(4, 8, Sphere).expect("a valid architecture").with_energy(Energy::L1);
-        assert_eq!(EngineChoice::Auto.engine(&l1), Ok(Engine::Burn));
-        let error = EngineChoice::Cpu.engine(&l1).expect_err("another energy").to_string();
-        assert!(error.contains("energy l1"), "{error}");
+        let with = |energy| conv28(4, 8, Sphere).expect("a valid architecture").with_energy(energy);
+        assert_eq!(EngineChoice::Auto.engine(&with(Energy::L1)), Ok(Engine::Cpu));
+        assert_eq!(EngineChoice::Auto.engine(&with(Energy::Ssim)), Ok(Engine::Burn));
+        let error = EngineChoice::Cpu.engine(&with(Energy::Ssim)).expect_err("another energy").to_string();
+        assert!(error.contains("energy ssim"), "{error}");
     }
 }

@@ -6,7 +6,9 @@ use burn::module::{Module as _, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, FloatDType, Tensor};
 use nae_core::Shape;
+use nae_core::energy::Energy;
 use nae_simd::instructions::{Instructions, VARIABLE};
+use nae_train::arch::small_conv::small_conv16;
 use nae_train::arch::spec::{conv_transpose2d, conv2d, fc};
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace, LayerSpec};
 use nae_train::energy::{energy, on_manifold_energy};
@@ -38,7 +40,8 @@ fn images(spec: &AutoencoderSpec, n: usize, seed: u64) -> Tensor<4> {
 }
 
 fn every() -> impl Iterator<Item = AutoencoderSpec> {
-    crate::networks::layers().into_iter().chain(crate::networks::architectures())
+    let l1 = small_conv16(1, 4, 8, LatentSpace::Sphere).unwrap().with_energy(Energy::L1);
+    crate::networks::layers().into_iter().chain(crate::networks::architectures()).chain([l1])
 }
 
 /// Error in units of what is allowed.

@@ -203,10 +203,10 @@ fn a_dense_network_trains_by_the_cpu_engine() {
             replaced(&text, "name = \"digits\"", &format!("name = \"digits\"\n{energy}"))
         })
     };
-    let l1 = dense("l1.toml", "energy = \"l1\"");
-    let message = refused(&mut train(path, "l1", &l1, &["--engine", "cpu"]));
-    assert!(message.contains("the energy l1"), "{message}");
-    assert!(!path.join("l1").exists());
+    let ssim = dense("ssim.toml", "energy = \"ssim\"");
+    let message = refused(&mut train(path, "ssim", &ssim, &["--engine", "cpu"]));
+    assert!(message.contains("the energy ssim"), "{message}");
+    assert!(!path.join("ssim").exists());
     let output = run(&mut train(path, "run", &dense("dense.toml", ""), &["--quiet", "--engine", "cpu"]));
     assert!(output.status.success(), "{output:?}");
     let deployed = path.join("run.nae");
