@@ -2,8 +2,9 @@
 //! measured next to it, and beside `gemm` on the same shape.
 //!
 //! `cargo bench -p nae-simd --bench roofline`, with `-- --only "decoder 5"` for a single layer. One thread; processor
-//! time; the least of interleaved repeats. For `gemm`, "strided" is a product for each kernel row, its input rows being the image itself, and "im2col" a copy of
-//! the windows of one image at a time and then one product. Arithmetic counts what a layer needs, without zeros.
+//! time; the least of interleaved repeats. For `gemm`, "strided" is a product for each kernel row, its input rows being
+//! the image itself, and "im2col" a copy of the windows of one image at a time and then one product. Arithmetic counts
+//! what a layer needs, without zeros.
 #![allow(clippy::expect_used, unsafe_code)]
 
 use cpu_time::ThreadTime;

@@ -85,8 +85,16 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
     if !recorded {
         return Ok(parse(&text, name)?);
     }
-    let Recorded { preset, .. } = read(&text, name)?;
-    Ok(Config::new(preset).map_err(TextError::value(name))?)
+    Ok(recorded_run(&text, name)?.0)
+}
+
+/// Reads the configuration and the seed of a run from the text of its `config.toml`; `origin` is named in errors.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn recorded_run(text: &str, origin: &str) -> Result<(Config, u64), TextError> {
+    let Recorded { preset, seed, .. } = read(text, origin)?;
+    Ok((Config::new(preset).map_err(TextError::value(origin))?, seed))
 }
 
 /// Reads a preset from its text; `origin` is named in errors.

@@ -8,16 +8,29 @@ use super::parameters::{Gradients, Parameters, WeightGradients};
 use super::steps::{Step, Trace, back, compile, forward};
 use crate::arch::{Autoencoder, LatentSpace};
 
+/// Energies of images, given their reconstructions, and the gradient with respect to the images; that with respect to the
+/// reconstructions is its negative.
+pub type Comparison = fn(&Planes, &Planes) -> (Vec<f32>, Planes);
+
+/// How images are compared with their reconstructions; `None` for energies that the engine does not have.
+pub fn comparison(energy: Energy) -> Option<Comparison> {
+    match energy {
+        Energy::SquaredL2 => Some(squared_l2),
+        Energy::L1 => Some(l1),
+        _ => None,
+    }
+}
+
 /// An autoencoder with its weights laid out.
 pub struct Network {
     encoder: Vec<Step>,
     decoder: Vec<Step>,
-    energy: Energy,
+    compare: Comparison,
     parameters: Parameters,
 }
 
 impl Network {
-    /// Lays out the weights of `model` for images of `channels` × `height` × `width`.
+    /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` × `width`.
     pub fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {
         let mut size = Size { h: height, w: width, c: channels };
         let mut parameters = Parameters::default();
@@ -26,7 +39,8 @@ impl Network {
             encoder.push(Step::Sphere);
         }
         let decoder = compile(&model.decoder, &mut size, &mut parameters);
-        Self { encoder, decoder, energy: model.energy(), parameters }
+        let compare = comparison(model.energy()).expect("an energy that the engine supports");
+        Self { encoder, decoder, compare, parameters }
     }
 
     /// Latents of images.
@@ -43,7 +57,7 @@ impl Network {
     pub fn energies(&self, x: &Planes) -> Vec<f32> {
         let encoded = forward(&self.encoder, x);
         let z = encoded.output(x);
-        self.compared(x, forward(&self.decoder, z).output(z)).0
+        (self.compare)(x, forward(&self.decoder, z).output(z)).0
     }
 
     /// E(x) and ∇ₓE(x).
@@ -51,7 +65,7 @@ impl Network {
         let encoded = forward(&self.encoder, x);
         let z = encoded.output(x);
         let decoded = forward(&self.decoder, z);
-        let (energies, mut direct) = self.compared(x, decoded.output(z));
+        let (energies, mut direct) = (self.compare)(x, decoded.output(z));
         let through = self.back_to_image(x, &encoded, &decoded, negated(&direct));
         add(&mut direct.data, &through.data);
         (energies, direct)
@@ -70,7 +84,7 @@ impl Network {
         let encoded = forward(&self.encoder, input);
         let z = encoded.output(input);
         let decoded = forward(&self.decoder, z);
-        let (energies, direct) = self.compared(target, decoded.output(z));
+        let (energies, direct) = (self.compare)(target, decoded.output(z));
         let mut gradient = negated(&direct);
         let len = gradient.size.len();
         for (sample, energy) in gradient.data.chunks_exact_mut(len).zip(&energies) {
@@ -86,15 +100,6 @@ impl Network {
     /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
     pub fn ordered(&self, gradients: Vec<Gradients>) -> WeightGradients {
         self.parameters.ordered(gradients)
-    }
-
-    /// Energies of `x` and their gradient with respect to it; that with respect to the reconstruction is its negative.
-    fn compared(&self, x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
-        match self.energy {
-            Energy::SquaredL2 => squared_l2(x, reconstruction),
-            Energy::L1 => l1(x, reconstruction),
-            other => unreachable!("`supports` refuses {}", other.name()),
-        }
     }
 
     fn back_to_image(&self, x: &Planes, encoded: &Trace, decoded: &Trace, gradient: Planes) -> Planes {

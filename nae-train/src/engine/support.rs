@@ -1,10 +1,10 @@
 //! Which networks the CPU engine runs, and the choice between the engines.
 
 use burn::tensor::Device;
-use nae_core::energy::Energy;
 use nae_simd::instructions::{Instructions, Unavailable};
 
 use super::Engine;
+use super::network::comparison;
 use crate::arch::AutoencoderSpec;
 use crate::device::on_processor;
 use crate::sample::PrecisionUnavailable;
@@ -71,14 +71,13 @@ impl EngineChoice {
 /// # Errors
 /// [`Unsupported`] names the energy that it does not have.
 pub fn supports(spec: &AutoencoderSpec) -> Result<(), Unsupported> {
-    match spec.energy() {
-        Energy::SquaredL2 | Energy::L1 => Ok(()),
-        other => Err(Unsupported::Energy(other.name())),
-    }
+    comparison(spec.energy()).map(drop).ok_or(Unsupported::Energy(spec.energy().name()))
 }
 
 #[cfg(test)]
 mod tests {
+    use nae_core::energy::Energy;
+
     use super::*;
     use crate::arch::LatentSpace::Sphere;
     use crate::arch::conv28::conv28;

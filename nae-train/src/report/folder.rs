@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::config::preset::Recorded;
+use crate::config::preset::{self, Recorded};
+use crate::config::text::TextError;
 use crate::device::DeviceChoice;
 use crate::engine::Engine;
 use crate::eval::trace::Trace;
@@ -47,7 +48,10 @@ pub enum FolderError {
         /// Why.
         source: std::io::Error,
     },
-    /// The configuration there cannot be read.
+    /// The configuration there cannot be used.
+    #[error(transparent)]
+    Recorded(#[from] TextError),
+    /// The configuration cannot be written.
     #[error("{}: {reason}", path.display())]
     Config {
         /// The file.
@@ -152,10 +156,7 @@ impl RunFolder {
     pub fn read(path: &Path) -> Result<(Config, u64), FolderError> {
         let file = path.join(CONFIG);
         let text = fs::read_to_string(&file).map_err(|source| FolderError::Io { path: file.clone(), source })?;
-        let invalid = |reason: String| FolderError::Config { path: file.clone(), reason };
-        let recorded: Recorded = toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
-        let config = Config::new(recorded.preset).map_err(|error| invalid(error.to_string()))?;
-        Ok((config, recorded.seed))
+        Ok(preset::recorded_run(&text, &file.display().to_string())?)
     }
 
     /// The folder.

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::changed::{preset, preset_like, replaced};
-use crate::harness::{nae_train, refused, run};
+use crate::harness::{interrupted_at, nae_train, refused, run};
 use tempfile::TempDir;
 
 /// Seconds, not minutes.
@@ -226,15 +225,8 @@ fn an_interrupted_run_can_be_exported() {
     let mut command = train(folder.path(), "run", &long, &[]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let checkpoint = folder.path().join("run/checkpoint.safetensors");
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !checkpoint.exists() {
-        assert!(Instant::now() < deadline, "no checkpoint after two minutes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(run(Command::new("kill").arg("-INT").arg(child.id().to_string())).status.success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("nae-train export"), "{output:?}");
+    let said = interrupted_at(child, &checkpoint);
+    assert!(said.contains("nae-train export"), "{said}");
     assert!(!folder.path().join("run.onnx").exists());
 
     let model = folder.path().join("model.onnx");

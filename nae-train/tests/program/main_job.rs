@@ -1,7 +1,5 @@
 //! The main job, as the README gives it: slow, so only with `NAE_SLOW_TESTS=1`.
 
-use std::process::Command;
-
 #[test]
 fn the_default_run_tells_the_held_out_digit() {
     if std::env::var_os("NAE_SLOW_TESTS").is_none() {
@@ -9,7 +7,7 @@ fn the_default_run_tells_the_held_out_digit() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_nae-train"))
+    let output = crate::harness::nae_train()
         .args(["--json", "--quiet", "--out"])
         .arg(folder.path().join("run"))
         .arg("--export")

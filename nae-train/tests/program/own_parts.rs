@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{nae_train, refused, run, train};
+use crate::harness::{assert_made_again, nae_train, refused, run, train};
 use burn::tensor::Device;
 use nae_infer::image::{self, GrayImage, Luma};
 use nae_infer::input::table;
@@ -63,11 +63,7 @@ fn tiles_are_scored_as_they_were_trained() {
     assert_eq!(counts, expected);
 
     // The same model from what the run folder recorded.
-    let model = std::fs::read(path.join("one.onnx")).unwrap();
-    let config = path.join("one/config.toml");
-    let again = ["--quiet", "--preset", config.to_str().unwrap()];
-    assert!(run(&mut train(path, "two", "--data", &data, &again)).status.success());
-    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+    assert_made_again(path, &data);
 
     let model = trained(&path.join("one"));
     let asked = Asked { tiles: Some((16, Tiles { stride: 10, top_k: 2 })), ..Asked::default() };
@@ -162,11 +158,7 @@ fn windows_are_scored_as_they_were_trained() {
         (&27.into(), &true.into())
     );
 
-    let model = std::fs::read(path.join("one.onnx")).unwrap();
-    let config = path.join("one/config.toml");
-    let again = ["--quiet", "--preset", config.to_str().unwrap()];
-    assert!(run(&mut train(path, "two", "--data", &data, &again)).status.success());
-    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+    assert_made_again(path, &data);
 
     let model = trained(&path.join("one"));
     let (own, _) = own_table::choose(&data, Missing::Refuse, Some(Window { rows: 8, stride: 2 })).unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{nae_train, refused, run};
+use crate::harness::{assert_made_again, nae_train, refused, run};
 use burn::tensor::Device;
 use nae_core::Shape;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
@@ -74,15 +74,12 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     }
 
     // The run folder has the numbers that were chosen: no measuring, the same model.
-    let model = std::fs::read(path.join("one.onnx")).unwrap();
-    let config = path.join("one/config.toml");
-    assert!(run(&mut train(path, "two", &data, &["--quiet", "--preset", config.to_str().unwrap()])).status.success());
-    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+    assert_made_again(path, &data);
     let again = path.join("again.onnx");
     let mut export = nae_train();
     export.arg("export").arg(path.join("one")).arg("--data").arg(&data).arg("--export").arg(&again);
     assert!(run(&mut export).status.success());
-    assert!(std::fs::read(&again).unwrap() == model);
+    assert!(std::fs::read(&again).unwrap() == std::fs::read(path.join("one.onnx")).unwrap());
     let message = refused(nae_train().arg("export").arg(path.join("one")).arg("--export").arg(&again));
     assert!(message.contains("--data") && message.contains("stripes"), "{message}");
 
@@ -128,10 +125,7 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
         result["auroc"]["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
     assert_eq!(names, ["odd (given)", "half-rows", "shuffled rows", "uniform noise", "ConstantGray"]);
 
-    let model = std::fs::read(path.join("one.onnx")).unwrap();
-    let config = path.join("one/config.toml");
-    assert!(run(&mut train(path, "two", &data, &["--quiet", "--preset", config.to_str().unwrap()])).status.success());
-    assert!(std::fs::read(path.join("two.onnx")).unwrap() == model);
+    assert_made_again(path, &data);
 
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
     let (config, _) = RunFolder::read(&path.join("one")).unwrap();

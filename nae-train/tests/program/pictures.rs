@@ -22,48 +22,47 @@ fn reproduce(name: &str, out: &Path, data: Option<&Path>) -> serde_json::Value {
     result["figures"].clone()
 }
 
+/// The same of MNIST's stand-in; pictures are in the folder.
+fn of_made_up_mnist(name: &str) -> (TempDir, serde_json::Value) {
+    let (data, out) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    crate::made_up_mnist::write(&data.path().join("mnist"));
+    let figures = reproduce(name, out.path(), Some(data.path()));
+    (out, figures)
+}
+
 fn number(value: &serde_json::Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
 #[test]
 fn on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model() {
-    let folder = TempDir::new().unwrap();
-    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
-    crate::made_up_mnist::write(&data.join("mnist"));
-    let figures = reproduce("random-init", &out, Some(&data));
+    let (out, figures) = of_made_up_mnist("random-init");
     let energy = |name: &str| number(&figures["mean_energy"][name]);
     assert!(energy("on_manifold") < energy("contrastive_divergence"), "{figures}");
     assert!(energy("on_manifold") < energy("data"), "{figures}");
     // Five rows of ten images, enlarged twice.
-    let picture = image::open(out.join("samples.png")).unwrap();
+    let picture = image::open(out.path().join("samples.png")).unwrap();
     assert_eq!((picture.width(), picture.height()), (10 * 58 - 2, 5 * 58 - 2));
 }
 
 #[test]
 fn training_leaves_samples_and_reconstructions() {
-    let folder = TempDir::new().unwrap();
-    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
-    crate::made_up_mnist::write(&data.join("mnist"));
-    let figures = reproduce("along-training", &out, Some(&data));
+    let (out, figures) = of_made_up_mnist("along-training");
     let looks = figures["looks"].as_array().unwrap();
     assert_eq!(looks[0]["update"], 0);
     assert!(looks.len() >= 2 && looks.iter().all(|look| number(&look["sample_energy"]) > 0.0), "{figures}");
     assert_eq!(figures["auroc"]["rows"][0]["outliers"], "digit 9 (held out)");
-    let samples = image::open(out.join("samples.png")).unwrap();
+    let samples = image::open(out.path().join("samples.png")).unwrap();
     let shown = figures["shown_updates"].as_array().unwrap().len() as u32;
     assert_eq!((samples.width(), samples.height()), (10 * 58 - 2, shown * 58 - 2));
-    let reconstructions = image::open(out.join("reconstructions.png")).unwrap();
+    let reconstructions = image::open(out.path().join("reconstructions.png")).unwrap();
     // Of the made-up test images, six are of the digit held out.
     assert_eq!((reconstructions.width(), reconstructions.height()), (6 * 58 - 2, 6 * 58 - 2));
 }
 
 #[test]
 fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
-    let folder = TempDir::new().unwrap();
-    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
-    crate::made_up_mnist::write(&data.join("mnist"));
-    let figures = reproduce("reconstruction-error", &out, Some(&data));
+    let (out, figures) = of_made_up_mnist("reconstruction-error");
     let rows = figures["rows"].as_array().unwrap();
     assert_eq!(
         rows.iter().map(|row| row["latent_dim"].as_u64().unwrap()).collect::<Vec<_>>(),
@@ -73,7 +72,7 @@ fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
         let [low, mean, high] = [0, 1, 2].map(|at| number(&row["held_out"][at]));
         assert!(low <= high && mean > 0.0, "{row}");
     }
-    assert!(std::fs::read_to_string(out.join("errors.svg")).unwrap().contains("AUROC, 9 against the rest"));
+    assert!(std::fs::read_to_string(out.path().join("errors.svg")).unwrap().contains("AUROC, 9 against the rest"));
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::changed::replaced;
-use crate::harness::{nae_train, refused, run};
+use crate::harness::{interrupted_at, nae_train, refused, run};
 use burn::tensor::Device;
 use nae_train::config::{Config, preset};
 use nae_train::data::own::Corrupt;
@@ -159,15 +159,7 @@ fn after_ctrl_c_a_run_goes_on() {
 
     let child = spawn(&mut start(path, "broken", &preset));
     let state = path.join("broken/resume.bin");
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !state.exists() {
-        assert!(Instant::now() < deadline, "no state after two minutes");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(run(Command::new("kill").arg("-INT").arg(child.id().to_string())).status.success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = interrupted_at(child, &state);
     assert!(said.contains("nae-train --resume") && said.contains("nae-train export"), "{said}");
     // Starting anew there would lose it.
     let message = refused(&mut start(path, "broken", &preset));
