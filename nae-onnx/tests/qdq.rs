@@ -92,6 +92,13 @@ fn what_cannot_be_folded_is_refused() {
         (scale.raw_data, scale.float_data) = (None, vec![0.0]);
     });
     assert!(error.to_string().contains("a positive number"), "{error}");
+    // A zero point of 32 bits.
+    let error = altered(|model| {
+        let constants = &mut model.graph.as_mut().unwrap().initializer;
+        let zero = constants.iter_mut().find(|constant| constant.name() == "image_zero_point").unwrap();
+        (zero.data_type, zero.raw_data, zero.int32_data) = (Some(6), None, vec![0]);
+    });
+    assert!(error.to_string().contains("int8 or uint8"), "{error}");
     // Weights without one scale for each channel.
     let error = altered(|model| {
         let constants = &mut model.graph.as_mut().unwrap().initializer;

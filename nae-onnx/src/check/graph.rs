@@ -1,6 +1,8 @@
 //! A checked graph: operators as an enum with typed attributes, values with shapes, constants
 //! decoded. What [`check`](super::check) returns and [`lower`](crate::lower) takes.
 
+use nae_core::quantization::Quantization;
+
 pub use crate::builder::Dim;
 use crate::metadata::{MetadataError, ModelMetadata};
 
@@ -57,6 +59,22 @@ pub struct ValueInfo {
     pub shape: Vec<Dim>,
     /// Its elements, where it is a constant.
     pub constant: Option<Constant>,
+    /// What integers stand for it in a quantised model.
+    pub stored: Option<Stored>,
+}
+
+/// The 8-bit integers that stand for a value in a QDQ-quantised model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// An activation's, `uint8` brought to `int8`.
+    Activation(Quantization),
+    /// Weights': real = scale·q, q from -128 to 127.
+    Weights {
+        /// One, or as many as there are along `axis`.
+        scales: Vec<f32>,
+        /// The axis along which scales differ; `None` where there is one for all.
+        axis: Option<usize>,
+    },
 }
 
 /// Elements of a constant, row-major.

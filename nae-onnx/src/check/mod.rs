@@ -20,7 +20,8 @@
 //! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`, around
 //!   operators of floats. They are folded: weights become real numbers, activations pass unrounded. A quantiser leaves
 //!   out a `Relu` whose result it quantises, since the range begins at zero; there it is put back. The range's upper end is
-//!   not kept, so a `Clip` that was left out likewise is a `Relu` here.
+//!   not kept, so a `Clip` that was left out likewise is a `Relu` here, unless the model is quantised again with the scales
+//!   that its values keep ([`graph::Stored`]).
 //!
 //! Not there: integer operators such as `QLinearConv`, float16, sub-graphs, functions, one- and three-dimensional
 //! convolutions, shapes that depend on an image's content.
@@ -176,7 +177,7 @@ impl<'a> Checker<'a> {
             let name = initializer.name();
             let (dims, constant) = tensor::decode(name, initializer, self.limits)?;
             let shape = dims.into_iter().map(Dim::Fixed).collect();
-            self.define(name, ValueInfo { name: name.to_owned(), shape, constant: Some(constant) })?;
+            self.define(name, ValueInfo { name: name.to_owned(), shape, constant: Some(constant), stored: None })?;
         }
         Ok(())
     }
@@ -192,7 +193,7 @@ impl<'a> Checker<'a> {
         let (shape, fixed_batch) = self.input_shape(info)?;
         self.fixed_batch = fixed_batch;
         let name = info.name().to_owned();
-        self.input = Some(self.define(info.name(), ValueInfo { name, shape, constant: None })?);
+        self.input = Some(self.define(info.name(), ValueInfo { name, shape, constant: None, stored: None })?);
         Ok(())
     }
 
@@ -269,6 +270,7 @@ impl<'a> Checker<'a> {
         let interpreter = operator::Interpreter { checker: self, node, name: &name, inputs: &inputs };
         let interpreted = interpreter.interpret()?;
         let scale = interpreter.scale_of_result()?;
+        let stored = interpreter.stored_result()?;
         if output.is_empty() || node.output[1..].iter().any(|o| !o.is_empty()) {
             return Err(CheckError::Node {
                 node: excerpt(&name),
@@ -281,11 +283,12 @@ impl<'a> Checker<'a> {
         if let Some(scale) = scale {
             self.quantized.insert(output.to_owned(), scale);
         }
-        match interpreted {
-            Meaning::Same(value) => self.alias(output, value),
+        let value = match interpreted {
+            Meaning::Same(value) => self.alias(output, value).map(|()| value)?,
             Meaning::Constant(dims, constant) => {
                 let shape = dims.into_iter().map(Dim::Fixed).collect();
-                self.define(output, ValueInfo { name: output.to_owned(), shape, constant: Some(constant) }).map(drop)
+                let name = output.to_owned();
+                self.define(output, ValueInfo { name, shape, constant: Some(constant), stored: None })?
             }
             Meaning::Node { operator, inputs, shape, operations } => {
                 let place = format!("node `{}`", excerpt(&name));
@@ -295,11 +298,17 @@ impl<'a> Checker<'a> {
                     let limit = self.limits.operations;
                     return Err(CheckError::Limit { place, what: "operations", limit, found: self.operations });
                 }
-                let output = self.define(output, ValueInfo { name: output.to_owned(), shape, constant: None })?;
+                let value = ValueInfo { name: output.to_owned(), shape, constant: None, stored: None };
+                let output = self.define(output, value)?;
                 self.nodes.push(Node { name, op_type: node.op_type().to_owned(), operator, inputs, output });
-                Ok(())
+                output
             }
+        };
+        if let Some(stored) = stored {
+            // Of two quantisers of one value the first counts.
+            self.values[value].stored.get_or_insert(stored);
         }
+        Ok(())
     }
 
     fn finish(self, graph: &GraphProto) -> Result<Graph, CheckError> {

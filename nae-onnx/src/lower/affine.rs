@@ -108,12 +108,16 @@ impl Lowering<'_> {
         if bias.len() != channels && affine.shift.iter().any(|&s| s != affine.shift[0]) {
             return false;
         }
+        let mut stored = self.weight_scales.get_mut(&place.tensor);
         let row = weights.len() / bias.len();
         for (output, bias) in bias.iter_mut().enumerate() {
             let at = if output < channels { output } else { 0 };
             let (scale, shift) = (affine.scale[at], affine.shift[at]);
             weights[output * row..(output + 1) * row].iter_mut().for_each(|w| *w *= scale);
             *bias = *bias * scale + shift;
+            if let Some(stored) = stored.as_mut().and_then(|scales| scales.get_mut(output)) {
+                *stored *= scale.abs();
+            }
         }
         true
     }

@@ -142,7 +142,9 @@ impl Lowering<'_> {
             .map_err(|e| Self::refused(node, e))?
             .with_stride(window.stride)
             .with_padding(Padding::from_onnx(window.padding));
-        self.windowed(node, layer.into())
+        let place = self.windowed(node, layer.into())?;
+        self.keep_scales(node, 0, 1.0, place);
+        Ok(place)
     }
 
     fn conv_transpose(
@@ -159,7 +161,9 @@ impl Lowering<'_> {
             .with_stride(window.stride)
             .with_padding(Padding::from_onnx(window.padding))
             .with_output_padding(output_padding);
-        self.windowed(node, layer.into())
+        let place = self.windowed(node, layer.into())?;
+        self.keep_scales(node, 1, 1.0, place);
+        Ok(place)
     }
 
     fn pool(&self, node: &Node, window: &Window) -> Result<([usize; 2], [usize; 2], Padding), LowerError> {
@@ -182,7 +186,9 @@ impl Lowering<'_> {
         if let Some(shape) = from.flattened {
             layer = layer.after_flatten_chw(shape).map_err(|e| Self::refused(node, e))?;
         }
-        Ok(self.push(node, from, layer))
+        let place = self.push(node, from, layer);
+        self.keep_scales(node, if transposed { 0 } else { 1 }, alpha, place);
+        Ok(place)
     }
 
     fn activation(&mut self, node: &Node, activation: Activation) -> Result<Place, LowerError> {
@@ -271,6 +277,7 @@ impl Lowering<'_> {
                 Layer::Dense(dense) => {
                     let reordered = dense.clone().before_reshape_chw(new).map_err(|e| Self::refused(node, e))?;
                     *dense = reordered;
+                    self.reorder_scales(tensor, new).map_err(|e| Self::refused(node, e))?;
                     return Ok(from);
                 }
                 _ => return Err(self.unsupported(node, reason)),

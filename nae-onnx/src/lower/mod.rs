@@ -11,7 +11,7 @@
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
 //!   each channel: folded into the layer before, or a 1×1 convolution of their own;
 //! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples;
-//! - QDQ-quantised models, as the floats they stand for: `deploy --int8` chooses scales of its own;
+//! - QDQ-quantised models, as the floats they stand for; [`lower_with_scales`] gives their scales beside them;
 //! - what exporters compute from shapes (`Shape`, `Gather`, `Slice`, `Concat` …) is gone by then: see [`crate::check`].
 //!
 //! Where ONNX divides a sample of zeros by its norm, and gets NaN, the engine gets zeros.
@@ -22,14 +22,16 @@
 mod affine;
 mod error;
 mod layers;
+mod scales;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use nae_core::Shape;
 use nae_core::model::layer::Activation;
 use nae_core::model::writer::{Layer, Network, TensorId, WriteError, write};
 
 pub use error::LowerError;
+pub use scales::Scales;
 
 use crate::autoencoder;
 use crate::check::graph::{CheckedModel, Graph, Node, ValueId};
@@ -51,6 +53,14 @@ pub fn to_nae(onnx: &[u8]) -> Result<Vec<u8>, LowerError> {
 /// # Errors
 /// As for [`to_nae`].
 pub fn lower(model: &CheckedModel) -> Result<Network, LowerError> {
+    lower_with_scales(model).map(|(network, _)| network)
+}
+
+/// The layer list of a checked model, and the scales of its tensors and weights where it is QDQ-quantised.
+///
+/// # Errors
+/// As for [`to_nae`].
+pub fn lower_with_scales(model: &CheckedModel) -> Result<(Network, Scales), LowerError> {
     let metadata = model.metadata()?;
     let graph = &model.graph;
     let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
@@ -71,12 +81,13 @@ pub fn lower(model: &CheckedModel) -> Result<Network, LowerError> {
         Some(value) => Some(lowering.latent(value)?),
         None => None,
     };
+    let scales = lowering.scales();
     let mut network = lowering.finish(reconstruction)?;
     network.latent = latent;
     if let Some(metadata) = metadata {
         apply(&mut network, metadata)?;
     }
-    Ok(network)
+    Ok((network, scales))
 }
 
 /// The output of a graph that is the reconstruction: the one called `reconstruction`, or the only
@@ -176,6 +187,8 @@ struct Lowering<'g> {
     norms: HashMap<ValueId, (ValueId, f32)>,
     /// How often each value is read, by nodes and as an output.
     uses: Vec<usize>,
+    /// Of the weights of the layers that write these tensors; see [`Scales::weights`].
+    weight_scales: BTreeMap<TensorId, Vec<f32>>,
 }
 
 impl<'g> Lowering<'g> {
@@ -191,6 +204,7 @@ impl<'g> Lowering<'g> {
             done: HashMap::from([(graph.input, start)]),
             norms: HashMap::new(),
             uses,
+            weight_scales: BTreeMap::new(),
         }
     }
 

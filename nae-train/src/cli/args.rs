@@ -182,9 +182,9 @@ pub(super) struct DeployArgs {
     /// The false-positive rate the threshold is for [default: the model's, or 0.01].
     #[arg(long, value_name = "RATE", requires = "int8")]
     pub(super) false_positive_rate: Option<f32>,
-    /// How the range of an 8-bit tensor is chosen.
-    #[arg(long, value_enum, default_value_t = RangesArg::Mse, requires = "int8")]
-    pub(super) ranges: RangesArg,
+    /// How the range of an 8-bit tensor is chosen [default: mse, and the model's own scales where it is quantised].
+    #[arg(long, value_enum, requires = "int8")]
+    pub(super) ranges: Option<RangesArg>,
     /// Whether channels are evened out between layers first.
     #[arg(long, value_enum, default_value_t = EqualizeArg::Auto, requires = "int8")]
     pub(super) equalize: EqualizeArg,

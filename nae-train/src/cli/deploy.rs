@@ -7,6 +7,7 @@ use nae_core::model::Model;
 use nae_core::model::writer::{Network, write};
 use nae_infer::input::table::is_table;
 use nae_onnx::check::{Limits, check};
+use nae_onnx::lower::Scales;
 use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_train::data::ImageSet;
@@ -21,7 +22,7 @@ use nae_train::run::Prepared;
 use serde_json::json;
 
 use super::Done;
-use super::args::DeployArgs;
+use super::args::{DeployArgs, RangesArg};
 
 /// No autoencoder for a microcontroller comes near this.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
@@ -39,16 +40,21 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     } else {
         let model = check(&bytes, &Limits::default()).map_err(lower::LowerError::from);
         let model = model.with_context(|| display(&args.model))?;
-        let network = lower::lower(&model).with_context(|| display(&args.model))?;
+        let (network, scales) = lower::lower_with_scales(&model).with_context(|| display(&args.model))?;
         let metadata = model.metadata().with_context(|| display(&args.model))?;
         if let Some(metadata) = &metadata {
             check_parts(args, metadata)?;
         }
         match &args.calibrate {
-            None => network,
+            None => {
+                if !scales.is_empty() {
+                    eprintln!("{}: it is quantised, and is deployed in f32 without --int8", display(&args.model));
+                }
+                network
+            }
             Some(path) => {
                 let data = read(args, path, &network, metadata.as_ref())?;
-                let (network, measured) = quantize(args, &network, &data)?;
+                let (network, measured) = quantize(args, &network, scales, &data)?;
                 report = Some(measured);
                 network
             }
@@ -126,8 +132,18 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
     );
 }
 
-fn quantize(args: &DeployArgs, network: &Network, data: &Data) -> anyhow::Result<(Network, Report)> {
-    let settings = Settings { ranges: args.ranges.into(), equalize: args.equalize.into(), layout: args.layout.into() };
+fn quantize(args: &DeployArgs, network: &Network, scales: Scales, data: &Data) -> anyhow::Result<(Network, Report)> {
+    // Ranges asked for are wanted everywhere.
+    let scales = if args.ranges.is_none() { scales } else { Scales::default() };
+    let equalize = args.equalize.into();
+    if equalize == Some(true) && !scales.is_empty() {
+        bail!(
+            "--equalize always: {} comes with scales, which are wrong for other channels; choose new ones by --ranges",
+            display(&args.model)
+        );
+    }
+    let ranges = args.ranges.unwrap_or(RangesArg::Mse).into();
+    let settings = Settings { ranges, equalize, layout: args.layout.into(), scales };
     let mut quantized = deploy::quantize(network, &data.ranges, &settings)?;
     let rate = args.false_positive_rate.or(network.target_false_positive_rate).unwrap_or(FALSE_POSITIVE_RATE);
     if !(rate > 0.0 && rate < 1.0) {

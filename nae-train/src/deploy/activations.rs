@@ -1,9 +1,12 @@
 //! What the tensors of a network hold on given images.
 
+use std::collections::BTreeMap;
+
 use nae_core::engine::Engine;
 use nae_core::model::Model;
 use nae_core::model::layer::Activation;
 use nae_core::model::writer::{Layer, Network, write_node_by_node};
+use nae_onnx::lower::Scales;
 
 use super::QuantizeError;
 use super::evaluate::Aligned;
@@ -31,10 +34,11 @@ pub struct Activations {
     pub tensors: Vec<Seen>,
 }
 
-/// The same network with each fused activation as a node of its own. Tensor numbers change.
-pub fn split(network: &Network) -> Network {
+/// The same network with each fused activation as a node of its own. Tensor numbers change, those of `scales` with them.
+pub fn split(network: &Network, scales: &Scales) -> (Network, Scales) {
     let mut split = Network { nodes: Vec::new(), latent: None, ..network.clone() };
     let mut renamed = vec![0];
+    let mut weights = BTreeMap::new();
     for (index, node) in network.nodes.iter().enumerate() {
         let mut layer = node.layer.clone();
         let fused = match &mut layer {
@@ -52,6 +56,9 @@ pub fn split(network: &Network) -> Network {
             Layer::Activation(Activation::Identity) if index + 1 < network.nodes.len() => renamed[node.input],
             layer => split.push_from(renamed[node.input], layer),
         };
+        if let Some(scales) = scales.weights.get(&(index + 1)) {
+            weights.insert(tensor, scales.clone());
+        }
         if fused != Activation::Identity {
             tensor = split.push_from(tensor, fused);
         }
@@ -60,7 +67,8 @@ pub fn split(network: &Network) -> Network {
             split.latent = Some(tensor);
         }
     }
-    split
+    let tensors = scales.tensors.iter().filter_map(|(&tensor, &scale)| Some((*renamed.get(tensor)?, scale))).collect();
+    (split, Scales { tensors, weights })
 }
 
 impl Activations {

@@ -60,11 +60,10 @@ struct Builder<'a> {
 /// Quantises every node of `source`, whose activations are nodes of their own, but those that `keep` says
 /// to leave and those that have no 8-bit form. A ReLU goes with the layer before it.
 pub fn build(source: &Network, seen: &Activations, settings: &Settings, keep: &dyn Fn(usize) -> bool) -> Built {
-    let (low, high) = (source.preprocessing.low(), source.preprocessing.high());
     // Structural similarity is of f32 images.
     let element = match source.energy {
         Energy::Ssim => Element::F32,
-        _ => Element::I8(range::affine(low, high)),
+        _ => Element::I8(image_scale(source, settings)),
     };
     let network = Network { element, nodes: Vec::new(), latent: None, layout: settings.layout, ..source.clone() };
     let image = match element {
@@ -169,19 +168,20 @@ impl Builder<'_> {
         let input = self.as_integer(node.input);
         let from = self.quantization(input);
         let relu = self.relu_follows(index) && has_clamp(&node.layer);
-        let seen = &self.seen.tensors[if relu { index + 2 } else { index + 1 }];
-        let own = range::choose(seen, self.settings.ranges);
+        let written = if relu { index + 2 } else { index + 1 };
+        let own = self.scale(written);
+        let stored = self.settings.scales.weights.get(&(index + 1)).map_or(&[][..], Vec::as_slice);
         let mut layer = match &node.layer {
             Layer::Conv2d(layer) => {
-                let w = Weights::new(&layer.weights, &layer.bias, from, own);
+                let w = Weights::new(&layer.weights, &layer.bias, stored, from, own);
                 Int8Layer::new(Int8Operation::Conv2d(layer.with_parameters(w.values, w.bias), w.factors), own)
             }
             Layer::ConvTranspose2d(layer) => {
-                let w = Weights::new(&layer.weights, &layer.bias, from, own);
+                let w = Weights::new(&layer.weights, &layer.bias, stored, from, own);
                 Int8Layer::new(Int8Operation::ConvTranspose2d(layer.with_parameters(w.values, w.bias), w.factors), own)
             }
             Layer::Dense(layer) => {
-                let w = Weights::new(&layer.weights, &layer.bias, from, own);
+                let w = Weights::new(&layer.weights, &layer.bias, stored, from, own);
                 Int8Layer::new(Int8Operation::Dense(layer.with_parameters(w.values, w.bias), w.factors), own)
             }
             Layer::MaxPool2d(pool) => Int8Layer::new(Int8Operation::MaxPool2d(*pool), from),
@@ -193,8 +193,8 @@ impl Builder<'_> {
             Layer::Activation(activation) => {
                 let to = match activation {
                     Activation::Identity => from,
-                    Activation::Sigmoid => fixed(0),
-                    Activation::Tanh => fixed(1),
+                    Activation::Sigmoid if !self.has_scale(written) => fixed(0),
+                    Activation::Tanh if !self.has_scale(written) => fixed(1),
                     _ => own,
                 };
                 Int8Layer::new(Int8Operation::Table(table(*activation, from, to)), to)
@@ -248,13 +248,24 @@ impl Builder<'_> {
         if let Some(integer) = place.integer {
             return integer;
         }
-        let quantization = match tensor {
-            0 => range::affine(self.source.preprocessing.low(), self.source.preprocessing.high()),
-            _ => range::choose(&self.seen.tensors[tensor], self.settings.ranges),
-        };
-        let integer = self.network.push_from(place.float.unwrap_or(0), Layer::Quantize(quantization));
+        let layer = Layer::Quantize(self.scale(tensor));
+        let integer = self.network.push_from(place.float.unwrap_or(0), layer);
         self.places[tensor].integer = Some(integer);
         integer
+    }
+
+    /// Whether a tensor of the source came with a scale.
+    fn has_scale(&self, tensor: TensorId) -> bool {
+        self.settings.scales.tensors.contains_key(&tensor)
+    }
+
+    /// Scale and zero point for a tensor of the source: those it came with, or by what was seen of it.
+    fn scale(&self, tensor: TensorId) -> Quantization {
+        match (tensor, self.settings.scales.tensors.get(&tensor)) {
+            (0, _) => image_scale(self.source, self.settings),
+            (_, Some(scale)) => *scale,
+            (_, None) => range::choose(&self.seen.tensors[tensor], self.settings.ranges),
+        }
     }
 
     /// Scale and zero point of a tensor of the new network.
@@ -289,6 +300,12 @@ impl Builder<'_> {
         self.network.target_false_positive_rate = None;
         Built { network: self.network, float_layers: self.float_layers }
     }
+}
+
+/// Scale and zero point of the image: those the model came with, or all that preprocessing can give.
+fn image_scale(source: &Network, settings: &Settings) -> Quantization {
+    let whole = || range::affine(source.preprocessing.low(), source.preprocessing.high());
+    settings.scales.tensors.get(&0).copied().unwrap_or_else(whole)
 }
 
 /// Why a layer has no 8-bit form.
@@ -355,17 +372,19 @@ struct Weights {
 }
 
 impl Weights {
-    /// Rows of `weights` are the outputs'.
-    fn new(weights: &[f32], bias: &[f32], from: Quantization, to: Quantization) -> Self {
+    /// Rows of `weights` are the outputs'; `stored` are the scales they came with, if any.
+    fn new(weights: &[f32], bias: &[f32], stored: &[f32], from: Quantization, to: Quantization) -> Self {
         let row = (weights.len() / bias.len().max(1)).max(1);
         let mut made = Self { values: Vec::with_capacity(weights.len()), bias: Vec::new(), factors: Vec::new() };
         let input = f64::from(from.scale());
-        for (weights, &bias) in weights.chunks_exact(row).zip(bias) {
+        for (output, (weights, &bias)) in weights.chunks_exact(row).zip(bias).enumerate() {
             let bias = f64::from(bias);
+            let stored = stored.get(output).map_or(0.0, |&scale| f64::from(scale));
             let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs())));
             // A row of very small weights must not make its bias too large an integer, or its factor too small.
             let least = (bias.abs() / BIAS_LIMIT).max(LEAST_FACTOR * f64::from(to.scale())) / input;
-            let scale = (greatest / 127.0).max(least);
+            // A scale that weights came with gives the same integers again, and is larger than the others here.
+            let scale = (greatest / 127.0).max(stored).max(least);
             made.values.extend(weights.iter().map(|&w| (f64::from(w) / scale).round().clamp(-127.0, 127.0) as i8));
             made.bias.push((bias / (input * scale)).round() as i32);
             made.factors.push(input * scale / f64::from(to.scale()));

@@ -5,7 +5,7 @@
 //! Weights are symmetric with one scale an output channel, activations have one scale and zero point a
 //! tensor (Jacob et al., "Quantization and Training of Neural Networks for Efficient
 //! Integer-Arithmetic-Only Inference", CVPR 2018), and both are what TFLite's reference kernels
-//! take. In order: [`activations`] splits fused activations off and looks at what every tensor holds,
+//! take. A model that comes with scales of its own keeps them. In order: [`activations`] splits fused activations off and looks at what every tensor holds,
 //! [`equalize`] evens the channels out, [`range`] chooses each tensor's scale, [`build`] makes the
 //! 8-bit layers, [`evaluate`] runs them; [`report`] says what it cost on [`data`].
 
@@ -21,6 +21,7 @@ use nae_core::engine::EngineError;
 use nae_core::kernels::int8::Layout;
 use nae_core::model::ModelError;
 use nae_core::model::writer::{Network, WriteError};
+use nae_onnx::lower::Scales;
 
 use activations::Activations;
 pub use build::{Built, FloatLayer};
@@ -35,11 +36,16 @@ pub struct Settings {
     pub equalize: Option<bool>,
     /// How weights are laid out.
     pub layout: Layout,
+    /// Scales that tensors and weights of the network have already, as [`lower_with_scales`] gives them: nothing is
+    /// chosen there. Where there are any, channels are not evened out, for which scales would be wrong.
+    ///
+    /// [`lower_with_scales`]: nae_onnx::lower::lower_with_scales
+    pub scales: Scales,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { ranges: Ranges::MeanSquaredError, equalize: None, layout: Layout::Paired }
+        Self { ranges: Ranges::MeanSquaredError, equalize: None, layout: Layout::Paired, scales: Scales::default() }
     }
 }
 
@@ -84,7 +90,9 @@ pub fn quantize(network: &Network, images: &[Vec<f32>], settings: &Settings) -> 
     if images.is_empty() {
         return Err(QuantizeError::NoImages);
     }
-    let plain = activations::split(network);
+    let (plain, scales) = activations::split(network, &settings.scales);
+    let equalize = if scales.is_empty() { settings.equalize } else { Some(false) };
+    let settings = &Settings { scales, equalize, ..settings.clone() };
     let seen = Activations::observe(&plain, images)?;
     let candidate = |source: Network, activations: Activations, equalized| {
         let Built { network, float_layers } = build::build(&source, &activations, settings, &|_| false);
@@ -116,6 +124,11 @@ impl Quantized {
     /// Nodes that were quantised, by number and kind: what [`Quantized::without`] takes.
     pub fn nodes(&self) -> Vec<(usize, &'static str)> {
         build::weighted(&self.source)
+    }
+
+    /// Tensors whose scales are those that the model came with.
+    pub fn own_scales(&self) -> usize {
+        self.settings.scales.tensors.len()
     }
 
     /// The model with node `kept` in f32 and all others quantised: what that one costs.

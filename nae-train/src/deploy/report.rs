@@ -53,6 +53,8 @@ pub struct Report {
     pub data: String,
     /// Whether channels were evened out.
     pub equalized: bool,
+    /// Tensors whose scales are those that the model came with.
+    pub own_scales: usize,
     /// Layers that stay f32: number, kind, reason.
     pub float_layers: Vec<(usize, &'static str, &'static str)>,
     /// Mean energy of the normal test images.
@@ -99,6 +101,7 @@ pub fn calibrate(before: &Network, quantized: &mut Quantized, data: &Data, rate:
     Ok(Report {
         data: data.description.clone(),
         equalized: quantized.equalized,
+        own_scales: quantized.own_scales(),
         float_layers: quantized.float_layers.iter().map(|l| (l.node.0, l.node.1, l.reason)).collect(),
         energy: Pair { f32: mean(&test.f32), int8: mean(&test.int8) },
         target_false_positive_rate: rate,
@@ -146,6 +149,9 @@ impl Report {
         let mut text = format!("{}\n", self.data);
         if self.equalized {
             text += "channels evened out between layers\n";
+        }
+        if self.own_scales > 0 {
+            text += &format!("scales of {} tensors are those that the model came with\n", self.own_scales);
         }
         for (layer, kind, reason) in &self.float_layers {
             text += &format!("layer {layer} ({kind}) stays f32: {reason}\n");

@@ -2,9 +2,14 @@
 
 use nae_core::Shape;
 use nae_core::energy::Energy;
+use nae_core::engine::Engine;
 use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d, Network, write};
+use nae_core::model::writer::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Int8Operation, Layer, MaxPool2d, Network, write,
+};
 use nae_core::model::{Model, Preprocessing, ResizeFilter};
+use nae_onnx::check::{Limits, check};
+use nae_onnx::lower::{Scales, lower_with_scales};
 use nae_train::deploy::activations::{Activations, split};
 use nae_train::deploy::data::Data;
 use nae_train::deploy::equalize::equalize;
@@ -93,7 +98,7 @@ fn evening_out_channels_changes_nothing_in_f32() {
         .chunks_exact_mut(18)
         .enumerate()
         .for_each(|(i, row)| row.iter_mut().for_each(|w| *w *= (i + 1) as f32));
-    let plain = split(&network);
+    let plain = split(&network, &Scales::default()).0;
     let images = Numbers(3).images(10, IMAGE);
     let seen = Activations::observe(&plain, &images).unwrap();
     let equal = equalize(&plain, &seen).unwrap();
@@ -210,6 +215,83 @@ fn the_digits_model_keeps_what_it_can() {
     assert!(bytes.len() < 100_000 && model.arena_len() * 4 < 5000);
 }
 
+fn weights(layer: &Layer) -> Option<&[f32]> {
+    match layer {
+        Layer::Conv2d(layer) => Some(&layer.weights),
+        Layer::ConvTranspose2d(layer) => Some(&layer.weights),
+        Layer::Dense(layer) => Some(&layer.weights),
+        _ => None,
+    }
+}
+
+fn integers(layer: &Layer) -> Option<&[i8]> {
+    let Layer::Int8(layer) = layer else { return None };
+    match &layer.operation {
+        Int8Operation::Conv2d(layer, _) => Some(&layer.weights),
+        Int8Operation::ConvTranspose2d(layer, _) => Some(&layer.weights),
+        Int8Operation::Dense(layer, _) => Some(&layer.weights),
+        _ => None,
+    }
+}
+
+/// ONNX Runtime's quantiser chose the scales (`tests/python/qdq_vectors.py`); int8 has one for each output of a layer,
+/// uint8 one for all its weights.
+#[test]
+fn a_quantised_model_keeps_its_scales() {
+    for name in ["int8", "uint8"] {
+        let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/qdq");
+        let onnx = std::fs::read(format!("{vectors}/digits-{name}.onnx")).unwrap();
+        let samples = std::fs::read(format!("{vectors}/digits-{name}.bin")).unwrap();
+        let values: Vec<f32> = samples.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        let pairs: Vec<&[f32]> = values.chunks_exact(512).collect();
+        let images: Vec<Vec<f32>> = pairs.iter().map(|pair| pair[..256].to_vec()).collect();
+
+        let (network, scales) = lower_with_scales(&check(&onnx, &Limits::default()).unwrap()).unwrap();
+        let with = |scales| quantize(&network, &images, &Settings { scales, ..Settings::default() }).unwrap();
+        let quantized = with(scales.clone());
+        assert!(!quantized.equalized && quantized.own_scales() == scales.tensors.len());
+        assert!(quantized.float_layers.is_empty());
+
+        // Weights are integers times scales, and these integers come out. Outputs whose weights are next to nothing, as
+        // those of units that died have them, are their biases.
+        let before = (1..).zip(&network.nodes).filter_map(|(tensor, node)| Some((tensor, weights(&node.layer)?)));
+        let after = quantized.network.nodes.iter().filter_map(|node| integers(&node.layer));
+        let mut rows = 0;
+        for ((tensor, floats), integers) in before.zip(after) {
+            let scales = &scales.weights[&tensor];
+            let row = floats.len() / scales.len();
+            for ((floats, integers), &scale) in floats.chunks(row).zip(integers.chunks(row)).zip(scales) {
+                if scale > 1e-6 {
+                    assert!(floats.iter().zip(integers).all(|(&w, &q)| (w / scale - f32::from(q)).abs() < 1e-4));
+                    rows += 1;
+                }
+            }
+        }
+        assert!(rows > 230, "{name}: {rows}");
+
+        let errors = |network: &Network| {
+            let file = write(network).unwrap();
+            let words: Vec<u32> = file.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
+            let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+            let engine = Engine::new(&model).unwrap();
+            let (from, to) = (model.image_quantization().unwrap(), model.reconstruction_quantization().unwrap());
+            let mut arena = vec![0.0; model.arena_len()];
+            let mut errors = Vec::new();
+            for pair in &pairs {
+                let pixels: Vec<i8> = pair[..256].iter().map(|&value| from.quantize(value)).collect();
+                let output = engine.run_i8(&pixels, &mut arena).unwrap();
+                errors.extend(
+                    output.reconstruction.iter().zip(&pair[256..]).map(|(&q, &e)| (to.dequantize(q) - e).abs()),
+                );
+            }
+            (errors.iter().copied().fold(0.0, f32::max), mean(&errors))
+        };
+        // ONNX Runtime computes the norm and the last sigmoid in floats, and the layers from integers like these.
+        let (own, chosen) = (errors(&quantized.network), errors(&with(Scales::default()).network));
+        assert!(own.0 < 0.07 && own.1 < 0.005 && own.1 < 0.8 * chosen.1, "{name}: {own:?} {chosen:?}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,6 +309,12 @@ fn what_does_not_fit_is_refused() {
     assert!(!ok && message.contains("own scales"), "{message}");
     let (ok, message) = deploy(&[digits, "--int8", "--calibrate", "nothing-here"]);
     assert!(!ok && message.contains("nothing-here"), "{message}");
+    let (run, qdq) = ("/../models/digits", "/../tests/vectors/qdq/digits-int8.onnx");
+    let [run, qdq] = [run, qdq].map(|path| format!("{}{path}", env!("CARGO_MANIFEST_DIR")));
+    let quantised = [qdq.as_str(), "--int8", "--calibrate", run.as_str()];
+    let (ok, message) = deploy(&[&quantised[..], &["--equalize", "always"]].concat());
+    assert!(!ok && message.contains("choose new ones by --ranges"), "{message}");
     assert!(!output.exists());
+    assert!(deploy(&[&quantised[..], &["--equalize", "always", "--ranges", "mse"]].concat()).0);
     assert!(deploy(&[tflite]).0 && output.exists());
 }

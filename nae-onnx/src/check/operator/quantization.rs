@@ -1,13 +1,18 @@
 //! `QuantizeLinear` and `DequantizeLinear`, folded: what they do to constants is done, what they do to activations is
-//! rounding, and is left out.
+//! rounding, and is left out. The scales stay with the values, for whoever quantises the model again.
+
+use nae_core::quantization::Quantization;
 
 use super::{Interpreter, Meaning};
 use crate::check::CheckError;
-use crate::check::graph::{Constant, Dim, Operator, ValueId};
+use crate::check::graph::{Constant, Dim, Operator, Stored, ValueId};
 use crate::excerpt::excerpt;
 
 /// Operators that [`Interpreter::may_be_negative`] looks back; after more, a `Relu` does no harm.
 const MOST_STEPS: usize = 16;
+
+/// The least and the greatest of `int8` and of `uint8`.
+const EIGHT_BITS: [(i32, i32); 2] = [(-128, 127), (0, 255)];
 
 /// Integers, and the least and the greatest of their type.
 type Integers<'c> = (&'c [i32], (i32, i32));
@@ -18,6 +23,14 @@ pub(in crate::check) struct Scale {
     scale: f32,
     zero_point: i32,
     least: i32,
+}
+
+impl Scale {
+    /// The same with `int8`; `None` for a scale that [`Quantization`] does not take.
+    fn int8(self) -> Option<Quantization> {
+        let zero_point = i8::try_from(self.zero_point - self.least - 128).ok()?;
+        Quantization::new(self.scale, zero_point).ok()
+    }
 }
 
 impl Interpreter<'_, '_> {
@@ -37,6 +50,32 @@ impl Interpreter<'_, '_> {
         if self.node.op_type() == "QuantizeLinear" { self.scale().map(Some) } else { Ok(None) }
     }
 
+    /// The integers behind the result of either operator; `None` where they are not 8-bit, or weights' are not
+    /// around 0, and for other operators.
+    pub(in crate::check) fn stored_result(&self) -> Result<Option<Stored>, CheckError> {
+        match self.node.op_type() {
+            "QuantizeLinear" => Ok(self.scale()?.int8().map(Stored::Activation)),
+            "DequantizeLinear" => self.stored_weights(),
+            _ => Ok(None),
+        }
+    }
+
+    fn stored_weights(&self) -> Result<Option<Stored>, CheckError> {
+        let x = self.input(0, "input")?;
+        let range = match &self.checker.values[x].constant {
+            Some(Constant::Quantized { range, .. }) if EIGHT_BITS.contains(range) => *range,
+            _ => return Ok(None),
+        };
+        let scales = self.floats(1, "scale")?.unwrap_or_default();
+        let zero_points = self.zero_points()?.map_or(&[0][..], |(zero_points, _)| zero_points);
+        let around_zero = zero_points.iter().all(|&zero_point| zero_point == range.0 + 128);
+        if !around_zero || !scales.iter().all(|&scale| scale > 0.0 && scale.is_finite()) {
+            return Ok(None);
+        }
+        let axis = self.axis_of_scales(&self.fixed_extents(x), scales.len())?;
+        Ok(Some(Stored::Weights { scales: scales.to_vec(), axis }))
+    }
+
     /// The one scale and zero point of an activation.
     fn scale(&self) -> Result<Scale, CheckError> {
         let scale = match self.floats(1, "scale")? {
@@ -46,9 +85,9 @@ impl Interpreter<'_, '_> {
             None => return Err(self.wrong("scale", "an input", "none")),
         };
         // Without a zero point, results are uint8.
-        let (zero_points, (least, most)) = self.zero_points()?.unwrap_or((&[0], (0, 255)));
+        let (zero_points, range) = self.zero_points()?.unwrap_or((&[0], (0, 255)));
         match *zero_points {
-            [zero_point] if most - least == 255 => Ok(Scale { scale, zero_point, least }),
+            [zero_point] if EIGHT_BITS.contains(&range) => Ok(Scale { scale, zero_point, least: range.0 }),
             [_] => Err(self.wrong("zero point", "int8 or uint8", "int32")),
             _ => Err(self.wrong("zero point", "one for the whole activation", zero_points.len().to_string())),
         }
@@ -108,8 +147,26 @@ impl Interpreter<'_, '_> {
         true
     }
 
+    /// The extents of a constant.
+    fn fixed_extents(&self, constant: ValueId) -> Vec<usize> {
+        self.shape(constant).iter().map(|dim| if let Dim::Fixed(n) = dim { *n } else { 0 }).collect()
+    }
+
+    /// Along which axis of a constant scales differ; `None` where there is one for all.
+    fn axis_of_scales(&self, dims: &[usize], scales: usize) -> Result<Option<usize>, CheckError> {
+        if scales == 1 {
+            return Ok(None);
+        }
+        let axis = self.attributes(&["axis"])?.int("axis", 1)?;
+        let axis = if axis < 0 { axis + dims.len() as i64 } else { axis };
+        let axis = usize::try_from(axis).ok().filter(|axis| dims.get(*axis) == Some(&scales));
+        axis.map(Some).ok_or_else(|| {
+            self.wrong("scale", format!("one, or as many as an axis of {dims:?} has"), scales.to_string())
+        })
+    }
+
     pub(super) fn dequantize(&self) -> Result<Meaning, CheckError> {
-        let attributes = self.attributes(&["axis"])?;
+        self.attributes(&["axis"])?;
         self.at_most(3)?;
         let x = self.input(0, "input")?;
         if let Some(quantized) = self.node.input.first().and_then(|name| self.checker.quantized.get(name)) {
@@ -122,24 +179,17 @@ impl Interpreter<'_, '_> {
         let Some(Constant::Quantized { values, range }) = &self.checker.values[x].constant else {
             return Err(self.wrong("input", "what QuantizeLinear makes, or a quantised constant", "another"));
         };
-        let dims: Vec<usize> = self.shape(x).iter().map(|dim| if let Dim::Fixed(n) = dim { *n } else { 0 }).collect();
+        let dims = self.fixed_extents(x);
         let scales = self.floats(1, "scale")?.unwrap_or_default();
         let zero_points = match self.zero_points()? {
             None => &[0][..],
             Some((zero_points, of)) if of == *range => zero_points,
             Some(_) => return Err(self.wrong("zero point", "the input's type", "another")),
         };
-        // Along which axis scales differ, and how many elements lie between two of them.
-        let inner = if scales.len() == 1 {
-            values.len().max(1)
-        } else {
-            let axis = attributes.int("axis", 1)?;
-            let axis = if axis < 0 { axis + dims.len() as i64 } else { axis };
-            let axis = usize::try_from(axis).ok().filter(|axis| dims.get(*axis) == Some(&scales.len()));
-            let axis = axis.ok_or_else(|| {
-                self.wrong("scale", format!("one, or as many as an axis of {dims:?} has"), scales.len().to_string())
-            })?;
-            dims[axis + 1..].iter().fold(1usize, |n, &dim| n.saturating_mul(dim)).max(1)
+        // How many elements lie between two of them.
+        let inner = match self.axis_of_scales(&dims, scales.len())? {
+            None => values.len().max(1),
+            Some(axis) => dims[axis + 1..].iter().fold(1usize, |n, &dim| n.saturating_mul(dim)).max(1),
         };
         if zero_points.len() != 1 && zero_points.len() != scales.len() {
             return Err(self.wrong("zero point", scales.len().to_string(), zero_points.len().to_string()));

@@ -1,0 +1,68 @@
+//! The scales that a QDQ-quantised model comes with: of which tensors and weights of the network they are. What is made
+//! of them is the quantiser's affair (`nae-train deploy`).
+
+use std::collections::BTreeMap;
+
+use nae_core::Shape;
+use nae_core::model::writer::{Dense, TensorId, WriteError};
+use nae_core::quantization::Quantization;
+
+use super::{Lowering, Place};
+use crate::check::graph::{Dim, Node, Stored};
+
+/// Scales of a network, by tensor; none where the model is not quantised.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Scales {
+    /// What the integers of a tensor stand for; 0 is the image.
+    pub tensors: BTreeMap<TensorId, Quantization>,
+    /// Of the weights of the layer that writes a tensor: one for each of its outputs. Its weights are that times
+    /// integers from -128 to 127.
+    pub weights: BTreeMap<TensorId, Vec<f32>>,
+}
+
+impl Scales {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty() && self.weights.is_empty()
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn scales(&self) -> Scales {
+        let mut tensors = BTreeMap::new();
+        // Reshaped, a value is in the same tensor under another name: the first has its say.
+        let mut places: Vec<_> = self.done.iter().collect();
+        places.sort_unstable_by_key(|(value, _)| **value);
+        for (&value, place) in places {
+            if let Some(Stored::Activation(quantization)) = self.graph.values[value].stored {
+                tensors.entry(place.tensor).or_insert(quantization);
+            }
+        }
+        Scales { tensors, weights: self.weight_scales.clone() }
+    }
+
+    /// Keeps the scales of a node's weights for the layer at `place`, where they are one for all or differ along the
+    /// axis of its outputs. The layer's weights are the node's times `factor`.
+    pub(super) fn keep_scales(&mut self, node: &Node, outputs: usize, factor: f32, place: Place) {
+        let Some(weights) = node.inputs.get(1).map(|&value| &self.graph.values[value]) else { return };
+        let (Some(Stored::Weights { scales, axis }), Some(&Dim::Fixed(count))) =
+            (&weights.stored, weights.shape.get(outputs))
+        else {
+            return;
+        };
+        let scales = match axis {
+            None => vec![scales[0] * factor.abs(); count],
+            Some(axis) if *axis == outputs => scales.iter().map(|scale| scale * factor.abs()).collect(),
+            Some(_) => return,
+        };
+        self.weight_scales.insert(place.tensor, scales);
+    }
+
+    /// As [`Dense::before_reshape_chw`] has it with the outputs themselves.
+    pub(super) fn reorder_scales(&mut self, tensor: TensorId, output: Shape) -> Result<(), WriteError> {
+        if let Some(scales) = self.weight_scales.get_mut(&tensor) {
+            *scales = Dense::from_out_in(scales, [scales.len(), 1], None)?.before_reshape_chw(output)?.weights;
+        }
+        Ok(())
+    }
+}
