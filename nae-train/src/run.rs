@@ -51,7 +51,8 @@ pub struct Prepared {
     pub data_sha256: String,
     /// What should be known of the data before a model is believed.
     pub warnings: Vec<String>,
-    /// Outliers of one's own: evaluated on, never looked at in training, stopping or calibration.
+    /// Outliers from files: evaluated on, never looked at in training, stopping or calibration, but for those of the
+    /// selection set.
     pub outliers: Vec<OutlierSet>,
 }
 
@@ -83,8 +84,16 @@ impl Prepared {
         let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
-        self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given });
+        self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given, selection: false });
         Ok(())
+    }
+
+    /// Adds `set` to what is evaluated on. Where it is for selection, training may look at it, and no more at ConstantGray.
+    pub fn add_set(&mut self, set: OutlierSet) {
+        if set.selection {
+            self.split.selection = Some(set.images.clone());
+        }
+        self.outliers.push(set);
     }
 
     /// Trains; see [`Trainer`].

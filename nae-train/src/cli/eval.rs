@@ -132,7 +132,7 @@ fn given(
         score(&loaded.train)
     };
     let scored = |path: &Path| -> anyhow::Result<ScoredSet> {
-        Ok(ScoredSet { name: own::title(path), kind: OutlierKind::Given, scores: vec![read(path)?] })
+        Ok(ScoredSet { name: own::title(path), kind: OutlierKind::Given, selection: false, scores: vec![read(path)?] })
     };
     Ok(Evaluation {
         columns: vec![("model", "model")],

@@ -90,6 +90,9 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
             eprintln!("warning: {what} without data in {data}, and so not run: {}", names.join(", "));
         }
     }
+    if let (Some(named), None) = (&experiment.settings.selection, experiment.selection()) {
+        eprintln!("warning: ConstantGray selects in place of {named}");
+    }
     let begin = |job: &detection::Job<'_>| {
         at += 1;
         if !args.quiet {
@@ -110,7 +113,7 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
         "seeds": args.seeds,
         "device": args.compute.device,
         "version": env!("CARGO_PKG_VERSION"),
-        "settings": experiment.settings.recorded(),
+        "settings": experiment.recorded(),
         "rows": rows,
         "models": finished,
     });

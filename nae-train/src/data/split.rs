@@ -32,6 +32,8 @@ pub struct Split {
     pub test: ImageSet,
     /// Images of the held-out class: outliers, evaluated on, never trained on. Empty where no class is held out.
     pub held_out: ImageSet,
+    /// Outliers that training may look at, in place of ConstantGray.
+    pub selection: Option<ImageSet>,
 }
 
 impl Split {
@@ -67,6 +69,7 @@ impl Split {
             calibration: images.select_units(calibration),
             test,
             held_out,
+            selection: None,
         }
     }
 }

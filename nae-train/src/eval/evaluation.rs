@@ -25,6 +25,8 @@ pub struct ScoredSet {
     pub name: String,
     /// What it is.
     pub kind: OutlierKind,
+    /// Whether it is the selection set.
+    pub selection: bool,
     /// Scores, by column.
     pub scores: Vec<Vec<f32>>,
 }
@@ -51,7 +53,12 @@ impl Evaluation {
             normal: scored(test),
             outliers: sets
                 .iter()
-                .map(|set| ScoredSet { name: set.name.clone(), kind: set.kind, scores: scored(&set.images) })
+                .map(|set| ScoredSet {
+                    name: set.name.clone(),
+                    kind: set.kind,
+                    selection: set.selection,
+                    scores: scored(&set.images),
+                })
                 .collect(),
         }
     }

@@ -28,6 +28,8 @@ pub struct OutlierSet {
     pub images: ImageSet,
     /// What they are.
     pub kind: OutlierKind,
+    /// Whether they are the selection set, which training may look at.
+    pub selection: bool,
 }
 
 /// Names of the sets of kind [`ConstantGray`](OutlierKind::ConstantGray): whole images, or squares in images of tiles.
@@ -50,7 +52,7 @@ pub enum OutlierKind {
     Squares,
     /// Uniform noise.
     Noise,
-    /// Of one grey each: the selection set, the only one that training may look at.
+    /// Of one grey each: the selection set, where there is no other.
     ConstantGray,
 }
 
@@ -61,7 +63,10 @@ pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<O
     let (shape, source) = (split.test.shape(), config.source());
     let [constant_gray, gray_squares] = SELECTION_SETS;
     let mut sets = Vec::new();
-    let mut add = |kind, name: &str, images| sets.push(OutlierSet { name: name.to_owned(), images, kind });
+    let mut add = |kind, name: &str, images| {
+        let selection = kind == OutlierKind::ConstantGray && split.selection.is_none();
+        sets.push(OutlierSet { name: name.to_owned(), images, kind, selection });
+    };
     if let Some(class) = config.held_out() {
         add(OutlierKind::HeldOut, &format!("{} {class} (held out)", source.class()), split.held_out.clone());
     }
@@ -197,7 +202,7 @@ impl Table {
             Row {
                 outliers: set.name.clone(),
                 count: set.scores.first().map_or(0, Vec::len),
-                selection: set.kind == OutlierKind::ConstantGray,
+                selection: set.selection,
                 given: set.kind == OutlierKind::Given,
                 auroc: figures.iter().map(auroc).collect(),
                 figures: figures.into_iter().filter_map(|(key, figures)| Some((key, figures?))).collect(),

@@ -117,6 +117,7 @@ mod tests {
         let set = |name: &str, kind, scores: &[f32]| ScoredSet {
             name: name.to_owned(),
             kind,
+            selection: false,
             scores: vec![scores.to_vec(), scores.to_vec()],
         };
         let evaluation = Evaluation {

@@ -40,7 +40,7 @@ use observer::{Observer, Phase, Progress};
 use snapshot::{EpochsState, Snapshot, Stage};
 use stopping::{Look, Verdict};
 
-/// ConstantGray images looked at during training.
+/// Images of the selection set looked at during training.
 const SELECTION_IMAGES: usize = 300;
 
 /// How a run ended.
@@ -271,17 +271,17 @@ impl Trainer<'_> {
         let validation = &self.split.validation;
         let scorer = Scorer::new(model, Decision::Reconstruction, validation.shape(), self.engine, self.device);
         let normal = scorer.scores(validation);
-        let gray = scorer.scores(&selection_images(self.split, self.seed));
+        let selection = scorer.scores(&selection_images(self.split, self.seed));
         let below = |negatives: &Tensor<4>| {
             let energies = scorer.batch(negatives.clone());
             signals::share_below_threshold(&energies, &normal, self.config.false_positive_rate())
         };
-        let selection_auroc = auroc(&normal, &gray).unwrap_or(f64::NAN);
+        let selection_auroc = auroc(&normal, &selection).unwrap_or(f64::NAN);
         Look {
             update,
             validation_energy: mean(&normal),
             selection_auroc,
-            selection_low: interval::of_auroc(selection_auroc, normal.len(), gray.len()).low,
+            selection_low: interval::of_auroc(selection_auroc, normal.len(), selection.len()).low,
             positive_energy: since.map(|since| since.positive_energy),
             negative_energy: since.map(|since| since.negative_energy),
             earth_movers_distance: since.and_then(|since| signals::earth_movers_distance(since.data, since.negatives)),
@@ -303,12 +303,16 @@ struct Since<'a> {
     negatives: &'a Tensor<4>,
 }
 
-/// AUROC of ConstantGray, the paper's selection set, against the validation images.
+/// AUROC of the selection set against the validation images.
 pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, engine: Engine, device: &Device) -> f64 {
     let scorer = Scorer::new(model, Decision::Reconstruction, split.validation.shape(), engine, device);
     auroc(&scorer.scores(&split.validation), &scorer.scores(&selection_images(split, seed))).unwrap_or(f64::NAN)
 }
 
+/// Of the outliers that the split says training may look at, or of ConstantGray.
 fn selection_images(split: &Split, seed: u64) -> ImageSet {
-    outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng())
+    match &split.selection {
+        Some(images) => images.select(&images.evenly(SELECTION_IMAGES)),
+        None => outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng()),
+    }
 }

@@ -1,4 +1,5 @@
-//! Which state of a run to keep, judged without any outlier but ConstantGray, the paper's selection set.
+//! Which state of a run to keep, judged without any outlier but those of the selection set: ConstantGray, as
+//! in the paper, or what the split has in its place.
 //!
 //! Training longer is better until negative energies run away: the network then raises the energy far from the data
 //! only. So the latest state is kept as long as the run has not diverged and telling ConstantGray from validation
@@ -16,7 +17,7 @@ pub struct Look {
     pub update: usize,
     /// Mean energy of validation images.
     pub validation_energy: f64,
-    /// AUROC of ConstantGray against validation images.
+    /// AUROC of the selection set against validation images.
     pub selection_auroc: f64,
     /// Lower end of its 95% confidence interval ([`of_auroc`](crate::eval::interval::of_auroc)): an AUROC above it may be
     /// lower by chance.

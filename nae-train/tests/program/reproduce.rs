@@ -182,6 +182,8 @@ fn cells_and_sets_without_data_are_said_and_left_out() {
         let run = row["cell"] == "cifar10-jpeg"
             && ["ConstantGray", "MNIST, padded", "uniform noise"].contains(&row["outliers"].as_str().unwrap());
         assert_eq!(row["seeds"], i32::from(run), "{row}");
+        // What the paper selects by; ConstantGray is a test there.
+        assert_eq!(row["selection"], run && row["outliers"] == "MNIST, padded", "{row}");
     }
     // Named, a cell has to have its data.
     let message = String::from_utf8(detection("cifar10-ood", &out, &data, &["--cells", "cifar10"]).stderr).unwrap();

@@ -30,7 +30,7 @@ use crate::report::resume::{RESUME, Resume, ResumeError};
 use crate::run::{Prepared, RunError};
 use crate::train::Ending;
 use crate::train::observer::{Both, Observer};
-use settings::{Cell, FileSet, Files, Settings, SettingsError};
+use settings::{Cell, FileSet, Files, Recorded, Settings, SettingsError};
 
 /// One finished model a line.
 pub const CELLS: &str = "cells.jsonl";
@@ -177,6 +177,12 @@ impl Experiment {
         self.settings.sets.iter().filter(|set| self.is_absent(set)).map(|set| set.name.as_str()).collect()
     }
 
+    /// The set of outliers that training may look at; `None` for ConstantGray.
+    pub fn selection(&self) -> Option<&str> {
+        let named = self.settings.selection.as_deref()?;
+        self.settings.sets.iter().find(|set| set.name == named && !self.is_absent(set)).map(|set| set.name.as_str())
+    }
+
     fn is_absent(&self, set: &FileSet) -> bool {
         let path = match &set.files {
             Files::Images(path) => self.data.join(path),
@@ -185,10 +191,15 @@ impl Experiment {
         set.optional && !path.exists()
     }
 
+    /// What decides the result, but for the scale and the device.
+    pub fn recorded(&self) -> Recorded<'_> {
+        self.settings.recorded(self.selection())
+    }
+
     fn digest(&self) -> String {
         let on = if self.device == DeviceChoice::Cpu { String::new() } else { format!(" on {}", self.device) };
         // Keys are strings and numbers are finite: JSON has them all.
-        let recorded = serde_json::to_string(&self.settings.recorded()).expect("settings are JSON");
+        let recorded = serde_json::to_string(&self.recorded()).expect("settings are JSON");
         journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
     }
 
@@ -236,7 +247,7 @@ impl Experiment {
         let mut prepared = Prepared::new(config, job.seed, data.as_deref(), Corrupt::Skip)?;
         for set in &self.settings.sets {
             if !self.is_absent(set) {
-                prepared.outliers.push(self.outliers(set, &prepared)?);
+                prepared.add_set(self.outliers(set, &prepared)?);
             }
         }
         let (mut run_folder, snapshot) = if folder.join(RESUME).exists() {
@@ -288,6 +299,7 @@ impl Experiment {
                 form.bring(read).map_err(wrong).map_err(RunError::Data)?
             }
         };
-        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given })
+        let selection = self.selection() == Some(&set.name);
+        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given, selection })
     }
 }

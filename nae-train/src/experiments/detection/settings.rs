@@ -97,6 +97,8 @@ pub struct Settings {
     pub work: String,
     /// Sets of outliers in files.
     pub sets: Vec<FileSet>,
+    /// Which of them training may look at; ConstantGray where none is named, or its files are not there.
+    pub selection: Option<String>,
     /// What is trained.
     pub cells: Vec<Cell>,
 }
@@ -105,6 +107,8 @@ pub struct Settings {
 #[derive(Debug, Serialize)]
 pub struct Recorded<'a> {
     sets: &'a [FileSet],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selection: Option<&'a str>,
     cells: BTreeMap<&'a str, &'a RawConfig>,
 }
 
@@ -173,6 +177,7 @@ struct Raw {
     preset: String,
     #[serde(default)]
     sets: Vec<FileSet>,
+    selection: Option<String>,
     scales: BTreeMap<Scale, RawScale>,
     cells: Vec<RawCell>,
 }
@@ -222,14 +227,19 @@ impl Settings {
         let base: Table = read(preset.text, preset.name)?;
         let ResolvedScale { work, change } = raw.scale(scale, origin)?;
         let cells = raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
-        let Raw { title, source, sets, .. } = raw;
-        Ok(Self { title, source, work, sets, cells })
+        let Raw { title, source, sets, selection, .. } = raw;
+        if let Some(name) = selection.as_ref().filter(|name| sets.iter().all(|set| set.name != **name)) {
+            let known = sets.iter().map(|set| set.name.as_str());
+            return Err(SettingsError::unknown(origin, "set of outliers", name, known));
+        }
+        Ok(Self { title, source, work, sets, selection, cells })
     }
 
-    /// What decides the result: not the paper's values, nor the words of the file.
-    pub fn recorded(&self) -> Recorded<'_> {
+    /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which states
+    /// are selected.
+    pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {
         let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.config.raw()));
-        Recorded { sets: &self.sets, cells: cells.collect() }
+        Recorded { sets: &self.sets, selection, cells: cells.collect() }
     }
 }
 
@@ -337,7 +347,7 @@ mod tests {
     fn what_is_recorded_are_the_settings_and_not_the_words_of_the_file() {
         let recorded = |text: &str| {
             let settings = Settings::parse(text, "mine.toml", Scale::Cpu).expect("valid");
-            serde_json::to_string(&settings.recorded()).expect("settings are JSON")
+            serde_json::to_string(&settings.recorded(None)).expect("settings are JSON")
         };
         let text = EXPERIMENTS[0].text;
         let said = text.replace("# ", "#  ").replace("0.819", "0.818");
@@ -345,6 +355,17 @@ mod tests {
         assert_eq!(recorded(&said), recorded(text));
         let longer = text.replace("\"training.updates\" = 600", "\"training.updates\" = 601");
         assert_ne!(recorded(&longer), recorded(text));
+    }
+
+    #[test]
+    fn states_are_selected_by_a_set_that_is_there() {
+        let cifar = known("cifar10-ood", Scale::Paper);
+        assert_eq!(cifar.selection.as_deref(), Some("MNIST, padded"));
+        assert_eq!(known("mnist-holdout", Scale::Paper).selection, None);
+        let text = EXPERIMENTS.iter().find(|known| known.name == "cifar10-ood").expect("there").text;
+        let wrong = text.replace("selection = \"MNIST, padded\"", "selection = \"MNIST\"");
+        let message = Settings::parse(&wrong, "mine.toml", Scale::Paper).expect_err("no such set").to_string();
+        assert!(message.contains("there is no set of outliers `MNIST`; known: Fashion-MNIST"), "{message}");
     }
 
     #[test]
