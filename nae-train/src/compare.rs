@@ -121,9 +121,9 @@ pub struct Summary {
 /// A mean and its standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean over the seeds.
+    /// The mean.
     pub mean: f64,
-    /// Sample standard deviation over √n; NaN for one seed.
+    /// Sample standard deviation over √n; NaN for one value.
     pub standard_error: f64,
 }
 
