@@ -14,8 +14,8 @@
 //! frames is one of these.)
 //!
 //! # How close
-//! Within 0.001 dB of what `librosa` computes from the same 16-bit samples (`tests/audio.rs`; found: 0.00005 dB), and the
-//! same bit for bit on every target.
+//! Within 0.001 dB of what `librosa` computes from the same 16-bit samples (`tests/audio.rs`; found: 0.00005 dB), and
+//! the same bit for bit on every target.
 //!
 //! # Cost
 //! 6.6 KB of RAM for [`LogMel`], 2.6 KB for five frames; some 12 KB of tables in flash, which the compiler computes.

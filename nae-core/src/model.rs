@@ -83,11 +83,10 @@
 //! 8) in blocks of one. A block is stored `[kernel row][kernel column][input channel][output of
 //! the block]`; a dense layer is a kernel of the size of its input. Biases are one an output.
 //!
-//! **i8.** Weights of kinds 1 to 3 as [`crate::kernels::int8`] describes for the layer's layout, and for each
-//! output a [channel](crate::kernels::int8::Channel) of three i32: bias, multiplier, shift. Kind 3 in mode 1 has biases, one i32 an output, and one
-//! multiplier. Kind 8 has a table of 256 bytes in
-//! place of weights: entry q + 128 is the result for q. A
-//! [multiplier](crate::kernels::int8::Multiplier) is two i32, value and shift: three for kind 11 (first addend,
+//! **i8.** Weights of kinds 1 to 3 as [`crate::kernels::int8`] describes for the layer's layout, and for each output a
+//! [channel](crate::kernels::int8::Channel) of three i32: bias, multiplier, shift. Kind 3 in mode 1 has biases, one i32
+//! an output, and one multiplier. Kind 8 has a table of 256 bytes in place of weights: entry q + 128 is the result for
+//! q. A [multiplier](crate::kernels::int8::Multiplier) is two i32, value and shift: three for kind 11 (first addend,
 //! second addend, sum, as [`Add`](crate::kernels::int8::Add) has them), one for kinds 12 and 15.
 //!
 //! # What is checked

@@ -1,8 +1,8 @@
 //! Images larger than the network's input: cut into tiles, scored, and put together again.
 //!
-//! What the model's [`Tiles`] say is done here, for scoring and, by `nae-train`, for training and calibration: which tiles
-//! an image has ([`Grid`]), how their energies become the image's score ([`image_score`]), and one map of errors of all.
-//! Images are not resized. Where tiles overlap, a pixel's error is the mean over the tiles that hold it.
+//! What the model's [`Tiles`] say is done here, for scoring and, by `nae-train`, for training and calibration: which
+//! tiles an image has ([`Grid`]), how their energies become the image's score ([`image_score`]), and one map of errors
+//! of all. Images are not resized. Where tiles overlap, a pixel's error is the mean over the tiles that hold it.
 
 use std::ops::Range;
 

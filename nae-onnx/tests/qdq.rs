@@ -1,5 +1,5 @@
-//! The digits model as ONNX Runtime's static quantiser writes it (made by `tests/python/qdq_vectors.py`), lowered and run,
-//! against what ONNX Runtime computes, and against the model it was made of.
+//! The digits model as ONNX Runtime's static quantiser writes it (made by `tests/python/qdq_vectors.py`), lowered and
+//! run, against what ONNX Runtime computes, and against the model it was made of.
 #![allow(clippy::unwrap_used)]
 
 use nae_core::engine::Engine;

@@ -199,8 +199,8 @@ fn accumulate<S: Simd, const P: usize, const V: usize>(
     for window in &mut trimmed {
         *window = &window[..len];
     }
-    // Of AVX2's sixteen registers fifteen are in use. Where sums come here in registers, the compiler keeps some of them
-    // on the stack all through the loop, which then takes twice as long; from memory, it loads all of them first.
+    // Of AVX2's sixteen registers fifteen are in use. Where sums come here in registers, the compiler keeps some of
+    // them on the stack all through the loop, which then takes twice as long; from memory, it loads all of them first.
     let mut sums = if S::F32_LANES == 8 { *std::hint::black_box(&sums) } else { sums };
     for (k, weight) in weights.iter().enumerate() {
         for (sums, window) in sums.iter_mut().zip(trimmed) {

@@ -17,11 +17,11 @@ const CACHED: usize = 3 << 15;
 /// With vectors of eight, what the first-level cache holds: a tenth quicker.
 const CACHED_OF_EIGHT: usize = 1 << 13;
 
-/// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of every value of `wide` with every value of
-/// `narrow` whose window it is in.
+/// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of every value of `wide` with every
+/// value of `narrow` whose window it is in.
 ///
-/// Each sum is a chain of multiply-adds, or, where [`winograd`] is quicker, made of some that start at zero: a batch may be given
-/// in pieces, but is rounded otherwise then.
+/// Each sum is a chain of multiply-adds, or, where [`winograd`] is quicker, made of some that start at zero: a batch
+/// may be given in pieces, but is rounded otherwise then.
 pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: Window, gradient: &mut [f32]) {
     debug_assert_eq!(gradient.len(), window.kernel[0] * window.kernel[1] * wide.size.c * narrow.size.c);
     let bordered = (window.padding > 0).then(|| wide.bordered(window.padding));

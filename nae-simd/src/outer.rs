@@ -1,5 +1,5 @@
-//! The gradient of the weights of a kernel that sees a sample only once: of a dense layer, or of a convolution to a single
-//! pixel. It is a sum of outer products, one a sample: there are more weights than values they are made of.
+//! The gradient of the weights of a kernel that sees a sample only once: of a dense layer, or of a convolution to a
+//! single pixel. It is a sum of outer products, one a sample: there are more weights than values they are made of.
 
 use std::ops::Range;
 

@@ -113,8 +113,8 @@ pub fn squared_l2(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
     mean_of(x, reconstruction, |difference| (difference * difference, difference * scale))
 }
 
-/// Mean absolute difference of each sample, and its gradient with respect to `x`: sign(x − r)/D, 0 where they are equal.
-/// That with respect to the reconstruction is its negative.
+/// Mean absolute difference of each sample, and its gradient with respect to `x`: sign(x − r)/D, 0 where they are
+/// equal. That with respect to the reconstruction is its negative.
 pub fn l1(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
     let scale = 1.0 / x.size.len() as f32;
     let slope = |difference: f32| if difference == 0.0 { 0.0 } else { scale.copysign(difference) };

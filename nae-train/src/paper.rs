@@ -1,8 +1,9 @@
 //! Where each equation, table row and algorithm line of the paper is, and the test that proves it.
 //!
-//! Yoon, Noh and Park, "Autoencoding Under Normalization Constraints", ICML 2021. Equations are numbered as in the paper's
-//! compiled source. Tests are named by their file under `nae-train/` and their function; a test of this page looks that
-//! they exist. Where the paper's text, its tables and the authors' code disagree, the last table says what is done here.
+//! Yoon, Noh and Park, "Autoencoding Under Normalization Constraints", ICML 2021. Equations are numbered as in the
+//! paper's compiled source. Tests are named by their file under `nae-train/` and their function; a test of this page
+//! looks that they exist. Where the paper's text, its tables and the authors' code disagree, the last table says what
+//! is done here.
 //!
 //! # Equations
 //!

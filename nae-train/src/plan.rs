@@ -1,9 +1,9 @@
 //! Settings for data of one's own: what `nae-train --data DIR` does with nothing else said.
 //!
-//! [`draft`] takes the preset `digits` and fits it to the data: network, division, chains, threshold. [`schedule`] scales
-//! its pre-training and its NAE training, in their proportion, to the time there is, by the [`Speed`] of a few updates
-//! measured on this machine. The numbers chosen are those of the [`Config`]: a run from it does not measure anything, and
-//! can be repeated.
+//! [`draft`] takes the preset `digits` and fits it to the data: network, division, chains, threshold. [`schedule`]
+//! scales its pre-training and its NAE training, in their proportion, to the time there is, by the [`Speed`] of a few
+//! updates measured on this machine. The numbers chosen are those of the [`Config`]: a run from it does not measure
+//! anything, and can be repeated.
 //!
 //! Reading the data and choosing its shape is [`data::own`](crate::data::own)'s and
 //! [`data::own_table`](crate::data::own_table)'s.
@@ -43,12 +43,12 @@ struct Negatives {
     max_energy_ratio: f64,
 }
 
-/// Where negative samples of images have more energy than the data, they are no samples any more, and training goes back towards
-/// the autoencoder: the ratio is the one that costs least over traced runs (models/results/README.md). At a bound of 10 more is lost
-/// by then.
+/// Where negative samples of images have more energy than the data, they are no samples any more, and training goes
+/// back towards the autoencoder: the ratio is the one that costs least over traced runs (models/results/README.md). At
+/// a bound of 10 more is lost by then.
 const OF_IMAGES: Negatives = Negatives { bound: 3.0, max_energy_ratio: 1.5 };
-/// Tables were not among these runs, and the one that was tried still gained at twice the data's energy. The preset's γ = 25 means
-/// about so many times the energy of normal images after pre-training, 1/(2·25) against 0.002.
+/// Tables were not among these runs, and the one that was tried still gained at twice the data's energy. The preset's γ
+/// = 25 means about so many times the energy of normal images after pre-training, 1/(2·25) against 0.002.
 const OF_TABLES: Negatives = Negatives { bound: 10.0, max_energy_ratio: 4.0 };
 /// Of the images, each for validation, calibration and test.
 const SHARE: f64 = 0.1;
@@ -58,8 +58,8 @@ const LOOKS: usize = 10;
 const EVALUATION: usize = 10;
 /// Other work of the machine, and what is written.
 const RESERVE: f64 = 0.05;
-/// Chains start on the manifold, as the paper's, from a buffer of what the last updates left: in minutes, what is in a larger
-/// one hardly comes up again.
+/// Chains start on the manifold, as the paper's, from a buffer of what the last updates left: in minutes, what is in a
+/// larger one hardly comes up again.
 const REPLAY_BUFFER: ReplayConfig = ReplayConfig { size: 1000, ratio: 0.95 };
 /// False-positive rates, and the calibration images each takes.
 const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10), (0.2, 5)];
@@ -149,15 +149,15 @@ fn fit(
     Ok(Config::new(raw)?)
 }
 
-/// Half of the longest step of the visible chain that is stable, for images of `values` numbers: E(x) = ‖x − f(x)‖² / D is
-/// curved by 2‖I − J‖² / D, at most 8 / D where the autoencoder's Jacobian J stretches nothing, and a step on that is stable
-/// up to 2 / (8 / D). The paper's 10 is a tenth of that on MNIST, with ten times as many steps.
+/// Half of the longest step of the visible chain that is stable, for images of `values` numbers: E(x) = ‖x − f(x)‖² / D
+/// is curved by 2‖I − J‖² / D, at most 8 / D where the autoencoder's Jacobian J stretches nothing, and a step on that
+/// is stable up to 2 / (8 / D). The paper's 10 is a tenth of that on MNIST, with ten times as many steps.
 fn visible_step_size(values: usize) -> f32 {
     values as f32 / 8.0
 }
 
-/// `draft` with as many updates, on `train_images` images, as a machine of `speed` makes in `time`, up to four times the
-/// preset's. At least one epoch and some updates, however short the time.
+/// `draft` with as many updates, on `train_images` images, as a machine of `speed` makes in `time`, up to four times
+/// the preset's. At least one epoch and some updates, however short the time.
 ///
 /// # Errors
 /// [`ConfigError`] where `draft` is none of [`draft`]'s.

@@ -88,7 +88,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Adds `set` to what is evaluated on. Where it is for selection, training may look at it, and no more at ConstantGray.
+    /// Adds `set` to what is evaluated on. Where it is for selection, training may look at it, and no more at
+    /// ConstantGray.
     pub fn add_set(&mut self, set: OutlierSet) {
         if set.selection {
             self.split.selection = Some(set.images.clone());
@@ -136,8 +137,8 @@ impl Prepared {
         Trainer { config, split: &self.split, seed: self.seed, engine, device, observer, stop }
     }
 
-    /// Energies of the calibration images under `model`, by burn, whose graph is exported; and everything else the model
-    /// file says of itself.
+    /// Energies of the calibration images under `model`, by burn, whose graph is exported; and everything else the
+    /// model file says of itself.
     ///
     /// # Errors
     /// [`RunError::Export`] where the energies give no threshold for the target rate.

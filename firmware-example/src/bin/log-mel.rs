@@ -1,7 +1,7 @@
 #![no_std]
 #![no_main]
-//! Log-mel features on QEMU's Cortex-M boards: turns the sound of `nae-core/tests/audio` into frames and logs a checksum
-//! of each, to be compared with the host's.
+//! Log-mel features on QEMU's Cortex-M boards: turns the sound of `nae-core/tests/audio` into frames and logs a
+//! checksum of each, to be compared with the host's.
 
 #[path = "qemu/measure.rs"]
 mod measure;

@@ -1,10 +1,10 @@
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]
-//! A device that takes a model, images and sound from outside: parses bytes the compiler knows nothing of, runs
-//! the engine with every operator, f32 and 8-bit, turns samples into log-mel features, and decides by calibration,
-//! alarm filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is left, this does not link.
-//! Unsafe for that declaration alone.
+//! A device that takes a model, images and sound from outside: parses bytes the compiler knows nothing of, runs the
+//! engine with every operator, f32 and 8-bit, turns samples into log-mel features, and decides by calibration, alarm
+//! filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is left, this
+//! does not link. Unsafe for that declaration alone.
 
 use core::hint::black_box;
 use cortex_m as _;

@@ -1,6 +1,7 @@
-//! How well 8-bit models detect on a microcontroller: energies of whole test sets under QEMU, equal to the host's bit for
-//! bit, and the areas under the ROC curve that follow. Run by `tests/qemu.sh`, where the data is: MNIST in the folder that
-//! `NAE_DATA` names, ToyCar's models and features in the one that `NAE_TOYCAR` names (`models/toycar/README.md`).
+//! How well 8-bit models detect on a microcontroller: energies of whole test sets under QEMU, equal to the host's bit
+//! for bit, and the areas under the ROC curve that follow. Run by `tests/qemu.sh`, where the data is: MNIST in the
+//! folder that `NAE_DATA` names, ToyCar's models and features in the one that `NAE_TOYCAR` names
+//! (`models/toycar/README.md`).
 
 use crate::machine::{Run, flash, run_in, variable};
 use nae_core::engine::Engine;

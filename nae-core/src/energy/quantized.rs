@@ -63,8 +63,8 @@ fn rounded(value: u128, exponent: i32) -> f32 {
 impl Energy {
     /// The energy of an 8-bit image `x` and its reconstruction `y`, each with its scale.
     ///
-    /// Squared L2 comes from [`Sums`], L1 from the sum of absolute errors; both are exact and rounded once before they are
-    /// divided. There is no structural similarity of 8-bit images.
+    /// Squared L2 comes from [`Sums`], L1 from the sum of absolute errors; both are exact and rounded once before they
+    /// are divided. There is no structural similarity of 8-bit images.
     ///
     /// # Errors
     /// [`EnergyError`] when nothing is there, the lengths differ, the scales are more than a factor of

@@ -162,8 +162,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a record that [`decode`](super::fields::decode) has accepted before. Of any other it makes a record all the
-    /// same, with the last of what an unknown number could stand for: so that running a checked model links no
+    /// Reads a record that [`decode`](super::fields::decode) has accepted before. Of any other it makes a record all
+    /// the same, with the last of what an unknown number could stand for: so that running a checked model links no
     /// checks.
     pub(super) const fn read(bytes: &[u8; RECORD_LEN]) -> Self {
         let parameter = f32_at(bytes, 44);

@@ -27,7 +27,8 @@ pub enum BackendKind {
     Tract,
     /// ONNX Runtime, its library loaded at run time.
     Ort,
-    /// nae-simd's loops, those the trainer runs on: the processor's vector instructions, for the layers of autoencoders.
+    /// nae-simd's loops, those the trainer runs on: the processor's vector instructions, for the layers of
+    /// autoencoders.
     Simd,
     /// nae-core's portable engine: the arithmetic of the microcontroller, bit for bit.
     Native,

@@ -7,8 +7,8 @@
 //! | 0…512, 512…1024 | two heads, written in turn: magic, CRC-32, generation, birth, receivers and how far each is |
 //! | 4096… | slots of 1,024 bytes: CRC-32, length, number, the alarm as JSON |
 //!
-//! Alarm n lies in slot n modulo their number, 4,096. A slot or head whose CRC is wrong was being written when the power
-//! went, and counts as not there; of the heads the other one holds then. How alarms are sent is in
+//! Alarm n lies in slot n modulo their number, 4,096. A slot or head whose CRC is wrong was being written when the
+//! power went, and counts as not there; of the heads the other one holds then. How alarms are sent is in
 //! [`deliver`](super::deliver).
 
 use std::collections::BTreeMap;

@@ -36,8 +36,8 @@ fn start(place: &Place, arguments: &[&str]) -> Service {
     Service::start(&place.state(), &[&["--source", &source], &QUICK[..], arguments].concat())
 }
 
-/// An address where nobody listens yet, and that nobody else is given: a port set free could go to another test, or to the
-/// service's own end of a connection it tries to make.
+/// An address where nobody listens yet, and that nobody else is given: a port set free could go to another test, or to
+/// the service's own end of a connection it tries to make.
 struct Absent(Socket);
 
 impl Absent {

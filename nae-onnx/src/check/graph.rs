@@ -37,7 +37,8 @@ impl CheckedModel {
 pub struct Graph {
     /// Every value: the input, constants, results.
     pub values: Vec<ValueInfo>,
-    /// Nodes; constants, `Identity`, `Dropout`, `QuantizeLinear` and `DequantizeLinear` are gone, their uses redirected.
+    /// Nodes; constants, `Identity`, `Dropout`, `QuantizeLinear` and `DequantizeLinear` are gone, their uses
+    /// redirected.
     pub nodes: Vec<Node>,
     /// The input that is not a constant.
     pub input: ValueId,

@@ -17,11 +17,11 @@
 //!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Expand`; `Constant`, `Identity`, `Dropout`;
 //! - what exporters compute from shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of integers, where
 //!   the result is known beforehand but for the batch;
-//! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`, around
-//!   operators of floats. They are folded: weights become real numbers, activations pass unrounded. A quantiser leaves
-//!   out a `Relu` whose result it quantises, since the range begins at zero; there it is put back. The range's upper end is
-//!   not kept, so a `Clip` that was left out likewise is a `Relu` here, unless the model is quantised again with the scales
-//!   that its values keep ([`graph::Stored`]).
+//! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`,
+//!   around operators of floats. They are folded: weights become real numbers, activations pass unrounded. A quantiser
+//!   leaves out a `Relu` whose result it quantises, since the range begins at zero; there it is put back. The range's
+//!   upper end is not kept, so a `Clip` that was left out likewise is a `Relu` here, unless the model is quantised
+//!   again with the scales that its values keep ([`graph::Stored`]).
 //!
 //! Not there: integer operators such as `QLinearConv`, float16, sub-graphs, functions, one- and three-dimensional
 //! convolutions, shapes that depend on an image's content.

@@ -1,13 +1,13 @@
-//! What is larger than the network's input, and how it is cut into parts: an image into tiles, a time series into windows.
-//! How parts become scores is `nae-infer`'s.
+//! What is larger than the network's input, and how it is cut into parts: an image into tiles, a time series into
+//! windows. How parts become scores is `nae-infer`'s.
 
 use serde::{Deserialize, Serialize};
 
 /// An image of any size, cut into tiles of the size of the network's input.
 ///
-/// Along either side tiles begin at 0, `stride`, 2·`stride` and so on, and one more ends with the image where these leave
-/// something over. The image's score is the mean of the `top_k` largest energies of its tiles; of all where there are
-/// fewer. Calibration is over scores of images.
+/// Along either side tiles begin at 0, `stride`, 2·`stride` and so on, and one more ends with the image where these
+/// leave something over. The image's score is the mean of the `top_k` largest energies of its tiles; of all where there
+/// are fewer. Calibration is over scores of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tiles {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Steps between a decoded image and the network's input, in this order: the middle is cut out, the rest brought to size,
-/// black and white exchanged. Grey or RGB is the input's number of channels.
+/// Steps between a decoded image and the network's input, in this order: the middle is cut out, the rest brought to
+/// size, black and white exchanged. Grey or RGB is the input's number of channels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transforms {

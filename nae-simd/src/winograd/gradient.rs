@@ -1,6 +1,6 @@
-//! The gradient of the weights of a convolution of three by three taps, by way of transformed tiles: what the forward pass
-//! multiplies at each of sixteen places is here summed over the tiles there. Gᵀ·(Σ (Bᵀ·d·B)(A·g·Aᵀ))·G, with d a tile of the
-//! input and g the four gradients of its output.
+//! The gradient of the weights of a convolution of three by three taps, by way of transformed tiles: what the forward
+//! pass multiplies at each of sixteen places is here summed over the tiles there. Gᵀ·(Σ (Bᵀ·d·B)(A·g·Aᵀ))·G, with d a
+//! tile of the input and g the four gradients of its output.
 
 use pulp::{Simd, WithSimd};
 
@@ -12,8 +12,8 @@ use crate::instructions::{lanes, on_vectors_of};
 use crate::plane::{Planes, Size};
 
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of `wide` with `narrow`, as
-/// [`weight_gradient`](crate::gradient::weight_gradient) does, where this way is quicker; else does nothing and returns false.
-/// Windows lie within `wide`: padding is in it.
+/// [`weight_gradient`](crate::gradient::weight_gradient) does, where this way is quicker; else does nothing and returns
+/// false. Windows lie within `wide`: padding is in it.
 pub fn add_to(wide: &Planes, narrow: &Planes, window: Window, gradient: &mut [f32]) -> bool {
     let lanes = lanes(narrow.size.c);
     let applies = is_quicker(window, [wide.size, narrow.size], lanes);
@@ -141,8 +141,8 @@ fn taps<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 3] {
     [simd.add_f32s(a, sum), difference, simd.add_f32s(sum, d)]
 }
 
-/// Adds to `sums`, `[wide channel][narrow channel]`, the products of `inputs` and `outputs` over the tiles at one place: for the
-/// narrow channels of `V` vectors from `start` on, `P` wide channels at a time.
+/// Adds to `sums`, `[wide channel][narrow channel]`, the products of `inputs` and `outputs` over the tiles at one
+/// place: for the narrow channels of `V` vectors from `start` on, `P` wide channels at a time.
 #[inline(always)]
 fn blocks<S: Simd, const P: usize, const V: usize>(
     simd: S,
@@ -194,8 +194,8 @@ mod tests {
     use super::*;
     use crate::gradient::weight_gradient;
 
-    /// Against sums over all windows in float64; with rows and columns that tiles of two hang over, and with several batches
-    /// of tiles.
+    /// Against sums over all windows in float64; with rows and columns that tiles of two hang over, and with several
+    /// batches of tiles.
     #[test]
     fn gradients_are_those_of_the_definition() {
         for [n, h, w, from, to, padding] in [[2, 4, 4, 32, 32, 0], [1, 7, 5, 64, 32, 0], [9, 5, 8, 32, 48, 1]] {

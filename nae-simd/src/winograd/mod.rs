@@ -4,8 +4,8 @@
 //! Four output pixels in a square are made from sixteen products instead of thirty-six. Input tiles of 4×4 pixels and
 //! the kernels are transformed, multiplied at each of the sixteen places as matrices over the channels, and transformed
 //! back. Beside the multiplications, this adds a few additions to each value; it pays where there are many channels.
-//! Every tile is computed by itself, so results do not depend on the batch. [`gradient`] is the same way for the gradient of
-//! the weights.
+//! Every tile is computed by itself, so results do not depend on the batch. [`gradient`] is the same way for the
+//! gradient of the weights.
 
 pub mod gradient;
 
@@ -19,11 +19,11 @@ use crate::vector::store;
 
 /// Places of a transformed tile.
 const PLACES: usize = 16;
-/// Tiles that go through together: their values at one place, and the weights there, share the first-level cache. A multiple
-/// of the tiles that are summed in registers together, of which AVX2 has room for six and AVX-512 for eight.
+/// Tiles that go through together: their values at one place, and the weights there, share the first-level cache. A
+/// multiple of the tiles that are summed in registers together, of which AVX2 has room for six and AVX-512 for eight.
 const TILES: usize = 48;
-/// Values between the tiles of one place and those of the next. A tile is written to all places at once: were these a power
-/// of two apart, they would share a few lines of the cache.
+/// Values between the tiles of one place and those of the next. A tile is written to all places at once: were these a
+/// power of two apart, they would share a few lines of the cache.
 const APART: usize = 16;
 /// Fewest channels, in and out, for which it is quicker.
 const CHANNELS: usize = 32;
@@ -40,8 +40,8 @@ pub struct Winograd {
 }
 
 impl Winograd {
-    /// The kernel given by `weight(out channel, in channel, row, column)`, where this way is quicker; `lanes` values make a
-    /// vector.
+    /// The kernel given by `weight(out channel, in channel, row, column)`, where this way is quicker; `lanes` values
+    /// make a vector.
     pub fn new(
         reading: Reading,
         window: Window,
@@ -206,8 +206,8 @@ fn place(size: Size, index: usize) -> [usize; 3] {
     [image, 2 * (tile / columns), 2 * (tile % columns)]
 }
 
-/// Bᵀ·d·B of the input tile for the output pixels at `[image, y, x]`, into the values of `tile`; `zeros` are the channels of a
-/// pixel that hangs over.
+/// Bᵀ·d·B of the input tile for the output pixels at `[image, y, x]`, into the values of `tile`; `zeros` are the
+/// channels of a pixel that hangs over.
 #[inline(always)]
 fn transform<S: Simd>(
     simd: S,

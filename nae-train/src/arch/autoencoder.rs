@@ -36,8 +36,8 @@ impl Autoencoder {
         }
     }
 
-    /// With biases of the last layer for which outputs are about `mean`, one image's values, while weights are small: by
-    /// channel where the layer is a convolution, by value where it is dense. Other last layers stay as they are.
+    /// With biases of the last layer for which outputs are about `mean`, one image's values, while weights are small:
+    /// by channel where the layer is a convolution, by value where it is dense. Other last layers stay as they are.
     #[must_use]
     pub fn with_output_at(self, mean: &[f32]) -> Self {
         Self { decoder: self.decoder.with_output_at(mean), ..self }

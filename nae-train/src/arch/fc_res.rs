@@ -7,8 +7,8 @@ use super::blocks;
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, fc};
 
-/// FCRes2 with `blocks` FCRes(`width`, `hidden`) blocks in encoder and decoder each. The paper's has five of (256, 1024)
-/// and `latent_dim` 2, or 3 for the overcomplete one.
+/// FCRes2 with `blocks` FCRes(`width`, `hidden`) blocks in encoder and decoder each. The paper's has five of (256,
+/// 1024) and `latent_dim` 2, or 3 for the overcomplete one.
 ///
 /// The output is linear: points lie anywhere in the plane.
 ///

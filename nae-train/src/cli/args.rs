@@ -101,15 +101,15 @@ pub(super) struct EvalArgs {
     /// A model, .onnx or .nae, or a run folder.
     #[arg(value_name = "MODEL|DIR")]
     pub(super) model: PathBuf,
-    /// Normal data that the model was not trained on: a folder, a .tar, .tar.gz, .zip, .npy or .npz file of images, or a
-    /// table [default for a run folder: its test data].
+    /// Normal data that the model was not trained on: a folder, a .tar, .tar.gz, .zip, .npy or .npz file of images, or
+    /// a table [default for a run folder: its test data].
     #[arg(long, value_name = "DIR|FILE")]
     pub(super) normal: Option<PathBuf>,
     /// Outliers, likewise; once for each set [default for a run folder: the sets it was evaluated on].
     #[arg(long, value_name = "DIR|FILE")]
     pub(super) outliers: Vec<PathBuf>,
-    /// For a run folder without --normal: the data it was trained on, where they are not part of the program [default: their
-    /// folder in $NAE_DATA].
+    /// For a run folder without --normal: the data it was trained on, where they are not part of the program [default:
+    /// their folder in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(super) data: Option<PathBuf>,
     /// Print the result as JSON.
@@ -310,11 +310,12 @@ pub(super) struct ReproduceArgs {
     /// Only these cells; the table says that the others were not run [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(super) cells: Vec<String>,
-    /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default: $NAE_DATA].
+    /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default:
+    /// $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
-    /// Also measure every outlier set at each look at a model, into its metrics.jsonl: for stopping-study, nothing is chosen
-    /// by it.
+    /// Also measure every outlier set at each look at a model, into its metrics.jsonl: for stopping-study, nothing is
+    /// chosen by it.
     #[arg(long)]
     pub(super) trace_outliers: bool,
     #[command(flatten)]

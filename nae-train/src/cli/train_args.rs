@@ -14,8 +14,8 @@ use nae_train::methods::MethodKind;
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
-    /// A preset's name, or a .toml file, such as config.toml of a run folder [see: nae-train presets; default: digits, or
-    /// what fits the images of --data].
+    /// A preset's name, or a .toml file, such as config.toml of a run folder [see: nae-train presets; default: digits,
+    /// or what fits the images of --data].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(super) preset: Option<String>,
     /// What to train, in place of the preset's method.
@@ -25,8 +25,8 @@ pub(super) struct TrainArgs {
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
     /// Without --preset: normal images of your own, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip,
-    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings, or a folder of such tables. With a preset whose data is not part of the program: its folder [default: its own in
-    /// $NAE_DATA].
+    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings, or a folder of such tables. With a preset whose
+    /// data is not part of the program: its folder [default: its own in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(super) data: Option<PathBuf>,
     /// Outliers to evaluate on, in a folder or file as for --data; never used in training or stopping.
@@ -35,8 +35,8 @@ pub(super) struct TrainArgs {
     /// For data of your own: the time the whole run may take, such as 90s or 1h [default: 10m].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "data", conflicts_with = "preset")]
     pub(super) time_budget: Option<Duration>,
-    /// For images of your own larger than this: cut them into tiles of so many pixels a side, 12 to 82, in place of making
-    /// them smaller. An image's score is that of its most unusual tile.
+    /// For images of your own larger than this: cut them into tiles of so many pixels a side, 12 to 82, in place of
+    /// making them smaller. An image's score is that of its most unusual tile.
     #[arg(long, value_name = "SIDE", requires = "data", conflicts_with = "preset", value_parser = clap::value_parser!(u16).range(12..=82))]
     pub(super) tile: Option<u16>,
     /// How an image of another size becomes the network's.
@@ -76,7 +76,8 @@ pub(super) struct TrainArgs {
     /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1m")]
     pub(super) checkpoint_every: Duration,
-    /// Also measure every outlier set at each look at the model, into metrics.jsonl: for study, nothing is chosen by it.
+    /// Also measure every outlier set at each look at the model, into metrics.jsonl: for study, nothing is chosen by
+    /// it.
     #[arg(long)]
     pub(super) trace_outliers: bool,
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
-//! [`raw`] is the file's form, [`architecture`] its part on the network, [`sampler`] checks its part on negative samples,
-//! [`preset`] finds it, [`text`] reads it, and [`Config`] is what the rest of the crate gets: values that need no further
-//! checking.
+//! [`raw`] is the file's form, [`architecture`] its part on the network, [`sampler`] checks its part on negative
+//! samples, [`preset`] finds it, [`text`] reads it, and [`Config`] is what the rest of the crate gets: values that need
+//! no further checking.
 
 pub mod architecture;
 pub mod preset;
@@ -54,9 +54,9 @@ pub struct Pretraining {
     /// The gradient of all weights together is scaled to an L2 norm of at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_gradient_norm: Option<f64>,
-    /// Whether the first output is about the mean of the training images, by the biases of the last layer; small, as drawn,
-    /// otherwise. Where most of an image is black or white, a network can go all the way there at first, and its rectified
-    /// units with it, never to come back.
+    /// Whether the first output is about the mean of the training images, by the biases of the last layer; small, as
+    /// drawn, otherwise. Where most of an image is black or white, a network can go all the way there at first, and its
+    /// rectified units with it, never to come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_at_mean: bool,
 }

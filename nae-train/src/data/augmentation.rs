@@ -1,4 +1,5 @@
-//! What is done to training images anew each time they are seen; never to others, and nothing that a model file knows of.
+//! What is done to training images anew each time they are seen; never to others, and nothing that a model file knows
+//! of.
 
 use nae_core::Shape;
 use rand::{Rng, RngExt as _};

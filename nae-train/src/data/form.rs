@@ -1,4 +1,5 @@
-//! How files from outside become samples of a model: images brought to its shape or cut into its tiles, rows of a table.
+//! How files from outside become samples of a model: images brought to its shape or cut into its tiles, rows of a
+//! table.
 
 use std::path::Path;
 

@@ -64,8 +64,8 @@ pub enum IdxError {
     },
 }
 
-/// Images `1 × rows × columns` from `images`, values in [0, 1], with the classes in `labels`. Where a file is not there,
-/// its name with `.gz` added is read.
+/// Images `1 × rows × columns` from `images`, values in [0, 1], with the classes in `labels`. Where a file is not
+/// there, its name with `.gz` added is read.
 ///
 /// Adds the bytes read to `hash`.
 ///

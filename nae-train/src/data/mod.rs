@@ -1,11 +1,11 @@
 //! Images for training, calibration and evaluation.
 //!
 //! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`], `collect`), [`own_table`] a table or a folder of
-//! [`tables`]; [`form`] says how files become a model's samples,
-//! [`augmentation`] what happens to them each time they are trained on, [`parts`] which are tiles of one
-//! image or windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`split`]
-//! the parts a run divides its data into.
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`],
+//! `collect`), [`own_table`] a table or a folder of [`tables`]; [`form`] says how files become a model's samples,
+//! [`augmentation`] what happens to them each time they are trained on, [`parts`] which are tiles of one image or
+//! windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`split`] the
+//! parts a run divides its data into.
 
 pub mod augmentation;
 pub mod cifar;

@@ -56,8 +56,8 @@ pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
     of_class(shape, values, made)
 }
 
-/// As many images as in `images`, each pixel taken from another one at random: every pixel is normal by itself, together
-/// they are not.
+/// As many images as in `images`, each pixel taken from another one at random: every pixel is normal by itself,
+/// together they are not.
 pub fn shuffled(images: &ImageSet, rng: &mut impl Rng) -> ImageSet {
     let (shape, count) = (images.shape(), images.len());
     let mut values = images.values().to_vec();

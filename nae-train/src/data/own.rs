@@ -1,5 +1,5 @@
-//! Images of one's own: any PNG, JPEG and PNM files and NumPy batches in a [folder or an archive](super::files), brought
-//! to one shape.
+//! Images of one's own: any PNG, JPEG and PNM files and NumPy batches in a [folder or an archive](super::files),
+//! brought to one shape.
 //!
 //! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads
 //! images whose shape is not known yet and settles it; [`load`] reads them at a known one. Both give the same images

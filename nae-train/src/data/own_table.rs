@@ -157,8 +157,8 @@ pub struct Rows {
     pub warnings: Vec<String>,
 }
 
-/// Reads the table at `path`, and chooses its columns: all that hold numbers, and not one number only. `window` says how
-/// many rows make a sample.
+/// Reads the table at `path`, and chooses its columns: all that hold numbers, and not one number only. `window` says
+/// how many rows make a sample.
 ///
 /// # Errors
 /// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
@@ -207,8 +207,8 @@ pub fn choose(path: &Path, missing: Missing, window: Option<Window>) -> Result<(
     Ok((own, rows))
 }
 
-/// Reads the table at `path` by the columns of `own`, to be divided: of a time series, windows lie within stretches that
-/// are divided as wholes, and never span two files.
+/// Reads the table at `path` by the columns of `own`, to be divided: of a time series, windows lie within stretches
+/// that are divided as wholes, and never span two files.
 ///
 /// # Errors
 /// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.

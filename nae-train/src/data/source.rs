@@ -31,8 +31,8 @@ pub enum Source {
     FashionMnist,
     /// CIFAR-10 (Krizhevsky 2009), the binary batches.
     Cifar10,
-    /// The same images as files of another compression, in folders `train/CLASS` and `test/CLASS` or archives `train.tar`
-    /// and `test.tar`; other pixels where it was lossy, and other figures.
+    /// The same images as files of another compression, in folders `train/CLASS` and `test/CLASS` or archives
+    /// `train.tar` and `test.tar`; other pixels where it was lossy, and other figures.
     Cifar10Jpeg,
     /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
@@ -216,8 +216,8 @@ impl Source {
         }
     }
 
-    /// Reads the set in `form`: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded sets need
-    /// neither, images of one's own need `folder`; `corrupt` is for them.
+    /// Reads the set in `form`: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded
+    /// sets need neither, images of one's own need `folder`; `corrupt` is for them.
     ///
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.

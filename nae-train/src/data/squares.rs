@@ -1,7 +1,7 @@
 //! Local defects, made up: outliers for models that look at tiles of larger images.
 //!
-//! Every image gets one square of half a tile's side at a random place. Tiles overlap; all that hold a pixel of the square
-//! see the same.
+//! Every image gets one square of half a tile's side at a random place. Tiles overlap; all that hold a pixel of the
+//! square see the same.
 
 use rand::{Rng, RngExt as _};
 

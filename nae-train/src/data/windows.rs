@@ -1,7 +1,7 @@
 //! The rows of a time series, cut into stretches and windows.
 //!
-//! A run divides its data at random. Windows that overlap must not come to lie on two sides of that, so the series is cut
-//! into stretches first, one after the other; windows lie within a stretch, and stretches are divided as wholes.
+//! A run divides its data at random. Windows that overlap must not come to lie on two sides of that, so the series is
+//! cut into stretches first, one after the other; windows lie within a stretch, and stretches are divided as wholes.
 
 use std::ops::Range;
 

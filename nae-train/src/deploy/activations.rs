@@ -34,7 +34,8 @@ pub struct Activations {
     pub tensors: Vec<Seen>,
 }
 
-/// The same network with each fused activation as a node of its own. Tensor numbers change, those of `scales` with them.
+/// The same network with each fused activation as a node of its own. Tensor numbers change, those of `scales` with
+/// them.
 pub fn split(network: &Network, scales: &Scales) -> (Network, Scales) {
     let mut split = Network { nodes: Vec::new(), latent: None, ..network.clone() };
     let mut renamed = vec![0];

@@ -5,9 +5,10 @@
 //! Weights are symmetric with one scale an output channel, activations have one scale and zero point a
 //! tensor (Jacob et al., "Quantization and Training of Neural Networks for Efficient
 //! Integer-Arithmetic-Only Inference", CVPR 2018), and both are what TFLite's reference kernels
-//! take. A model that comes with scales of its own keeps them. In order: [`activations`] splits fused activations off and looks at what every tensor holds,
+//! take. In order: [`activations`] splits fused activations off and looks at what every tensor holds,
 //! [`equalize`] evens the channels out, [`range`] chooses each tensor's scale, [`build`] makes the
-//! 8-bit layers, [`evaluate`] runs them; [`report`] says what it cost on [`data`].
+//! 8-bit layers, [`evaluate`] runs them; [`report`] says what it cost on [`data`]. A model that comes
+//! with scales keeps them, and its channels as they are.
 
 pub mod activations;
 pub mod build;

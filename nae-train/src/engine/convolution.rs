@@ -1,5 +1,5 @@
-//! Layers with a kernel: convolutions, transposed convolutions, and dense layers, which are convolutions whose kernel is
-//! the whole plane. Each is laid out both ways.
+//! Layers with a kernel: convolutions, transposed convolutions, and dense layers, which are convolutions whose kernel
+//! is the whole plane. Each is laid out both ways.
 
 use burn::module::Param;
 use burn::nn::conv::{Conv2d, ConvTranspose2d};

@@ -101,9 +101,9 @@ impl CpuEngine {
     }
 }
 
-/// Has burn let go of the weights of past updates. For every tensor that it tracks it keeps a node, and it looks which of
-/// them are still of use when it differentiates; where gradients come from here it never would, and each update would
-/// leave some twenty kilobytes behind.
+/// Has burn let go of the weights of past updates. For every tensor that it tracks it keeps a node, and it looks which
+/// of them are still of use when it differentiates; where gradients come from here it never would, and each update
+/// would leave some twenty kilobytes behind.
 fn sweep(device: &Device) {
     Tensor::<1>::zeros([1], &device.clone().autodiff()).require_grad().mul_scalar(1.0).backward();
 }

@@ -5,8 +5,8 @@
 //! and shards of the batch run on threads of their own. [`convolution`] and [`norm`] are the layers with weights,
 //! [`parameters`] these weights' gradients, [`steps`] chains of layers, forward with what the way back needs, and back,
 //! [`network`] an autoencoder put together from them, [`cpu`] the engine behind burn's tensors. It has every layer of
-//! [`crate::arch`], and squared L2 and L1 for the energy: [`support`] says so, and chooses the engine. The results are those
-//! of burn to rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
+//! [`crate::arch`], and squared L2 and L1 for the energy: [`support`] says so, and chooses the engine. The results are
+//! those of burn to rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
 
 pub mod convolution;
 pub mod cpu;

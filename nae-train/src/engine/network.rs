@@ -8,8 +8,8 @@ use super::parameters::{Gradients, Parameters, WeightGradients};
 use super::steps::{Step, Trace, back, compile, forward};
 use crate::arch::{Autoencoder, LatentSpace};
 
-/// Energies of images, given their reconstructions, and the gradient with respect to the images; that with respect to the
-/// reconstructions is its negative.
+/// Energies of images, given their reconstructions, and the gradient with respect to the images; that with respect to
+/// the reconstructions is its negative.
 pub type Comparison = fn(&Planes, &Planes) -> (Vec<f32>, Planes);
 
 /// How images are compared with their reconstructions; `None` for energies that the engine does not have.
@@ -30,7 +30,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` × `width`.
+    /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` ×
+    /// `width`.
     pub fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {
         let mut size = Size { h: height, w: width, c: channels };
         let mut parameters = Parameters::default();

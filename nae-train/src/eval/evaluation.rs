@@ -63,8 +63,8 @@ impl Evaluation {
         }
     }
 
-    /// The sets that pictures have room for, the most telling first: those given, the class held out, squares, chimeras,
-    /// shuffled rows, halves.
+    /// The sets that pictures have room for, the most telling first: those given, the class held out, squares,
+    /// chimeras, shuffled rows, halves.
     pub fn telling(&self, count: usize) -> Vec<&ScoredSet> {
         use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled, Squares};
         let of =

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 const Z: f64 = 1.959_963_984_540_054;
 /// Samples a bootstrap draws where that takes no time.
 const RESAMPLES: usize = 1000;
-/// Of large sets fewer are drawn, so that about this many energies are; an interval's ends then waver by some hundredths of
-/// its width.
+/// Of large sets fewer are drawn, so that about this many energies are; an interval's ends then waver by some
+/// hundredths of its width.
 const DRAWN: usize = 2_000_000;
 /// As few as that give ends at all.
 const FEWEST: usize = 200;
@@ -26,8 +26,8 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The interval of an AUROC of `auroc`, measured with `normal` and `outlier` samples: method 5 of Newcombe (Statistics in
-/// Medicine 25, 2006, part 2), the values θ with |auroc − θ| ≤ z·√V(θ), V of exponential distributions (Hanley and
+/// The interval of an AUROC of `auroc`, measured with `normal` and `outlier` samples: method 5 of Newcombe (Statistics
+/// in Medicine 25, 2006, part 2), the values θ with |auroc − θ| ≤ z·√V(θ), V of exponential distributions (Hanley and
 /// McNeil 1982). Unlike a bootstrap, it does not shrink to a point where nothing overlaps.
 pub fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
     let (n, m) = (normal as f64, outlier as f64);
@@ -50,8 +50,8 @@ pub fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
     Interval { low: end(0.0), high: end(1.0) }
 }
 
-/// The percentile bootstrap's interval of `metric` (Efron 1979), normal data and outliers drawn anew each by itself. The
-/// same `seed` gives the same interval.
+/// The percentile bootstrap's interval of `metric` (Efron 1979), normal data and outliers drawn anew each by itself.
+/// The same `seed` gives the same interval.
 ///
 /// `None` where the metric is.
 pub fn bootstrap(

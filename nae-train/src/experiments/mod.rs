@@ -1,5 +1,6 @@
-//! The paper's experiments, to be made again: the one in two dimensions, [`gaussians8`]; those whose result is a table of
-//! AUROC, [`detection`]; illustrations, [`pictures`]. [`stopping`] is a study of this program's own: what to stop by.
+//! The paper's experiments, to be made again: the one in two dimensions, [`gaussians8`]; those whose result is a table
+//! of AUROC, [`detection`]; illustrations, [`pictures`]. [`stopping`] is a study of this program's own: what to stop
+//! by.
 
 pub mod detection;
 pub mod gaussians8;

@@ -124,7 +124,8 @@ pub enum StudyError {
 }
 
 impl Traced {
-    /// Reads the run in the folder `path`. `sets` are the outlier sets that count; all but ConstantGray where there is none.
+    /// Reads the run in the folder `path`. `sets` are the outlier sets that count; all but ConstantGray where there is
+    /// none.
     ///
     /// # Errors
     /// [`StudyError`], also where the run was not traced or has none of the sets.
@@ -260,8 +261,8 @@ mod tests {
     use super::*;
     use crate::config::preset;
 
-    /// A run folder whose looks have these signals and AUROCs: update, earth mover's distance, selection AUROC, negative
-    /// energy (of positive 1), AUROC.
+    /// A run folder whose looks have these signals and AUROCs: update, earth mover's distance, selection AUROC,
+    /// negative energy (of positive 1), AUROC.
     fn run(folder: &Path, name: &str, looks: &[(usize, f64, f64, f64, f64)]) -> PathBuf {
         let path = folder.join(name);
         std::fs::create_dir(&path).expect("makes");

@@ -1,5 +1,5 @@
-//! The plain autoencoder (paper, equation 1), and the denoising one (Vincent et al., ICML 2008), which is given data with
-//! Gaussian noise and compared with the data without.
+//! The plain autoencoder (paper, equation 1), and the denoising one (Vincent et al., ICML 2008), which is given data
+//! with Gaussian noise and compared with the data without.
 
 use std::path::Path;
 

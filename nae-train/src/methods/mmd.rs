@@ -2,12 +2,12 @@
 
 use burn::tensor::Tensor;
 
-/// MMD² of `x` `[N, D]` and `y` `[M, D]` under the Gaussian kernel exp(−‖a − b‖²/2h²), as `[1]`: equation 5 of Gretton et
-/// al., the distance between the kernel means of the two samples. Never negative; zero on equal samples.
+/// MMD² of `x` `[N, D]` and `y` `[M, D]` under the Gaussian kernel exp(−‖a − b‖²/2h²), as `[1]`: equation 5 of Gretton
+/// et al., the distance between the kernel means of the two samples. Never negative; zero on equal samples.
 ///
 /// h² is the mean of both samples' median squared distances between different points (median heuristic), held constant;
-/// 1 where all points of a sample coincide. The authors' code takes the unbiased estimate instead, which leaves out each
-/// point's distance to itself: its gradient is the same up to a factor N/(N − 1) of one term.
+/// 1 where all points of a sample coincide. The authors' code takes the unbiased estimate instead, which leaves out
+/// each point's distance to itself: its gradient is the same up to a factor N/(N − 1) of one term.
 pub fn mmd_squared(x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
     let within_x = squared_distances(x.clone(), x.clone());
     let within_y = squared_distances(y.clone(), y.clone());

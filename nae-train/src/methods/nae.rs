@@ -1,5 +1,5 @@
-//! The normalized autoencoder: data's energy down, negative samples' energy up (paper, equation 12, with the regularisers
-//! of section 5.1 and the appendix), and the temperature where it is learned.
+//! The normalized autoencoder: data's energy down, negative samples' energy up (paper, equation 12, with the
+//! regularisers of section 5.1 and the appendix), and the temperature where it is learned.
 
 use std::path::Path;
 

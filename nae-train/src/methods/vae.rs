@@ -1,8 +1,8 @@
-//! The variational autoencoder (Kingma and Welling, ICLR 2014): a Gaussian posterior for each sample's latent, a standard
-//! normal prior, and a Gaussian around the decoder's output.
+//! The variational autoencoder (Kingma and Welling, ICLR 2014): a Gaussian posterior for each sample's latent, a
+//! standard normal prior, and a Gaussian around the decoder's output.
 //!
-//! The posterior's mean is an [`Autoencoder`] of the same architecture as every other method's, and is what is exported;
-//! its deviation comes from a second copy of the encoder's last layer.
+//! The posterior's mean is an [`Autoencoder`] of the same architecture as every other method's, and is what is
+//! exported; its deviation comes from a second copy of the encoder's last layer.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way and an event
-//! file with the same for TensorBoard,
-//! `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors` with the plain autoencoder's,
-//! `resume.bin` to go on from until the run has ended, and `report.md` with `energies.svg` and `report.html` at the end.
+//! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way and an event file
+//! with the same for TensorBoard, `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors`
+//! with the plain autoencoder's, `resume.bin` to go on from until the run has ended, and `report.md` with
+//! `energies.svg` and `report.html` at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -115,8 +115,8 @@ struct Traced {
 }
 
 impl RunFolder {
-    /// Makes the folder and writes `config.toml`; files of an earlier run there that has ended are replaced. What the run
-    /// can go on from is stored `every` so often.
+    /// Makes the folder and writes `config.toml`; files of an earlier run there that has ended are replaced. What the
+    /// run can go on from is stored `every` so often.
     ///
     /// # Errors
     /// [`FolderError`] where the folder cannot be made or written, or holds a run that could go on.

@@ -9,8 +9,8 @@ const SIDE: usize = 56;
 /// White pixels between images.
 const GAP: usize = 2;
 
-/// `images` `[N, C, H, W]`, values in [0, 1], in rows of `columns`. One channel is grey, three are red, green and blue; of
-/// other numbers the first is shown.
+/// `images` `[N, C, H, W]`, values in [0, 1], in rows of `columns`. One channel is grey, three are red, green and blue;
+/// of other numbers the first is shown.
 pub fn grid(images: &Tensor<4>, shape: Shape, columns: usize) -> RgbImage {
     let values: Vec<f32> = images.to_data().iter::<f32>().collect();
     let count = values.len() / shape.len().max(1);

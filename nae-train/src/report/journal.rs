@@ -1,7 +1,7 @@
 //! What a long command has done so far, one JSON object a line, so that it can go on where it was broken off.
 //!
-//! Each line carries a digest of what was asked for; lines of something else are left alone. A last line without its end
-//! was being written when the program was killed: it is passed over, and taken away before the next is written.
+//! Each line carries a digest of what was asked for; lines of something else are left alone. A last line without its
+//! end was being written when the program was killed: it is passed over, and taken away before the next is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -66,8 +66,8 @@ impl Metrics {
         Ok(Self { folder: folder.to_owned(), lines, events })
     }
 
-    /// Records `values`, an object: as a line with `kind` and the time `taken`, and each number of it, by the name `group` and its
-    /// own, at `step`.
+    /// Records `values`, an object: as a line with `kind` and the time `taken`, and each number of it, by the name
+    /// `group` and its own, at `step`.
     ///
     /// # Errors
     /// [`MetricsError`].

@@ -1,7 +1,7 @@
 //! The file a broken-off run goes on from: `resume.bin` in the run folder.
 //!
-//! A mark, the SHA-256 of the rest, and the rest as CBOR. Written whole or not at all, so that a run that is killed finds
-//! the state of some update, never half a state.
+//! A mark, the SHA-256 of the rest, and the rest as CBOR. Written whole or not at all, so that a run that is killed
+//! finds the state of some update, never half a state.
 
 use std::path::{Path, PathBuf};
 

@@ -41,8 +41,8 @@ pub struct BurnFrozen {
 }
 
 impl BurnFrozen {
-    /// Freezes a copy of `model`, which lives on an autodiff device, to compute in `precision`; what goes in and comes out
-    /// is f32.
+    /// Freezes a copy of `model`, which lives on an autodiff device, to compute in `precision`; what goes in and comes
+    /// out is f32.
     pub fn new(model: &Autoencoder, precision: Precision) -> Self {
         let [plain, frozen] = [model.valid(), model.clone().no_grad()].map(|model| precision.rounded(model));
         Self { plain, frozen, precision }

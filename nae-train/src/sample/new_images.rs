@@ -41,8 +41,8 @@ impl NewImages {
         x
     }
 
-    /// The same images on their way: the decoder's of the latents that the latent chain starts and ends at, and the visible
-    /// chain's end.
+    /// The same images on their way: the decoder's of the latents that the latent chain starts and ends at, and the
+    /// visible chain's end.
     pub fn stages(
         &self,
         model: &dyn FrozenEnergy,

@@ -1,5 +1,6 @@
-//! Random numbers of the chains, from the run's seed: on the processor the same for any number of threads. Another device
-//! draws its own, so that none go through the bus, from seeds that come from the run's: the same on that device each time.
+//! Random numbers of the chains, from the run's seed: on the processor the same for any number of threads. Another
+//! device draws its own, so that none go through the bus, from seeds that come from the run's: the same on that device
+//! each time.
 
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use rand::{RngExt as _, SeedableRng as _};

@@ -59,8 +59,8 @@ impl Precision {
         }
     }
 
-    /// What is differentiated in place of `energy`. An energy is a mean over the image, so its derivatives are small, and
-    /// f16 would lose them.
+    /// What is differentiated in place of `energy`. An energy is a mean over the image, so its derivatives are small,
+    /// and f16 would lose them.
     pub(super) fn scaled(self, energy: Tensor<1>) -> Tensor<1> {
         match self {
             Self::F32 | Self::Bf16 => energy,

@@ -1,6 +1,6 @@
-//! A running mean of the weights over training, steadier than the weights after any one update (Polyak and Juditsky, SIAM
-//! J. Control Optim. 1992; for energy-based models, Du and Mordatch, NeurIPS 2019). Chains still start from, and follow,
-//! the weights of the moment.
+//! A running mean of the weights over training, steadier than the weights after any one update (Polyak and Juditsky,
+//! SIAM J. Control Optim. 1992; for energy-based models, Du and Mordatch, NeurIPS 2019). Chains still start from, and
+//! follow, the weights of the moment.
 
 use std::collections::HashMap;
 

@@ -2,8 +2,8 @@
 //! epochs of another method.
 //!
 //! [`batches`] orders the data, [`averaging`] steadies the weights, [`signals`] and [`stopping`] decide which state to
-//! keep, [`observer`] is how a run is watched, [`checkpoint`] stores weights, [`snapshot`] is all that a run goes on from,
-//! [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
+//! keep, [`observer`] is how a run is watched, [`checkpoint`] stores weights, [`snapshot`] is all that a run goes on
+//! from, [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
 pub mod averaging;

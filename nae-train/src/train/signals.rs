@@ -8,8 +8,8 @@ use pathfinding::matrix::Matrix;
 const PARTS: f64 = 1e9;
 
 /// Earth mover's distance between two batches `[N, C, H, W]` as sets of points: the mean Euclidean distance between the
-/// samples of the cheapest one-to-one assignment (Kuhn 1955). Wasserstein normalized autoencoders (CMS, 2025) stop by it,
-/// with data and negative samples.
+/// samples of the cheapest one-to-one assignment (Kuhn 1955). Wasserstein normalized autoencoders (CMS, 2025) stop by
+/// it, with data and negative samples.
 ///
 /// Where one batch is larger, its last samples are left out; `None` where one is empty or a distance is no number.
 pub fn earth_movers_distance(a: &Tensor<4>, b: &Tensor<4>) -> Option<f64> {
@@ -38,8 +38,8 @@ fn euclidean(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would pass as normal; both are
-/// energies. `None` where one is empty.
+/// Share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would pass as normal; both
+/// are energies. `None` where one is empty.
 pub fn share_below_threshold(negatives: &[f32], normal: &[f32], rate: f64) -> Option<f64> {
     let mut normal = normal.to_vec();
     normal.sort_by(f32::total_cmp);

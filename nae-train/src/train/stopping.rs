@@ -19,8 +19,8 @@ pub struct Look {
     pub validation_energy: f64,
     /// AUROC of the selection set against validation images.
     pub selection_auroc: f64,
-    /// Lower end of its 95% confidence interval ([`of_auroc`](crate::eval::interval::of_auroc)): an AUROC above it may be
-    /// lower by chance.
+    /// Lower end of its 95% confidence interval ([`of_auroc`](crate::eval::interval::of_auroc)): an AUROC above it may
+    /// be lower by chance.
     pub selection_low: f64,
     /// Mean energy of the data since the last look.
     pub positive_energy: Option<f64>,

@@ -195,9 +195,9 @@ fn weight_gradients_are_burns() {
     }
 }
 
-/// What other processors run is tested here too, in a process of its own. Without a fused multiply-add, plain code rounds
-/// twice where the others round once, and crosses more kinks than `assert_burns` can find: of it, the weights' gradients
-/// are compared, which go through every loop.
+/// What other processors run is tested here too, in a process of its own. Without a fused multiply-add, plain code
+/// rounds twice where the others round once, and crosses more kinks than `assert_burns` can find: of it, the weights'
+/// gradients are compared, which go through every loop.
 #[test]
 fn every_instruction_set_agrees_with_burn() {
     const WEIGHTS: &str = "engine::weight_gradients_are_burns";

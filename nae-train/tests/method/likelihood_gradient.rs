@@ -1,5 +1,5 @@
-//! The gradient of the negative log-likelihood (paper, equation 12): mean ∇E over the data less mean ∇E over the model's
-//! samples, both over T, against finite differences of mean E/T + log Ω with Ω integrated on a grid.
+//! The gradient of the negative log-likelihood (paper, equation 12): mean ∇E over the data less mean ∇E over the
+//! model's samples, both over T, against finite differences of mean E/T + log Ω with Ω integrated on a grid.
 //!
 //! The model is a small nonlinear autoencoder of points in the square [−4, 4]². The model's samples are the grid
 //! itself (an expectation without sampling error), exact draws from the grid, and the crate's adjusted Langevin chains

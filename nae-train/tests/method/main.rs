@@ -1,5 +1,5 @@
-//! What is computed, against closed forms, finite differences, float64 and burn: energies, gradients, networks, chains, and what is
-//! made of them. One program, since every one more is linked with burn again.
+//! What is computed, against closed forms, finite differences, float64 and burn: energies, gradients, networks, chains,
+//! and what is made of them. One program, since every one more is linked with burn again.
 #![allow(clippy::unwrap_used)]
 
 mod architectures;

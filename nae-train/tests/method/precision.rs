@@ -28,8 +28,8 @@ fn both(frozen: &dyn FrozenEnergy, image: nae_core::Shape, latent_dim: usize) ->
     [e, g, h, d, floats(frozen.encode(x)), floats(frozen.decode(z))]
 }
 
-/// Rounding errors of a network are some times those of its numbers: 2⁻¹¹ = .0005 for f16, 2⁻⁸ = .004 for bf16. Gradients
-/// have more: where rounding takes a ReLU or a maximum beyond its kink, they jump.
+/// Rounding errors of a network are some times those of its numbers: 2⁻¹¹ = .0005 for f16, 2⁻⁸ = .004 for bf16.
+/// Gradients have more: where rounding takes a ReLU or a maximum beyond its kink, they jump.
 #[test]
 fn lower_precision_is_near_f32() {
     for spec in [conv28::conv28(4, 8, LatentSpace::Sphere), small_conv::small_conv16(1, 8, 32, LatentSpace::Sphere)] {

@@ -98,8 +98,8 @@ fn both_engines_end_alike() {
     }
 }
 
-/// The other methods share data, loop, run folder, table and export; each is reproducible, and its folder gives the same
-/// model again.
+/// The other methods share data, loop, run folder, table and export; each is reproducible, and its folder gives the
+/// same model again.
 #[test]
 fn every_method_trains_and_exports() {
     let folder = TempDir::new().unwrap();

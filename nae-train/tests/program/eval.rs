@@ -1,4 +1,5 @@
-//! `nae-train eval` and `sample`: a trained model on data it has and on data it has not seen, and what it takes for normal.
+//! `nae-train eval` and `sample`: a trained model on data it has and on data it has not seen, and what it takes for
+//! normal.
 
 use std::path::{Path, PathBuf};
 

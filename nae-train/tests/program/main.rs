@@ -1,5 +1,5 @@
-//! The program as a user meets it: runs, data, experiments, evaluation, what comes back after a kill. One test program, since every
-//! one more is linked with burn again.
+//! The program as a user meets it: runs, data, experiments, evaluation, what comes back after a kill. One test program,
+//! since every one more is linked with burn again.
 #![allow(clippy::unwrap_used)]
 
 mod changed;

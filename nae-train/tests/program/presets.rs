@@ -1,5 +1,5 @@
-//! Every preset of the paper trains, on made-up data and with narrow networks, and what is done to images first travels in
-//! the model.
+//! Every preset of the paper trains, on made-up data and with narrow networks, and what is done to images first travels
+//! in the model.
 
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,10 @@
 //! One set of vectors through every runtime that can run a model.
 //!
-//! The vectors are data: `tests/vectors/images.npy` (float32 `[N, 1, 16, 16]`, the images that the
-//! firmware scores) and `tests/vectors/energies.npy` (float32 `[N]`, the energies by burn of the model
-//! in `models/digits`; `cargo run -p parity --example make_vectors` writes both). A [`Runtime`] turns images into energies or says why it
-//! cannot; [`Suite`] runs all of them, compares every pair within the bound that [`bound`] states,
-//! and prints one table. What a runtime is made of is in [`runtimes`].
+//! The vectors are data: `tests/vectors/images.npy` (float32 `[N, 1, 16, 16]`, the images that the firmware scores) and
+//! `tests/vectors/energies.npy` (float32 `[N]`, the energies by burn of the model in `models/digits`; `cargo run -p
+//! parity --example make_vectors` writes both). A [`Runtime`] turns images into energies or says why it cannot;
+//! [`Suite`] runs all of them, compares every pair within the bound that [`bound`] states, and prints one table. What a
+//! runtime is made of is in [`runtimes`].
 
 pub mod runtimes;
 mod suite;

@@ -1,6 +1,6 @@
-//! In place of a camera or a microphone: the timer's interrupt takes the next piece of a recording every millisecond, and
-//! puts it into the ring when there is room. (A sensor would not wait: there, [`Feed::offer`] loses the piece and counts it.)
-//! The binary says what is played: `RECORDING`, in pieces of `LEN` bytes.
+//! In place of a camera or a microphone: the timer's interrupt takes the next piece of a recording every millisecond,
+//! and puts it into the ring when there is room. (A sensor would not wait: there, [`Feed::offer`] loses the piece and
+//! counts it.) The binary says what is played: `RECORDING`, in pieces of `LEN` bytes.
 
 use super::{LEN, RECORDING};
 use core::cell::RefCell;

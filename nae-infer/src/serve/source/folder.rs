@@ -20,8 +20,8 @@ const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "pgm", "ppm", "pnm"];
 pub(super) struct Folder {
     path: PathBuf,
     waiting: VecDeque<PathBuf>,
-    /// Files that were there at the start, and of which age they were read: what came between watching and listing is listed,
-    /// and its event may come when it has been read.
+    /// Files that were there at the start, and of which age they were read: what came between watching and listing is
+    /// listed, and its event may come when it has been read.
     listed: HashMap<PathBuf, Option<SystemTime>>,
     events: Receiver<notify::Result<Event>>,
     // Watches until it is dropped.

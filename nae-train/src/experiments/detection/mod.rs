@@ -1,9 +1,9 @@
 //! Experiments of outlier detection: models trained with one thing changed, and the AUROC of outlier sets under each,
 //! beside the paper's.
 //!
-//! [`settings`] is the file that says what to train and what the paper found. This file goes through the models, each in
-//! a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model too.
-//! [`summary`] is the table.
+//! [`settings`] is the file that says what to train and what the paper found. This file goes through the models, each
+//! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
+//! too. [`summary`] is the table.
 
 pub mod settings;
 pub mod summary;
@@ -203,8 +203,8 @@ impl Experiment {
         journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
     }
 
-    /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives what
-    /// watches it. Returns all finished models.
+    /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives
+    /// what watches it. Returns all finished models.
     ///
     /// # Errors
     /// [`DetectionError`]; what was finished before stays in the folder, and so does the state of what was not.

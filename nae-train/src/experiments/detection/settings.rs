@@ -1,8 +1,8 @@
 //! What an experiment trains and what the paper found, read strictly and checked once.
 //!
-//! An experiment is a preset with changes: first those of the scale, then those of the cell. A change names a key of the
-//! preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale can be like another
-//! experiment's: that one's changes come before its own.
+//! An experiment is a preset with changes: first those of the scale, then those of the cell. A change names a key of
+//! the preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale can be like
+//! another experiment's: that one's changes come before its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -235,8 +235,8 @@ impl Settings {
         Ok(Self { title, source, work, sets, selection, cells })
     }
 
-    /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which states
-    /// are selected.
+    /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which
+    /// states are selected.
     pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {
         let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.config.raw()));
         Recorded { sets: &self.sets, selection, cells: cells.collect() }

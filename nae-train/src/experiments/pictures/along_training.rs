@@ -1,5 +1,5 @@
-//! Samples along training, and reconstructions of normal images and outliers before and after it (paper, figures "Samples
-//! collected from NAE during training" and "Reconstruction examples in MNIST hold-out class detection").
+//! Samples along training, and reconstructions of normal images and outliers before and after it (paper, figures
+//! "Samples collected from NAE during training" and "Reconstruction examples in MNIST hold-out class detection").
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,8 +21,8 @@ use crate::train::stopping::Look;
 /// Looks at the model that are shown, evenly from all.
 const FRAMES: usize = 8;
 
-/// Trains the NAE of `prepared`, and draws what its chains find at every look: from the same noise, by a latent chain eight
-/// times as long as in training, as new images are drawn.
+/// Trains the NAE of `prepared`, and draws what its chains find at every look: from the same noise, by a latent chain
+/// eight times as long as in training, as new images are drawn.
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.

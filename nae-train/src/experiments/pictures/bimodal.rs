@@ -1,6 +1,6 @@
-//! Outliers between two clusters (paper, figure "AE and NAE trained on a bi-modal distribution"): an autoencoder with one
-//! latent dimension draws a line from one cluster to the other, and reconstructs what lies on it. NAE training with the
-//! decoder as it is has the encoder send it elsewhere.
+//! Outliers between two clusters (paper, figure "AE and NAE trained on a bi-modal distribution"): an autoencoder with
+//! one latent dimension draws a line from one cluster to the other, and reconstructs what lies on it. NAE training with
+//! the decoder as it is has the encoder send it elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

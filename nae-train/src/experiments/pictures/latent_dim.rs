@@ -20,7 +20,8 @@ use crate::run::Prepared;
 /// The ends of the paper's error bars.
 const PERCENTILES: [f64; 2] = [0.1, 0.9];
 
-/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim` on the data in `folder`; `begin` is told of each.
+/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim` on the data in `folder`; `begin` is told of
+/// each.
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.

@@ -1,6 +1,6 @@
 //! The paper's illustrations, each a picture and its numbers: what chains find in a model that was never trained
-//! ([`random_init`]), samples along training and what is reconstructed after it ([`along_training`]), reconstruction error
-//! by D_z ([`latent_dim`]), and outliers between two clusters ([`bimodal`]).
+//! ([`random_init`]), samples along training and what is reconstructed after it ([`along_training`]), reconstruction
+//! error by D_z ([`latent_dim`]), and outliers between two clusters ([`bimodal`]).
 //!
 //! Those on MNIST take the settings of the experiments with tables of AUROC
 //! ([`detection`](super::detection)), so that scales mean the same.

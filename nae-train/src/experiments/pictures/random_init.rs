@@ -1,6 +1,6 @@
 //! Samples of a model that was never trained (paper, figure "Sampling with randomly initialized NAE"): contrastive
-//! divergence begins at the data, far from where the model's density is high, and stays there; on-manifold initialisation
-//! begins where it is high.
+//! divergence begins at the data, far from where the model's density is high, and stays there; on-manifold
+//! initialisation begins where it is high.
 
 use burn::tensor::{Device, Tensor};
 use serde_json::json;

@@ -34,8 +34,8 @@ pub struct Lines {
     pub unit: bool,
 }
 
-/// Charts of a `metrics.jsonl`: the loss of pre-training or of a baseline, the energies of NAE training, and what was seen
-/// at the looks. Lines that cannot be read are passed over.
+/// Charts of a `metrics.jsonl`: the loss of pre-training or of a baseline, the energies of NAE training, and what was
+/// seen at the looks. Lines that cannot be read are passed over.
 pub fn of_metrics(text: &str) -> Vec<Lines> {
     let mut values: BTreeMap<(&'static str, String), Vec<(f64, f64)>> = BTreeMap::new();
     for line in text.lines() {

@@ -55,8 +55,8 @@ pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) 
     })
 }
 
-/// Chains of the trained model from noise: the decoder's image of where the latent chain starts and of where it ends, and
-/// the end of the visible chain. `None` for models without an autoencoder or a latent chain.
+/// Chains of the trained model from noise: the decoder's image of where the latent chain starts and of where it ends,
+/// and the end of the visible chain. `None` for models without an autoencoder or a latent chain.
 pub fn chains(prepared: &Prepared, model: &dyn Model, engine: Engine, device: &Device) -> Option<Gallery> {
     let autoencoder = model.autoencoder()?;
     let chains = NewImages::new(&prepared.config.sampler())?;

@@ -1,8 +1,8 @@
 //! `report.html`: a run on one page, with nothing to fetch from anywhere. Curves, histograms, ROC, reconstructions and
 //! chains, beside the numbers that `report.md` has.
 //!
-//! [`curves`] draws what `metrics.jsonl` recorded and the ROC, [`gallery`] the images. This file puts the page together;
-//! what is on it comes from the caller.
+//! [`curves`] draws what `metrics.jsonl` recorded and the ROC, [`gallery`] the images. This file puts the page
+//! together; what is on it comes from the caller.
 
 pub mod curves;
 pub mod gallery;

@@ -1,7 +1,8 @@
 #![no_std]
 #![no_main]
 //! One inference of the network of `ad01_int8.tflite` by burn without `std`, in 32-bit floats, between the marks that
-//! `tests/qemu/insn-count` counts between. Weights are made up: how many instructions there are does not depend on them.
+//! `tests/qemu/insn-count` counts between. Weights are made up: how many instructions there are does not depend on
+//! them.
 
 extern crate alloc;
 
