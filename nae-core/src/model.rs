@@ -42,9 +42,9 @@
 //!
 //! | at | type | |
 //! |---|---|---|
-//! | 0 | u8 | [kind](Kind), 1 to 15 |
+//! | 0 | u8 | [kind](Kind), 1 to 16 |
 //! | 1 | u8 | activation: 0 none, 1 ReLU, 2 leaky ReLU, 3 sigmoid, 4 tanh (kinds 1, 2, 3, 8 with f32) |
-//! | 2 | u8 | mode. Kind 3 with i8: 1 if one multiplier is for all outputs. Kind 5: 1 if padding counts in the divisor. Kind 7: 0 aligned corners, 1 half-pixel centres |
+//! | 2 | u8 | mode. Kind 3 with i8: 1 if one multiplier is for all outputs. Kind 5: 1 if padding counts in the divisor. Kind 7: 0 aligned corners, 1 half-pixel centres. Kind 16: groups, 1 to 255 |
 //! | 3 | u8 | type of the output: 0 f32, 1 i8 |
 //! | 4 | u16 | tensor it reads |
 //! | 6 | u16 | second tensor (kinds 11 and 12), else 0 |
@@ -54,7 +54,7 @@
 //! | 28 | 2 × u16 | stride down, across |
 //! | 32 | 4 × u16 | padding: top, left, bottom, right |
 //! | 40 | 2 × u16 | output padding down, across (kind 2) |
-//! | 44 | f32 | slope of leaky ReLU, or epsilon of kind 9 (f32 only) |
+//! | 44 | f32 | slope of leaky ReLU, or epsilon of kinds 9 and 16 (f32 only) |
 //! | 48 | u32 | where among the parameters the layer's weights start, in words |
 //! | 52 | u32 | how many they are; bytes where the output is i8 |
 //! | 56 | u32 | where among the parameters the biases, or channels, start, in words |
@@ -69,7 +69,7 @@
 //! Fields that a kind does not use are zero.
 //!
 //! Kinds 1 to 12 read and write the same type. Kind 13 (quantize) reads f32 and writes i8, kind 14
-//! (dequantize) the reverse, kind 15 (requantize) is i8 only. A value q of an 8-bit tensor
+//! (dequantize) the reverse, kind 15 (requantize) is i8 only, kind 16 (group normalisation) f32 only. A value q of an 8-bit tensor
 //! stands for scale·(q − zero point). Kinds 4 to 7 and 10 keep the scale and zero point of what they
 //! read; kind 9 gives 1/128 and 0.
 //!
@@ -81,7 +81,8 @@
 //!
 //! **f32.** Kinds 1 to 3 have weights in blocks of 8 outputs, the outputs that are left over (fewer than
 //! 8) in blocks of one. A block is stored `[kernel row][kernel column][input channel][output of
-//! the block]`; a dense layer is a kernel of the size of its input. Biases are one an output.
+//! the block]`; a dense layer is a kernel of the size of its input. Biases are one an output. Kind 16 has a scale for
+//! each channel as weights and a shift as biases.
 //!
 //! **i8.** Weights of kinds 1 to 3 as [`crate::kernels::int8`] describes for the layer's layout, and for each output a
 //! [channel](crate::kernels::int8::Channel) of three i32: bias, multiplier, shift. Kind 3 in mode 1 has biases, one i32

@@ -8,7 +8,7 @@ use nae_core::Shape;
 use nae_core::energy::Energy;
 use nae_core::engine::{Engine, EngineError};
 use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Dense, Layer, MaxPool2d, Network, write};
+use nae_core::model::writer::{AveragePool2d, Dense, GroupNormalize, Layer, MaxPool2d, Network, write};
 use nae_core::model::{Kind, Model};
 use proptest::prelude::*;
 use reference::{Op, Tensor};
@@ -73,7 +73,13 @@ fn op(dice: &Dice, input: Shape) -> Op {
         11 => Op::Activation(Activation::Relu),
         12 => Op::Activation(Activation::LeakyRelu { slope: 0.2 }),
         13 => Op::Activation(Activation::Sigmoid),
-        // 14 and above: additions, where there is something to add.
+        14 => Op::GroupNormalize(GroupNormalize {
+            groups: (1..=i).rev().find(|groups| i % groups == 0 && *groups <= n[0] % 6 + 1).unwrap(),
+            scale: values(i, &mut seed),
+            shift: values(i, &mut seed),
+            epsilon: 1e-2,
+        }),
+        // 15 and above: additions, where there is something to add.
         _ => Op::Activation(Activation::Tanh),
     }
 }

@@ -123,7 +123,7 @@ fn faults_are_named() {
     assert_eq!(fault(76, &1f32.to_le_bytes()), ModelError::Calibration);
     assert_eq!(fault(84, &[1]), ModelError::Reserved);
     let end = floats().len() - 4;
-    let last = ModelError::Layer { index: 11, fault: LayerFault::NonFiniteWeight };
+    let last = ModelError::Layer { index: 12, fault: LayerFault::NonFiniteWeight };
     assert_eq!(fault(end, &f32::NAN.to_le_bytes()), last);
     assert_eq!(layer(0, 0, &[99]), LayerFault::Kind);
     assert_eq!(layer(0, 1, &[5]), LayerFault::Activation);
@@ -135,6 +135,18 @@ fn faults_are_named() {
     assert_eq!(layer(0, 44, &f32::INFINITY.to_le_bytes()), LayerFault::Parameter);
     assert_eq!(layer(0, 48, &[0xFF, 0xFF]), LayerFault::Weights);
     assert_eq!(layer(1, 48, &[1]), LayerFault::Reserved);
+    // The group normalisation: groups, type, epsilon, scales.
+    assert_eq!(layer(11, 2, &[0]), LayerFault::Kind);
+    assert_eq!(layer(11, 2, &[3]), LayerFault::Geometry);
+    assert_eq!(layer(11, 3, &[1]), LayerFault::Quantization);
+    let mut integers = floats()[128 + 80 * 11..][..72].to_vec();
+    integers[3] = 1;
+    integers[64..68].copy_from_slice(&0.1f32.to_le_bytes());
+    integers[44..48].copy_from_slice(&[0; 4]);
+    assert_eq!(layer(11, 0, &integers), LayerFault::Element);
+    assert_eq!(layer(11, 44, &0f32.to_le_bytes()), LayerFault::Parameter);
+    assert_eq!(layer(11, 52, &[1]), LayerFault::Weights);
+    assert_eq!(layer(11, 60, &[3]), LayerFault::Weights);
     // The pooling's output on its own input.
     let input = floats()[128 + 20..][..4].to_vec();
     assert_eq!(layer(1, 20, &input), LayerFault::Overlap);
@@ -197,7 +209,7 @@ proptest! {
 
     #[test]
     fn random_header_and_layer_fields_never_panic(
-        changes in prop::collection::vec((0usize..128 + 80 * 13, any::<u8>()), 1..6),
+        changes in prop::collection::vec((0usize..128 + 80 * 14, any::<u8>()), 1..6),
     ) {
         for mut altered in models::all() {
             for &(at, byte) in &changes {

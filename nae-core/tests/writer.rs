@@ -5,7 +5,9 @@ use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::energy::Energy;
 use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d, Network, WriteError, write};
+use nae_core::model::writer::{
+    Conv2d, ConvTranspose2d, Dense, GroupNormalize, Layer, MaxPool2d, Network, WriteError, write,
+};
 use nae_core::model::{MAX_LAYERS, Model, ModelError, Preprocessing, ResizeFilter};
 
 fn conv(input: usize, output: usize, kernel: usize) -> Conv2d {
@@ -16,6 +18,11 @@ fn conv(input: usize, output: usize, kernel: usize) -> Conv2d {
 fn transposed(input: usize, output: usize, kernel: usize) -> ConvTranspose2d {
     let shape = [input, output, kernel, kernel];
     ConvTranspose2d::from_iohw(&vec![0.1; shape.iter().product()], shape, None).unwrap()
+}
+
+/// Group normalisation of one channel.
+fn norm(groups: usize, epsilon: f32) -> Layer {
+    GroupNormalize { groups, scale: vec![1.0], shift: vec![0.0], epsilon }.into()
 }
 
 /// What `write` says of layers put on an image of 1×4×4.
@@ -45,11 +52,14 @@ fn wrong_layers_are_named() {
         conv(1, 1, 3).with_padding(Padding::all(3)).into(),
         transposed(1, 1, 3).with_output_padding([1, 0]).into(),
         Layer::from(MaxPool2d { kernel: [0, 2], stride: [1, 1], padding: Padding::NONE }),
+        norm(0, 1e-5),
+        norm(2, 1e-5),
     ] {
         assert_eq!(error([wrong]), WriteError::Geometry { layer: 0 });
     }
     for wrong in [
         Layer::L2Normalize { epsilon: 0.0 },
+        norm(1, 0.0),
         Activation::LeakyRelu { slope: f32::NAN }.into(),
         Dense::from_out_in(&[f32::INFINITY; 256], [16, 16], None).unwrap().into(),
     ] {

@@ -43,6 +43,11 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             Kind::L2Normalize if Self::has(Operators::kind(Kind::L2Normalize)) => {
                 kernels::l2_normalize(layer.epsilon, in_place(source, target, image, arena));
             }
+            Kind::GroupNormalize if Self::has(Operators::kind(Kind::GroupNormalize)) => {
+                let values = in_place(source, target, image, arena);
+                let groups = usize::from(layer.mode);
+                kernels::group_normalize(groups, layer.epsilon, parameters, target.shape.channels, values);
+            }
             Kind::Activation | Kind::Reshape => {
                 in_place::<f32>(source, target, image, arena);
             }

@@ -29,17 +29,18 @@ pub(super) const fn decode(bytes: &[u8; RECORD_LEN]) -> Result<Record, LayerFaul
     if bytes[1] > 4 || bytes[1] != 0 && !activates {
         return Err(LayerFault::Activation);
     }
-    let normalizes = is_f32 && matches!(kind, Kind::L2Normalize);
+    let normalizes = is_f32 && kind.has_epsilon();
     let parameter_used = normalizes || bytes[1] == 2;
     if (!parameter_used && parameter.to_bits() != 0) || (normalizes && parameter <= 0.0) {
         return Err(LayerFault::Parameter);
     }
-    let modes = match kind {
-        Kind::AveragePool2d | Kind::ResizeBilinear => 2,
-        Kind::Dense if !is_f32 => UNIFORM + 1,
-        _ => 1,
+    let is_mode = match kind {
+        Kind::AveragePool2d | Kind::ResizeBilinear => bytes[2] < 2,
+        Kind::Dense if !is_f32 => bytes[2] <= UNIFORM,
+        Kind::GroupNormalize => bytes[2] > 0,
+        _ => bytes[2] == 0,
     };
-    if bytes[2] >= modes {
+    if !is_mode {
         return Err(LayerFault::Kind);
     }
     if Layout::from_tag(bytes[71]).is_none() {
@@ -50,8 +51,8 @@ pub(super) const fn decode(bytes: &[u8; RECORD_LEN]) -> Result<Record, LayerFaul
     let clamps = !is_f32 && (kind.has_weights() || kind.has_other());
     if !kind.has_windows() && !all_zero(bytes, 24, 44)
         || !matches!(kind, Kind::ConvTranspose2d) && !all_zero(bytes, 40, 44)
-        || !kind.has_weights() && !is_table && !all_zero(bytes, 48, 56)
-        || !kind.has_weights() && !all_zero(bytes, 56, 64)
+        || !kind.has_parameters() && !is_table && !all_zero(bytes, 48, 56)
+        || !kind.has_parameters() && !all_zero(bytes, 56, 64)
         || !kind.has_other() && record.other != 0
         || is_f32 && !all_zero(bytes, 64, 80)
         || !clamps && !all_zero(bytes, 69, 71)

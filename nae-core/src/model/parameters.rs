@@ -62,6 +62,14 @@ pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result
                 return Err(LayerFault::Quantization);
             }
         }
+        Kind::GroupNormalize => {
+            if !fits(record.weights, outputs, 4, words) || !fits(record.bias, outputs, 4, words) {
+                return Err(LayerFault::Weights);
+            }
+            if !are_finite(record.weights, words) || !are_finite(record.bias, words) {
+                return Err(LayerFault::NonFiniteWeight);
+            }
+        }
         Kind::Activation if !is_f32 && !fits(record.weights, TABLE_LEN, 1, words) => return Err(LayerFault::Weights),
         _ => {}
     }

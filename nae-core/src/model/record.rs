@@ -8,7 +8,7 @@ use crate::Shape;
 use crate::kernels::int8::{self, Layout, Windows};
 use crate::quantization::Quantization;
 
-/// Kind of a layer in the file, numbered from 1 (convolution) to 15 (requantize) in this order.
+/// Kind of a layer in the file, numbered from 1 (convolution) to 16 (group normalisation) in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -44,6 +44,8 @@ pub enum Kind {
     Dequantize = 14,
     /// From `i8` to `i8` of another scale.
     Requantize = 15,
+    /// Groups of channels brought to mean 0 and variance 1.
+    GroupNormalize = 16,
 }
 
 /// Mode of an 8-bit dense layer with one multiplier for all outputs.
@@ -71,6 +73,7 @@ impl Kind {
             13 => Self::Quantize,
             14 => Self::Dequantize,
             15 => Self::Requantize,
+            16 => Self::GroupNormalize,
             _ => return None,
         })
     }
@@ -79,7 +82,13 @@ impl Kind {
     pub(super) const fn works_in_place(self) -> bool {
         matches!(
             self,
-            Self::Activation | Self::L2Normalize | Self::Reshape | Self::Add | Self::Multiply | Self::Requantize
+            Self::Activation
+                | Self::L2Normalize
+                | Self::Reshape
+                | Self::Add
+                | Self::Multiply
+                | Self::Requantize
+                | Self::GroupNormalize
         )
     }
 
@@ -98,6 +107,16 @@ impl Kind {
 
     pub(super) const fn has_weights(self) -> bool {
         matches!(self, Self::Conv2d | Self::ConvTranspose2d | Self::Dense)
+    }
+
+    /// Whether it has weights and biases, [of outputs](Self::has_weights) or of channels.
+    pub(super) const fn has_parameters(self) -> bool {
+        self.has_weights() || matches!(self, Self::GroupNormalize)
+    }
+
+    /// Whether its `f32` form has an epsilon.
+    pub(super) const fn has_epsilon(self) -> bool {
+        matches!(self, Self::L2Normalize | Self::GroupNormalize)
     }
 
     pub(super) const fn has_windows(self) -> bool {
@@ -123,7 +142,7 @@ pub struct Record {
     pub kind: Kind,
     /// Applied to the result.
     pub activation: Activation,
-    /// Variant of the kind.
+    /// Variant of the kind; of a group normalisation the number of groups.
     pub mode: u8,
     /// Tensor it reads.
     pub input: usize,
@@ -143,7 +162,7 @@ pub struct Record {
     pub padding: Padding,
     /// Output padding down and across.
     pub output_padding: [usize; 2],
-    /// Epsilon of the L2 normalisation, else 0.
+    /// Epsilon of a normalisation, else 0.
     pub epsilon: f32,
     /// Weights: `f32`, or bytes; of an 8-bit activation its table.
     pub weights: Span,
@@ -200,7 +219,7 @@ impl Record {
                 right: u16_at(bytes, 38),
             },
             output_padding: [u16_at(bytes, 40), u16_at(bytes, 42)],
-            epsilon: if is_f32 && matches!(kind, Kind::L2Normalize) { parameter } else { 0.0 },
+            epsilon: if is_f32 && kind.has_epsilon() { parameter } else { 0.0 },
             weights: Span { start: u32_at(bytes, 48), len: u32_at(bytes, 52) },
             layout: match Layout::from_tag(bytes[71]) {
                 Some(layout) => layout,

@@ -77,7 +77,9 @@ const fn meet(a: Span, b: Span) -> bool {
 const fn types(record: &Record, input: Element) -> Result<(), LayerFault> {
     let fits = match (record.kind, input, record.element) {
         (Kind::Quantize, Element::F32, Element::I8(_)) | (Kind::Dequantize, Element::I8(_), Element::F32) => true,
-        (Kind::Quantize | Kind::Dequantize, ..) | (Kind::Requantize, Element::F32, Element::F32) => false,
+        (Kind::Quantize | Kind::Dequantize, ..)
+        | (Kind::Requantize, Element::F32, Element::F32)
+        | (Kind::GroupNormalize, _, Element::I8(_)) => false,
         (_, Element::F32, Element::F32) => true,
         (kind, Element::I8(from), Element::I8(to)) => {
             if kind.keeps_quantization() && !from.is(to) || matches!(kind, Kind::L2Normalize) && !is_unit(to) {
@@ -166,6 +168,10 @@ const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
             }
             record.output
         }
+        Kind::GroupNormalize => match input.channels.checked_rem(record.mode as usize) {
+            Some(0) => input,
+            _ => return None,
+        },
         Kind::Activation
         | Kind::L2Normalize
         | Kind::Add

@@ -27,7 +27,7 @@ mod plan;
 
 pub use error::WriteError;
 pub use int8::{Int8Layer, Int8Operation};
-pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d};
+pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Layer, MaxPool2d};
 
 use crate::Shape;
 use crate::calibration::Calibration;

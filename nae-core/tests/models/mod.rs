@@ -6,7 +6,8 @@ use nae_core::energy::Energy;
 use nae_core::kernels::int8::Layout;
 use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
 use nae_core::model::writer::{
-    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Int8Layer, Int8Operation, Layer, MaxPool2d, Network, write,
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Int8Layer, Int8Operation, Layer, MaxPool2d, Network,
+    write,
 };
 use nae_core::quantization::Quantization;
 
@@ -31,6 +32,7 @@ pub(crate) fn floats() -> Vec<u8> {
     let branch = network.push(Activation::Tanh);
     network.push(Activation::Relu);
     network.push(Layer::Add { other: branch });
+    network.push(GroupNormalize { groups: 2, scale: weights(2), shift: weights(2), epsilon: 1e-5 });
     network.push(Dense::from_out_in(&weights(32 * 16), [16, 32], None).unwrap());
     network.push(Layer::Reshape(Shape::new(1, 4, 4)));
     network.energy = Energy::Ssim;

@@ -3,7 +3,7 @@
 
 use nae_core::Shape;
 use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d};
+use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Layer, MaxPool2d};
 
 /// A layer with weights as ONNX has them.
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ pub(crate) enum Op {
     Resize(usize, usize, ResizeMode),
     Activation(Activation),
     Normalize(f32),
+    GroupNormalize(GroupNormalize),
 }
 
 /// CHW data in f64.
@@ -118,6 +119,7 @@ impl Op {
             Self::Resize(height, width, mode) => Layer::Resize { height, width, mode },
             Self::Activation(activation) => activation.into(),
             Self::Normalize(epsilon) => Layer::L2Normalize { epsilon },
+            Self::GroupNormalize(norm) => norm.into(),
         }
     }
 
@@ -216,6 +218,21 @@ impl Op {
                 let norm = input.data.iter().map(|v| v * v).sum::<f64>().sqrt();
                 let divisor = norm.max(f64::from(*epsilon));
                 Tensor::new(s, input.data.iter().map(|v| v / divisor).collect())
+            }
+            Self::GroupNormalize(norm) => {
+                let pixels = s.height * s.width;
+                let mut data = Vec::with_capacity(s.len());
+                for (group, values) in input.data.chunks(s.len() / norm.groups).enumerate() {
+                    let mean = values.iter().sum::<f64>() / values.len() as f64;
+                    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+                    let deviation = (variance + f64::from(norm.epsilon)).sqrt();
+                    for (at, value) in values.iter().enumerate() {
+                        let channel = group * (s.channels / norm.groups) + at / pixels;
+                        let [scale, shift] = [&norm.scale, &norm.shift].map(|of| f64::from(of[channel]));
+                        data.push((value - mean) / deviation * scale + shift);
+                    }
+                }
+                Tensor::new(s, data)
             }
         }
     }

@@ -208,6 +208,13 @@ fn record(
             record.kind = Kind::L2Normalize;
             record.epsilon = *epsilon;
         }
+        Layer::GroupNormalize(norm) => {
+            record.kind = Kind::GroupNormalize;
+            record.mode = u8::try_from(norm.groups).map_err(|_| WriteError::Geometry { layer: index })?;
+            record.epsilon = norm.epsilon;
+            record.weights = parameters.floats(&norm.scale);
+            record.bias = parameters.floats(&norm.shift);
+        }
         Layer::Reshape(_) => record.kind = Kind::Reshape,
         Layer::Add { .. } => record.kind = Kind::Add,
         Layer::Multiply { .. } => record.kind = Kind::Multiply,
@@ -311,7 +318,7 @@ fn encode_record(record: &Record, bytes: &mut Vec<u8>) -> Result<(), WriteError>
         Activation::Tanh => (4, 0.0),
     };
     let parameter = match record.kind {
-        Kind::L2Normalize => record.epsilon,
+        kind if kind.has_epsilon() => record.epsilon,
         _ => slope,
     };
     bytes.extend_from_slice(&[record.kind as u8, activation, record.mode, u8::from(record.element != Element::F32)]);

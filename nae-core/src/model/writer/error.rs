@@ -36,8 +36,8 @@ pub enum WriteError {
         /// Its input.
         input: Shape,
     },
-    /// A kernel size or stride is zero, a padding as large as the kernel, or an output padding as
-    /// large as the stride.
+    /// A kernel size or stride is zero, a padding as large as the kernel, an output padding as large as the stride, or
+    /// groups do not divide the channels.
     Geometry {
         /// The layer.
         layer: usize,
@@ -111,7 +111,8 @@ impl fmt::Display for WriteError {
             }
             Self::Geometry { layer } => write!(
                 f,
-                "layer {layer}: kernel and stride must not be zero, padding less than the kernel, output padding less than the stride"
+                "layer {layer}: kernel and stride must not be zero, padding less than the kernel, output padding less than \
+                 the stride; groups must divide the channels, and be 255 at most"
             ),
             Self::WeightsLength { expected, found } => {
                 write!(f, "the layer takes {expected} weights but gets {found}")

@@ -3,7 +3,7 @@
 
 use super::WriteError;
 use super::int8::{Int8Operation, TABLE_LEN};
-use super::layers::{Conv2d, ConvTranspose2d, Dense, Layer, check_weights, expect_bias};
+use super::layers::{Conv2d, ConvTranspose2d, Dense, GroupNormalize, Layer, check_weights, expect_bias};
 use crate::Shape;
 use crate::model::layer::{Activation, Padding};
 
@@ -18,6 +18,7 @@ impl Layer {
             Self::AveragePool2d(pool) => windows(index, input, pool.kernel, pool.stride, pool.padding)?,
             Self::Resize { height, width, .. } => Shape::new(input.channels, *height, *width),
             Self::Reshape(shape) => reshaped(index, input, *shape)?,
+            Self::GroupNormalize(norm) => norm.output_shape(index, input)?,
             Self::Int8(layer) => layer.operation.output_shape(index, input)?,
             Self::Activation(_)
             | Self::L2Normalize { .. }
@@ -45,6 +46,9 @@ impl Layer {
             Self::Dense(layer) => all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation),
             Self::Activation(activation) => activation_is_finite(*activation),
             Self::L2Normalize { epsilon } => epsilon.is_finite() && *epsilon > 0.0,
+            Self::GroupNormalize(norm) => {
+                all(&norm.scale) && all(&norm.shift) && norm.epsilon.is_finite() && norm.epsilon > 0.0
+            }
             _ => true,
         }
     }
@@ -130,6 +134,17 @@ impl<W, B> Dense<W, B> {
         check_weights(&[self.output.len(), self.inputs], &self.weights)?;
         expect_bias(&self.bias, self.output.len())?;
         Ok(self.output)
+    }
+}
+
+impl GroupNormalize {
+    fn output_shape(&self, layer: usize, input: Shape) -> Result<Shape, WriteError> {
+        check_weights(&[input.channels], &self.scale)?;
+        expect_bias(&self.shift, input.channels)?;
+        match input.channels.checked_rem(self.groups) {
+            Some(0) if self.groups <= usize::from(u8::MAX) => Ok(input),
+            _ => Err(WriteError::Geometry { layer }),
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub enum Layer {
         /// Least norm divided by; finite, above zero. PyTorch's `normalize` has 1e-12.
         epsilon: f32,
     },
+    /// Group normalisation; there is no 8-bit form.
+    GroupNormalize(GroupNormalize),
     /// The same values, in HWC order, under another shape. A reshape of CHW data (ONNX, PyTorch)
     /// is this only where both shapes have one channel or one pixel.
     Reshape(Shape),
@@ -153,6 +155,20 @@ pub struct AveragePool2d {
     pub padding: Padding,
     /// Whether the padding counts in the divisor (PyTorch's default; not ONNX's).
     pub count_include_padding: bool,
+}
+
+/// (x − mean)/√(variance + `epsilon`)·scale + shift, mean and variance over each group of channels of the sample (Wu and
+/// He, "Group Normalization", ECCV 2018).
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupNormalize {
+    /// Groups, of as many channels each; 1 to 255.
+    pub groups: usize,
+    /// γ, one a channel.
+    pub scale: Vec<f32>,
+    /// β, one a channel.
+    pub shift: Vec<f32>,
+    /// Added to the variance; finite, above zero.
+    pub epsilon: f32,
 }
 
 impl Conv2d {
@@ -314,6 +330,12 @@ impl From<ConvTranspose2d> for Layer {
 impl From<Dense> for Layer {
     fn from(layer: Dense) -> Self {
         Self::Dense(layer)
+    }
+}
+
+impl From<GroupNormalize> for Layer {
+    fn from(layer: GroupNormalize) -> Self {
+        Self::GroupNormalize(layer)
     }
 }
 

@@ -87,6 +87,7 @@ fn works_in_place(layer: &Layer) -> bool {
         Layer::Int8(layer) => layer.operation.works_in_place(),
         Layer::Activation(_)
         | Layer::L2Normalize { .. }
+        | Layer::GroupNormalize(_)
         | Layer::Reshape(_)
         | Layer::Add { .. }
         | Layer::Multiply { .. } => true,

@@ -1,0 +1,40 @@
+//! Group normalisation (Wu and He, "Group Normalization", ECCV 2018). Division by the norm is in `elementwise`.
+
+use super::{Parameters, part, part_mut};
+
+/// Brings each of `groups` groups of channels to mean 0 and variance 1, `epsilon` added to the variance, then scales
+/// each channel by its weight and adds its bias, in place. `values` are HWC with `channels`, a multiple of `groups`.
+pub(crate) fn group_normalize(
+    groups: usize,
+    epsilon: f32,
+    parameters: Parameters<'_>,
+    channels: usize,
+    values: &mut [f32],
+) {
+    let Some(width) = channels.checked_div(groups) else { return };
+    for group in 0..groups {
+        let from = group * width;
+        let scales = part(parameters.weights, from, width);
+        let shifts = part(parameters.bias, from, width);
+        let mean = mean(values, channels, from, width, |value| value);
+        let variance = self::mean(values, channels, from, width, |value| (value - mean) * (value - mean));
+        let inverse = 1.0 / libm::sqrtf(variance + epsilon);
+        for pixel in values.chunks_exact_mut(channels.max(1)) {
+            for ((value, scale), shift) in part_mut(pixel, from, width).iter_mut().zip(scales).zip(shifts) {
+                *value = (*value - mean) * inverse * scale + shift;
+            }
+        }
+    }
+}
+
+/// The mean of `of` over the channels from `from` on, `width` of them, of all pixels. A map has many: pixels are summed
+/// in double precision.
+fn mean(values: &[f32], channels: usize, from: usize, width: usize, of: impl Fn(f32) -> f32) -> f32 {
+    let mut total = 0.0f64;
+    let mut count = 0usize;
+    for pixel in values.chunks_exact(channels.max(1)) {
+        total += f64::from(part(pixel, from, width).iter().fold(0.0f32, |sum, value| sum + of(*value)));
+        count += width;
+    }
+    (total / count as f64) as f32
+}
