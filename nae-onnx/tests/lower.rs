@@ -166,6 +166,65 @@ fn other_peoples_graphs_are_lowered() {
     compare(&by_hand(nodes, constants), 1e-6);
 }
 
+/// Group normalisation by our exporter, by PyTorch's, with the square as a power, and as ONNX's own operators.
+#[test]
+fn group_normalisation_is_lowered_however_it_is_spelled() {
+    let mut g = GraphBuilder::new("ours");
+    let x = g.image_input("x", [6, 3, 4]).unwrap();
+    let (scale, shift) = ([0.5, -1.0, 2.0, 1.0, 0.1, 3.0], [0.1, 0.2, -0.3, 0.4, 0.5, -0.6]);
+    let norm = GroupNorm { groups: 2, scale: &scale, shift: &shift, epsilon: 1e-3 };
+    let y = g.group_norm("norm", x, &norm).unwrap();
+    g.output("y", y).unwrap();
+    let ours = g.finish().unwrap().encode_to_vec();
+    compare(&ours, 3e-6);
+    // Scale and shift are in the layer.
+    assert_eq!(Model::parse(&to_nae(&ours).unwrap()).unwrap().layer_count(), 1);
+
+    let epsilon = || vec![AttributeProto::float("epsilon", 1e-3)];
+    let ones = || vec![TensorProto::floats("ones", &[1], &[1.0]), TensorProto::floats("zeros", &[1], &[0.0])];
+    let shapes = || vec![TensorProto::int64s("there", &[0, 1, -1]), TensorProto::int64s("back", &[-1, 2, 3, 4])];
+    let channels = || vec![constant("scale", &[2, 1, 1], 1), constant("shift", &[2, 1, 1], 2)];
+    let pytorch = vec![
+        node("Reshape", &["x", "there"], "grouped", vec![]),
+        node("InstanceNormalization", &["grouped", "ones", "zeros"], "normalized", epsilon()),
+        node("Reshape", &["normalized", "back"], "maps", vec![]),
+        node("Mul", &["maps", "scale"], "scaled", vec![]),
+        node("Add", &["scaled", "shift"], "m", vec![]),
+    ];
+    compare(&by_hand(pytorch.clone(), [ones(), shapes(), channels()].concat()), 3e-6);
+
+    let axis = || vec![AttributeProto::ints("axes", [2])];
+    let written_out = vec![
+        node("Reshape", &["x", "there"], "grouped", vec![]),
+        node("ReduceMean", &["grouped"], "mean", axis()),
+        node("Sub", &["grouped", "mean"], "centered", vec![]),
+        node("Pow", &["centered", "two"], "squared", vec![]),
+        node("ReduceMean", &["squared"], "variance", axis()),
+        node("Add", &["epsilon", "variance"], "stable", vec![]),
+        node("Sqrt", &["stable"], "deviation", vec![]),
+        node("Div", &["centered", "deviation"], "normalized", vec![]),
+        node("Reshape", &["normalized", "back"], "m", vec![]),
+    ];
+    let constants = vec![TensorProto::floats("two", &[], &[2.0]), TensorProto::floats("epsilon", &[1], &[1e-3])];
+    compare(&by_hand(written_out.clone(), [constants.clone(), shapes()].concat()), 3e-6);
+
+    let both = || vec![constant("scale", &[2], 1), constant("shift", &[2], 2)];
+    let instance = node("InstanceNormalization", &["x", "scale", "shift"], "m", epsilon());
+    compare(&by_hand(vec![instance], both()), 3e-6);
+    let attributes = [epsilon(), vec![AttributeProto::int("num_groups", 2)]].concat();
+    let group = node("GroupNormalization", &["x", "scale", "shift"], "m", attributes);
+    compare(&by_hand(vec![group], both()), 3e-6);
+
+    // What only begins like it.
+    let mut halfway = written_out;
+    halfway[8].input[0] = "centered".into();
+    let e = refusal(halfway, [constants, shapes()].concat());
+    assert!(e.ends_with("values of groups of channels are known in group normalisation only"), "{e}");
+    let e =
+        refusal(pytorch, [vec![constant("ones", &[1], 1), constant("zeros", &[1], 2)], shapes(), channels()].concat());
+    assert!(e.ends_with("it scales or shifts groups"), "{e}");
+}
+
 fn refusal(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> String {
     to_nae(&by_hand(nodes, constants)).unwrap_err().to_string()
 }

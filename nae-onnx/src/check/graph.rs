@@ -156,6 +156,13 @@ pub enum Operator {
     BatchNormalization {
         epsilon: f32,
     },
+    InstanceNormalization {
+        epsilon: f32,
+    },
+    GroupNormalization {
+        groups: usize,
+        epsilon: f32,
+    },
     Add,
     Sub,
     Mul,
@@ -212,6 +219,8 @@ impl Operator {
             Self::Gemm { .. } => "Gemm",
             Self::MatMul => "MatMul",
             Self::BatchNormalization { .. } => "BatchNormalization",
+            Self::InstanceNormalization { .. } => "InstanceNormalization",
+            Self::GroupNormalization { .. } => "GroupNormalization",
             Self::Add => "Add",
             Self::Sub => "Sub",
             Self::Mul => "Mul",

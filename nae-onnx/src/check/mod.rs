@@ -9,7 +9,8 @@
 //! What is accepted:
 //! - operator sets 11 to 21 of the standard domain; one input `[N, C, H, W]` or `[N, D]` of
 //!   float32, where N is a symbol, unknown, or a number;
-//! - `Conv`, `ConvTranspose`, `Gemm`, `MatMul`, `BatchNormalization` (inference);
+//! - `Conv`, `ConvTranspose`, `Gemm`, `MatMul`, `BatchNormalization` (inference), `InstanceNormalization`,
+//!   `GroupNormalization`;
 //!   `Add`, `Sub`, `Mul`, `Div`, `Pow`; `Relu`, `LeakyRelu`, `Sigmoid`, `Tanh`, `Abs`, `Sqrt`,
 //!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional, without
 //!   `ceil_mode`); `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,

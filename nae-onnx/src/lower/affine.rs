@@ -98,6 +98,7 @@ impl Lowering<'_> {
             Layer::Conv2d(l) => (&mut l.weights, &mut l.bias),
             Layer::ConvTranspose2d(l) => (&mut l.weights, &mut l.bias),
             Layer::Dense(Dense { weights, bias, .. }) => (weights, bias),
+            Layer::GroupNormalize(l) => (&mut l.scale, &mut l.shift),
             _ => return false,
         };
         // Rows of every layout are the outputs'; a row's constants repeat over an output's pixels.

@@ -12,6 +12,9 @@ const SMALLEST_NORM: f32 = f32::MIN_POSITIVE;
 
 impl Lowering<'_> {
     pub(super) fn node(&mut self, node: &Node) -> Result<(), LowerError> {
+        if self.group_step(node)? {
+            return Ok(());
+        }
         let place = match &node.operator {
             Operator::Conv { window, groups } => self.conv(node, window, *groups)?,
             Operator::ConvTranspose { window, output_padding, groups } => {
@@ -20,6 +23,10 @@ impl Lowering<'_> {
             Operator::Gemm { alpha, beta, transposed } => self.dense(node, *alpha, *beta, *transposed)?,
             Operator::MatMul => self.dense(node, 1.0, 1.0, false)?,
             Operator::BatchNormalization { epsilon } => self.batch_normalization(node, *epsilon)?,
+            Operator::InstanceNormalization { epsilon } => self.group_normalization(node, None, *epsilon)?,
+            Operator::GroupNormalization { groups, epsilon } => {
+                self.group_normalization(node, Some(*groups), *epsilon)?
+            }
             Operator::Relu => self.activation(node, Activation::Relu)?,
             Operator::LeakyRelu { slope } => self.activation(node, Activation::LeakyRelu { slope: *slope })?,
             Operator::Sigmoid => self.activation(node, Activation::Sigmoid)?,
@@ -230,8 +237,7 @@ impl Lowering<'_> {
         let from = self.operand(node, 0)?;
         let old = self.graph.sample_shape(node.inputs[0]);
         let Some(new) = self.graph.sample_shape(node.output) else {
-            let reason = "its result is neither [N, C, H, W] nor [N, D]; group normalisation, where such shapes come \
-                          from, is not among the engine's layers";
+            let reason = "its result is neither [N, C, H, W] nor [N, D], nor groups of channels";
             return Err(self.unsupported(node, reason));
         };
         let was_vector = self.graph.values[node.inputs[0]].shape.len() == 2;

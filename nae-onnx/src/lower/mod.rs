@@ -11,6 +11,8 @@
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
 //!   each channel: folded into the layer before, or a 1×1 convolution of their own;
 //! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples;
+//! - group normalisation: `GroupNormalization`, `InstanceNormalization`, or the mean, the variance and the division by its
+//!   root written out, between two `Reshape`;
 //! - QDQ-quantised models, as the floats they stand for; [`lower_with_scales`] gives their scales beside them;
 //! - what exporters compute from shapes (`Shape`, `Gather`, `Slice`, `Concat` …) is gone by then: see [`crate::check`].
 //!
@@ -21,6 +23,7 @@
 
 mod affine;
 mod error;
+mod group;
 mod layers;
 mod scales;
 
@@ -32,6 +35,8 @@ use nae_core::model::writer::{Layer, Network, TensorId, WriteError, write};
 
 pub use error::LowerError;
 pub use scales::Scales;
+
+use group::Grouped;
 
 use crate::autoencoder;
 use crate::check::graph::{CheckedModel, Graph, Node, ValueId};
@@ -72,7 +77,7 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Network, Scales), Lowe
     for outputs in [latent, Some(reconstruction)].into_iter().flatten() {
         let needed = ancestors(graph, outputs);
         for node in graph.nodes.iter().filter(|n| needed[n.output]) {
-            if !lowering.done.contains_key(&node.output) && !lowering.norms.contains_key(&node.output) {
+            if !lowering.knows(node.output) {
                 lowering.node(node)?;
             }
         }
@@ -185,6 +190,8 @@ struct Lowering<'g> {
     done: HashMap<ValueId, Place>,
     /// Norms: the value they are of, and the least they are taken to be.
     norms: HashMap<ValueId, (ValueId, f32)>,
+    /// Values of groups of channels.
+    grouped: HashMap<ValueId, Grouped>,
     /// How often each value is read, by nodes and as an output.
     uses: Vec<usize>,
     /// Of the weights of the layers that write these tensors; see [`Scales::weights`].
@@ -203,9 +210,15 @@ impl<'g> Lowering<'g> {
             origins: Vec::new(),
             done: HashMap::from([(graph.input, start)]),
             norms: HashMap::new(),
+            grouped: HashMap::new(),
             uses,
             weight_scales: BTreeMap::new(),
         }
+    }
+
+    /// Whether the node that makes a value has been lowered.
+    fn knows(&self, value: ValueId) -> bool {
+        self.done.contains_key(&value) || self.norms.contains_key(&value) || self.grouped.contains_key(&value)
     }
 
     fn unsupported(&self, node: &Node, reason: impl Into<String>) -> LowerError {

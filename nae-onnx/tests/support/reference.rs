@@ -90,6 +90,8 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &Graph, node
             };
             x[0].data.iter().enumerate().map(normalize).collect()
         }
+        Operator::InstanceNormalization { epsilon } => groups(x, x[1].data.len(), shape[0], *epsilon),
+        Operator::GroupNormalization { groups: count, epsilon } => groups(x, *count, shape[0], *epsilon),
         Operator::Gemm { alpha, beta, transposed } => dense(x, *transposed, f64::from(*alpha), f64::from(*beta)),
         Operator::MatMul => dense(x, false, 1.0, 1.0),
         Operator::Conv { window, groups } => conv(x, shape, window, *groups),
@@ -116,6 +118,22 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &Graph, node
         }
         other => panic!("the reference has no {}", other.name()),
     }
+}
+
+/// `count` groups of `channels` to mean 0 and variance 1; scales and shifts are spread over the channels.
+fn groups(x: &[&Array], count: usize, channels: usize, epsilon: f32) -> Vec<f64> {
+    let (len, pixels) = (x[0].data.len() / count, x[0].data.len() / channels);
+    let mut output = Vec::new();
+    for (group, values) in x[0].data.chunks(len).enumerate() {
+        let mean = values.iter().sum::<f64>() / len as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / len as f64;
+        for (at, value) in values.iter().enumerate() {
+            let channel = (group * len + at) / pixels;
+            let [scale, shift] = [1, 2].map(|index| x[index].data[channel * x[index].data.len() / channels]);
+            output.push((value - mean) / (variance + f64::from(epsilon)).sqrt() * scale + shift);
+        }
+    }
+    output
 }
 
 fn dense(x: &[&Array], transposed: bool, alpha: f64, beta: f64) -> Vec<f64> {

@@ -178,6 +178,52 @@ impl Interpreter<'_, '_> {
         Ok(Meaning::Node { operator: Operator::BatchNormalization { epsilon }, inputs, shape, operations: 0 })
     }
 
+    /// Each channel of a sample by itself; also of groups, `[N, groups, values]`.
+    pub(super) fn instance_normalization(&self) -> Result<Meaning, CheckError> {
+        self.at_most(3)?;
+        let epsilon = self.epsilon(&["epsilon"])?;
+        let x = self.data(0, "input")?;
+        let channels = match *self.shape(x) {
+            [Dim::Batch, Dim::Fixed(c), Dim::Fixed(_)] | [Dim::Batch, Dim::Fixed(c), Dim::Fixed(_), Dim::Fixed(_)] => c,
+            _ => return Err(self.wrong("input", "[N, C, H, W] or [N, C, L]", self.show(x))),
+        };
+        self.normalization(x, channels, Operator::InstanceNormalization { epsilon })
+    }
+
+    /// Scales and shifts are of the channels since operator set 21, of the groups before.
+    pub(super) fn group_normalization(&self) -> Result<Meaning, CheckError> {
+        self.at_most(3)?;
+        let epsilon = self.epsilon(&["epsilon", "num_groups", "stash_type"])?;
+        let x = self.data(0, "input")?;
+        let [channels, ..] = self.maps(x)?;
+        let found = self.attributes(&["epsilon", "num_groups", "stash_type"])?.int("num_groups", 0)?;
+        let groups = usize::try_from(found).ok().filter(|&groups| groups > 0 && channels.is_multiple_of(groups));
+        let expected = || format!("a divisor of {channels} channels");
+        let groups = groups.ok_or_else(|| self.wrong("num_groups", expected(), found.to_string()))?;
+        let of = if self.checker.opset >= 21 { channels } else { groups };
+        self.normalization(x, of, Operator::GroupNormalization { groups, epsilon })
+    }
+
+    fn epsilon(&self, attributes: &[&'static str]) -> Result<f32, CheckError> {
+        let epsilon = self.attributes(attributes)?.float("epsilon", 1e-5)?;
+        if epsilon > 0.0 { Ok(epsilon) } else { Err(self.wrong("epsilon", "above zero", epsilon.to_string())) }
+    }
+
+    /// Normalisation of `x` with `count` scales and shifts.
+    fn normalization(&self, x: ValueId, count: usize, operator: Operator) -> Result<Meaning, CheckError> {
+        let mut inputs = vec![x];
+        for (index, what) in ["scale", "shift"].into_iter().enumerate() {
+            let (value, [n]) = self.weights(index + 1, what)?;
+            if n != count {
+                return Err(self.wrong(what, format!("{count} elements"), n.to_string()));
+            }
+            inputs.push(value);
+        }
+        let shape = self.shape(x).to_vec();
+        let operations = shape::elements(&shape).saturating_mul(4);
+        Ok(Meaning::Node { operator, inputs, shape, operations })
+    }
+
     pub(super) fn pool(&self, maximum: bool) -> Result<Meaning, CheckError> {
         self.at_most(1)?;
         let own = if maximum { "storage_order" } else { "count_include_pad" };

@@ -57,6 +57,8 @@ impl<'c> Interpreter<'c, '_> {
             "Gemm" => self.gemm(),
             "MatMul" => self.mat_mul(),
             "BatchNormalization" => self.batch_normalization(),
+            "InstanceNormalization" => self.instance_normalization(),
+            "GroupNormalization" => self.group_normalization(),
             "Add" => self.binary(Operator::Add),
             "Sub" => self.binary(Operator::Sub),
             "Mul" => self.binary(Operator::Mul),
