@@ -2,11 +2,14 @@
 
 use nae_core::Shape;
 use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d, Network, TensorId};
+use nae_core::model::writer::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Layer, MaxPool2d, Network, TensorId,
+};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::lower::lower;
 use nae_simd::correlate::{Finish, correlate};
 use nae_simd::geometry::{Reading, Window};
+use nae_simd::group::GroupNorm;
 use nae_simd::kernel::Kernel;
 use nae_simd::plane::{Planes, Size};
 use nae_simd::pointwise::{add, multiply, normalize, rectify, sigmoid};
@@ -52,6 +55,7 @@ enum Operation {
     Sigmoid,
     Tanh,
     Normalize(f32),
+    NormalizeGroups(Box<GroupNorm>),
     Reshape(Size),
     Add(TensorId),
     Multiply(TensorId),
@@ -131,6 +135,7 @@ impl Operation {
             Self::Normalize(epsilon) => {
                 normalize(&mut x, *epsilon);
             }
+            Self::NormalizeGroups(norm) => x = norm.forward(&x).0,
             Self::Reshape(to) => x.size = *to,
             Self::Add(other) => add(&mut x.data, &tensors[*other].as_ref()?.data),
             Self::Multiply(other) => multiply(&mut x.data, &tensors[*other].as_ref()?.data),
@@ -196,6 +201,10 @@ fn operation(layer: &Layer, from: Size, to: Size) -> Result<Operation, &'static 
             Operation::Enlarge(Enlargement::new([from.h, from.w], [to.h, to.w], alignment))
         }
         Layer::L2Normalize { epsilon } => Operation::Normalize(*epsilon),
+        Layer::GroupNormalize(GroupNormalize { groups, scale, shift, epsilon }) => {
+            let (scale, shift) = (scale.clone(), shift.clone());
+            Operation::NormalizeGroups(Box::new(GroupNorm { groups: *groups, epsilon: *epsilon, scale, shift }))
+        }
         Layer::Reshape(_) => Operation::Reshape(to),
         Layer::Add { other } => Operation::Add(*other),
         Layer::Multiply { other } => Operation::Multiply(*other),

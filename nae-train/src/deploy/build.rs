@@ -103,6 +103,7 @@ pub(super) fn name(layer: &Layer) -> &'static str {
         Layer::Resize { .. } => "resize",
         Layer::Activation(_) => "activation",
         Layer::L2Normalize { .. } => "L2 normalisation",
+        Layer::GroupNormalize(_) => "group normalisation",
         Layer::Reshape(_) => "reshape",
         Layer::Add { .. } => "sum",
         Layer::Multiply { .. } => "product",

@@ -1,22 +1,16 @@
-//! Group normalisation (Wu and He, 2018): each sample's groups of channels to mean 0 and variance 1, then a scale and a
-//! shift for each channel.
+//! Group normalisation with the weights of burn's layer; the loops are `nae-simd`'s.
 
+use nae_simd::group::{self, Moments};
 use nae_simd::plane::Planes;
 
 use super::parameters::{Gradients, Parameters};
 
-/// Group normalisation with its weights.
+/// Group normalisation, and where the gradients of its weights go.
 #[derive(Debug)]
 pub struct GroupNorm {
-    groups: usize,
-    epsilon: f32,
-    scale: Vec<f32>,
-    shift: Vec<f32>,
+    norm: group::GroupNorm,
     slots: Option<[usize; 2]>,
 }
-
-/// Mean and inverse standard deviation of each group of each sample.
-pub type Moments = Vec<[f32; 2]>;
 
 impl GroupNorm {
     /// From burn's layer.
@@ -29,68 +23,13 @@ impl GroupNorm {
             (Some(gamma), Some(beta)) => Some([parameters.add_vector(gamma), parameters.add_vector(beta)]),
             _ => None,
         };
-        Self { groups: norm.num_groups, epsilon: norm.epsilon as f32, scale, shift, slots }
-    }
-
-    /// Mean over each group of the values that `of` makes of a sample's pixels: sums over a pixel row's channels in
-    /// single precision, over those in double.
-    fn means<const K: usize>(&self, x: &Planes, of: impl Fn(usize, usize) -> [f32; K]) -> Vec<[f64; K]> {
-        let (c, len) = (x.size.c, x.size.len());
-        let width = c / self.groups;
-        let count = (len / self.groups) as f64;
-        let mut means = Vec::with_capacity(x.n * self.groups);
-        for sample in 0..x.n {
-            let mut totals = vec![[0.0f64; K]; self.groups];
-            for pixel in (sample * len..(sample + 1) * len).step_by(c) {
-                for (group, total) in totals.iter_mut().enumerate() {
-                    for channel in group * width..(group + 1) * width {
-                        for (total, value) in total.iter_mut().zip(of(pixel + channel, channel)) {
-                            *total += f64::from(value);
-                        }
-                    }
-                }
-            }
-            means.extend(totals.into_iter().map(|total| total.map(|t| t / count)));
-        }
-        means
-    }
-
-    /// Writes `f(value's place, channel, group of the sample)` everywhere.
-    fn each(&self, like: &Planes, f: impl Fn(usize, usize, usize) -> f32) -> Planes {
-        let (c, len) = (like.size.c, like.size.len());
-        let width = c / self.groups;
-        let mut output = Planes::scratch(like.n, like.size);
-        for (sample, values) in output.data.chunks_exact_mut(len).enumerate() {
-            for (pixel, values) in values.chunks_exact_mut(c).enumerate() {
-                for (group, values) in values.chunks_exact_mut(width).enumerate() {
-                    for (channel, value) in (group * width..).zip(values) {
-                        *value = f(sample * len + pixel * c + channel, channel, sample * self.groups + group);
-                    }
-                }
-            }
-        }
-        output
+        let norm = group::GroupNorm { groups: norm.num_groups, epsilon: norm.epsilon as f32, scale, shift };
+        Self { norm, slots }
     }
 
     /// The normalised planes, and what [`backward`](Self::backward) needs.
     pub fn forward(&self, x: &Planes) -> (Planes, Moments) {
-        let means = self.means(x, |at, _| [x.data[at]]);
-        let width = x.size.c / self.groups;
-        let group_of = |at: usize, channel: usize| at / x.size.len() * self.groups + channel / width;
-        let variances = self.means(x, |at, channel| {
-            let difference = x.data[at] - means[group_of(at, channel)][0] as f32;
-            [difference * difference]
-        });
-        let moments: Moments = means
-            .iter()
-            .zip(&variances)
-            .map(|([mean], [variance])| [*mean as f32, 1.0 / (*variance as f32 + self.epsilon).sqrt()])
-            .collect();
-        let output = self.each(x, |at, channel, group| {
-            let [mean, inverse] = moments[group];
-            (x.data[at] - mean) * inverse * self.scale[channel] + self.shift[channel]
-        });
-        (output, moments)
+        self.norm.forward(x)
     }
 
     /// The gradient at the input `x`; gathers those of scale and shift.
@@ -101,23 +40,12 @@ impl GroupNorm {
         gradient: &Planes,
         gradients: Option<&mut Gradients>,
     ) -> Planes {
-        let (c, len) = (x.size.c, x.size.len());
-        let width = c / self.groups;
-        let normalized = |at: usize, group: usize| (x.data[at] - moments[group][0]) * moments[group][1];
-        if let (Some(gradients), Some([scale, shift])) = (gradients, self.slots) {
-            for (at, g) in gradient.data.iter().enumerate() {
-                let channel = at % c;
-                gradients.of(scale)[channel] += g * normalized(at, at / len * self.groups + channel / width);
-                gradients.of(shift)[channel] += g;
+        let gather = gradients.zip(self.slots).map(|(gradients, [scale, shift])| {
+            move |channel: usize, of_scale: f32, of_shift: f32| {
+                gradients.of(scale)[channel] += of_scale;
+                gradients.of(shift)[channel] += of_shift;
             }
-        }
-        let means = self.means(x, |at, channel| {
-            let along = gradient.data[at] * self.scale[channel];
-            [along, along * normalized(at, at / len * self.groups + channel / width)]
         });
-        self.each(x, |at, channel, group| {
-            let [mean, along] = means[group].map(|m| m as f32);
-            (gradient.data[at] * self.scale[channel] - mean - normalized(at, group) * along) * moments[group][1]
-        })
+        self.norm.backward(x, moments, gradient, gather)
     }
 }

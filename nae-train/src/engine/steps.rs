@@ -1,6 +1,7 @@
 //! A chain of layers, some of which have chains of their own: forward with what the way back needs, and back.
 
 use nae_simd::correlate::Finish;
+use nae_simd::group::Moments;
 use nae_simd::plane::{Planes, Size};
 use nae_simd::pointwise::{
     add, multiply, normalize, normalize_backward, rectify, rectify_backward, sigmoid, sigmoid_backward,
@@ -10,7 +11,7 @@ use nae_simd::resample::{
 };
 
 use super::convolution::Convolution;
-use super::norm::{GroupNorm, Moments};
+use super::norm::GroupNorm;
 use super::parameters::{Gradients, Parameters};
 use crate::arch::layer::{Layer, Sequential};
 

@@ -5,7 +5,7 @@ use nae_core::energy::Energy;
 use nae_core::engine::Engine;
 use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
 use nae_core::model::writer::{
-    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Int8Operation, Layer, MaxPool2d, Network, write,
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Int8Operation, Layer, MaxPool2d, Network, write,
 };
 use nae_core::model::{Model, Preprocessing, ResizeFilter};
 use nae_onnx::check::{Limits, check};
@@ -119,6 +119,22 @@ fn what_has_no_8_bit_form_stays_f32_and_is_named() {
         (mean(&energies(&quantized.network, &images).unwrap()) - mean(&energies(&network, &images).unwrap())).abs()
             < 0.02
     );
+
+    let mut grouped = Network::new(IMAGE);
+    let mut numbers = Numbers(8);
+    let padded = |shape: [usize; 4], weights: &[f32]| {
+        Conv2d::from_oihw(weights, shape, None).unwrap().with_padding(Padding::all(1))
+    };
+    grouped.push(padded([4, 2, 3, 3], &numbers.weights(72, 18)).with_activation(Activation::Relu));
+    let (scale, shift) = (numbers.weights(4, 3), numbers.weights(4, 3));
+    grouped.push(GroupNormalize { groups: 2, scale, shift, epsilon: 1e-5 });
+    grouped.push(Activation::Relu);
+    grouped.push(padded([2, 4, 3, 3], &numbers.weights(72, 36)).with_activation(Activation::Sigmoid));
+    let quantized = quantize(&grouped, &images, &settings).unwrap();
+    let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
+    assert_eq!(named, [(2, "group normalisation")]);
+    let [before, after] = [&grouped, &quantized.network].map(|network| mean(&energies(network, &images).unwrap()));
+    assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
 
     let mut wide = Network::new(Shape::vector(2));
     let mut numbers = Numbers(5);

@@ -1,0 +1,111 @@
+//! Group normalisation (Wu and He, "Group Normalization", ECCV 2018): each sample's groups of channels to mean 0 and
+//! variance 1, then a scale and a shift for each channel. With its backward pass.
+
+use crate::plane::Planes;
+
+/// Group normalisation with its weights.
+#[derive(Clone, Debug)]
+pub struct GroupNorm {
+    /// Groups, of as many channels each; not 0.
+    pub groups: usize,
+    /// Added to the variance; above 0.
+    pub epsilon: f32,
+    /// γ, one a channel.
+    pub scale: Vec<f32>,
+    /// β, one a channel.
+    pub shift: Vec<f32>,
+}
+
+/// Mean and inverse standard deviation of each group of each sample.
+pub type Moments = Vec<[f32; 2]>;
+
+impl GroupNorm {
+    /// Mean over each group of the values that `of` makes of a sample's pixels: sums over a pixel row's channels in
+    /// single precision, over those in double.
+    fn means<const K: usize>(&self, x: &Planes, of: impl Fn(usize, usize) -> [f32; K]) -> Vec<[f64; K]> {
+        let (c, len) = (x.size.c, x.size.len());
+        let width = c / self.groups;
+        let count = (len / self.groups) as f64;
+        let mut means = Vec::with_capacity(x.n * self.groups);
+        for sample in 0..x.n {
+            let mut totals = vec![[0.0f64; K]; self.groups];
+            for pixel in (sample * len..(sample + 1) * len).step_by(c) {
+                for (group, total) in totals.iter_mut().enumerate() {
+                    for channel in group * width..(group + 1) * width {
+                        for (total, value) in total.iter_mut().zip(of(pixel + channel, channel)) {
+                            *total += f64::from(value);
+                        }
+                    }
+                }
+            }
+            means.extend(totals.into_iter().map(|total| total.map(|t| t / count)));
+        }
+        means
+    }
+
+    /// Writes `f(value's place, channel, group of the sample)` everywhere.
+    fn each(&self, like: &Planes, f: impl Fn(usize, usize, usize) -> f32) -> Planes {
+        let (c, len) = (like.size.c, like.size.len());
+        let width = c / self.groups;
+        let mut output = Planes::scratch(like.n, like.size);
+        for (sample, values) in output.data.chunks_exact_mut(len).enumerate() {
+            for (pixel, values) in values.chunks_exact_mut(c).enumerate() {
+                for (group, values) in values.chunks_exact_mut(width).enumerate() {
+                    for (channel, value) in (group * width..).zip(values) {
+                        *value = f(sample * len + pixel * c + channel, channel, sample * self.groups + group);
+                    }
+                }
+            }
+        }
+        output
+    }
+
+    /// The normalised planes, and what [`backward`](Self::backward) needs.
+    pub fn forward(&self, x: &Planes) -> (Planes, Moments) {
+        let means = self.means(x, |at, _| [x.data[at]]);
+        let width = x.size.c / self.groups;
+        let group_of = |at: usize, channel: usize| at / x.size.len() * self.groups + channel / width;
+        let variances = self.means(x, |at, channel| {
+            let difference = x.data[at] - means[group_of(at, channel)][0] as f32;
+            [difference * difference]
+        });
+        let moments: Moments = means
+            .iter()
+            .zip(&variances)
+            .map(|([mean], [variance])| [*mean as f32, 1.0 / (*variance as f32 + self.epsilon).sqrt()])
+            .collect();
+        let output = self.each(x, |at, channel, group| {
+            let [mean, inverse] = moments[group];
+            (x.data[at] - mean) * inverse * self.scale[channel] + self.shift[channel]
+        });
+        (output, moments)
+    }
+
+    /// The gradient at the input `x`. `gather` is given, value by value, the channel and what to add to the gradients of
+    /// its scale and its shift.
+    pub fn backward(
+        &self,
+        x: &Planes,
+        moments: &Moments,
+        gradient: &Planes,
+        gather: Option<impl FnMut(usize, f32, f32)>,
+    ) -> Planes {
+        let (c, len) = (x.size.c, x.size.len());
+        let width = c / self.groups;
+        let normalized = |at: usize, group: usize| (x.data[at] - moments[group][0]) * moments[group][1];
+        if let Some(mut gather) = gather {
+            for (at, g) in gradient.data.iter().enumerate() {
+                let channel = at % c;
+                gather(channel, g * normalized(at, at / len * self.groups + channel / width), *g);
+            }
+        }
+        let means = self.means(x, |at, channel| {
+            let along = gradient.data[at] * self.scale[channel];
+            [along, along * normalized(at, at / len * self.groups + channel / width)]
+        });
+        self.each(x, |at, channel, group| {
+            let [mean, along] = means[group].map(|m| m as f32);
+            (gradient.data[at] * self.scale[channel] - mean - normalized(at, group) * along) * moments[group][1]
+        })
+    }
+}
