@@ -68,10 +68,10 @@
 //!
 //! Fields that a kind does not use are zero.
 //!
-//! Kinds 1 to 12 read and write the same type. Kind 13 (quantize) reads f32 and writes i8, kind 14
-//! (dequantize) the reverse, kind 15 (requantize) is i8 only, kind 16 (group normalisation) f32 only. A value q of an 8-bit tensor
-//! stands for scale·(q − zero point). Kinds 4 to 7 and 10 keep the scale and zero point of what they
-//! read; kind 9 gives 1/128 and 0.
+//! Kinds 1 to 12 read and write the same type. Kind 13 (quantize) reads f32 and writes i8, kind 14 (dequantize) the
+//! reverse, kind 15 (requantize) is i8 only, kind 16 (group normalisation) f32 only. A value q of an 8-bit tensor
+//! stands for scale·(q − zero point). Kinds 4 to 7 and 10 keep the scale and zero point of what they read; kind 9 gives
+//! 1/128 and 0.
 //!
 //! ## Calibration
 //! The table of [`Calibration`](crate::calibration::Calibration): ascending `f32`.

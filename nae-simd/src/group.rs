@@ -81,8 +81,8 @@ impl GroupNorm {
         (output, moments)
     }
 
-    /// The gradient at the input `x`. `gather` is given, value by value, the channel and what to add to the gradients of
-    /// its scale and its shift.
+    /// The gradient at the input `x`. `gather` is given, value by value, the channel and what to add to the gradients
+    /// of its scale and its shift.
     pub fn backward(
         &self,
         x: &Planes,

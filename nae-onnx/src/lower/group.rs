@@ -87,8 +87,8 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Group normalisation as one operator, `groups` of the channels, or each channel by itself. Scales and shifts are one
-    /// for each channel, or for each group.
+    /// Group normalisation as one operator, `groups` of the channels, or each channel by itself. Scales and shifts are
+    /// one for each channel, or for each group.
     pub(super) fn group_normalization(
         &mut self,
         node: &Node,

@@ -11,8 +11,8 @@
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
 //!   each channel: folded into the layer before, or a 1×1 convolution of their own;
 //! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples;
-//! - group normalisation: `GroupNormalization`, `InstanceNormalization`, or the mean, the variance and the division by its
-//!   root written out, between two `Reshape`;
+//! - group normalisation: `GroupNormalization`, `InstanceNormalization`, or the mean, the variance and the division by
+//!   its root written out, between two `Reshape`;
 //! - QDQ-quantised models, as the floats they stand for; [`lower_with_scales`] gives their scales beside them;
 //! - what exporters compute from shapes (`Shape`, `Gather`, `Slice`, `Concat` …) is gone by then: see [`crate::check`].
 //!

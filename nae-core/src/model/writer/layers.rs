@@ -157,8 +157,8 @@ pub struct AveragePool2d {
     pub count_include_padding: bool,
 }
 
-/// (x − mean)/√(variance + `epsilon`)·scale + shift, mean and variance over each group of channels of the sample (Wu and
-/// He, "Group Normalization", ECCV 2018).
+/// (x − mean)/√(variance + `epsilon`)·scale + shift, mean and variance over each group of channels of the sample (Wu
+/// and He, "Group Normalization", ECCV 2018).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupNormalize {
     /// Groups, of as many channels each; 1 to 255.
