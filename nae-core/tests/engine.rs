@@ -74,7 +74,7 @@ fn op(dice: &Dice, input: Shape) -> Op {
         12 => Op::Activation(Activation::LeakyRelu { slope: 0.2 }),
         13 => Op::Activation(Activation::Sigmoid),
         14 => Op::GroupNormalize(GroupNormalize {
-            groups: (1..=i).rev().find(|groups| i % groups == 0 && *groups <= n[0] % 6 + 1).unwrap(),
+            groups: (1..=i).rev().find(|groups| i.is_multiple_of(*groups) && *groups <= n[0] % 6 + 1).unwrap(),
             scale: values(i, &mut seed),
             shift: values(i, &mut seed),
             epsilon: 1e-2,
