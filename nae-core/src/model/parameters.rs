@@ -20,10 +20,11 @@ pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result
     };
     let taps = match record.kind {
         Kind::Dense => input.len(),
+        Kind::GroupNormalize => 1,
         _ => Shape::new(input.channels, record.kernel[0], record.kernel[1]).len(),
     };
     match record.kind {
-        Kind::Conv2d | Kind::ConvTranspose2d | Kind::Dense if is_f32 => {
+        Kind::Conv2d | Kind::ConvTranspose2d | Kind::Dense | Kind::GroupNormalize if is_f32 => {
             if !fits(record.weights, outputs.saturating_mul(taps), 4, words) || !fits(record.bias, outputs, 4, words) {
                 return Err(LayerFault::Weights);
             }
@@ -60,14 +61,6 @@ pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result
             }
             if !multipliers_are_valid(span, words) || matches!(record.kind, Kind::Add) && !addends_shrink(span, words) {
                 return Err(LayerFault::Quantization);
-            }
-        }
-        Kind::GroupNormalize => {
-            if !fits(record.weights, outputs, 4, words) || !fits(record.bias, outputs, 4, words) {
-                return Err(LayerFault::Weights);
-            }
-            if !are_finite(record.weights, words) || !are_finite(record.bias, words) {
-                return Err(LayerFault::NonFiniteWeight);
             }
         }
         Kind::Activation if !is_f32 && !fits(record.weights, TABLE_LEN, 1, words) => return Err(LayerFault::Weights),

@@ -181,7 +181,7 @@ impl Interpreter<'_, '_> {
     /// Each channel of a sample by itself; also of groups, `[N, groups, values]`.
     pub(super) fn instance_normalization(&self) -> Result<Meaning, CheckError> {
         self.at_most(3)?;
-        let epsilon = self.epsilon(&["epsilon"])?;
+        let epsilon = self.epsilon(&self.attributes(&["epsilon"])?)?;
         let x = self.data(0, "input")?;
         let channels = match *self.shape(x) {
             [Dim::Batch, Dim::Fixed(c), Dim::Fixed(_)] | [Dim::Batch, Dim::Fixed(c), Dim::Fixed(_), Dim::Fixed(_)] => c,
@@ -193,10 +193,11 @@ impl Interpreter<'_, '_> {
     /// Scales and shifts are of the channels since operator set 21, of the groups before.
     pub(super) fn group_normalization(&self) -> Result<Meaning, CheckError> {
         self.at_most(3)?;
-        let epsilon = self.epsilon(&["epsilon", "num_groups", "stash_type"])?;
+        let a = self.attributes(&["epsilon", "num_groups", "stash_type"])?;
+        let epsilon = self.epsilon(&a)?;
         let x = self.data(0, "input")?;
         let [channels, ..] = self.maps(x)?;
-        let found = self.attributes(&["epsilon", "num_groups", "stash_type"])?.int("num_groups", 0)?;
+        let found = a.int("num_groups", 0)?;
         let groups = usize::try_from(found).ok().filter(|&groups| groups > 0 && channels.is_multiple_of(groups));
         let expected = || format!("a divisor of {channels} channels");
         let groups = groups.ok_or_else(|| self.wrong("num_groups", expected(), found.to_string()))?;
@@ -204,8 +205,8 @@ impl Interpreter<'_, '_> {
         self.normalization(x, of, Operator::GroupNormalization { groups, epsilon })
     }
 
-    fn epsilon(&self, attributes: &[&'static str]) -> Result<f32, CheckError> {
-        let epsilon = self.attributes(attributes)?.float("epsilon", 1e-5)?;
+    fn epsilon(&self, a: &Attributes<'_>) -> Result<f32, CheckError> {
+        let epsilon = a.float("epsilon", 1e-5)?;
         if epsilon > 0.0 { Ok(epsilon) } else { Err(self.wrong("epsilon", "above zero", epsilon.to_string())) }
     }
 
