@@ -1,10 +1,11 @@
-//! Times the three things training consists of, engine against burn, in turns: a visible step (∇E of images), a latent
-//! step (∇H of latents), and an update (weight gradients for data and negative samples, and Adam), batch 128.
+//! Times what training consists of, engine against burn, in turns: a visible step (∇E of images), a latent step (∇H of
+//! latents), ten visible steps as the paper's chain makes them (clipped, with noise, between 0 and 1), and an update
+//! (weight gradients for data and negative samples, and Adam), batch 128.
 //!
 //! `cargo bench -p nae-train --bench steps` prints a table. The machine may be busy: what is compared is the least time
 //! of interleaved rounds. `-- --rounds N` says how many, `-- --only conv28` chooses a network, `-- --threads N` how
 //! many threads the batch is shared among. With `-- --serve conv28`
-//! it runs one step for each line (`visible`, `latent` or `update`) on standard input and answers with wall and
+//! it runs one step for each line (`visible`, `latent`, `chain` or `update`) on standard input and answers with wall and
 //! processor seconds: `tests/peers` asks it so. `-- --serve conv28 --device wgpu` does that on a graphics card.
 #![allow(clippy::expect_used)]
 
@@ -20,15 +21,19 @@ use nae_train::config::{Training, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::Engine;
 use nae_train::methods::nae::{NaeMethod, NormalizedAutoencoder};
-use nae_train::sample::{FrozenEnergy, NegativeSampler, NoiseSource, Precision};
+use nae_train::sample::{
+    Annealing, Bounds, ClipBy, FrozenEnergy, GradientClip, Langevin, Leaving, NegativeSampler, NoiseSource, Precision,
+};
 use nae_train::shard;
 
 const BATCH: usize = 128;
-const STEPS: [&str; 3] = ["visible", "latent", "update"];
+const STEPS: [&str; 4] = ["visible", "latent", "chain", "update"];
 
 /// A network with what each step needs.
 struct Workload {
     frozen: Box<dyn FrozenEnergy>,
+    chain: Langevin,
+    noise: NoiseSource,
     method: NaeMethod,
     x: Tensor<4>,
     z: Tensor<4>,
@@ -45,9 +50,15 @@ impl Workload {
         let config = preset::load("digits").expect("comes with the program");
         let training = Training { learning_rate: 1e-5, ..config.training() };
         let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), NoiseSource::new(3, 0));
+        let chain = Langevin {
+            annealing: Annealing::Harmonic,
+            gradient_clip: Some(GradientClip { limit: 0.01, by: ClipBy::Element }),
+            bounds: Some(Bounds { min: 0.0, max: 1.0, leaving: Leaving::Clamp }),
+            ..Langevin::new(10, 10.0, 0.05)
+        };
         let frozen = engine.freeze(&model, shape, Precision::F32, &device);
         let method = NaeMethod::new(NormalizedAutoencoder::new(model, 1.0), &training, sampler, engine, &device);
-        Self { frozen, method, x, z, device }
+        Self { frozen, chain, noise: NoiseSource::new(4, 0), method, x, z, device }
     }
 
     /// Wall and processor seconds of one step.
@@ -56,6 +67,7 @@ impl Workload {
         match step {
             "visible" => drop(self.frozen.visible(self.x.clone())),
             "latent" => drop(self.frozen.latent(self.z.clone())),
+            "chain" => drop(self.frozen.visible_chain(&self.chain, self.x.clone(), 1.0, &mut self.noise)),
             _ => drop(self.method.update_against(self.x.clone(), self.x.clone().mul_scalar(0.5))),
         }
         // A card is told what to do, and does it later.

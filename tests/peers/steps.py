@@ -6,8 +6,9 @@
     python tests/peers/steps.py PROGRAM --device wgpu --torch-device cuda
 
 Conv28 at full width, batch 128: a visible step (energies of images and their gradient with respect to them, weights
-frozen), a latent step (the same for latents, through the decoder), and an update (gradients of all weights for a batch
-of data and one of negative samples, and Adam). Each round runs one of ours, then one of PyTorch's. The table has the
+frozen), a latent step (the same for latents, through the decoder), ten visible steps as the paper's chain makes them
+(gradient clipped, noise, clamped to 0 and 1), and an update (gradients of all weights for a batch of data and one of
+negative samples, and Adam). Each round runs one of ours, then one of PyTorch's. The table has the
 least wall and processor time of each, and their ratios, ours to PyTorch's: the machine may be busy, single times say
 nothing. PyTorch gets channels_last, its faster layout, unless --contiguous is given.
 """
@@ -76,6 +77,14 @@ def latent():
     input_gradient(lambda z: energy(decoder(z)), latents)
 
 
+def chain():
+    state = images
+    for t in range(10):
+        (gradient,) = input_gradient(energy, state)[1]
+        noise = torch.randn_like(state) * (0.05 / (1 + t))
+        state = (state - 10.0 * gradient.clamp(-0.01, 0.01) + noise).clamp(0, 1)
+
+
 def update():
     optimizer.zero_grad()
     negative, positive = energy(images * 0.5), energy(images)
@@ -103,7 +112,7 @@ with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, te
     print(f"Conv28, batch {BATCH}, {arguments.threads} threads, PyTorch {torch.__version__} {LAYOUT}, ms")
     print(f"ours on {arguments.device}, PyTorch on {device}")
     print(f"{'':8} {'ours: wall':>11} {'cpu':>8} {'PyTorch: wall':>14} {'cpu':>8} {'ratio: wall':>12} {'cpu':>6}")
-    for step in (visible, latent, update):
+    for step in (visible, latent, chain, update):
         name = step.__name__
         ask(name), timed(step)
         ours, theirs = zip(*[(ask(name), timed(step)) for _ in range(arguments.rounds)])

@@ -4,10 +4,11 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_simd::plane::{Planes, Size};
 
+use super::chain::ShardChain;
 use super::network::Network;
 use super::parameters::{Gradients, WeightGradients};
 use crate::arch::{Autoencoder, LatentSpace};
-use crate::sample::{EnergyGradient, FrozenEnergy};
+use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource};
 use crate::shard::{self, SHARD};
 
 /// Energies and gradients of one state of an autoencoder.
@@ -54,6 +55,29 @@ impl CpuEngine {
             energy: Tensor::from_data(TensorData::new(energies, [count]), &self.device),
             gradient: Tensor::from_data(TensorData::new(values, [n, c, h, w]), &self.device),
         }
+    }
+
+    /// A chain in `space` on `f`, energies and gradients of a shard: every shard runs from its start to its end on its
+    /// own, and no thread waits for another within the chain.
+    fn chain(
+        &self,
+        (chain, space): (&Langevin, LatentSpace),
+        start: Tensor<4>,
+        temperature: f32,
+        noise: &mut NoiseSource,
+        f: impl Fn(&Planes) -> (Vec<f32>, Planes) + Sync,
+    ) -> ChainEnd {
+        let shape = start.dims();
+        let noise = noise.chain();
+        let by_shard = ShardChain { chain, temperature, space, noise: &noise };
+        let parts = shard::map(shards(start).into_iter().enumerate().collect(), |(index, start): (usize, Planes)| {
+            let (state, taken) = by_shard.run(start, index * SHARD, &f);
+            (state.to_channels_first(), taken)
+        });
+        let (values, taken): (Vec<_>, Vec<usize>) = parts.into_iter().unzip();
+        let state = Tensor::from_data(TensorData::new(values.concat(), shape), &self.device);
+        let acceptance = chain.metropolis.and_then(|_| chain.acceptance(taken.into_iter().sum(), shape[0]));
+        ChainEnd { state, acceptance }
     }
 
     /// Energies of `x`.
@@ -136,5 +160,13 @@ impl FrozenEnergy for CpuEngine {
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
         self.gradient(z, |z| self.network.latent(z))
+    }
+
+    fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
+        self.chain((chain, LatentSpace::Euclidean), start, temperature, noise, |x| self.network.visible(x))
+    }
+
+    fn latent_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
+        self.chain((chain, self.latent_space), start, temperature, noise, |z| self.network.latent(z))
     }
 }

@@ -4,10 +4,12 @@
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
 //! and shards of the batch run on threads of their own. [`convolution`] and [`norm`] are the layers with weights,
 //! [`parameters`] these weights' gradients, [`steps`] chains of layers, forward with what the way back needs, and back,
-//! [`network`] an autoencoder put together from them, [`cpu`] the engine behind burn's tensors. It has every layer of
-//! [`crate::arch`], and squared L2 and L1 for the energy: [`support`] says so, and chooses the engine. The results are
-//! those of burn to rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
+//! [`network`] an autoencoder put together from them, [`chain`] a Langevin chain in it, [`cpu`] the engine behind
+//! burn's tensors. It has every layer of [`crate::arch`], and squared L2 and L1 for the energy: [`support`] says so,
+//! and chooses the engine. The results are those of burn to rounding; the tests hold the two together. `ENGINE.md`
+//! beside the crate has what was measured.
 
+pub mod chain;
 pub mod convolution;
 pub mod cpu;
 pub mod network;

@@ -39,6 +39,20 @@ impl Bounds {
         x.clamp(self.min, self.max)
     }
 
+    /// [`hold`](Self::hold) of one sample, its values in any order.
+    pub fn hold_sample(self, state: &[f32], proposal: &mut [f32]) {
+        match self.leaving {
+            Leaving::Clamp => proposal.iter_mut().for_each(|value| *value = value.clamp(self.min, self.max)),
+            Leaving::Reject if self.contains_sample(proposal) => {}
+            Leaving::Reject => proposal.copy_from_slice(state),
+        }
+    }
+
+    /// [`contains`](Self::contains) of one sample.
+    pub fn contains_sample(self, x: &[f32]) -> bool {
+        x.iter().all(|value| (self.min..=self.max).contains(value))
+    }
+
     /// Whether each sample of `x` `[N, C, H, W]` lies in the box with all its values, `[N]`. NaN lies nowhere.
     pub fn contains(self, x: &Tensor<4>) -> Tensor<1, Bool> {
         let [n, c, h, w] = x.dims();
@@ -68,7 +82,14 @@ mod tests {
         let (state, proposal) = (points(&[0.5, 0.5, 0.25, 0.5]), points(&[0.75, 1.5, 0.0, 1.0]));
         let held = |leaving| {
             let bounds = Bounds { min: 0.0, max: 1.0, leaving };
-            bounds.hold(state.clone(), proposal.clone()).into_data().try_into_vec::<f32>().expect("float data")
+            let [states, mut proposals] =
+                [&state, &proposal].map(|x| x.to_data().try_into_vec::<f32>().expect("float data"));
+            for (state, proposal) in states.chunks(2).zip(proposals.chunks_mut(2)) {
+                bounds.hold_sample(state, proposal);
+            }
+            let held = bounds.hold(state.clone(), proposal.clone());
+            assert_eq!(held.into_data().try_into_vec::<f32>().expect("float data"), proposals);
+            proposals
         };
         assert_eq!(held(Leaving::Clamp), [0.75, 1.0, 0.0, 1.0]);
         assert_eq!(held(Leaving::Reject), [0.5, 0.5, 0.0, 1.0], "the whole sample stays");

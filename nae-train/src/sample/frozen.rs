@@ -1,11 +1,14 @@
 //! Energy and input gradient of an autoencoder whose weights stand still.
 //!
 //! Over nine tenths of the training time are spent here, so what is computed is kept apart from how:
-//! [`FrozenEnergy`] is the border, [`BurnFrozen`] the implementation for any burn device.
+//! [`FrozenEnergy`] is the border, [`BurnFrozen`] the implementation for any burn device. Chains belong to it: one that
+//! can do more than give a gradient for each step, as the CPU engine can, runs them whole.
 
 use burn::module::Module as _;
 use burn::tensor::Tensor;
 
+use super::langevin::{ChainEnd, Langevin};
+use super::noise::NoiseSource;
 use super::precision::Precision;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::energy::{at_least_f32, energy, on_manifold_energy};
@@ -31,6 +34,16 @@ pub trait FrozenEnergy {
     fn visible(&self, x: Tensor<4>) -> EnergyGradient;
     /// H(z) = E(f_d(z)) and ∇H(z).
     fn latent(&self, z: Tensor<4>) -> EnergyGradient;
+
+    /// Runs `chain` among images, on E(x) at `temperature`.
+    fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
+        chain.run(start, temperature, noise, |x| self.visible(x), LatentSpace::Euclidean)
+    }
+
+    /// Runs `chain` in the latent space, on H(z) at `temperature`.
+    fn latent_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
+        chain.run(start, temperature, noise, |z| self.latent(z), self.latent_space())
+    }
 }
 
 /// [`FrozenEnergy`] by burn's automatic differentiation, weights untracked.

@@ -1,6 +1,7 @@
 //! Clipping of a chain's gradient (paper, "Sampling Parameters and Techniques", after Du and Mordatch 2019).
 
 use burn::tensor::Tensor;
+use nae_simd::plane::Size;
 use serde::{Deserialize, Serialize};
 
 /// What is held below the limit.
@@ -40,6 +41,29 @@ impl GradientClip {
     }
 }
 
+impl GradientClip {
+    /// [`apply`](Self::apply) to one sample, whose channels lie together: `[H, W, C]`, of `size`.
+    pub fn apply_to_sample(self, gradient: &mut [f32], size: Size) {
+        let limit = self.limit;
+        match self.by {
+            ClipBy::Element => gradient.iter_mut().for_each(|value| *value = value.clamp(-limit, limit)),
+            ClipBy::Norm => shorten(limit, gradient, 0, 1),
+            ClipBy::RowNorm => {
+                for row in gradient.chunks_exact_mut(size.w * size.c) {
+                    (0..size.c).for_each(|channel| shorten(limit, row, channel, size.c));
+                }
+            }
+        }
+    }
+}
+
+/// Every `stride`th value, from `first` on, so that their norm is at most `limit`.
+fn shorten(limit: f32, values: &mut [f32], first: usize, stride: usize) {
+    let norm = values.iter().skip(first).step_by(stride).map(|value| value * value).sum::<f32>().sqrt();
+    let factor = norm.max(limit).recip() * limit;
+    values.iter_mut().skip(first).step_by(stride).for_each(|value| *value *= factor);
+}
+
 /// Norms `[N, 1]` of the rows of `[N, D]`.
 fn norm(rows: Tensor<2>) -> Tensor<2> {
     (rows.clone() * rows).sum_dim(1).sqrt()
@@ -48,6 +72,7 @@ fn norm(rows: Tensor<2>) -> Tensor<2> {
 #[cfg(test)]
 mod tests {
     use burn::tensor::{Device, TensorData};
+    use nae_simd::plane::Planes;
 
     use super::*;
 
@@ -66,6 +91,23 @@ mod tests {
         assert_close(&clipped(0.35, ClipBy::Element), &[0.35, 0.35, 0.0, 0.0, 0.3, -0.35, 0.0, 0.0]);
         assert_close(&clipped(1.0, ClipBy::Norm), &[0.6, 0.8, 0.0, 0.0, 0.3, -0.4, 0.0, 0.0]);
         assert_close(&clipped(0.25, ClipBy::Norm), &[0.15, 0.2, 0.0, 0.0, 0.15, -0.2, 0.0, 0.0]);
+    }
+
+    /// Two rows of three pixels of two channels, a sample whose channels lie together.
+    #[test]
+    fn a_sample_is_clipped_as_a_batch_is() {
+        let size = Size { h: 2, w: 3, c: 2 };
+        let planes: Vec<f32> = (0..size.len()).map(|k| (k as f32 - 4.0) * 0.3).collect();
+        for by in [ClipBy::Element, ClipBy::Norm, ClipBy::RowNorm] {
+            for limit in [0.5, 100.0] {
+                let clip = GradientClip { limit, by };
+                let batch = Tensor::from_data(TensorData::new(planes.clone(), [1, 2, 2, 3]), &Device::flex());
+                let expected = clip.apply(batch).into_data().try_into_vec::<f32>().expect("float data");
+                let mut sample = Planes::from_channels_first(1, size, &planes);
+                clip.apply_to_sample(&mut sample.data, size);
+                assert_close(&sample.to_channels_first(), &expected);
+            }
+        }
     }
 
     #[test]

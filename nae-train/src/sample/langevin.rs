@@ -1,8 +1,9 @@
 //! Langevin Monte Carlo (paper, equations 8 and 16): x ← x − λ·∇E(x)/T + σ_t·ε.
 //!
-//! Here are a chain's settings and its loop; [`annealing`](super::annealing), [`gradient_clip`](super::gradient_clip),
-//! [`bounds`](super::bounds) and [`metropolis`](super::metropolis) have the parts. Which combinations a preset may ask
-//! for is in [`config`](crate::config).
+//! Here are a chain's settings and its loop with tensors, for any device, to which
+//! [`engine::chain`](crate::engine::chain) is the equal on the processor; [`annealing`](super::annealing),
+//! [`gradient_clip`](super::gradient_clip), [`bounds`](super::bounds) and [`metropolis`](super::metropolis) have the
+//! parts. Which combinations a preset may ask for is in [`config`](crate::config).
 
 use burn::tensor::{Bool, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use super::bounds::{Bounds, select};
 use super::frozen::EnergyGradient;
 use super::gradient_clip::{ClipBy, GradientClip};
 use super::metropolis::{Metropolis, Proposal};
-use super::noise::NoiseSource;
+use super::noise::{ChainNoise, NoiseSource};
 use crate::arch::LatentSpace;
 
 /// The settings of one chain.
@@ -83,9 +84,10 @@ impl Langevin {
         energy: impl Fn(Tensor<4>) -> EnergyGradient,
         space: LatentSpace,
     ) -> ChainEnd {
+        let noise = noise.chain();
         match self.metropolis {
-            Some(metropolis) => self.run_adjusted(metropolis, start, temperature, noise, energy, space),
-            None => ChainEnd { state: self.run_plain(start, temperature, noise, energy, space), acceptance: None },
+            Some(metropolis) => self.run_adjusted(metropolis, start, temperature, &noise, energy, space),
+            None => ChainEnd { state: self.run_plain(start, temperature, &noise, energy, space), acceptance: None },
         }
     }
 
@@ -93,14 +95,14 @@ impl Langevin {
         &self,
         start: Tensor<4>,
         temperature: f32,
-        noise: &mut NoiseSource,
+        noise: &ChainNoise,
         energy: impl Fn(Tensor<4>) -> EnergyGradient,
         space: LatentSpace,
     ) -> Tensor<4> {
         let (shape, device) = (start.dims(), start.device());
         (0..self.steps).fold(start, |state, t| {
             let gradient = self.limited(energy(state.clone()).gradient, temperature);
-            let epsilon = noise.normal(shape, &device);
+            let epsilon = noise.normal(t, shape, &device);
             let proposal = state.clone() - gradient.mul_scalar(self.step_size) + epsilon.mul_scalar(self.sigma(t));
             space.project(self.bounds.map_or(proposal.clone(), |bounds| bounds.hold(state, proposal)))
         })
@@ -111,7 +113,7 @@ impl Langevin {
         metropolis: Metropolis,
         start: Tensor<4>,
         temperature: f32,
-        noise: &mut NoiseSource,
+        noise: &ChainNoise,
         energy: impl Fn(Tensor<4>) -> EnergyGradient,
         space: LatentSpace,
     ) -> ChainEnd {
@@ -127,7 +129,7 @@ impl Langevin {
         let mut taken = 0;
         for t in 0..self.steps {
             let sigma = self.sigma(t);
-            let step = noise.normal(shape, &device).mul_scalar(sigma);
+            let step = noise.normal(t, shape, &device).mul_scalar(sigma);
             let proposal = state.clone() + drift.clone() + step.clone();
             // Outside of bounds that reject, the density is zero: such a step is refused whatever the energy there,
             // which need not even be finite, so it is not asked for.
@@ -139,7 +141,6 @@ impl Langevin {
             let (proposed_energies, proposed_drift) = evaluate(proposal.clone());
             let drifts = (drift.clone() + proposed_drift.clone()).mul_scalar(metropolis.drift_factor(temperature));
             let (forward, backward) = (squared_norms(step.clone()), squared_norms(drifts + step));
-            let uniform = noise.uniform_values(n);
             let accept: Vec<bool> = (0..n)
                 .map(|i| {
                     let proposed = Proposal {
@@ -148,10 +149,8 @@ impl Langevin {
                         forward: forward[i].into(),
                         backward: backward[i].into(),
                     };
-                    let (step_size, sigma) = (self.step_size.into(), sigma.into());
-                    let log_ratio = metropolis.log_ratio(proposed, temperature.into(), step_size, sigma);
-                    // NaN, an energy beyond f32, is refused.
-                    inside[i] && f64::from(uniform[i]).ln() < log_ratio
+                    let uniform = noise.acceptance(i, t);
+                    inside[i] && metropolis.takes(proposed, temperature, self.step_size, sigma, uniform)
                 })
                 .collect();
 
@@ -163,8 +162,7 @@ impl Langevin {
             drift = select(accept.clone(), proposed_drift, drift);
             state = select(accept, proposal, state);
         }
-        let proposed = n * self.steps;
-        ChainEnd { state, acceptance: (proposed > 0).then(|| taken as f64 / proposed as f64) }
+        ChainEnd { state, acceptance: self.acceptance(taken, n) }
     }
 
     /// ∇E/T, clipped.
@@ -173,7 +171,14 @@ impl Langevin {
         self.gradient_clip.map_or(gradient.clone(), |clip| clip.apply(gradient))
     }
 
-    fn sigma(&self, t: usize) -> f32 {
+    /// The share of the steps of `samples` samples that `taken` are.
+    pub(crate) fn acceptance(&self, taken: usize, samples: usize) -> Option<f64> {
+        let proposed = samples * self.steps;
+        (proposed > 0).then(|| taken as f64 / proposed as f64)
+    }
+
+    /// σ at step `t`, from 0.
+    pub(crate) fn sigma(&self, t: usize) -> f32 {
         self.noise * self.annealing.factor(t)
     }
 }

@@ -30,28 +30,34 @@ pub enum Metropolis {
 
 /// One proposed step of one sample, reduced to what both ratios need.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Proposal {
+pub(crate) struct Proposal {
     /// E(x).
-    pub(super) energy: f64,
+    pub(crate) energy: f64,
     /// E(y).
-    pub(super) proposed_energy: f64,
+    pub(crate) proposed_energy: f64,
     /// ‖σε‖² = ‖y − x − d(x)‖².
-    pub(super) forward: f64,
+    pub(crate) forward: f64,
     /// ‖d(x) + d(y) + σε‖² = ‖x − y − d(y)‖², with the drifts the ratio asks for.
-    pub(super) backward: f64,
+    pub(crate) backward: f64,
 }
 
 impl Metropolis {
     /// What the drift −λ∇E/T is multiplied by in the backward step.
-    pub(super) fn drift_factor(self, temperature: f32) -> f32 {
+    pub(crate) fn drift_factor(self, temperature: f32) -> f32 {
         match self {
             Self::Exact => 1.0,
             Self::Code => temperature,
         }
     }
 
+    /// Whether a step is taken, given a `uniform` draw from [0, 1). NaN, an energy beyond f32, is refused.
+    pub(crate) fn takes(self, step: Proposal, temperature: f32, step_size: f32, noise: f32, uniform: f32) -> bool {
+        let ratio = self.log_ratio(step, temperature.into(), step_size.into(), noise.into());
+        f64::from(uniform).ln() < ratio
+    }
+
     /// log α.
-    pub(super) fn log_ratio(self, step: Proposal, temperature: f64, step_size: f64, noise: f64) -> f64 {
+    fn log_ratio(self, step: Proposal, temperature: f64, step_size: f64, noise: f64) -> f64 {
         let energies = step.energy - step.proposed_energy;
         let proposals = step.forward - step.backward;
         match self {

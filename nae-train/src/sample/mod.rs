@@ -32,7 +32,7 @@ pub use langevin::{ChainEnd, Langevin};
 pub use metropolis::Metropolis;
 pub use negatives::{Acceptance, NegativeSampler, SamplerConfig};
 pub use new_images::NewImages;
-pub use noise::NoiseSource;
+pub use noise::{ChainNoise, NoiseSource};
 pub use precision::{Precision, PrecisionUnavailable};
 pub use replay_buffer::ReplayConfig;
 pub use start::Start;

@@ -11,7 +11,6 @@ use super::persistent::PersistentChains;
 use super::precision::Precision;
 use super::replay_buffer::ReplayBuffer;
 use super::start::Start;
-use crate::arch::LatentSpace;
 
 /// The chains and their start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,9 +64,7 @@ impl NegativeSampler {
         self.acceptance = Acceptance::default();
         let start =
             if self.config.start.is_latent() { self.on_manifold(model, data, temperature) } else { self.start(data) };
-        let noise = &mut self.noise;
-        let end =
-            self.config.visible_chain.run(start, temperature, noise, |x| model.visible(x), LatentSpace::Euclidean);
+        let end = model.visible_chain(&self.config.visible_chain, start, temperature, &mut self.noise);
         self.acceptance.visible = end.acceptance;
         self.keep(&end.state);
         end.state
@@ -86,10 +83,9 @@ impl NegativeSampler {
     /// The decoder's images of a latent chain's end, brought into the visible chain's box as in the authors' code: from
     /// outside, every step would be refused, and the image would stay where its energy is largest.
     fn on_manifold(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
-        let space = model.latent_space();
         let mut z = self.latent_start(model, data);
         if let Some(chain) = self.config.latent_chain {
-            let end = chain.run(z, temperature, &mut self.noise, |z| model.latent(z), space);
+            let end = model.latent_chain(&chain, z, temperature, &mut self.noise);
             self.acceptance.latent = end.acceptance;
             z = end.state;
         }

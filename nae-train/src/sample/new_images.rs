@@ -6,7 +6,6 @@ use super::frozen::FrozenEnergy;
 use super::langevin::Langevin;
 use super::negatives::SamplerConfig;
 use super::noise::NoiseSource;
-use crate::arch::LatentSpace;
 
 /// How many times longer the latent chain is than in training.
 pub const LONGER: usize = 8;
@@ -52,13 +51,11 @@ impl NewImages {
         noise: &mut NoiseSource,
         device: &Device,
     ) -> [Tensor<4>; 3] {
-        let space = model.latent_space();
-        let start = noise.latents(space, count, latent_dim, device);
-        let z = self.latent_chain.run(start.clone(), temperature, noise, |z| model.latent(z), space).state;
+        let start = noise.latents(model.latent_space(), count, latent_dim, device);
+        let z = model.latent_chain(&self.latent_chain, start.clone(), temperature, noise).state;
         let x = model.decode(z);
         let x = self.visible_chain.bounds.map_or(x.clone(), |bounds| bounds.nearest(x));
-        let end =
-            self.visible_chain.run(x.clone(), temperature, noise, |x| model.visible(x), LatentSpace::Euclidean).state;
+        let end = model.visible_chain(&self.visible_chain, x.clone(), temperature, noise).state;
         [model.decode(start), x, end]
     }
 }

@@ -1,6 +1,8 @@
 //! Random numbers of the chains, from the run's seed: on the processor the same for any number of threads. Another
 //! device draws its own, so that none go through the bus, from seeds that come from the run's: the same on that device
 //! each time.
+//!
+//! [`NoiseSource`] is a stream, drawn from in turn; [`ChainNoise`] what a chain draws, by sample and step in any order.
 
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use rand::{RngExt as _, SeedableRng as _};
@@ -74,15 +76,18 @@ impl NoiseSource {
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
-    /// burn has one generator a process and kind of device: two runs that draw at once would take from each other.
     fn draw_on<const D: usize>(&mut self, device: &Device, shape: [usize; D], distribution: Distribution) -> Tensor<D> {
-        device.seed(self.rng.random());
-        Tensor::random(shape, distribution, device)
+        draw_on(device, self.rng.random(), shape, distribution)
     }
 
     /// `count` independent values, uniform on [0, 1).
     pub fn uniform_values(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.rng.random()).collect()
+    }
+
+    /// The noise of the next chain.
+    pub fn chain(&mut self) -> ChainNoise {
+        ChainNoise { key: self.rng.random() }
     }
 
     /// `count` latents `[N, D, 1, 1]` of the noise distribution of `space`: standard normal in ℝ^D; uniform on the
@@ -97,6 +102,62 @@ impl NoiseSource {
             Some(Bounds { min, max, .. }) => self.uniform(shape, device).mul_scalar(max - min).add_scalar(min),
             None => self.normal(shape, device),
         }
+    }
+}
+
+/// burn has one generator a process and kind of device: two runs that draw at once would take from each other.
+fn draw_on<const D: usize>(device: &Device, seed: u64, shape: [usize; D], distribution: Distribution) -> Tensor<D> {
+    device.seed(seed);
+    Tensor::random(shape, distribution, device)
+}
+
+/// The noise of one chain: a function of its key, the sample and the step (ChaCha8, whose counter can be set), so that
+/// it is the same whoever computes a sample, and when.
+#[derive(Clone, Debug)]
+pub struct ChainNoise {
+    key: [u8; 32],
+}
+
+/// What is drawn for a sample at a step.
+#[derive(Clone, Copy)]
+enum Draw {
+    Noise = 0,
+    Acceptance = 1,
+}
+
+impl ChainNoise {
+    /// The generator at its place for one draw. A draw has 2³² words of its stream to itself, far more than an image
+    /// takes, and a stream has room for 2³⁵ steps.
+    fn rng(&self, sample: usize, step: usize, draw: Draw) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::from_seed(self.key);
+        rng.set_stream(sample as u64);
+        rng.set_word_pos((2 * step as u128 + draw as u128) << 32);
+        rng
+    }
+
+    /// Fills `values`, a sample `[C, H, W]`, with independent standard normal values.
+    pub fn fill(&self, sample: usize, step: usize, values: &mut [f32]) {
+        let mut rng = self.rng(sample, step, Draw::Noise);
+        values.iter_mut().for_each(|value| *value = rng.sample(StandardNormal));
+    }
+
+    /// What [`fill`](Self::fill) gives for each sample of a batch; on another device than the processor its own draw.
+    pub fn normal(&self, step: usize, shape: [usize; 4], device: &Device) -> Tensor<4> {
+        if !on_processor(device) {
+            let seed = self.rng(0, step, Draw::Noise).random();
+            return draw_on(device, seed, shape, Distribution::Normal(0.0, 1.0));
+        }
+        let [n, c, h, w] = shape;
+        let mut values = vec![0.0; n * c * h * w];
+        for (sample, values) in values.chunks_exact_mut(c * h * w).enumerate() {
+            self.fill(sample, step, values);
+        }
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+
+    /// Uniform on [0, 1): what decides whether a sample takes a step.
+    pub fn acceptance(&self, sample: usize, step: usize) -> f32 {
+        self.rng(sample, step, Draw::Acceptance).random()
     }
 }
 
@@ -141,6 +202,44 @@ mod tests {
         assert!(moment(1).abs() < error(1.0));
         assert!((moment(2) - 1.0).abs() < error(2.0));
         assert!((moment(4) - 3.0).abs() < error(96.0));
+    }
+
+    /// Over samples at one step, over steps of one sample, and next to each other: standard normal and uncorrelated.
+    #[test]
+    fn a_chains_noise_is_independent_from_sample_to_sample_and_from_step_to_step() {
+        let noise = NoiseSource::new(6, 0).chain();
+        let of = |sample, step| {
+            let mut values = [0.0f32; 2];
+            noise.fill(sample, step, &mut values);
+            values.map(f64::from)
+        };
+        let error = |variance: f64| 4.0 * (variance / N as f64).sqrt();
+        for draw in [|i| (i, 0), |i| (0, i)] {
+            let at = |i: usize| {
+                let (sample, step) = draw(i);
+                of(sample, step)
+            };
+            let moment = |f: fn([f64; 2], [f64; 2]) -> f64| mean((0..N).map(|i| f(at(i), at(i + 1))));
+            assert!(moment(|a, _| a[0]).abs() < error(1.0));
+            assert!((moment(|a, _| a[0] * a[0]) - 1.0).abs() < error(2.0));
+            assert!(moment(|a, _| a[0] * a[1]).abs() < error(1.0));
+            assert!(moment(|a, b| a[0] * b[0]).abs() < error(1.0));
+            assert!(moment(|a, b| a[1] * b[0]).abs() < error(1.0));
+        }
+        let uniform = |step| mean((0..N).map(|sample| f64::from(noise.acceptance(sample, step))));
+        assert!((uniform(0) - 0.5).abs() < error(1.0 / 12.0) && (uniform(9) - 0.5).abs() < error(1.0 / 12.0));
+    }
+
+    #[test]
+    fn chains_draw_as_their_seed_says_and_each_its_own() {
+        let draws = |seed| {
+            let mut source = NoiseSource::new(seed, 0);
+            [(); 2].map(|()| values(source.chain().normal(3, [2, 1, 2, 2], &Device::flex())))
+        };
+        let [first, second] = draws(7);
+        assert_eq!(draws(7), [first.clone(), second.clone()]);
+        assert!(first != second && draws(8)[0] != first);
+        assert!(first[..4] != first[4..], "two samples draw the same");
     }
 
     #[test]

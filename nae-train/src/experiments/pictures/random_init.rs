@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 use serde_json::json;
 
 use super::{Made, PicturesError, SHOWN, mean_of, rows};
-use crate::arch::{Autoencoder, LatentSpace};
+use crate::arch::Autoencoder;
 use crate::engine::EngineChoice;
 use crate::run::Prepared;
 use crate::sample::{NewImages, Precision};
@@ -31,8 +31,7 @@ pub fn random_init(prepared: &Prepared, engine: EngineChoice, device: &Device) -
     let data = test.batch(&test.evenly(SAMPLES), device);
     let mut noise = Stream::Chains.of(seed);
     let t = sampler.temperature;
-    let visible = |x: Tensor<4>| model.visible(x);
-    let contrastive = sampler.visible_chain.run(data.clone(), t, &mut noise, visible, LatentSpace::Euclidean).state;
+    let contrastive = model.visible_chain(&sampler.visible_chain, data.clone(), t, &mut noise).state;
     let [start, manifold, end] = chains.stages(&*model, SAMPLES, spec.latent_dim(), t, &mut noise, device);
 
     let stages = [

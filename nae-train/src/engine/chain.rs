@@ -1,0 +1,177 @@
+//! A Langevin chain in one shard, from its start to its end: the steps of [`Langevin::run`], which has them with
+//! tensors for any device, among planes.
+//!
+//! After the network's gradient a step is one pass over each sample: limit, drift, noise, bounds and projection while
+//! its values are at hand. The gradient's memory becomes the next state, so a step takes none.
+
+use nae_simd::plane::{Planes, Size};
+use nae_simd::pointwise::normalize;
+
+use crate::arch::LatentSpace;
+use crate::sample::metropolis::Proposal;
+use crate::sample::{ChainNoise, Langevin, Metropolis};
+
+/// A chain as each shard runs it.
+#[derive(Clone, Copy)]
+pub struct ShardChain<'a> {
+    /// Its settings.
+    pub chain: &'a Langevin,
+    /// Temperature T.
+    pub temperature: f32,
+    /// Where it runs: the latent space, or [`LatentSpace::Euclidean`] for images.
+    pub space: LatentSpace,
+    /// Its noise.
+    pub noise: &'a ChainNoise,
+}
+
+impl ShardChain<'_> {
+    /// Where the chain ends that begins at `start`, and how many of its steps were taken. The shard's samples are the
+    /// batch's from number `first` on. `gradient` gives energies and their gradients, as often as
+    /// [`Langevin::run`] asks for them.
+    pub fn run(
+        &self,
+        start: Planes,
+        first: usize,
+        gradient: impl Fn(&Planes) -> (Vec<f32>, Planes),
+    ) -> (Planes, usize) {
+        match self.chain.metropolis {
+            Some(metropolis) => self.adjusted(metropolis, start, first, gradient),
+            None => self.plain(start, first, gradient),
+        }
+    }
+
+    fn plain(
+        &self,
+        mut state: Planes,
+        first: usize,
+        gradient: impl Fn(&Planes) -> (Vec<f32>, Planes),
+    ) -> (Planes, usize) {
+        let (n, size) = (state.n, state.size);
+        let mut epsilon = Epsilon::new(size);
+        for t in 0..self.chain.steps {
+            let (_, mut proposal) = gradient(&state);
+            let (step_size, sigma) = (self.chain.step_size, self.chain.sigma(t));
+            for (i, (x, g)) in samples(&state).zip(samples_mut(&mut proposal)).enumerate() {
+                self.limit(g, size);
+                let epsilon = epsilon.draw(self.noise, first + i, t);
+                for ((g, x), epsilon) in g.iter_mut().zip(x).zip(epsilon) {
+                    *g = x - *g * step_size + epsilon * sigma;
+                }
+                if let Some(bounds) = self.chain.bounds {
+                    bounds.hold_sample(x, g);
+                }
+            }
+            self.project(&mut proposal);
+            state = proposal;
+        }
+        (state, n * self.chain.steps)
+    }
+
+    fn adjusted(
+        &self,
+        metropolis: Metropolis,
+        mut state: Planes,
+        first: usize,
+        gradient: impl Fn(&Planes) -> (Vec<f32>, Planes),
+    ) -> (Planes, usize) {
+        let (n, size) = (state.n, state.size);
+        let drifting = |x: &Planes| {
+            let (energies, mut drift) = gradient(x);
+            for drift in samples_mut(&mut drift) {
+                self.limit(drift, size);
+                drift.iter_mut().for_each(|d| *d *= -self.chain.step_size);
+            }
+            (energies, drift)
+        };
+        let (mut energies, mut drift) = drifting(&state);
+        let mut epsilon = Epsilon::new(size);
+        let mut step = Planes::scratch(n, size);
+        let mut inside = vec![true; n];
+        let mut taken = 0;
+        for t in 0..self.chain.steps {
+            let sigma = self.chain.sigma(t);
+            let mut proposal = drift.clone();
+            for (i, (y, x)) in samples_mut(&mut proposal).zip(samples(&state)).enumerate() {
+                let step = &mut step.data[i * size.len()..][..size.len()];
+                for (step, epsilon) in step.iter_mut().zip(epsilon.draw(self.noise, first + i, t)) {
+                    *step = epsilon * sigma;
+                }
+                for ((y, x), step) in y.iter_mut().zip(x).zip(&*step) {
+                    *y = x + *y + step;
+                }
+                if let Some(bounds) = self.chain.bounds {
+                    inside[i] = bounds.contains_sample(y);
+                    bounds.hold_sample(x, y);
+                }
+            }
+            self.project(&mut proposal);
+
+            let (proposed_energies, proposed_drift) = drifting(&proposal);
+            let factor = metropolis.drift_factor(self.temperature);
+            for i in 0..n {
+                let sample = i * size.len()..(i + 1) * size.len();
+                let step = &step.data[sample.clone()];
+                let drifts = drift.data[sample.clone()].iter().zip(&proposed_drift.data[sample.clone()]);
+                let back = drifts.zip(step).map(|((d, proposed), step)| (d + proposed) * factor + step);
+                let proposed = Proposal {
+                    energy: energies[i].into(),
+                    proposed_energy: proposed_energies[i].into(),
+                    forward: step.iter().map(|v| v * v).sum::<f32>().into(),
+                    backward: back.map(|v| v * v).sum::<f32>().into(),
+                };
+                let uniform = self.noise.acceptance(first + i, t);
+                if inside[i] && metropolis.takes(proposed, self.temperature, self.chain.step_size, sigma, uniform) {
+                    taken += 1;
+                    energies[i] = proposed_energies[i];
+                    drift.data[sample.clone()].copy_from_slice(&proposed_drift.data[sample.clone()]);
+                    state.data[sample.clone()].copy_from_slice(&proposal.data[sample]);
+                }
+            }
+        }
+        (state, taken)
+    }
+
+    /// ∇E/T of one sample, clipped.
+    fn limit(&self, gradient: &mut [f32], size: Size) {
+        if self.temperature != 1.0 {
+            gradient.iter_mut().for_each(|g| *g /= self.temperature);
+        }
+        if let Some(clip) = self.chain.gradient_clip {
+            clip.apply_to_sample(gradient, size);
+        }
+    }
+
+    fn project(&self, state: &mut Planes) {
+        match self.space {
+            LatentSpace::Sphere => drop(normalize(state, 0.0)),
+            LatentSpace::Euclidean => {}
+        }
+    }
+}
+
+/// Noise of one sample in the order of planes.
+struct Epsilon {
+    drawn: Vec<f32>,
+    planes: Planes,
+}
+
+impl Epsilon {
+    fn new(size: Size) -> Self {
+        Self { drawn: vec![0.0; size.len()], planes: Planes::scratch(1, size) }
+    }
+
+    fn draw(&mut self, noise: &ChainNoise, sample: usize, step: usize) -> &[f32] {
+        noise.fill(sample, step, &mut self.drawn);
+        self.planes = Planes::from_channels_first(1, self.planes.size, &self.drawn);
+        &self.planes.data
+    }
+}
+
+fn samples(planes: &Planes) -> impl Iterator<Item = &[f32]> {
+    planes.data.chunks_exact(planes.size.len())
+}
+
+fn samples_mut(planes: &mut Planes) -> impl Iterator<Item = &mut [f32]> {
+    let len = planes.size.len();
+    planes.data.chunks_exact_mut(len)
+}
