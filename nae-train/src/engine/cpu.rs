@@ -61,7 +61,8 @@ impl CpuEngine {
     /// own, and no thread waits for another within the chain.
     fn chain(
         &self,
-        (chain, space): (&Langevin, LatentSpace),
+        chain: &Langevin,
+        space: LatentSpace,
         start: Tensor<4>,
         temperature: f32,
         noise: &mut NoiseSource,
@@ -163,10 +164,10 @@ impl FrozenEnergy for CpuEngine {
     }
 
     fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
-        self.chain((chain, LatentSpace::Euclidean), start, temperature, noise, |x| self.network.visible(x))
+        self.chain(chain, LatentSpace::Euclidean, start, temperature, noise, |x| self.network.visible(x))
     }
 
     fn latent_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
-        self.chain((chain, self.latent_space), start, temperature, noise, |z| self.network.latent(z))
+        self.chain(chain, self.latent_space, start, temperature, noise, |z| self.network.latent(z))
     }
 }
