@@ -82,7 +82,10 @@ impl Files {
             }
             Ok(data) if data.is_file() => kind(path),
             Ok(_) => return Err(wrong("a device or a pipe")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(wrong("nothing")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let found = if is_packed(path) { "an archive with its name instead; unpack it" } else { "nothing" };
+                return Err(wrong(found));
+            }
             Err(source) => return Err(FilesError::Read { path: path.to_owned(), source }),
         };
         Ok(Self { path: path.to_owned(), kind })
@@ -175,6 +178,16 @@ fn kind(path: &Path) -> Kind {
 fn is_foreign(path: &Path) -> bool {
     const ENDS: [&str; 7] = ["xz", "txz", "bz2", "tbz2", "zst", "7z", "rar"];
     path.extension().is_some_and(|end| ENDS.iter().any(|foreign| end.eq_ignore_ascii_case(foreign)))
+}
+
+/// Whether an archive is where the folder `path` is to be.
+fn is_packed(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    ["tar.xz", "tar.bz2", "tar.zst", "tar.gz", "tar", "zip"].iter().any(|end| {
+        let mut packed = name.to_owned();
+        packed.push(format!(".{end}"));
+        path.with_file_name(packed).is_file()
+    })
 }
 
 fn read(path: &Path) -> Content {
@@ -371,6 +384,8 @@ mod tests {
         std::fs::write(&path, b"another archive").expect("writes");
         let message = names(&path).expect_err("not read").to_string();
         assert!(message.contains("images.tar.xz") && message.contains("another kind"), "{message}");
+        let message = names(&folder.path().join("images")).expect_err("not there").to_string();
+        assert!(message.contains("an archive with its name instead"), "{message}");
         let path = folder.path().join("bad.zip");
         std::fs::write(&path, b"no archive").expect("writes");
         let message = names(&path).expect_err("no archive").to_string();
