@@ -41,6 +41,11 @@ pub struct Phase {
 /// Fewest channels worth a vector.
 const NARROW: usize = 8;
 
+/// Weights smaller than this share of a kernel's largest are zero: 2⁻³⁰, far below what rounding leaves of a sum. Weight
+/// decay brings the weights of units that have died towards zero without end, and products of such weights are
+/// subnormal numbers, for which some processors take a hundred times as long.
+const LEAST: f32 = 1.0 / (1 << 30) as f32;
+
 impl Kernel {
     /// Lays out weights given by `weight(out channel, in channel, row, column)`; no bias where `bias` is empty.
     pub fn new(
@@ -52,6 +57,11 @@ impl Kernel {
         weight: impl Fn(usize, usize, usize, usize) -> f32,
     ) -> Self {
         let [rows, columns] = window.kernel.map(|side| taps(reading, side, window.stride));
+        let least = LEAST * largest(window, from, to, &weight);
+        let weight = |o, i, r, c| {
+            let weight = weight(o, i, r, c);
+            if weight.abs() < least { 0.0 } else { weight }
+        };
         let lanes = (to.c >= NARROW).then(|| lanes(to.c));
         let blocks = blocks(to.c, lanes);
         let phase = |rows: &[usize], columns: &[usize]| {
@@ -76,9 +86,47 @@ impl Kernel {
     }
 }
 
+/// The largest magnitude of a kernel's weights.
+fn largest(window: Window, from: Size, to: Size, weight: impl Fn(usize, usize, usize, usize) -> f32) -> f32 {
+    let [rows, columns] = window.kernel;
+    let mut largest = 0.0f32;
+    for o in 0..to.c {
+        for i in 0..from.c {
+            for r in 0..rows {
+                for c in 0..columns {
+                    largest = largest.max(weight(o, i, r, c).abs());
+                }
+            }
+        }
+    }
+    largest
+}
+
 /// The output channels that are computed together, filled up to whole vectors.
 fn blocks(channels: usize, lanes: Option<usize>) -> Vec<std::ops::Range<usize>> {
     let (step, lanes) = lanes.map_or((1, 1), |lanes| (VECTORS * lanes, lanes));
     let padded = channels.next_multiple_of(lanes);
     (0..padded).step_by(step).map(|start| start..(start + step).min(padded)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointwise(weights: [f32; 2]) -> Vec<f32> {
+        let (from, to) = (Size { h: 1, w: 1, c: 2 }, Size { h: 1, w: 1, c: 1 });
+        let window = Window { kernel: [1, 1], stride: 1, padding: 0 };
+        let kernel = Kernel::new(Reading::Convolution, window, from, to, &[], |_, i, _, _| weights[i]);
+        kernel.phases[0][0].weights.clone()
+    }
+
+    #[test]
+    fn weights_that_no_sum_would_show_are_zero() {
+        assert_eq!(pointwise([-0.5, 1e-8]), [-0.5, 1e-8]);
+        assert_eq!(pointwise([-0.5, 1e-10]), [-0.5, 0.0]);
+        // Small by themselves, not beside each other.
+        assert_eq!(pointwise([1e-20, 3e-21]), [1e-20, 3e-21]);
+        assert_eq!(pointwise([0.0, 0.0]), [0.0, 0.0]);
+        assert!(pointwise([f32::NAN, 1.0])[0].is_nan());
+    }
 }
