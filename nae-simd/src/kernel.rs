@@ -43,7 +43,7 @@ const NARROW: usize = 8;
 
 /// Weights smaller than this share of a kernel's largest are zero: 2⁻³⁰, far below what rounding leaves of a sum. Weight
 /// decay brings the weights of units that have died towards zero without end, and products of such weights are
-/// subnormal numbers, for which some processors take a hundred times as long.
+/// subnormal numbers, with which some processors are slow.
 const LEAST: f32 = 1.0 / (1 << 30) as f32;
 
 impl Kernel {

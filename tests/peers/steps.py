@@ -8,9 +8,9 @@
 Conv28 at full width, batch 128: a visible step (energies of images and their gradient with respect to them, weights
 frozen), a latent step (the same for latents, through the decoder), ten visible steps as the paper's chain makes them
 (gradient clipped, noise, clamped to 0 and 1), and an update (gradients of all weights for a batch of data and one of
-negative samples, and Adam). Each round runs one of ours, then one of PyTorch's. The table has the
-least wall and processor time of each, and their ratios, ours to PyTorch's: the machine may be busy, single times say
-nothing. PyTorch gets channels_last, its faster layout, unless --contiguous is given.
+negative samples, and Adam). Each round runs one of ours, then one of PyTorch's. The table has the least wall and
+processor time of each, and their ratios, ours to PyTorch's: the machine may be busy, single times say nothing. PyTorch
+gets channels_last, its faster layout, unless --contiguous is given.
 """
 
 import argparse

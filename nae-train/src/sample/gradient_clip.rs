@@ -39,9 +39,7 @@ impl GradientClip {
         // Short gradients, zero among them, are divided by the limit itself: they stay as they are to rounding.
         gradient * norm.clamp_min(limit).recip().mul_scalar(limit)
     }
-}
 
-impl GradientClip {
     /// [`apply`](Self::apply) to one sample, whose channels lie together: `[H, W, C]`, of `size`.
     pub fn apply_to_sample(self, gradient: &mut [f32], size: Size) {
         let limit = self.limit;
