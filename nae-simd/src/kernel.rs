@@ -81,7 +81,7 @@ impl Kernel {
         let phases = rows.iter().map(|rows| columns.iter().map(|columns| phase(rows, columns)).collect()).collect();
         let padded = blocks.last().map_or(0, |block| block.end);
         let bias = (0..padded).map(|o| bias.get(o).copied().unwrap_or(0.0)).collect();
-        let winograd = lanes.and_then(|lanes| Winograd::new(reading, window, [from, to], lanes, &weight));
+        let winograd = lanes.and_then(|lanes| Winograd::new(reading, window, [from, to], lanes, weight));
         Self { from, to, classes: classes(reading, window, from, to), phases, lanes, bias, winograd }
     }
 }
