@@ -97,6 +97,11 @@ impl Prepared {
         self.outliers.push(set);
     }
 
+    /// The set that training looks at in place of ConstantGray, by its name.
+    pub fn selection(&self) -> Option<&str> {
+        self.outliers.iter().find(|set| set.selection).map(|set| set.name.as_str())
+    }
+
     /// Trains; see [`Trainer`].
     ///
     /// # Errors

@@ -54,7 +54,8 @@ pub(super) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         _ => {
             let path = args.out.clone().unwrap_or_else(|| default_folder(&prepared.config, args.seed));
             let data_sha256 = prepared.data_sha256.clone();
-            let facts = Facts { data_sha256, engine, device: args.compute.device, choices: choices.clone() };
+            let (device, choices) = (args.compute.device, choices.clone());
+            let facts = Facts { data_sha256, engine, device, choices, selection: None };
             (RunFolder::create(&path, &prepared.config, args.seed, facts, args.checkpoint_every)?, None)
         }
     };
@@ -183,6 +184,13 @@ impl BrokenOff {
 /// Goes on with a run.
 fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
     let BrokenOff { folder, config, seed, resume } = run;
+    if let Some(selection) = &resume.selection {
+        bail!(
+            "{}: the run selects by the set \"{selection}\", which only the experiment has; go on with it by the same \
+             `nae-train reproduce` that it was begun with",
+            folder.display()
+        );
+    }
     if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
         own::apart(data, outliers)?;
     }

@@ -92,6 +92,8 @@ pub struct Facts {
     pub device: DeviceChoice,
     /// What was chosen for the run and why.
     pub choices: Vec<String>,
+    /// The set that training looks at in place of ConstantGray, by its name.
+    pub selection: Option<String>,
 }
 
 /// Writes a run folder while the run goes on.
@@ -138,9 +140,9 @@ impl RunFolder {
     /// # Errors
     /// [`FolderError::Metrics`].
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, FolderError> {
-        let Resume { data_sha256, engine, device, choices, taken, metrics, .. } = resume;
-        let (data_sha256, choices) = (data_sha256.clone(), choices.clone());
-        let facts = Facts { data_sha256, engine: *engine, device: *device, choices };
+        let Resume { data_sha256, engine, device, choices, selection, taken, metrics, .. } = resume;
+        let (data_sha256, choices, selection) = (data_sha256.clone(), choices.clone(), selection.clone());
+        let facts = Facts { data_sha256, engine: *engine, device: *device, choices, selection };
         Ok(Self::with(path, Metrics::reopen(path, *metrics)?, facts, every, *taken))
     }
 
@@ -225,9 +227,9 @@ impl RunFolder {
 
     fn store(&mut self, snapshot: &Snapshot) -> Result<(), FolderError> {
         let metrics = self.metrics.flush()?;
-        let Facts { data_sha256, engine, device, choices } = &self.facts;
-        let (engine, device, taken) = (*engine, *device, self.taken());
-        Ok(Saved { data_sha256, engine, device, choices, taken, metrics, snapshot }.write(&self.path)?)
+        let Facts { data_sha256, engine, device, choices, selection } = &self.facts;
+        let (engine, device, selection, taken) = (*engine, *device, selection.as_deref(), self.taken());
+        Ok(Saved { data_sha256, engine, device, choices, selection, taken, metrics, snapshot }.write(&self.path)?)
     }
 
     fn record(&mut self, kind: &str, group: &str, step: usize, values: &impl Serialize) {

@@ -37,6 +37,9 @@ pub struct Resume {
     pub device: DeviceChoice,
     /// What was chosen for the run and why, for its report.
     pub choices: Vec<String>,
+    /// The set that training looks at in place of ConstantGray, by its name.
+    #[serde(default)]
+    pub selection: Option<String>,
     /// Time taken so far.
     pub taken: Taken,
     /// What has been measured so far.
@@ -52,6 +55,7 @@ pub(super) struct Saved<'a> {
     pub(super) engine: Engine,
     pub(super) device: DeviceChoice,
     pub(super) choices: &'a [String],
+    pub(super) selection: Option<&'a str>,
     pub(super) taken: Taken,
     pub(super) metrics: Lengths,
     pub(super) snapshot: &'a Snapshot,

@@ -1,7 +1,7 @@
 //! The built program, for tests that meet it as a user does.
 
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) fn nae_train() -> Command {
@@ -37,6 +37,10 @@ pub(crate) fn assert_made_again(folder: &Path, data: &Path) {
     assert!(run(&mut train(folder, "two", "--data", data, &again)).status.success());
     let model = |name: &str| std::fs::read(folder.join(name)).unwrap();
     assert!(model("two.onnx") == model("one.onnx"));
+}
+
+pub(crate) fn spawn(command: &mut Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Ctrl-C once `file` is there; returns what the program said.

@@ -1,11 +1,11 @@
 //! `nae-train reproduce` as a user meets it, at the scale of seconds.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::harness::nae_train;
+use crate::harness::{interrupted_at, nae_train, refused, spawn};
 
 fn reproduce(out: &Path, extra: &[&str]) -> Output {
     let mut command = nae_train();
@@ -74,10 +74,14 @@ fn settings_can_be_changed_and_are_checked() {
     assert!(table.contains("1 of 1 diverged"), "{table}");
 }
 
-fn detection(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Output {
+fn detection_command(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Command {
     let mut command = nae_train();
-    command.args(["reproduce", name, "--scale", "smoke", "--out"]).arg(out).arg("--data").arg(data);
-    command.args(extra).output().unwrap()
+    command.args(["reproduce", name, "--scale", "smoke", "--out"]).arg(out).arg("--data").arg(data).args(extra);
+    command
+}
+
+fn detection(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Output {
+    detection_command(name, out, data, extra).output().unwrap()
 }
 
 #[test]
@@ -156,10 +160,8 @@ fn sets_in_files_are_beside_the_made_ones() {
     assert!(table.contains("0.995") && !table.contains("not run"), "{table}");
 }
 
-#[test]
-fn cells_and_sets_without_data_are_said_and_left_out() {
-    let folder = TempDir::new().unwrap();
-    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+/// CIFAR-10 as images, made up, and the set that its experiment selects by.
+fn write_cifar10(data: &Path) {
     crate::made_up_mnist::write(&data.join("mnist"));
     for (part, count) in [("train", 200u32), ("test", 30)] {
         for n in 0..count {
@@ -170,6 +172,13 @@ fn cells_and_sets_without_data_are_said_and_left_out() {
             std::fs::write(class.join(format!("{n}.ppm")), image).unwrap();
         }
     }
+}
+
+#[test]
+fn cells_and_sets_without_data_are_said_and_left_out() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    write_cifar10(&data);
     let output = detection("cifar10-ood", &out, &data, &["--seeds", "1", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
@@ -188,4 +197,25 @@ fn cells_and_sets_without_data_are_said_and_left_out() {
     // Named, a cell has to have its data.
     let message = String::from_utf8(detection("cifar10-ood", &out, &data, &["--cells", "cifar10"]).stderr).unwrap();
     assert!(message.contains("data_batch_1.bin"), "{message}");
+}
+
+#[test]
+fn a_run_goes_on_only_where_its_selection_set_is() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    write_cifar10(&data);
+    let extra = ["--seeds", "1", "--cells", "cifar10-jpeg"];
+    let run = out.join("cifar10-jpeg-0");
+    let child = spawn(&mut detection_command("cifar10-ood", &out, &data, &extra));
+    interrupted_at(child, &run.join("config.toml"));
+
+    let message = refused(nae_train().arg("--resume").arg(&run).arg("--data").arg(data.join("cifar10-jpeg")));
+    assert!(message.contains("MNIST, padded") && message.contains("nae-train reproduce"), "{message}");
+
+    std::fs::rename(data.join("mnist"), data.join("elsewhere")).unwrap();
+    let message = refused(&mut detection_command("cifar10-ood", &out, &data, &extra));
+    assert!(message.contains("cifar10-jpeg-0") && message.contains("selection set"), "{message}");
+    std::fs::rename(data.join("elsewhere"), data.join("mnist")).unwrap();
+    let output = detection("cifar10-ood", &out, &data, &extra);
+    assert!(output.status.success(), "{output:?}");
 }

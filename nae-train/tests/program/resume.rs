@@ -1,12 +1,12 @@
 //! A run that was broken off ends as if it had not been.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::changed::replaced;
-use crate::harness::{interrupted_at, nae_train, refused, run};
+use crate::harness::{interrupted_at, nae_train, refused, run, spawn};
 use burn::tensor::Device;
 use nae_train::config::{Config, preset};
 use nae_train::data::own::Corrupt;
@@ -123,10 +123,6 @@ fn resume(folder: &Path, name: &str) -> Command {
     command.arg("--resume").arg(folder.join(name)).args(["--quiet", "--checkpoint-every", "0s", "--export"]);
     command.arg(folder.join(format!("{name}.onnx")));
     command
-}
-
-fn spawn(command: &mut Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// What was measured, without the times.

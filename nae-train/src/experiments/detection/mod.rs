@@ -113,8 +113,8 @@ pub enum DetectionError {
     Images(#[from] OwnError),
     /// A run that was broken off in the folder of a model had other settings.
     #[error(
-        "{}: a run there was broken off, and had other settings than this one; remove the folder, or choose another for the \
-         experiment with --out", .0.display()
+        "{}: a run there was broken off, and had other settings than this one, or another selection set; remove the \
+         folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),
     /// The run folder is incomplete.
@@ -256,10 +256,13 @@ impl Experiment {
                 return Err(DetectionError::OtherRun(folder.to_owned()));
             }
             let resume = Resume::read(folder)?;
+            if resume.selection.as_deref() != prepared.selection() {
+                return Err(DetectionError::OtherRun(folder.to_owned()));
+            }
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
         } else {
-            let data_sha256 = prepared.data_sha256.clone();
-            let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new() };
+            let (data_sha256, selection) = (prepared.data_sha256.clone(), prepared.selection().map(str::to_owned));
+            let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new(), selection };
             (RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?, None)
         };
         if self.trace_outliers {
