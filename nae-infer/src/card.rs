@@ -8,6 +8,7 @@ use nae_core::calibration::Calibration;
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
+use nae_input::{Pixels, PrepareError};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
 use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance, Tiles, Transforms, Window};
@@ -88,6 +89,16 @@ pub struct Threshold {
     pub energy: f32,
     /// Share of normal images above it, at most; `None` for an energy that was given to a model without calibration.
     pub false_positive_rate: Option<f32>,
+}
+
+impl Settings {
+    /// The network's input for an image: its channels first, of the input's size, in the model's range.
+    ///
+    /// # Errors
+    /// [`PrepareError`] where the image cannot become that input.
+    pub fn prepare(&self, pixels: &Pixels) -> Result<Vec<f32>, PrepareError> {
+        nae_input::prepare(pixels, self.input, self.preprocessing, self.transforms)
+    }
 }
 
 impl ModelFile {

@@ -8,6 +8,8 @@ use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::energy::EnergyError;
 use nae_core::verdict::{AlarmSettings, AlarmSettingsError, Verdict};
+use nae_input::layout::to_channels_last;
+use nae_input::{Pixels, PrepareError};
 use nae_onnx::file::FileError;
 
 use crate::backend::{
@@ -15,8 +17,6 @@ use crate::backend::{
 };
 use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
 use crate::heat_map::HeatMap;
-use crate::input::{Pixels, PrepareError, prepare};
-use crate::layout::to_channels_last;
 use crate::stream::Stream;
 
 /// A model with a backend: scores images, from any number of threads. A clone shares the backend.
@@ -42,7 +42,7 @@ pub struct Scored {
     /// The latent vector, channels first, where the model gives it out.
     pub latent: Option<Vec<f32>>,
     /// Each pixel's part in the energy, row by row, of the size of the network's input; of a model that looks at tiles,
-    /// of the image's own size: see [`tiling`](crate::tiling).
+    /// of the image's own size: see [`Grid`](nae_input::tiling::Grid).
     pub error_map: Vec<f32>,
     /// Rows and columns of the map; one channel.
     pub error_map_shape: Shape,
@@ -233,7 +233,7 @@ impl Detector {
         if let Some(tiles) = self.settings.tiles {
             return self.score_tiles(pixels, tiles);
         }
-        self.score_one(&prepare(pixels, &self.settings)?)
+        self.score_one(&self.settings.prepare(pixels)?)
     }
 
     fn score_one(&self, prepared: &[f32]) -> Result<Scored, ScoreError> {

@@ -20,9 +20,7 @@
 //! | [`stream`] | one camera's images in turn, and the alarm filter |
 //! | [`backend`] | nae-simd (feature `simd`, default), tract (`tract`, default), ONNX Runtime (`ort`), nae-core's engine (always) |
 //! | [`heat_map`] | pictures of where the energy lies, and regions above a threshold |
-//! | [`input`] | image files, `.npy` batches and tables, and how they become a network's input |
-//! | [`layout`] | channels first and channels last |
-//! | [`tiling`] | images larger than the network's input |
+//! | [`input`] | the crate `nae-input`: image files, `.npy` batches and tables, and how they become a network's input |
 //! | [`card`] | what a model file says about itself |
 //!
 //! The camera service is in the program `nae-infer`, not here; the library for C is `nae-infer-c`. Training is
@@ -32,12 +30,11 @@ pub mod backend;
 pub mod card;
 pub mod detector;
 pub mod heat_map;
-pub mod input;
-pub mod layout;
 pub mod stream;
-pub mod tiling;
+mod tiling;
 
 pub use backend::{BackendChoice, BackendKind, ExecutionProvider, Limits};
 pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};
 pub use image;
 pub use nae_core::Shape;
+pub use nae_input as input;

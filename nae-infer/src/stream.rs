@@ -2,9 +2,9 @@
 
 use image::DynamicImage;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, AlarmSettingsError};
+use nae_input::Pixels;
 
 use crate::detector::{Detector, ScoreError, Scored};
-use crate::input::Pixels;
 
 /// The longest window of an alarm filter, in images.
 pub const LONGEST_WINDOW: usize = 256;

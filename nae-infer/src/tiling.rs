@@ -1,98 +1,17 @@
-//! Images larger than the network's input: cut into tiles, scored, and put together again.
-//!
-//! What the model's [`Tiles`] say is done here, for scoring and, by `nae-train`, for training and calibration: which
-//! tiles an image has ([`Grid`]), how their energies become the image's score ([`image_score`]), and one map of errors
-//! of all. Images are not resized. Where tiles overlap, a pixel's error is the mean over the tiles that hold it.
-
-use std::ops::Range;
+//! Scoring an image by its tiles, and one map of errors of all: where tiles overlap, a pixel's error is the mean over
+//! the tiles that hold it. Which tiles an image has, and how their energies become its score, is in
+//! [`nae_input::tiling`].
 
 use nae_core::Shape;
 use nae_core::verdict::Verdict;
+use nae_input::tiling::{Grid, image_score};
+use nae_input::{Pixels, prepare};
 use nae_onnx::metadata::Tiles;
 
 use crate::detector::{Detector, ScoreError, Scored};
-use crate::input::{Pixels, PrepareError, prepare_for};
 
 /// Tiles that are in memory at once.
 const BATCH: usize = 256;
-
-/// The tiles of an image.
-///
-/// ```
-/// use nae_core::Shape;
-/// use nae_infer::tiling::Grid;
-/// // 3 × 2 tiles of 4×4: along 9 columns at 0, 4 and 5, along 8 rows at 0 and 4.
-/// let grid = Grid::new(Shape::new(1, 8, 9), Shape::new(1, 4, 4), 4).unwrap();
-/// assert_eq!(grid.len(), 6);
-/// assert_eq!((grid.place(2), grid.place(3)), ((0, 5), (4, 0)));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grid {
-    image: Shape,
-    tile: Shape,
-    tops: Vec<usize>,
-    lefts: Vec<usize>,
-}
-
-impl Grid {
-    /// The tiles of an `image`, `stride` pixels apart; row after row, from the upper left.
-    ///
-    /// # Errors
-    /// [`PrepareError::Small`] where the image is smaller than a `tile`.
-    pub fn new(image: Shape, tile: Shape, stride: usize) -> Result<Self, PrepareError> {
-        let (tops, lefts) = (starts(image.height, tile.height, stride), starts(image.width, tile.width, stride));
-        if tops.is_empty() || lefts.is_empty() {
-            let (width, height) = (image.width, image.height);
-            return Err(PrepareError::Small { width, height, tile });
-        }
-        Ok(Self { image, tile, tops, lefts })
-    }
-
-    /// Number of tiles; at least one.
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        self.tops.len() * self.lefts.len()
-    }
-
-    /// First row and first column of a tile. `index` is below [`len`](Self::len).
-    pub fn place(&self, index: usize) -> (usize, usize) {
-        (self.tops[index / self.lefts.len()], self.lefts[index % self.lefts.len()])
-    }
-
-    /// The tiles at `indices`, one after the other, of an image with its channels first.
-    pub fn cut(&self, image: &[f32], indices: Range<usize>) -> Vec<f32> {
-        let mut out = Vec::with_capacity(indices.len() * self.tile.len());
-        for index in indices {
-            let (top, left) = self.place(index);
-            for plane in image.chunks_exact(self.image.height * self.image.width) {
-                for row in plane.chunks_exact(self.image.width).skip(top).take(self.tile.height) {
-                    out.extend_from_slice(&row[left..left + self.tile.width]);
-                }
-            }
-        }
-        out
-    }
-}
-
-/// Where tiles begin along a side; nowhere on a side that is too short.
-fn starts(side: usize, tile: usize, stride: usize) -> Vec<usize> {
-    let Some(last) = side.checked_sub(tile) else { return Vec::new() };
-    let mut starts: Vec<usize> = (0..=last).step_by(stride.max(1)).collect();
-    if starts.last() != Some(&last) {
-        starts.push(last);
-    }
-    starts
-}
-
-/// An image's score: the mean of the `top_k` largest of its tiles' energies, of all where there are fewer; the largest
-/// for `top_k` = 1. NaN where there are none.
-pub fn image_score(energies: &[f32], top_k: usize) -> f32 {
-    let mut sorted = energies.to_vec();
-    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
-    sorted.truncate(top_k.max(1));
-    let sum: f64 = sorted.iter().map(|&e| f64::from(e)).sum();
-    (sum / sorted.len() as f64) as f32
-}
 
 /// Errors of tiles that overlap, put together.
 struct Stitched {
@@ -128,7 +47,7 @@ impl Detector {
         let tile = settings.input;
         let image = Shape { channels: tile.channels, ..pixels.shape };
         let grid = Grid::new(image, tile, tiles.stride)?;
-        let values = prepare_for(pixels, image, settings.preprocessing, settings.transforms)?;
+        let values = prepare(pixels, image, settings.preprocessing, settings.transforms)?;
         let mut energies = Vec::with_capacity(grid.len());
         let mut map = Stitched::new(image);
         for from in (0..grid.len()).step_by(BATCH) {
@@ -153,36 +72,6 @@ impl Detector {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tiles_cover_every_pixel_once_at_least() {
-        for (side, tile, stride) in [(4, 4, 4), (9, 4, 4), (9, 4, 1), (100, 7, 7), (64, 16, 5)] {
-            let starts = starts(side, tile, stride);
-            assert_eq!((starts[0], *starts.last().unwrap() + tile), (0, side));
-            assert!(starts.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= stride), "{starts:?}");
-        }
-        assert!(starts(3, 4, 1).is_empty());
-        let small = Grid::new(Shape::new(1, 8, 3), Shape::new(1, 4, 4), 4).unwrap_err().to_string();
-        assert!(small.contains("3×8") && small.contains("4×4"), "{small}");
-    }
-
-    #[test]
-    fn a_tile_is_cut_channel_by_channel() {
-        let image: Vec<f32> = (0..24).map(|v| v as f32).collect();
-        let grid = Grid::new(Shape::new(2, 3, 4), Shape::new(2, 2, 2), 2).unwrap();
-        assert_eq!(grid.len(), 4);
-        assert_eq!(grid.cut(&image, 1..2), [2.0, 3.0, 6.0, 7.0, 14.0, 15.0, 18.0, 19.0]);
-        assert_eq!(grid.cut(&image, 2..3), [4.0, 5.0, 8.0, 9.0, 16.0, 17.0, 20.0, 21.0]);
-    }
-
-    #[test]
-    fn the_largest_energies_count() {
-        let energies = [0.25, 1.0, 0.5];
-        assert_eq!(image_score(&energies, 1), 1.0);
-        assert_eq!(image_score(&energies, 2), 0.75);
-        assert_eq!(image_score(&energies, 9), 1.75 / 3.0);
-        assert!(image_score(&[], 1).is_nan());
-    }
 
     #[test]
     fn overlapping_errors_are_averaged() {

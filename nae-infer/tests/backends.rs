@@ -1,7 +1,7 @@
 //! The library: backends agree with one another and with what they were given.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../nae-onnx/tests/support/mod.rs"]
+#[path = "../../crates/nae-onnx/tests/support/mod.rs"]
 mod support;
 
 use nae_core::Shape;
@@ -258,7 +258,7 @@ fn images_are_prepared_as_the_model_says() {
     use nae_infer::image::{DynamicImage, GrayImage, Luma, Rgb, RgbImage};
     let onnx = support::digits(1, Energy::SquaredL2).unwrap();
     let detector = open(BackendKind::Native, &onnx).unwrap();
-    let prepared = |image: DynamicImage| nae_infer::input::prepare(&Pixels::from(&image), detector.settings()).unwrap();
+    let prepared = |image: DynamicImage| detector.settings().prepare(&Pixels::from(&image)).unwrap();
 
     // The right size: byte / 255, exactly.
     let image = GrayImage::from_fn(16, 16, |x, y| Luma([(x * 16 + y) as u8]));

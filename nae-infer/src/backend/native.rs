@@ -4,11 +4,11 @@ use nae_core::engine::{Engine, EngineError};
 use nae_core::model::Model;
 use nae_core::model::writer::write;
 use nae_core::quantization::Quantization;
+use nae_input::layout::{to_channels_first, to_channels_last};
 use nae_onnx::lower::lower;
 
 use super::{Backend, BackendError, BackendKind, Reconstructions};
 use crate::card::{Content, ModelFile};
-use crate::layout::{to_channels_first, to_channels_last};
 
 const KIND: BackendKind = BackendKind::Native;
 

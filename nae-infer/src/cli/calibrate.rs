@@ -8,7 +8,7 @@ use nae_core::calibration::Calibration;
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::card::{Assumed, ModelFile};
-use nae_infer::input::{prepare, read};
+use nae_infer::input::read;
 use nae_infer::{Detector, Limits};
 use nae_onnx::metadata::{ModelCalibration, ModelMetadata};
 
@@ -87,7 +87,9 @@ fn score(detector: &Detector, arguments: &Calibrate) -> anyhow::Result<(Vec<f32>
                     let result = match detector.settings().tiles {
                         // Its tiles are a batch by themselves.
                         Some(_) => detector.score_pixels(&image.pixels).map(|scored| energies.push(scored.energy)),
-                        None => prepare(&image.pixels, detector.settings())
+                        None => detector
+                            .settings()
+                            .prepare(&image.pixels)
                             .map(|values| batch.extend(values))
                             .map_err(Into::into),
                     };

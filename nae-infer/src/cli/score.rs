@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
-use nae_infer::input::{Named, prepare, read, table};
+use nae_infer::input::{Named, read, table};
 use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, Window};
 use serde::Serialize;
@@ -107,7 +107,7 @@ impl Run<'_> {
             }
             return Ok(());
         }
-        let prepared = prepare(&pixels, self.detector.settings());
+        let prepared = self.detector.settings().prepare(&pixels);
         self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
     }
 

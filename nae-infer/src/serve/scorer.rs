@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use nae_infer::input::{Pixels, PrepareError, decode, prepare};
+use nae_infer::input::{Pixels, PrepareError, decode};
 use nae_infer::{ScoreError, Scored};
 
 use super::model::{Current, Model};
@@ -211,7 +211,7 @@ fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
             let pixels: Pixels = decode(&bytes).map_err(|error| Failure::Decode(error.to_string()))?;
             match settings.tiles {
                 Some(_) => Ok(Prepared::Scored(model.detector.score_pixels(&pixels)?)),
-                None => Ok(Prepared::Input(prepare(&pixels, settings)?)),
+                None => Ok(Prepared::Input(settings.prepare(&pixels)?)),
             }
         }
         Input::Prepared(values) if values.len() == settings.input.len() => Ok(Prepared::Input(values)),

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use nae_core::model::Model;
 use nae_core::model::writer::{Network, write};
-use nae_infer::input::table::is_table;
+use nae_input::table::is_table;
 use nae_onnx::check::{Limits, check};
 use nae_onnx::lower::Scales;
 use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};

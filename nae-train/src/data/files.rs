@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use nae_infer::input::MAX_FILE;
+use nae_input::MAX_FILE;
 use zip::ZipArchive;
 
 /// An archive may unpack to this many bytes, or else to [`MAX_RATIO`] times its size.

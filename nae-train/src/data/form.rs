@@ -5,9 +5,9 @@ use std::path::Path;
 
 use nae_core::Shape;
 use nae_core::model::{Preprocessing, ResizeFilter};
-use nae_infer::input::{Pixels, PrepareError, prepare_for};
-use nae_infer::layout::to_channels_last;
-use nae_infer::tiling::Grid;
+use nae_input::layout::to_channels_last;
+use nae_input::tiling::Grid;
+use nae_input::{Pixels, PrepareError, prepare};
 use nae_onnx::metadata::{Tiles, Transforms};
 
 use super::image_set::{ImageSet, ImageSetError};
@@ -86,14 +86,11 @@ impl ImageForm {
     pub(super) fn samples(&self, pixels: &Pixels) -> Result<Samples, PrepareError> {
         let preprocessing = Preprocessing::unit(self.filter);
         let Some(Tiles { stride, .. }) = self.tiles else {
-            return Ok(Samples {
-                values: prepare_for(pixels, self.shape, preprocessing, self.transforms)?,
-                grid: None,
-            });
+            return Ok(Samples { values: prepare(pixels, self.shape, preprocessing, self.transforms)?, grid: None });
         };
         let image = Shape { channels: self.shape.channels, ..pixels.shape };
         let grid = Grid::new(image, self.shape, stride)?;
-        let values = grid.cut(&prepare_for(pixels, image, preprocessing, self.transforms)?, 0..grid.len());
+        let values = grid.cut(&prepare(pixels, image, preprocessing, self.transforms)?, 0..grid.len());
         Ok(Samples { values, grid: Some(grid) })
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
 use nae_core::model::ResizeFilter;
-use nae_infer::input::{self, Named};
+use nae_input::Named;
 use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
@@ -266,7 +266,7 @@ fn side(files: &Files) -> Result<usize, OwnError> {
     let mut sides = Vec::new();
     files.visit(&is_image, &mut |name, content| {
         let Ok(bytes) = content else { return ControlFlow::Continue(()) };
-        if let Ok((width, height)) = input::dimensions(&bytes) {
+        if let Ok((width, height)) = nae_input::dimensions(&bytes) {
             sides.push(width.min(height) as usize);
         } else if let Ok(images) = images(name, &bytes) {
             sides.extend(images.iter().map(|image| image.pixels.shape.height.min(image.pixels.shape.width)));
@@ -283,7 +283,7 @@ fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
     if !name.to_ascii_lowercase().ends_with(".npz") {
         // Who asks knows the name.
         let named = format!("{name}: ");
-        return input::parse(Path::new(name), bytes)
+        return nae_input::parse(Path::new(name), bytes)
             .map_err(|error| error.to_string().trim_start_matches(&named).to_owned());
     }
     let (mut all, mut failure) = (Vec::new(), None);

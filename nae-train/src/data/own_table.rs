@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
-use nae_infer::input::table::{RowError, Table, TableError};
+use nae_input::table::{RowError, Table, TableError};
 use nae_onnx::file::FileError;
 use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, Window};
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use nae_infer::tiling::image_score;
+use nae_input::tiling::image_score;
 
 /// One sample's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

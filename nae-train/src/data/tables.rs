@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nae_infer::input::table::{self, Cell, Table, is_table};
+use nae_input::table::{self, Cell, Table, is_table};
 use nae_onnx::file;
 use sha2::{Digest as _, Sha256};
 
@@ -41,7 +41,7 @@ impl Read {
 /// The table at `path`, or those in the folder there.
 pub(super) fn read(path: &Path) -> Result<Read, OwnTableError> {
     let one = |path: &Path| -> Result<(Table, Vec<u8>), OwnTableError> {
-        let bytes = file::read(path, nae_infer::input::MAX_FILE)?;
+        let bytes = file::read(path, nae_input::MAX_FILE)?;
         Ok((table::parse(path, &bytes)?, bytes))
     };
     if !path.is_dir() {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use nae_infer::input::window::windows;
+use nae_input::window::windows;
 use nae_onnx::metadata::Window;
 
 /// Stretches a series is cut into, at least; the shares of a division are of them.

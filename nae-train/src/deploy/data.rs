@@ -2,7 +2,7 @@
 
 use nae_core::model::Preprocessing;
 use nae_core::model::writer::Network;
-use nae_infer::layout::to_channels_last;
+use nae_input::layout::to_channels_last;
 
 use crate::data::ImageSet;
 use crate::run::Prepared;

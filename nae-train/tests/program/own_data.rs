@@ -7,8 +7,8 @@ use std::path::Path;
 use nae_core::Shape;
 use nae_core::model::Preprocessing;
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
-use nae_infer::input;
-use nae_infer::input::table::{self, Cell};
+use nae_input as input;
+use nae_input::table::{self, Cell};
 use nae_onnx::metadata::Transforms;
 use nae_train::data::own::{self, Corrupt, OwnError, RESIZE};
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ fn a_folder_and_archives_of_it_are_the_same_images_as_in_scoring() {
     for (n, name) in names.iter().enumerate() {
         let scored = input::read(&data.join(name)).unwrap();
         let prepared =
-            input::prepare_for(&scored[0].pixels, chosen.shape(), Preprocessing::unit(RESIZE), Transforms::default())
+            input::prepare(&scored[0].pixels, chosen.shape(), Preprocessing::unit(RESIZE), Transforms::default())
                 .unwrap();
         assert_eq!(read.images.image(n), prepared, "{name}");
     }

@@ -32,9 +32,9 @@ macro_rules! both_exporters {
     ($($name:ident),*) => {$(
         #[test]
         fn $name() {
-            let samples = include_bytes!(concat!("../../tests/vectors/pytorch/", stringify!($name), ".bin"));
-            let old = include_bytes!(concat!("../../tests/vectors/pytorch/", stringify!($name), "-old.onnx"));
-            let new = include_bytes!(concat!("../../tests/vectors/pytorch/", stringify!($name), "-new.onnx"));
+            let samples = include_bytes!(concat!("../../../tests/vectors/pytorch/", stringify!($name), ".bin"));
+            let old = include_bytes!(concat!("../../../tests/vectors/pytorch/", stringify!($name), "-old.onnx"));
+            let new = include_bytes!(concat!("../../../tests/vectors/pytorch/", stringify!($name), "-new.onnx"));
             for (exporter, onnx) in [("old", &old[..]), ("new", &new[..])] {
                 let difference = difference(onnx, samples);
                 assert!(difference < 2e-6, "{exporter} exporter: {difference}");

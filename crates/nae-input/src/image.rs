@@ -1,26 +1,13 @@
-//! How a file becomes a network's input: decoding, channels, size, range. The same for every
-//! backend.
+//! Images: from a file to a network's input. The same for training, for scoring and for every backend.
 //!
-//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG or PNM (PGM, PPM) image, or the images in
-//!    a `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by
-//!    255, 16-bit ones by 65,535; transparency is dropped; orientation tags and colour profiles are
-//!    not looked at.
-//! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels
-//!    where it takes three and the image is grey; another size by the model's filter, whatever the
-//!    proportions unless the model's [`Transforms`] say otherwise; then the model's range of values; channels
-//!    first.
+//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG or PNM (PGM, PPM) image, or the images in a `.npy` file, as
+//!    [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
+//!    transparency is dropped; orientation tags and colour profiles are ignored.
+//! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels where it takes three
+//!    and the image is grey; another size by the model's filter, whatever the proportions unless the model's
+//!    [`Transforms`] say otherwise; then the model's range of values; channels first.
 //!
-//! `nae-train` reads images of one's own by the same functions, so that a model sees in training
-//! what it will see here: [`parse`] for files in archives, [`dimensions`] to choose a size,
-//! [`prepare_for`] while there is no model yet. Tables of readings are read in [`table`], time series
-//! cut in [`window`]. What the
-//! network makes of it is not here.
-
-mod fit;
-mod npy;
-mod resize;
-pub mod table;
-pub mod window;
+//! Cutting a large image into tiles is in [`tiling`](crate::tiling).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -30,11 +17,9 @@ use nae_core::Shape;
 use nae_core::model::Preprocessing;
 use nae_onnx::metadata::Transforms;
 
-use crate::card::Settings;
 use crate::layout::to_channels_first;
+use crate::{fit, npy};
 
-/// Largest file read, in bytes.
-pub const MAX_FILE: u64 = 1 << 30;
 /// Largest width and height of an image.
 pub const MAX_SIDE: u32 = 32_767;
 /// Most memory decoding an image may take, in bytes.
@@ -143,7 +128,7 @@ pub enum PrepareError {
 /// # Errors
 /// [`InputError`] names the file.
 pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
-    parse(path, &nae_onnx::file::read(path, MAX_FILE)?)
+    parse(path, &nae_onnx::file::read(path, crate::MAX_FILE)?)
 }
 
 /// The images of a file with the content `bytes`; `path` names it, and need not exist.
@@ -212,20 +197,12 @@ impl From<&DynamicImage> for Pixels {
     }
 }
 
-/// The network's input, channels first, in the model's range.
-///
-/// # Errors
-/// [`PrepareError`].
-pub fn prepare(pixels: &Pixels, settings: &Settings) -> Result<Vec<f32>, PrepareError> {
-    prepare_for(pixels, settings.input, settings.preprocessing, settings.transforms)
-}
-
 /// The input, channels first, of a network that takes images of the shape `target`, by the
 /// `transforms`, and the filter and in the range that `preprocessing` names.
 ///
 /// # Errors
 /// [`PrepareError`].
-pub fn prepare_for(
+pub fn prepare(
     pixels: &Pixels,
     target: Shape,
     preprocessing: Preprocessing,

@@ -11,9 +11,9 @@ use nae_core::model::writer::write;
 use nae_onnx::tflite::{TfliteError, lower, to_nae};
 use proptest::prelude::*;
 
-const DENSE: &[u8] = include_bytes!("../../tests/vectors/tflite/dense.tflite");
-const DENSE_SAMPLES: &[u8] = include_bytes!("../../tests/vectors/tflite/dense.bin");
-const AD01_SAMPLES: &[u8] = include_bytes!("../../tests/vectors/tflite/ad01.bin");
+const DENSE: &[u8] = include_bytes!("../../../tests/vectors/tflite/dense.tflite");
+const DENSE_SAMPLES: &[u8] = include_bytes!("../../../tests/vectors/tflite/dense.bin");
+const AD01_SAMPLES: &[u8] = include_bytes!("../../../tests/vectors/tflite/ad01.bin");
 
 /// A file's bytes at an address divisible by 4, as the engine needs them.
 fn aligned(bytes: &[u8]) -> Vec<u32> {

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use nae_onnx::metadata::{Columns, Window};
 
-use super::table::{Row, RowError, Table, TableError};
+use crate::table::{Row, RowError, Table, TableError};
 
 /// The windows of `rows` rows: the first from row 0 on, the next `stride` rows later, as long as they are whole. Rows
 /// behind the last one are in none.
 ///
 /// ```
-/// use nae_infer::input::window::windows;
+/// use nae_input::window::windows;
 /// use nae_onnx::metadata::Window;
 /// let found: Vec<_> = windows(8, Window { rows: 3, stride: 2 }).collect();
 /// assert_eq!(found, [0..3, 2..5, 4..7]);
@@ -64,7 +64,7 @@ mod tests {
     use nae_onnx::metadata::{Column, Missing};
 
     use super::*;
-    use crate::input::table::parse;
+    use crate::table::parse;
 
     #[test]
     fn windows_follow_one_another() {

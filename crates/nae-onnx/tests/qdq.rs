@@ -9,11 +9,11 @@ use nae_onnx::lower::to_nae;
 use nae_onnx::proto::ModelProto;
 use prost::Message;
 
-const DIGITS: &[u8] = include_bytes!("../../models/digits/digits.onnx");
-const INT8: &[u8] = include_bytes!("../../tests/vectors/qdq/digits-int8.onnx");
-const UINT8: &[u8] = include_bytes!("../../tests/vectors/qdq/digits-uint8.onnx");
-const INT8_SAMPLES: &[u8] = include_bytes!("../../tests/vectors/qdq/digits-int8.bin");
-const UINT8_SAMPLES: &[u8] = include_bytes!("../../tests/vectors/qdq/digits-uint8.bin");
+const DIGITS: &[u8] = include_bytes!("../../../models/digits/digits.onnx");
+const INT8: &[u8] = include_bytes!("../../../tests/vectors/qdq/digits-int8.onnx");
+const UINT8: &[u8] = include_bytes!("../../../tests/vectors/qdq/digits-uint8.onnx");
+const INT8_SAMPLES: &[u8] = include_bytes!("../../../tests/vectors/qdq/digits-int8.bin");
+const UINT8_SAMPLES: &[u8] = include_bytes!("../../../tests/vectors/qdq/digits-uint8.bin");
 
 /// Images and reconstructions, in turn.
 fn samples(bytes: &[u8]) -> Vec<[f32; 256]> {

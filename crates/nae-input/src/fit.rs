@@ -4,7 +4,7 @@ use nae_core::Shape;
 use nae_core::model::ResizeFilter;
 use nae_onnx::metadata::{Fit, Transforms};
 
-use super::resize::resize;
+use crate::resize::resize;
 
 /// Values in `[0, 1]`, channels last, of the shape `from`, brought to `to`, which has as many channels.
 pub(super) fn fit(values: Vec<f32>, from: Shape, to: Shape, filter: ResizeFilter, transforms: Transforms) -> Vec<f32> {

@@ -2,7 +2,7 @@
 
 use nae_core::Shape;
 
-/// An image of `shape` from channels first, as ONNX has it, to channels last, as [`Pixels`](crate::input::Pixels) and
+/// An image of `shape` from channels first, as ONNX has it, to channels last, as [`Pixels`](crate::Pixels) and
 /// the portable engine have it.
 pub fn to_channels_last(image: &[f32], shape: Shape) -> Vec<f32> {
     transpose(image, shape.channels, shape.height * shape.width)

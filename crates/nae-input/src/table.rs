@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use nae_onnx::metadata::{Columns, Missing};
 
 /// Most bytes and cells of a table that is read.
-const MAX_BYTES: u64 = super::MAX_FILE;
+const MAX_BYTES: u64 = crate::MAX_FILE;
 const MAX_CELLS: usize = 1 << 26;
 
 /// A table, in memory.

@@ -6,7 +6,7 @@ use std::path::Path;
 use nae_core::Shape;
 use npyz::{DType, NpyFile, Order};
 
-use super::{InputError, Named, Pixels};
+use crate::image::{InputError, Named, Pixels};
 use crate::layout::to_channels_last;
 
 /// First bytes of the format.

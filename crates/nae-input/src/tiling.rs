@@ -1,0 +1,123 @@
+//! Images larger than the network's input: which tiles they are cut into, and the image's score from its tiles'.
+//!
+//! Training, calibration and scoring cut by the same [`Grid`]. Images are not resized. Scoring the tiles is the
+//! detector's, in `nae-infer`.
+
+use std::ops::Range;
+
+use nae_core::Shape;
+
+use crate::PrepareError;
+
+/// The tiles of an image.
+///
+/// ```
+/// use nae_core::Shape;
+/// use nae_input::tiling::Grid;
+/// // 3 × 2 tiles of 4×4: along 9 columns at 0, 4 and 5, along 8 rows at 0 and 4.
+/// let grid = Grid::new(Shape::new(1, 8, 9), Shape::new(1, 4, 4), 4).unwrap();
+/// assert_eq!(grid.len(), 6);
+/// assert_eq!((grid.place(2), grid.place(3)), ((0, 5), (4, 0)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grid {
+    image: Shape,
+    tile: Shape,
+    tops: Vec<usize>,
+    lefts: Vec<usize>,
+}
+
+impl Grid {
+    /// The tiles of an `image`, `stride` pixels apart; row after row, from the upper left.
+    ///
+    /// # Errors
+    /// [`PrepareError::Small`] where the image is smaller than a `tile`.
+    pub fn new(image: Shape, tile: Shape, stride: usize) -> Result<Self, PrepareError> {
+        let (tops, lefts) = (starts(image.height, tile.height, stride), starts(image.width, tile.width, stride));
+        if tops.is_empty() || lefts.is_empty() {
+            let (width, height) = (image.width, image.height);
+            return Err(PrepareError::Small { width, height, tile });
+        }
+        Ok(Self { image, tile, tops, lefts })
+    }
+
+    /// Number of tiles; at least one.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.tops.len() * self.lefts.len()
+    }
+
+    /// First row and first column of a tile. `index` is below [`len`](Self::len).
+    pub fn place(&self, index: usize) -> (usize, usize) {
+        (self.tops[index / self.lefts.len()], self.lefts[index % self.lefts.len()])
+    }
+
+    /// The tiles at `indices`, one after the other, of an image with its channels first.
+    pub fn cut(&self, image: &[f32], indices: Range<usize>) -> Vec<f32> {
+        let mut out = Vec::with_capacity(indices.len() * self.tile.len());
+        for index in indices {
+            let (top, left) = self.place(index);
+            for plane in image.chunks_exact(self.image.height * self.image.width) {
+                for row in plane.chunks_exact(self.image.width).skip(top).take(self.tile.height) {
+                    out.extend_from_slice(&row[left..left + self.tile.width]);
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Where tiles begin along a side; nowhere on a side that is too short.
+fn starts(side: usize, tile: usize, stride: usize) -> Vec<usize> {
+    let Some(last) = side.checked_sub(tile) else { return Vec::new() };
+    let mut starts: Vec<usize> = (0..=last).step_by(stride.max(1)).collect();
+    if starts.last() != Some(&last) {
+        starts.push(last);
+    }
+    starts
+}
+
+/// An image's score: the mean of the `top_k` largest of its tiles' energies, of all where there are fewer; the largest
+/// for `top_k` = 1. NaN where there are none.
+pub fn image_score(energies: &[f32], top_k: usize) -> f32 {
+    let mut sorted = energies.to_vec();
+    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+    sorted.truncate(top_k.max(1));
+    let sum: f64 = sorted.iter().map(|&e| f64::from(e)).sum();
+    (sum / sorted.len() as f64) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_every_pixel_once_at_least() {
+        for (side, tile, stride) in [(4, 4, 4), (9, 4, 4), (9, 4, 1), (100, 7, 7), (64, 16, 5)] {
+            let starts = starts(side, tile, stride);
+            assert_eq!((starts[0], *starts.last().unwrap() + tile), (0, side));
+            assert!(starts.windows(2).all(|pair| pair[0] < pair[1] && pair[1] - pair[0] <= stride), "{starts:?}");
+        }
+        assert!(starts(3, 4, 1).is_empty());
+        let small = Grid::new(Shape::new(1, 8, 3), Shape::new(1, 4, 4), 4).unwrap_err().to_string();
+        assert!(small.contains("3×8") && small.contains("4×4"), "{small}");
+    }
+
+    #[test]
+    fn a_tile_is_cut_channel_by_channel() {
+        let image: Vec<f32> = (0..24).map(|v| v as f32).collect();
+        let grid = Grid::new(Shape::new(2, 3, 4), Shape::new(2, 2, 2), 2).unwrap();
+        assert_eq!(grid.len(), 4);
+        assert_eq!(grid.cut(&image, 1..2), [2.0, 3.0, 6.0, 7.0, 14.0, 15.0, 18.0, 19.0]);
+        assert_eq!(grid.cut(&image, 2..3), [4.0, 5.0, 8.0, 9.0, 16.0, 17.0, 20.0, 21.0]);
+    }
+
+    #[test]
+    fn the_largest_energies_count() {
+        let energies = [0.25, 1.0, 0.5];
+        assert_eq!(image_score(&energies, 1), 1.0);
+        assert_eq!(image_score(&energies, 2), 0.75);
+        assert_eq!(image_score(&energies, 9), 1.75 / 3.0);
+        assert!(image_score(&[], 1).is_nan());
+    }
+}
