@@ -4,7 +4,8 @@
 //! the `.nae` model format and the engine that runs it.
 //!
 //! No `std`, no heap, no panic on any input, no `unsafe` but in one folder of assembly for Cortex-M.
-//! What is not here: training, ONNX, image files (see `nae-train`, `nae-onnx`, `nae-infer`).
+//! What is not here: training, ONNX, image files, and the host's side of a `.nae` file, which plans and writes it (see
+//! `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,7 +15,10 @@
 //! | [`verdict`] | score, verdict, k-of-n alarm filter |
 //! | [`drift`] | fixed-memory watch on the energies over time |
 //! | [`density`] | Gibbs relations between energy and log-density |
-//! | [`model`] | the `.nae` file: parsed in place by a `const fn`; its writer (feature `std`) |
+//! | [`layer`] | what describes a layer: type of values, activation, padding, resize mode |
+//! | [`contract`] | the image a network takes, its energy, and its calibration |
+//! | [`format`](mod@format) | the bytes of a `.nae` file, parsed and emitted |
+//! | [`model`] | a `.nae` file checked as a whole and read in place, by a `const fn` |
 //! | [`quantization`] | how 8-bit values stand for real ones |
 //! | [`engine`] | runs a model in the caller's arena |
 //! | [`kernels`] | the arithmetic of the layers; those for quantised ones are public |
@@ -30,22 +34,21 @@
 //! Trainers and ONNX store channels first (CHW); for one channel the two are the same.
 //!
 //! # Features
-//! - `std`: the writer of the model format, for hosts. Nothing else changes.
 //! - `defmt`: `defmt::Format` on the public types.
 //! - `audio`: log-mel features of sound, with the FFT of `microfft`.
 //! - `serde`: `Serialize` and `Deserialize` on the small public types.
 
-#[cfg(feature = "std")]
-extern crate std;
-
 #[cfg(feature = "audio")]
 pub mod audio;
 pub mod calibration;
+pub mod contract;
 pub mod density;
 pub mod drift;
 pub mod energy;
 pub mod engine;
+pub mod format;
 pub mod kernels;
+pub mod layer;
 pub mod model;
 pub mod quantization;
 mod shape;

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nae_core::Shape;
-use nae_core::model::layer::{Activation, Padding};
-use nae_core::model::writer::{Conv2d, Network, write};
+use nae_core::layer::{Activation, Padding};
 use nae_core::model::{Kind, Model, ModelError, Operators};
+use nae_graph::{Conv2d, Graph, emit};
 
 nae_core::include_model! {
     /// A box blur.
@@ -41,9 +41,9 @@ fn the_format_on_disk_has_not_changed() {
         .unwrap()
         .with_padding(Padding::all(1))
         .with_activation(Activation::Relu);
-    let mut network = Network::new(Shape::new(1, 4, 4));
-    network.push(blur);
-    let bytes = write(&network).unwrap();
+    let mut graph = Graph::new(Shape::new(1, 4, 4));
+    graph.push(blur);
+    let bytes = emit(&graph).unwrap();
     assert_eq!(bytes, include_bytes!("data/blur.nae"));
     // Header, one layer, nine weights and a bias.
     assert_eq!(bytes.len(), 128 + 80 + 4 * 10);

@@ -7,11 +7,11 @@ mod reference;
 use nae_core::Shape;
 use nae_core::energy::Energy;
 use nae_core::engine::{Engine, EngineError};
-use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Dense, GroupNormalize, Layer, MaxPool2d, Network, write};
+use nae_core::layer::{Activation, Padding, ResizeMode};
 use nae_core::model::{Kind, Model};
+use nae_graph::{AveragePool2d, Dense, Graph, GroupNormalize, MaxPool2d, Op, emit};
 use proptest::prelude::*;
-use reference::{Op, Tensor};
+use reference::{Operation, Tensor};
 
 /// Bytes at an address divisible by 4, as a file in flash has.
 fn aligned(bytes: &[u8]) -> Vec<u32> {
@@ -30,7 +30,7 @@ fn values(count: usize, seed: &mut u64) -> Vec<f32> {
 /// Numbers from which a layer is made that fits its input.
 type Dice = (u8, [usize; 10], u64);
 
-fn op(dice: &Dice, input: Shape) -> Op {
+fn op(dice: &Dice, input: Shape) -> Operation {
     let (kind, n, mut seed) = *dice;
     let kernel = [n[0] % 4 + 1, n[1] % 4 + 1];
     let stride = [n[2] % 3 + 1, n[3] % 3 + 1];
@@ -41,7 +41,7 @@ fn op(dice: &Dice, input: Shape) -> Op {
         && input.width + padding.left + padding.right >= kernel[1];
     let i = input.channels;
     match kind {
-        0 | 1 if fits => Op::Conv {
+        0 | 1 if fits => Operation::Conv {
             weights: values(channels * i * kernel[0] * kernel[1], &mut seed),
             shape: [channels, i, kernel[0], kernel[1]],
             bias: values(channels, &mut seed),
@@ -54,7 +54,7 @@ fn op(dice: &Dice, input: Shape) -> Op {
             let side = |size: usize, axis: usize| (size - 1) * stride[axis] + kernel[axis] + output_padding[axis];
             let keeps = side(input.height, 0) > padding.top + padding.bottom
                 && side(input.width, 1) > padding.left + padding.right;
-            Op::ConvTranspose {
+            Operation::ConvTranspose {
                 weights: values(channels * i * kernel[0] * kernel[1], &mut seed),
                 shape: [i, channels, kernel[0], kernel[1]],
                 bias: values(channels, &mut seed),
@@ -63,30 +63,32 @@ fn op(dice: &Dice, input: Shape) -> Op {
                 output_padding,
             }
         }
-        4 if fits => Op::MaxPool(MaxPool2d { kernel, stride, padding }),
-        5 if fits => Op::AveragePool(AveragePool2d { kernel, stride, padding, count_include_padding: n[9] % 2 == 1 }),
-        6 => Op::Resize(n[0] % 9 + 1, n[1] % 9 + 1, ResizeMode::Nearest),
-        7 => Op::Resize(n[0] % 9 + 1, n[1] % 9 + 1, ResizeMode::BilinearAlignCorners),
-        8 => Op::Resize(n[0] % 9 + 1, n[1] % 9 + 1, ResizeMode::BilinearHalfPixel),
-        9 => Op::Normalize(1e-12),
+        4 if fits => Operation::MaxPool(MaxPool2d { kernel, stride, padding }),
+        5 if fits => {
+            Operation::AveragePool(AveragePool2d { kernel, stride, padding, count_include_padding: n[9] % 2 == 1 })
+        }
+        6 => Operation::Resize(n[0] % 9 + 1, n[1] % 9 + 1, ResizeMode::Nearest),
+        7 => Operation::Resize(n[0] % 9 + 1, n[1] % 9 + 1, ResizeMode::BilinearAlignCorners),
+        8 => Operation::Resize(n[0] % 9 + 1, n[1] % 9 + 1, ResizeMode::BilinearHalfPixel),
+        9 => Operation::Normalize(1e-12),
         10 => dense(input, Shape::new(n[0] % 4 + 1, n[1] % 4 + 1, n[2] % 4 + 1), &mut seed),
-        11 => Op::Activation(Activation::Relu),
-        12 => Op::Activation(Activation::LeakyRelu { slope: 0.2 }),
-        13 => Op::Activation(Activation::Sigmoid),
-        14 => Op::GroupNormalize(GroupNormalize {
+        11 => Operation::Activation(Activation::Relu),
+        12 => Operation::Activation(Activation::LeakyRelu { slope: 0.2 }),
+        13 => Operation::Activation(Activation::Sigmoid),
+        14 => Operation::GroupNormalize(GroupNormalize {
             groups: (1..=i).rev().find(|groups| i.is_multiple_of(*groups) && *groups <= n[0] % 6 + 1).unwrap(),
             scale: values(i, &mut seed),
             shift: values(i, &mut seed),
             epsilon: 1e-2,
         }),
         // 15 and above: additions, where there is something to add.
-        _ => Op::Activation(Activation::Tanh),
+        _ => Operation::Activation(Activation::Tanh),
     }
 }
 
-fn dense(input: Shape, output: Shape, seed: &mut u64) -> Op {
+fn dense(input: Shape, output: Shape, seed: &mut u64) -> Operation {
     let scale = 1.0 / (input.len() as f32).sqrt();
-    Op::Dense {
+    Operation::Dense {
         weights: values(output.len() * input.len(), seed).iter().map(|w| w * scale).collect(),
         bias: values(output.len(), seed),
         output,
@@ -116,7 +118,7 @@ proptest! {
         let shape = Shape::new(channels, height, width);
         let mut seed = seed;
         let image = values(shape.len(), &mut seed);
-        let mut network = Network::new(shape);
+        let mut graph = Graph::new(shape);
         let mut tensors = vec![Tensor::from_hwc(shape, &image)];
         for (dice, (branch, away)) in dice.iter().zip(&branches) {
             // Mostly the tensor before, now and then an older one.
@@ -125,13 +127,13 @@ proptest! {
             let twin = tensors.iter().rposition(|t| t.shape == input.shape && !std::ptr::eq(t, input));
             let output = match twin {
                 Some(other) if dice.0 > 14 => {
-                    network.push_from(from, Layer::Add { other });
+                    graph.push_from(from, Op::Add { other });
                     let sums = input.data.iter().zip(&tensors[other].data).map(|(a, b)| a + b);
                     Tensor::new(input.shape, sums.collect())
                 }
                 _ => {
                     let op = op(dice, input.shape);
-                    network.push_from(from, op.layer(input.shape));
+                    graph.push_from(from, op.layer(input.shape));
                     op.run(input)
                 }
             };
@@ -139,12 +141,12 @@ proptest! {
         }
         let input = tensors.last().unwrap();
         let last = dense(input.shape, shape, &mut seed);
-        network.push_from(dice.len(), last.layer(input.shape));
+        graph.push_from(dice.len(), last.layer(input.shape));
         let expected = last.run(input);
         let latent = latent.index(dice.len()) + 1;
-        network.latent = Some(latent);
+        graph.latent = Some(latent);
 
-        let bytes = aligned(&write(&network).unwrap());
+        let bytes = aligned(&emit(&graph).unwrap());
         let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
         let engine = Engine::new(&model).unwrap();
         // What the arena held before must not matter.
@@ -160,28 +162,28 @@ proptest! {
 }
 
 /// x → conv → relu → (+ conv's input) → reshape there and back.
-fn residual() -> Network {
+fn residual() -> Graph {
     let mut seed = 7;
     let shape = Shape::new(2, 3, 3);
-    let mut network = Network::new(shape);
-    let first = network.push(Dense::from_out_in(&values(18 * 18, &mut seed), [18, 18], None).unwrap());
-    let first = network.push_from(first, Layer::Reshape(shape));
-    let second = network.push(Activation::Tanh);
-    network.push_from(second, Layer::Add { other: first });
-    network.push(Layer::Reshape(Shape::vector(18)));
-    network.push(Layer::Reshape(shape));
-    network
+    let mut graph = Graph::new(shape);
+    let first = graph.push(Dense::from_out_in(&values(18 * 18, &mut seed), [18, 18], None).unwrap());
+    let first = graph.push_from(first, Op::Reshape(shape));
+    let second = graph.push(Activation::Tanh);
+    graph.push_from(second, Op::Add { other: first });
+    graph.push(Op::Reshape(Shape::vector(18)));
+    graph.push(Op::Reshape(shape));
+    graph
 }
 
 #[test]
 fn residual_addition_keeps_its_operand() {
-    let network = residual();
-    let bytes = aligned(&write(&network).unwrap());
+    let graph = residual();
+    let bytes = aligned(&emit(&graph).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
     let mut arena = vec![0.0; model.arena_len()];
     let image: Vec<f32> = (0..18).map(|i| i as f32 / 18.0).collect();
     let output = Engine::new(&model).unwrap().run(&image, &mut arena).unwrap();
-    let Layer::Dense(dense) = &network.nodes[0].layer else { panic!("a dense layer comes first") };
+    let Op::Dense(dense) = &graph.nodes[0].op else { panic!("a dense layer comes first") };
     for (o, found) in output.reconstruction.iter().enumerate() {
         let row = &dense.weights[o * 18..][..18];
         let x: f64 = row.iter().zip(&image).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum();
@@ -195,19 +197,19 @@ fn residual_addition_keeps_its_operand() {
 fn activations_are_fused_and_work_in_place() {
     let shape = Shape::vector(4);
     let identity: Vec<f32> = (0..16).map(|i| if i % 5 == 0 { 1.0 } else { 0.0 }).collect();
-    let mut network = Network::new(shape);
-    network.push(Dense::from_out_in(&identity, [4, 4], None).unwrap());
-    network.push(Activation::Relu);
-    network.push(Activation::Tanh);
-    let bytes = write(&network).unwrap();
+    let mut graph = Graph::new(shape);
+    graph.push(Dense::from_out_in(&identity, [4, 4], None).unwrap());
+    graph.push(Activation::Relu);
+    graph.push(Activation::Tanh);
+    let bytes = emit(&graph).unwrap();
     let model = Model::parse(&bytes).unwrap();
     let kinds: Vec<Kind> = model.layers().map(|layer| layer.kind).collect();
     assert_eq!(kinds, [Kind::Dense, Kind::Activation]);
     assert_eq!(model.arena_len(), 4);
 
     // Before the activation the tensor is wanted as the latent code: not fused, not in place.
-    network.latent = Some(1);
-    let bytes = aligned(&write(&network).unwrap());
+    graph.latent = Some(1);
+    let bytes = aligned(&emit(&graph).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
     assert_eq!((model.layer_count(), model.arena_len()), (3, 8));
     let mut arena = [0.0; 8];
@@ -218,7 +220,7 @@ fn activations_are_fused_and_work_in_place() {
 
 #[test]
 fn wrong_lengths_and_non_finite_values_are_errors() {
-    let bytes = aligned(&write(&residual()).unwrap());
+    let bytes = aligned(&emit(&residual()).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
     let engine = Engine::new(&model).unwrap();
     let mut arena = vec![0.0; model.arena_len()];
@@ -241,7 +243,7 @@ fn wrong_lengths_and_non_finite_values_are_errors() {
 
 #[test]
 fn an_engine_without_an_operator_refuses_the_model() {
-    let bytes = write(&residual()).unwrap();
+    let bytes = emit(&residual()).unwrap();
     let model = Model::parse(&bytes).unwrap();
     let engine = Engine::<0>::with_operators(&model);
     assert_eq!(engine.map(|_| ()), Err(EngineError::Operators));
@@ -250,13 +252,13 @@ fn an_engine_without_an_operator_refuses_the_model() {
 #[test]
 fn an_overflow_inside_never_becomes_a_finite_energy() {
     // +∞ and −∞ meet in the second layer; NaN must pass ReLU and pooling.
-    let mut network = Network::new(Shape::vector(2));
+    let mut graph = Graph::new(Shape::vector(2));
     let huge = [f32::MAX, f32::MAX, -f32::MAX, -f32::MAX];
-    network.push(Dense::from_out_in(&huge, [2, 2], None).unwrap());
-    network.push(Dense::from_out_in(&[1.0; 4], [2, 2], None).unwrap().with_activation(Activation::Relu));
-    network.push(MaxPool2d { kernel: [1, 1], stride: [1, 1], padding: Padding::NONE });
-    network.push(Dense::from_out_in(&[1.0; 4], [2, 2], None).unwrap().with_activation(Activation::Relu));
-    let bytes = aligned(&write(&network).unwrap());
+    graph.push(Dense::from_out_in(&huge, [2, 2], None).unwrap());
+    graph.push(Dense::from_out_in(&[1.0; 4], [2, 2], None).unwrap().with_activation(Activation::Relu));
+    graph.push(MaxPool2d { kernel: [1, 1], stride: [1, 1], padding: Padding::NONE });
+    graph.push(Dense::from_out_in(&[1.0; 4], [2, 2], None).unwrap().with_activation(Activation::Relu));
+    let bytes = aligned(&emit(&graph).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
     let mut arena = vec![0.0; model.arena_len()];
     let result = Engine::new(&model).unwrap().run(&[1.0, 1.0], &mut arena);

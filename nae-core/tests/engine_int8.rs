@@ -7,12 +7,10 @@ use nae_core::Shape;
 use nae_core::energy::Energy;
 use nae_core::engine::{Engine, EngineError};
 use nae_core::kernels::int8::Layout;
-use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
-use nae_core::model::writer::{
-    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Int8Layer, Int8Operation, Layer, MaxPool2d, Network, write,
-};
+use nae_core::layer::{Activation, Element, Padding, ResizeMode};
 use nae_core::model::{Model, Preprocessing, ResizeFilter};
 use nae_core::quantization::Quantization;
+use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, Int8Layer, Int8Operation, MaxPool2d, Op, emit};
 use proptest::prelude::*;
 
 /// Bytes at an address divisible by 4, as a file in flash has.
@@ -94,26 +92,26 @@ fn dense(input: Shape, output: Shape, to: Quantization, seed: &mut u64) -> Int8L
     Int8Layer::new(Int8Operation::Dense(dense, vec![factor]), to)
 }
 
-/// A network of these layers, brought back to the image's shape by a dense one.
-fn network(image: Shape, dice: &[Dice]) -> Network {
-    let mut network = Network::new(image);
-    network.element = Element::I8(q(1.0 / 255.0, -128));
+/// A graph of these layers, brought back to the image's shape by a dense one.
+fn graph(image: Shape, dice: &[Dice]) -> Graph {
+    let mut graph = Graph::new(image);
+    graph.element = Element::I8(q(1.0 / 255.0, -128));
     for dice in dice {
-        let shapes = network.shapes().unwrap();
-        let elements = network.elements().unwrap();
+        let shapes = graph.shapes().unwrap();
+        let elements = graph.elements().unwrap();
         let (shape, from) = (*shapes.last().unwrap(), elements.last().unwrap().quantization().unwrap());
         if shape.len() > 2000 {
             break;
         }
         let same: Vec<usize> = (0..shapes.len()).filter(|&t| shapes[t] == shape).collect();
         let earlier = same[dice.1[0] % same.len()];
-        let earlier = (earlier < network.nodes.len() || dice.1[1] % 4 == 0).then_some(earlier);
-        network.push(layer(dice, shape, from, earlier));
+        let earlier = (earlier < graph.nodes.len() || dice.1[1] % 4 == 0).then_some(earlier);
+        graph.push(layer(dice, shape, from, earlier));
     }
-    let shape = *network.shapes().unwrap().last().unwrap();
-    network.latent = Some(network.nodes.len()).filter(|&n| n > 0);
-    network.push(dense(shape, image, q(0.004, -100), &mut 5));
-    network
+    let shape = *graph.shapes().unwrap().last().unwrap();
+    graph.latent = Some(graph.nodes.len()).filter(|&n| n > 0);
+    graph.push(dense(shape, image, q(0.004, -100), &mut 5));
+    graph
 }
 
 /// The same file with every tensor and all scratch memory in a place of its own.
@@ -165,43 +163,43 @@ proptest! {
         let dice: Vec<Dice> = dice.into_iter().map(|(k, n, s)| (k, n.map(usize::from), s)).collect();
         let image = Shape::new(channels, height, width);
         let pixels = integers(image.len(), &mut seed);
-        let mut network = network(image, &dice);
+        let mut graph = graph(image, &dice);
         let mut results = Vec::new();
         for layout in [Layout::Plain, Layout::Paired] {
-            network.layout = layout;
-            let file = write(&network).unwrap();
+            graph.layout = layout;
+            let file = emit(&graph).unwrap();
             results.push(run(&file, &pixels));
             results.push(run(&spread_out(&file), &pixels));
         }
         prop_assert!(results.iter().all(|r| *r == results[0]));
-        prop_assert!(results[0].1.is_some() == network.latent.is_some());
+        prop_assert!(results[0].1.is_some() == graph.latent.is_some());
     }
 }
 
 /// An 8-bit identity with an f32 layer in its middle.
-fn mixed() -> Network {
+fn mixed() -> Graph {
     let unit = q(1.0 / 255.0, -128);
-    let mut network = Network::new(Shape::new(1, 2, 2));
-    network.element = Element::I8(unit);
-    network.push(Layer::Dequantize);
-    network.push(Activation::Relu);
-    network.push(Layer::Quantize(unit));
-    network
+    let mut graph = Graph::new(Shape::new(1, 2, 2));
+    graph.element = Element::I8(unit);
+    graph.push(Op::Dequantize);
+    graph.push(Activation::Relu);
+    graph.push(Op::Quantize(unit));
+    graph
 }
 
 #[test]
 fn f32_layers_between_8_bit_ones() {
-    let (reconstruction, _, energy) = run(&write(&mixed()).unwrap(), &[-128, 0, 5, 127]);
+    let (reconstruction, _, energy) = run(&emit(&mixed()).unwrap(), &[-128, 0, 5, 127]);
     assert_eq!((reconstruction, energy), (vec![-128, 0, 5, 127], 0.0));
 }
 
 #[test]
 fn f32_images_of_a_quantised_network() {
-    let mut network = Network::new(Shape::new(1, 1, 2));
-    network.push(Layer::Quantize(q(0.5, 0)));
-    network.push(Int8Layer::new(Int8Operation::Requantize, q(0.25, 10)));
-    network.push(Layer::Dequantize);
-    let words = aligned(&write(&network).unwrap());
+    let mut graph = Graph::new(Shape::new(1, 1, 2));
+    graph.push(Op::Quantize(q(0.5, 0)));
+    graph.push(Int8Layer::new(Int8Operation::Requantize, q(0.25, 10)));
+    graph.push(Op::Dequantize);
+    let words = aligned(&emit(&graph).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
     let engine = Engine::new(&model).unwrap();
     let mut arena = vec![0.0; model.arena_len()];
@@ -214,7 +212,7 @@ fn f32_images_of_a_quantised_network() {
 
 #[test]
 fn wrong_types_and_lengths_are_errors() {
-    let words = aligned(&write(&mixed()).unwrap());
+    let words = aligned(&emit(&mixed()).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
     let engine = Engine::new(&model).unwrap();
     let mut arena = vec![0.0; model.arena_len()];
@@ -226,13 +224,13 @@ fn wrong_types_and_lengths_are_errors() {
 
 #[test]
 fn bytes_become_values_of_the_image() {
-    let mut network = mixed();
+    let mut graph = mixed();
     for (low, high, quantization) in
         [(0.0, 1.0, q(1.0 / 255.0, -128)), (-1.0, 1.0, q(2.0 / 255.0, 0)), (0.0, 1.0, q(0.01, -50))]
     {
-        network.preprocessing = Preprocessing::new(low, high, ResizeFilter::Box).unwrap();
-        network.element = Element::I8(quantization);
-        let bytes = write(&network).unwrap();
+        graph.contract.preprocessing = Preprocessing::new(low, high, ResizeFilter::Box).unwrap();
+        graph.element = Element::I8(quantization);
+        let bytes = emit(&graph).unwrap();
         let model = Model::parse(&bytes).unwrap();
         for byte in 0..=255u8 {
             let mut image = [0; 4];
@@ -244,10 +242,10 @@ fn bytes_become_values_of_the_image() {
 
 #[test]
 fn absolute_errors_of_8_bit_images() {
-    let mut network = mixed();
-    network.energy = Energy::L1;
-    network.nodes[2].layer = Layer::Quantize(q(0.1, -128));
-    let (reconstruction, _, energy) = run(&write(&network).unwrap(), &[-128, 0, 5, 127]);
+    let mut graph = mixed();
+    graph.contract.energy = Energy::L1;
+    graph.nodes[2].op = Op::Quantize(q(0.1, -128));
+    let (reconstruction, _, energy) = run(&emit(&graph).unwrap(), &[-128, 0, 5, 127]);
     assert_eq!(reconstruction, [-128, -123, -123, -118]);
     let errors = [0.0, 128.0 / 255.0 - 0.5, 133.0 / 255.0 - 0.5, 0.0f64];
     assert!((f64::from(energy) - errors.iter().sum::<f64>() / 4.0).abs() < 1e-7);

@@ -6,8 +6,9 @@
 mod rounding;
 
 use nae_core::Shape;
-use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Windows, pack};
-use nae_core::model::layer::Padding;
+use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Windows};
+use nae_core::layer::Padding;
+use nae_graph::int8_weights::{self as pack, Unpacked};
 use proptest::prelude::*;
 use rounding::{multiplier, once, twice};
 
@@ -35,7 +36,7 @@ impl Layer {
     }
 
     fn pack(&self, layout: Layout) -> pack::Packed {
-        let layer = pack::Layer {
+        let layer = Unpacked {
             outputs: self.output.channels,
             kernel: self.kernel,
             input_channels: self.input.channels,
@@ -229,7 +230,7 @@ proptest! {
             .collect();
         let x: Vec<i8> = (0..inputs).map(|_| if extreme { [127, -128][(zero > 0) as usize] } else { next() as i8 }).collect();
         let bias: Vec<i32> = (0..outputs).map(|_| next() % 5000).collect();
-        let layer = pack::Layer {
+        let layer = Unpacked {
             outputs, kernel: [1, 1], input_channels: inputs, weights: &weights, bias: &bias,
             multipliers: &vec![m; outputs],
         };

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use nae_core::Shape;
-use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Windows, pack};
-use nae_core::model::layer::Padding;
+use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Windows};
+use nae_core::layer::Padding;
+use nae_graph::int8_weights::{self as pack, Unpacked};
 use std::collections::HashMap;
 
 struct Case {
@@ -87,7 +88,7 @@ fn weighted(case: &Case) -> usize {
     let dense = case.operator == "dense";
     let (kernel, depth) = if dense { ([1, 1], x.len()) } else { (case.pair("kernel"), case.shape("input").channels) };
     let zero = case.bytes("zero")[0];
-    let layer = pack::Layer {
+    let layer = Unpacked {
         outputs: bias.len(),
         kernel,
         input_channels: depth,

@@ -4,7 +4,8 @@
 #[path = "int8/rounding.rs"]
 mod rounding;
 
-use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Sums, pack};
+use nae_core::kernels::int8::{self, Layout, Multiplier, Range, Sums};
+use nae_graph::int8_weights::{self as pack, Unpacked};
 use proptest::prelude::*;
 use rounding::{multiplier, once, twice};
 
@@ -88,7 +89,6 @@ fn layers_that_a_layout_cannot_hold_are_refused() {
 
 /// A dense layer of two inputs and one output.
 fn pack_one(layout: Layout, weights: &[i8], bias: i32, m: Multiplier) -> Result<(), pack::PackError> {
-    let layer =
-        pack::Layer { outputs: 1, kernel: [1, 1], input_channels: 2, weights, bias: &[bias], multipliers: &[m] };
+    let layer = Unpacked { outputs: 1, kernel: [1, 1], input_channels: 2, weights, bias: &[bias], multipliers: &[m] };
     pack::conv2d(layout, &layer).map(|_| ())
 }

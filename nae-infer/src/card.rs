@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use nae_core::Shape;
 use nae_core::calibration::Calibration;
+use nae_core::contract::Contract;
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
@@ -92,6 +93,24 @@ pub struct Threshold {
 }
 
 impl Settings {
+    /// Those of a model that says no more than its contract.
+    fn of<C>(contract: &Contract<C>, calibration: Option<Calibration>) -> Self {
+        Self {
+            input: contract.input,
+            preprocessing: contract.preprocessing,
+            transforms: Transforms::default(),
+            columns: None,
+            window: None,
+            tiles: None,
+            energy: contract.energy,
+            temperature: contract.temperature,
+            calibration,
+            threshold: contract
+                .threshold()
+                .map(|t| Threshold { energy: t.energy, false_positive_rate: Some(t.false_positive_rate) }),
+        }
+    }
+
     /// The network's input for an image: its channels first, of the input's size, in the model's range.
     ///
     /// # Errors
@@ -146,17 +165,10 @@ impl ModelFile {
     /// prepared and scored as `assumed` says. `None` where its input is no image, and for `.nae`.
     pub fn assume(&self, assumed: Assumed) -> Option<ModelMetadata> {
         let Content::Onnx(model, _) = &self.content else { return None };
+        let mut contract = Contract::new(model.graph.sample_shape(model.graph.input)?);
+        contract.energy = assumed.energy;
+        contract.preprocessing = assumed.preprocessing;
         Some(ModelMetadata {
-            energy: assumed.energy,
-            temperature: Temperature::ONE,
-            latent: None,
-            input: model.graph.sample_shape(model.graph.input)?,
-            preprocessing: assumed.preprocessing,
-            transforms: Transforms::default(),
-            columns: None,
-            window: None,
-            tiles: None,
-            calibration: None,
             provenance: Provenance {
                 architecture: "not known".into(),
                 method: "not known".into(),
@@ -164,6 +176,7 @@ impl ModelFile {
                 crate_version: env!("CARGO_PKG_VERSION").into(),
                 ..Provenance::default()
             },
+            ..ModelMetadata::new(contract)
         })
     }
 
@@ -171,37 +184,16 @@ impl ModelFile {
     pub fn settings(&self) -> Option<Settings> {
         match &self.content {
             Content::Onnx(_, metadata) => metadata.as_ref().map(|m| Settings {
-                input: m.input,
-                preprocessing: m.preprocessing,
                 transforms: m.transforms,
                 columns: m.columns.clone(),
                 window: m.window,
                 tiles: m.tiles,
-                energy: m.energy,
-                temperature: m.temperature,
-                calibration: m.calibration.as_ref().map(|c| c.calibration().clone()),
-                threshold: m
-                    .calibration
-                    .as_ref()
-                    .map(|c| Threshold { energy: c.threshold(), false_positive_rate: Some(c.false_positive_rate()) }),
+                ..Settings::of(&m.contract, m.contract.calibration().cloned())
             }),
             Content::Nae => {
                 let model = Model::parse(&self.bytes).ok()?;
-                Some(Settings {
-                    input: model.input_shape(),
-                    preprocessing: model.preprocessing(),
-                    transforms: Transforms::default(),
-                    columns: None,
-                    window: None,
-                    tiles: None,
-                    energy: model.energy(),
-                    temperature: model.temperature(),
-                    calibration: model.calibration().map(|c| c.to_owned()),
-                    threshold: model
-                        .threshold()
-                        .zip(model.target_false_positive_rate())
-                        .map(|(energy, rate)| Threshold { energy, false_positive_rate: Some(rate) }),
-                })
+                let calibration = model.calibration().map(|calibration| calibration.to_owned());
+                Some(Settings::of(model.contract(), calibration))
             }
         }
     }

@@ -318,7 +318,7 @@ proptest! {
         energies.push(f32::from_bits(tiny));
         let calibration = nae_core::calibration::Calibration::from_energies(&mut energies).unwrap();
         let mut metadata = support::metadata(nae_core::Shape::new(1, 2, 3), 4, Energy::L1);
-        metadata.calibration = Some(nae_onnx::metadata::ModelCalibration::new(calibration, 0.1).unwrap());
+        metadata.contract = metadata.contract.with_calibration(calibration, 0.1).unwrap();
         let mut model = digits();
         metadata.replace_in(&mut model);
         prop_assert_eq!(ModelMetadata::read(&model).unwrap(), Some(metadata));

@@ -71,10 +71,10 @@ fn digits_is_lowered() {
     assert_eq!(model.energy(), Energy::Ssim);
     assert_eq!(model.latent_shape(), Some(nae_core::Shape::vector(32)));
     let expected = support::metadata(nae_core::Shape::new(1, 16, 16), 32, Energy::Ssim);
-    let calibration = expected.calibration.unwrap();
-    assert_eq!(model.calibration().unwrap().to_owned(), *calibration.calibration());
-    assert_eq!(model.threshold(), Some(calibration.threshold()));
-    assert_eq!(model.preprocessing(), expected.preprocessing);
+    let contract = expected.contract;
+    assert_eq!(model.calibration().map(|view| view.to_owned()).as_ref(), contract.calibration());
+    assert_eq!(model.contract().threshold(), contract.threshold());
+    assert_eq!(model.preprocessing(), contract.preprocessing);
 }
 
 #[test]

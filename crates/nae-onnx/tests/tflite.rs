@@ -7,7 +7,7 @@ use std::path::Path;
 use nae_core::engine::Engine;
 use nae_core::kernels::int8::Layout;
 use nae_core::model::Model;
-use nae_core::model::writer::write;
+use nae_graph::emit;
 use nae_onnx::tflite::{TfliteError, lower, to_nae};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn compare(tflite: &[u8], samples: &[u8]) {
     for layout in [Layout::Plain, Layout::Paired] {
         let mut network = lower(tflite).unwrap();
         network.layout = layout;
-        let words = aligned(&write(&network).unwrap());
+        let words = aligned(&emit(&network).unwrap());
         let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
         let engine = Engine::new(&model).unwrap();
         let mut arena = vec![f32::NAN; model.arena_len()];

@@ -8,12 +8,8 @@
 #![allow(clippy::expect_used, unsafe_code)]
 
 use cpu_time::ThreadTime;
-use nae_simd::correlate::{Finish, correlate};
-use nae_simd::geometry::{Reading, Window};
-use nae_simd::gradient::weight_gradient;
-use nae_simd::kernel::Kernel;
-use nae_simd::outer::Outer;
-use nae_simd::plane::{Planes, Size};
+use nae_simd::loops::{Finish, Kernel, Outer, Reading, Window, correlate, weight_gradient};
+use nae_simd::{Planes, Size, Workspace};
 use pulp::{Arch, Simd, WithSimd};
 
 const REPEATS: usize = 12;
@@ -171,14 +167,14 @@ fn main() {
         let any = |o: usize, i: usize, r: usize, c: usize| weight[(o * inp.max(out) + i + r + c) % weight.len()];
         let forward = Kernel::new(reading, window, from, to, &[], any);
         let backward = Kernel::new(back, window, to, from, &[], any);
-        let x = Planes::from_channels_first(SHARD, from, &values(SHARD * from.len()));
-        let g = Planes::from_channels_first(SHARD, to, &values(SHARD * to.len()));
+        let x = Planes::from_channels_first(&workspace, SHARD, from, &values(SHARD * from.len()));
+        let g = Planes::from_channels_first(&workspace, SHARD, to, &values(SHARD * to.len()));
         let (wide, narrow) = if reading == Reading::Convolution { (&x, &g) } else { (&g, &x) };
         let mut gradient = vec![0.0; weight.len()];
         let (once, sizes) = (narrow.size.h == 1, [wide.size.len(), narrow.size.len()]);
         // `gemm` is given the convolution among the two directions: the other one needs zeros.
         let (wide_size, narrow_size) = (wide.size, narrow.size);
-        let mut result = Planes::zeros(SHARD, narrow_size);
+        let mut result = Planes::zeros(&workspace, SHARD, narrow_size);
         let mut windows = vec![0.0; narrow_size.h * narrow_size.w * kernel * kernel * wide_size.c];
         let smaller = side.min(other);
         let flops = 2.0 * (SHARD * kernel * kernel * inp * out * smaller * smaller) as f64;

@@ -48,7 +48,7 @@ pub enum Finish<'a> {
 /// The output of `kernel` for `input`, each value finished.
 pub fn correlate(input: &Planes, kernel: &Kernel, finish: Finish<'_>) -> Planes {
     debug_assert_eq!(input.size, kernel.from);
-    let mut output = Planes::scratch(input.n, kernel.to);
+    let mut output = Planes::scratch(input.workspace(), input.n, kernel.to);
     match (kernel.lanes, &kernel.winograd) {
         (Some(lanes), Some(winograd)) => {
             let pass = winograd::Pass { winograd, bias: &kernel.bias, input, finish, output: &mut output };

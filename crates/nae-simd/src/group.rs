@@ -47,7 +47,7 @@ impl GroupNorm {
     fn each(&self, like: &Planes, f: impl Fn(usize, usize, usize) -> f32) -> Planes {
         let (c, len) = (like.size.c, like.size.len());
         let width = c / self.groups;
-        let mut output = Planes::scratch(like.n, like.size);
+        let mut output = Planes::scratch(like.workspace(), like.n, like.size);
         for (sample, values) in output.data.chunks_exact_mut(len).enumerate() {
             for (pixel, values) in values.chunks_exact_mut(c).enumerate() {
                 for (group, values) in values.chunks_exact_mut(width).enumerate() {

@@ -1,13 +1,13 @@
-//! Which vector instructions the engine's loops run on: the best that the processor has, chosen by [`pulp`], or those
-//! that the environment variable `NAE_INSTRUCTIONS` asks for, to test and to time what another processor would do.
+//! Which vector instructions the loops run on: the best that the processor has, chosen by [`pulp`], or those that the
+//! program asks for, to test and to time what another processor would do.
 
 use std::str::FromStr;
 use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// The environment variable that asks for an instruction set: `avx2` or `plain`. It is read once.
-pub const VARIABLE: &str = "NAE_INSTRUCTIONS";
+/// What all loops of this process run on, once it is chosen.
+static CHOSEN: OnceLock<Instructions> = OnceLock::new();
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,30 +25,33 @@ pub enum Instructions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// No such name.
-    #[error("{VARIABLE} is `{0}`; expected `avx2` or `plain`, or leave it unset for the best there is")]
+    #[error("`{0}` is no instruction set; expected `avx2` or `plain`, or nothing for the best there is")]
     Unknown(String),
     /// The processor does not have it.
-    #[error("{VARIABLE} is `avx2`, which this processor does not have; leave it unset for the best there is")]
+    #[error("this processor does not have `avx2`; ask for nothing, and the best there is is taken")]
     Missing,
+    /// The loops run on another one already.
+    #[error("the instruction set was chosen before: a process has one")]
+    Chosen,
 }
 
 impl Instructions {
-    /// What the environment asks for.
+    /// Has all loops of this process run on these: to be called once, before anything is compiled. Without it they run
+    /// on the best there is.
     ///
     /// # Errors
-    /// [`Unavailable`], where it asks for something that is not there.
-    pub fn asked() -> Result<Self, Unavailable> {
-        std::env::var_os(VARIABLE).map_or(Ok(Self::Best), |name| name.to_string_lossy().parse())
+    /// [`Unavailable::Chosen`] where the loops run on others already.
+    pub fn choose_for_process(self) -> Result<(), Unavailable> {
+        if *CHOSEN.get_or_init(|| self) == self { Ok(()) } else { Err(Unavailable::Chosen) }
     }
 
-    /// What all loops of this process run on. What cannot be had, those who choose the engine refuse by
-    /// [`asked`](Self::asked); the loops then take the best there is.
+    /// What all loops of this process run on.
     fn of_process() -> Self {
-        static CHOSEN: OnceLock<Instructions> = OnceLock::new();
-        *CHOSEN.get_or_init(|| Self::asked().unwrap_or_default())
+        *CHOSEN.get_or_init(Self::default)
     }
 }
 
+/// `avx2` or `plain`.
 impl FromStr for Instructions {
     type Err = Unavailable;
 

@@ -1,27 +1,50 @@
-//! The layers of convolutional autoencoders on a processor's vector instructions, channels last: for training, where
-//! Langevin chains ask for thousands of gradients with respect to the input, and for scoring.
+//! Graphs of convolutional autoencoders on a processor's vector instructions, channels last: for training, where Langevin
+//! chains ask for thousands of gradients with respect to the input, and for scoring.
 //!
-//! [`correlate`] has the loop that most time goes into, for convolutions, transposed convolutions and dense layers, and
-//! [`winograd`] a quicker one for three by three taps; [`geometry`] says what they read and [`kernel`] how their
-//! weights are laid out. [`gradient`] and [`outer`] make the gradients of weights. [`group`] normalises, and
-//! [`resample`] and [`pointwise`] are the layers without weights, each with its way back. [`plane`] is the activations,
-//! [`buffers`] their memory, [`vector`] what the loops share. What a network is, and in which order its layers run, is
-//! for others: `nae-train` and `nae-infer`.
+//! A [`Program`] is a graph laid out for one size of image; it runs forward, and back. Its activations are [`Planes`] in
+//! the caller's [`Workspace`]. What is learned, and how, is for others (`nae-train`), and so are model files
+//! (`nae-onnx`).
 //!
-//! [`instructions`] chooses the instruction set at run time. Results depend neither on the batch nor on threads.
+//! Inside, `correlate` has the loop that most time goes into, for convolutions, transposed convolutions and dense
+//! layers, and `winograd` a quicker one for three by three taps; `geometry` says what they read and `kernel` how their
+//! weights are laid out. `gradient` and `outer` make the gradients of weights, `group` normalises, `resample` and
+//! `pointwise` are the layers without weights, each with its way back.
+//!
+//! [`Instructions`] are chosen at run time. Results depend neither on the batch nor on threads.
 
 #![forbid(unsafe_code)]
+// The benchmark `roofline` reaches the loops by way of `loops`.
+#![cfg_attr(not(feature = "roofline"), allow(unreachable_pub))]
 
-pub mod buffers;
-pub mod correlate;
-pub mod geometry;
-pub mod gradient;
-pub mod group;
-pub mod instructions;
-pub mod kernel;
-pub mod outer;
-pub mod plane;
-pub mod pointwise;
-pub mod resample;
-pub mod vector;
-pub mod winograd;
+mod correlate;
+mod geometry;
+mod gradient;
+mod group;
+mod instructions;
+mod kernel;
+mod outer;
+mod plane;
+mod pointwise;
+pub mod program;
+mod resample;
+mod vector;
+mod winograd;
+mod workspace;
+
+pub use instructions::{Instructions, Unavailable};
+pub use plane::{Planes, Size};
+pub use pointwise::{add, l1, normalize, squared_l2};
+pub use program::{CompileError, Gradients, Learned, Observer, Options, Program, WeightOrder};
+pub use resample::{Alignment, Sources};
+pub use workspace::Workspace;
+
+/// The loops themselves, for the benchmark `roofline` alone: not part of the interface.
+#[cfg(feature = "roofline")]
+#[doc(hidden)]
+pub mod loops {
+    pub use crate::correlate::{Finish, correlate};
+    pub use crate::geometry::{Reading, Window};
+    pub use crate::gradient::weight_gradient;
+    pub use crate::kernel::Kernel;
+    pub use crate::outer::Outer;
+}

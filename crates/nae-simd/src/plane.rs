@@ -1,6 +1,6 @@
 //! Activations of a shard: `[N, H, W, C]`, contiguous.
 
-use crate::buffers;
+use crate::workspace::Workspace;
 
 /// Rows, columns and channels of one sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Size {
 }
 
 /// A batch of activations. Its memory is kept for the next pass when it is dropped.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Planes {
     /// Samples.
     pub n: usize,
@@ -34,24 +34,26 @@ pub struct Planes {
     pub size: Size,
     /// Values, channels fastest.
     pub data: Vec<f32>,
+    /// Where the memory came from; nowhere for empty planes.
+    workspace: Workspace,
 }
 
 impl Planes {
     /// With values that are still to be written.
-    pub fn scratch(n: usize, size: Size) -> Self {
-        Self { n, size, data: buffers::take(n * size.len()) }
+    pub fn scratch(workspace: &Workspace, n: usize, size: Size) -> Self {
+        Self { n, size, data: workspace.take(n * size.len()), workspace: workspace.clone() }
     }
 
     /// All zero.
-    pub fn zeros(n: usize, size: Size) -> Self {
-        let mut planes = Self::scratch(n, size);
+    pub fn zeros(workspace: &Workspace, n: usize, size: Size) -> Self {
+        let mut planes = Self::scratch(workspace, n, size);
         planes.data.fill(0.0);
         planes
     }
 
     /// From values in channel-first order.
-    pub fn from_channels_first(n: usize, size: Size, values: &[f32]) -> Self {
-        let mut planes = Self::scratch(n, size);
+    pub fn from_channels_first(workspace: &Workspace, n: usize, size: Size, values: &[f32]) -> Self {
+        let mut planes = Self::scratch(workspace, n, size);
         if size.c == 1 || size.h * size.w == 1 {
             planes.data.copy_from_slice(values);
             return planes;
@@ -64,6 +66,11 @@ impl Planes {
             }
         }
         planes
+    }
+
+    /// Where the memory came from.
+    pub const fn workspace(&self) -> &Workspace {
+        &self.workspace
     }
 
     /// The values in channel-first order.
@@ -90,10 +97,10 @@ impl Planes {
 
     /// The same values, in channel-first order, under another shape.
     pub fn reshaped(&self, size: Size) -> Self {
-        let mut values = buffers::take(self.data.len());
+        let mut values = self.workspace.take(self.data.len());
         self.write_channels_first(&mut values);
-        let planes = Self::from_channels_first(self.n, size, &values);
-        buffers::give(values);
+        let planes = Self::from_channels_first(&self.workspace, self.n, size, &values);
+        self.workspace.give(values);
         planes
     }
 
@@ -101,7 +108,7 @@ impl Planes {
     pub fn bordered(&self, border: usize) -> Self {
         let Size { h, w, c } = self.size;
         let size = Size { h: h + 2 * border, w: w + 2 * border, c };
-        let mut wide = Self::zeros(self.n, size);
+        let mut wide = Self::zeros(&self.workspace, self.n, size);
         for (from, to) in self.data.chunks_exact(self.size.len()).zip(wide.data.chunks_exact_mut(size.len())) {
             let inner = to.chunks_exact_mut(size.w * c).skip(border);
             for (from, to) in from.chunks_exact(w * c).zip(inner) {
@@ -112,9 +119,15 @@ impl Planes {
     }
 }
 
+impl PartialEq for Planes {
+    fn eq(&self, other: &Self) -> bool {
+        self.n == other.n && self.size == other.size && self.data == other.data
+    }
+}
+
 impl Clone for Planes {
     fn clone(&self) -> Self {
-        let mut planes = Self::scratch(self.n, self.size);
+        let mut planes = Self::scratch(&self.workspace, self.n, self.size);
         planes.data.copy_from_slice(&self.data);
         planes
     }
@@ -122,7 +135,7 @@ impl Clone for Planes {
 
 impl Drop for Planes {
     fn drop(&mut self) {
-        buffers::give(std::mem::take(&mut self.data));
+        self.workspace.give(std::mem::take(&mut self.data));
     }
 }
 
@@ -132,7 +145,7 @@ mod tests {
 
     fn counting(n: usize, size: Size) -> (Vec<f32>, Planes) {
         let values: Vec<f32> = (0..n * size.len()).map(|v| v as f32).collect();
-        let planes = Planes::from_channels_first(n, size, &values);
+        let planes = Planes::from_channels_first(&Workspace::default(), n, size, &values);
         (values, planes)
     }
 

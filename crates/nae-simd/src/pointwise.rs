@@ -50,6 +50,18 @@ pub fn sigmoid_backward(output: &Planes, gradient: &mut Planes) {
     }
 }
 
+/// tanh x, in place.
+pub fn tanh(x: &mut Planes) {
+    x.data.iter_mut().for_each(|value| *value = value.tanh());
+}
+
+/// The gradient before a tanh whose output was `output`, in place.
+pub fn tanh_backward(output: &Planes, gradient: &mut Planes) {
+    for (g, y) in gradient.data.iter_mut().zip(&output.data) {
+        *g *= 1.0 - y * y;
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Sum;
 
@@ -125,7 +137,7 @@ pub fn l1(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {
 #[inline(always)]
 fn mean_of(x: &Planes, reconstruction: &Planes, part: impl Fn(f32) -> (f32, f32)) -> (Vec<f32>, Planes) {
     let len = x.size.len();
-    let mut gradient = Planes::scratch(x.n, x.size);
+    let mut gradient = Planes::scratch(x.workspace(), x.n, x.size);
     let energies = x
         .data
         .chunks_exact(len)

@@ -13,7 +13,7 @@ fn pooled(size: Size, window: usize) -> Size {
 
 /// Largest of each `window` × `window` block; rows and columns that do not fill one are left out.
 pub fn max_pool(x: &Planes, window: usize) -> Planes {
-    let mut output = Planes::scratch(x.n, pooled(x.size, window));
+    let mut output = Planes::scratch(x.workspace(), x.n, pooled(x.size, window));
     on_vectors_of(lanes(x.size.c), MaxPool { x, window, output: &mut output });
     output
 }
@@ -53,7 +53,8 @@ impl WithSimd for MaxPool<'_> {
 pub fn max_pool_backward(x: &Planes, y: &Planes, gradient: &Planes, window: usize, slope: Option<f32>) -> Planes {
     let (from, to) = (x.size, y.size);
     let whole = (to.h * window, to.w * window) == (from.h, from.w);
-    let mut input = if whole { Planes::scratch(x.n, from) } else { Planes::zeros(x.n, from) };
+    let mut input =
+        if whole { Planes::scratch(x.workspace(), x.n, from) } else { Planes::zeros(x.workspace(), x.n, from) };
     on_vectors_of(lanes(from.c), MaxPoolBackward { x, y, gradient, window, slope, input: &mut input });
     input
 }
@@ -102,7 +103,7 @@ impl WithSimd for MaxPoolBackward<'_> {
 /// Mean of each `window` × `window` block; rows and columns that do not fill one are left out.
 pub fn average_pool(x: &Planes, window: usize) -> Planes {
     let (from, to) = (x.size, pooled(x.size, window));
-    let mut output = Planes::zeros(x.n, to);
+    let mut output = Planes::zeros(x.workspace(), x.n, to);
     let scale = 1.0 / (window * window) as f32;
     for (image, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
         for (at, out) in y.chunks_exact_mut(to.c).enumerate() {
@@ -157,7 +158,7 @@ impl Windows {
             let (start, padding) = (at * self.stride[axis], self.padding[axis]);
             start.saturating_sub(padding)..(start + self.kernel[axis]).saturating_sub(padding).min(side)
         };
-        let mut output = Planes::scratch(x.n, to);
+        let mut output = Planes::scratch(x.workspace(), x.n, to);
         for (image, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
             for (at, out) in y.chunks_exact_mut(to.c).enumerate() {
                 let (rows, columns) = (reach(0, at / to.w, from.h), reach(1, at % to.w, from.w));
@@ -191,7 +192,7 @@ pub fn nearest_backward(gradient: &Planes, factor: usize) -> Planes {
 /// Each value of `x`, scaled, in a block of `window` × `window` of planes of size `to`; zero where there is no block.
 fn spread(x: &Planes, to: Size, window: usize, scale: f32) -> Planes {
     let from = x.size;
-    let mut output = Planes::zeros(x.n, to);
+    let mut output = Planes::zeros(x.workspace(), x.n, to);
     for (x, y) in x.data.chunks_exact(from.len()).zip(output.data.chunks_exact_mut(to.len())) {
         for (at, pixel) in x.chunks_exact(from.c).enumerate() {
             let corner = (at / from.w * to.w + at % from.w) * window;
@@ -270,7 +271,7 @@ impl Enlargement {
     /// The enlarged planes.
     pub fn forward(&self, x: &Planes) -> Planes {
         let c = x.size.c;
-        let mut output = Planes::scratch(x.n, Size { h: self.to[0], w: self.to[1], c });
+        let mut output = Planes::scratch(x.workspace(), x.n, Size { h: self.to[0], w: self.to[1], c });
         on_vectors_of(lanes(c), Enlarge { taps: &self.taps, x, output: &mut output });
         output
     }
@@ -278,7 +279,7 @@ impl Enlargement {
     /// The gradient before the enlargement.
     pub fn backward(&self, gradient: &Planes) -> Planes {
         let c = gradient.size.c;
-        let mut input = Planes::zeros(gradient.n, Size { h: self.from[0], w: self.from[1], c });
+        let mut input = Planes::zeros(gradient.workspace(), gradient.n, Size { h: self.from[0], w: self.from[1], c });
         on_vectors_of(lanes(c), EnlargeBackward { taps: &self.taps, gradient, input: &mut input });
         input
     }
@@ -345,7 +346,7 @@ mod tests {
     #[test]
     fn windows_side_by_side_are_the_blocks_of_a_pool() {
         let size = Size { h: 4, w: 6, c: 3 };
-        let mut x = Planes::zeros(2, size);
+        let mut x = Planes::zeros(&crate::Workspace::default(), 2, size);
         x.data.iter_mut().enumerate().for_each(|(i, value)| *value = (i as f32 * 1.7).sin());
         let windows = Windows { kernel: [2, 2], stride: [2, 2], padding: [0, 0], to: [2, 3] };
         assert_eq!(windows.max(&x), max_pool(&x, 2));

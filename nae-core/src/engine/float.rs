@@ -2,14 +2,15 @@
 
 use super::Engine;
 use super::tensor::{Image, Operands, Tensor, apart, in_place, operands};
-use crate::kernels::{self, Parameters, Windows};
+use crate::kernels::{self, Parameters};
+use crate::layer::Activation;
 use crate::model::{Kind, Operators, Record, Span};
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
     pub(super) fn step_f32(&self, layer: &Record, source: Tensor, image: Image<'_>, arena: &mut [f32]) {
         let target = Tensor::of(layer);
-        let windows = Windows::new(layer, source.shape);
+        let windows = layer.windows(source.shape);
         let parameters = Parameters { weights: self.floats(layer.weights), bias: self.floats(layer.bias) };
         match layer.kind {
             Kind::Conv2d if Self::has(Operators::kind(Kind::Conv2d)) => {
@@ -72,7 +73,21 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             // Not among the model's operators, so not in it.
             _ => {}
         }
-        kernels::activate::<OPERATORS>(layer.activation, target.values_mut(arena));
+        Self::activate(layer.activation, target.values_mut(arena));
+    }
+
+    /// Applies `activation` in place; what is not among `OPERATORS` is not compiled in.
+    fn activate(activation: Activation, values: &mut [f32]) {
+        const LEAKY: Activation = Activation::LeakyRelu { slope: 0.0 };
+        match activation {
+            Activation::Relu if Self::has(Operators::activation(Activation::Relu)) => kernels::relu(values),
+            Activation::LeakyRelu { slope } if Self::has(Operators::activation(LEAKY)) => {
+                kernels::leaky_relu(slope, values);
+            }
+            Activation::Sigmoid if Self::has(Operators::activation(Activation::Sigmoid)) => kernels::sigmoid(values),
+            Activation::Tanh if Self::has(Operators::activation(Activation::Tanh)) => kernels::tanh(values),
+            _ => {}
+        }
     }
 
     fn floats(&self, span: Span) -> &'m [f32] {

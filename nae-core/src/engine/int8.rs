@@ -2,9 +2,10 @@
 
 use super::Engine;
 use super::tensor::{Image, Operands, Tensor, apart, in_place, operands, with_scratch};
+use crate::format::UNIFORM;
 use crate::kernels;
-use crate::kernels::int8::{self, Add, L2Normalize, Layout, Multiplier, Multiply, Range, Requantize, Weights, Windows};
-use crate::model::{Kind, Operators, Record, UNIFORM};
+use crate::kernels::int8::{self, Add, L2Normalize, Layout, Multiplier, Multiply, Range, Requantize, Weights};
+use crate::model::{Kind, Operators, Record};
 
 /// 128, the reciprocal of the scale that normalisation gives.
 const UNIT: Multiplier = Multiplier { value: 1 << 30, shift: 8 };
@@ -24,7 +25,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
     pub(super) fn step_i8(&self, layer: &Record, source: Tensor, image: Image<'_>, arena: &mut [f32]) {
         let target = Tensor::of(layer);
-        let windows = Windows::new(layer, source.shape);
+        let windows = layer.windows(source.shape);
         let zero_point = source.zero_point();
         let [min, max] = layer.clamp;
         let range = Range { zero_point: target.zero_point(), min, max };

@@ -1,7 +1,7 @@
 //! Where tensors lie, and views of them as slices: two that do not meet, or one in place.
 
 use crate::Shape;
-use crate::model::layer::Element;
+use crate::layer::Element;
 use crate::model::{Model, Record};
 use bytemuck::Pod;
 

@@ -1,8 +1,8 @@
 //! Convolution and dense layers. Blocks of 8 outputs at 2 places (or 1 output at 4 places) share
 //! their loads and keep their sums in registers: 16 of a Cortex-M4F's 32.
 
+use super::BLOCK;
 use super::{Parameters, Reach, Windows, part, part_mut};
-use crate::model::BLOCK;
 
 /// Convolution with zero padding.
 pub(crate) fn conv2d(windows: &Windows, parameters: Parameters<'_>, input: &[f32], output: &mut [f32]) {

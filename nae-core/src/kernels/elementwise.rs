@@ -1,36 +1,30 @@
 //! Functions of every value, sums of tensors, and division by the norm.
 
-use crate::model::Operators;
-use crate::model::layer::Activation;
+/// max(x, 0) in place. NaN stays NaN: an overflow must not look like a result.
+pub(crate) fn relu(values: &mut [f32]) {
+    for value in values {
+        *value = if *value < 0.0 { 0.0 } else { *value };
+    }
+}
 
-/// Applies `activation` in place; what is not among `OPERATORS` is not compiled in.
-pub(crate) fn activate<const OPERATORS: u64>(activation: Activation, values: &mut [f32]) {
-    let built = Operators::from_bits(OPERATORS);
-    match activation {
-        Activation::Relu if built.contains(Operators::activation(Activation::Relu)) => {
-            for value in values {
-                // NaN stays NaN: an overflow must not look like a result.
-                *value = if *value < 0.0 { 0.0 } else { *value };
-            }
-        }
-        Activation::LeakyRelu { slope }
-            if built.contains(Operators::activation(Activation::LeakyRelu { slope: 0.0 })) =>
-        {
-            for value in values {
-                *value = if *value >= 0.0 { *value } else { slope * *value };
-            }
-        }
-        Activation::Sigmoid if built.contains(Operators::activation(Activation::Sigmoid)) => {
-            for value in values {
-                *value = 1.0 / (1.0 + libm::expf(-*value));
-            }
-        }
-        Activation::Tanh if built.contains(Operators::activation(Activation::Tanh)) => {
-            for value in values {
-                *value = libm::tanhf(*value);
-            }
-        }
-        _ => {}
+/// x where x ≥ 0, else `slope`·x, in place.
+pub(crate) fn leaky_relu(slope: f32, values: &mut [f32]) {
+    for value in values {
+        *value = if *value >= 0.0 { *value } else { slope * *value };
+    }
+}
+
+/// 1/(1 + exp(−x)) in place.
+pub(crate) fn sigmoid(values: &mut [f32]) {
+    for value in values {
+        *value = 1.0 / (1.0 + libm::expf(-*value));
+    }
+}
+
+/// tanh x in place.
+pub(crate) fn tanh(values: &mut [f32]) {
+    for value in values {
+        *value = libm::tanhf(*value);
     }
 }
 

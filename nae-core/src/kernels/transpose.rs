@@ -2,8 +2,7 @@
 //! is zeroed or read back. With stride 1 the writer makes it a convolution instead.
 
 use super::conv::accumulate;
-use super::{Parameters, Windows, part, part_mut};
-use crate::model::BLOCK;
+use super::{BLOCK, Parameters, Windows, part, part_mut};
 
 /// Transposed convolution. Only `padding.top` and `padding.left` matter here; the rest is in the
 /// output's shape.

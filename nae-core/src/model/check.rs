@@ -1,23 +1,10 @@
 //! How the layers of a file fit together: what each reads, and the arena plan. All `const`.
 
-use super::error::{LayerFault, ModelError};
-use super::fields;
-use super::layer::Element;
 use super::operators::Operators;
-use super::record::Record;
 use super::validate::{self, Tensor};
-use super::{MAX_LAYERS, RECORD_LEN};
-
-/// `?` for `const fn`.
-macro_rules! check {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(error) => return Err(error),
-        }
-    };
-}
-pub(super) use check;
+use super::{LayerFault, ModelError, Record};
+use crate::format::{MAX_LAYERS, RECORD_LEN, check};
+use crate::layer::Element;
 
 /// Layer `index`, which is there.
 const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, ModelError> {
@@ -25,7 +12,7 @@ const fn record(layers: &[[u8; RECORD_LEN]], index: usize) -> Result<Record, Mod
     if index >= layers.len() {
         return Err(ModelError::LayerCount);
     }
-    match fields::decode(&layers[index]) {
+    match Record::parse(&layers[index]) {
         Ok(record) => Ok(record),
         Err(fault) => Err(fault_of(index, fault)),
     }

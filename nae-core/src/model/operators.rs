@@ -1,9 +1,9 @@
 //! The set of operators a model uses, as a constant, so that an engine for it holds no others.
 
-use super::layer::{Activation, Element};
-use super::record::{Kind, Record, UNIFORM};
 use crate::energy::Energy;
+use crate::format::{Kind, Record, UNIFORM};
 use crate::kernels::int8::Layout;
+use crate::layer::{Activation, Element};
 
 /// A set of layer kinds, activations and energies.
 ///

@@ -1,11 +1,10 @@
 //! Whether a layer's parameters lie inside the file, are as many as the layer needs, and cannot
 //! lead the kernels beyond the range of their numbers. All `const`.
 
-use super::error::LayerFault;
-use super::layer::Element;
-use super::record::{Kind, Record, Span};
 use super::validate::inside;
+use super::{Kind, LayerFault, Record, Span};
 use crate::Shape;
+use crate::layer::Element;
 
 /// Entries of the table of an 8-bit activation.
 pub(super) const TABLE_LEN: usize = 256;

@@ -1,11 +1,10 @@
 //! Whether the layers of a file fit together: shapes, weights, and the arena plan. All `const`.
 
-use super::error::LayerFault;
-use super::layer::{Element, Padding};
 use super::parameters;
-use super::record::{Kind, Record, Span};
-use super::{MAX_SIDE, MAX_VALUES};
+use super::{Kind, LayerFault, Record, Span};
 use crate::Shape;
+use crate::format::{MAX_SIDE, MAX_VALUES};
+use crate::layer::{Element, Padding};
 use crate::quantization::Quantization;
 
 /// Greatest stride of an 8-bit transposed convolution.

@@ -2,12 +2,12 @@
 //! the engine against. Weights are in the layouts of ONNX, so the writer's transposing is tested too.
 
 use nae_core::Shape;
-use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Layer, MaxPool2d};
+use nae_core::layer::{Activation, Padding, ResizeMode};
+use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, MaxPool2d, Op};
 
 /// A layer with weights as ONNX has them.
 #[derive(Clone, Debug)]
-pub(crate) enum Op {
+pub(crate) enum Operation {
     Conv {
         weights: Vec<f32>,
         shape: [usize; 4],
@@ -88,9 +88,9 @@ impl Tensor {
     }
 }
 
-impl Op {
+impl Operation {
     /// The same layer for the writer; `input` is the shape of what it reads.
-    pub(crate) fn layer(&self, input: Shape) -> Layer {
+    pub(crate) fn layer(&self, input: Shape) -> Op {
         match self.clone() {
             Self::Conv { weights, shape, bias, stride, padding } => Conv2d::from_oihw(&weights, shape, Some(&bias))
                 .unwrap()
@@ -116,9 +116,9 @@ impl Op {
             }
             Self::MaxPool(pool) => pool.into(),
             Self::AveragePool(pool) => pool.into(),
-            Self::Resize(height, width, mode) => Layer::Resize { height, width, mode },
+            Self::Resize(height, width, mode) => Op::Resize { height, width, mode },
             Self::Activation(activation) => activation.into(),
-            Self::Normalize(epsilon) => Layer::L2Normalize { epsilon },
+            Self::Normalize(epsilon) => Op::L2Normalize { epsilon },
             Self::GroupNormalize(norm) => norm.into(),
         }
     }

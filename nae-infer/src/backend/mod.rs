@@ -269,7 +269,7 @@ struct Outputs {
 
 #[cfg(any(feature = "tract", feature = "ort"))]
 impl Outputs {
-    fn find(backend: BackendKind, graph: &nae_onnx::check::graph::Graph) -> Result<Self, BackendError> {
+    fn find(backend: BackendKind, graph: &nae_onnx::check::graph::OnnxGraph) -> Result<Self, BackendError> {
         let fail = |reason: String| BackendError::Load { backend, reason };
         let reconstruction = nae_onnx::lower::reconstruction(graph).map_err(|e| fail(e.to_string()))?;
         let shape = graph.sample_shape(graph.input).ok_or_else(|| fail("its input is not a batch of images".into()))?;

@@ -2,8 +2,8 @@
 
 use nae_core::engine::{Engine, EngineError};
 use nae_core::model::Model;
-use nae_core::model::writer::write;
 use nae_core::quantization::Quantization;
+use nae_graph::emit;
 use nae_input::layout::{to_channels_first, to_channels_last};
 use nae_onnx::lower::lower;
 
@@ -33,7 +33,7 @@ impl Native {
             Content::Nae => file.bytes(),
             Content::Onnx(model, _) => {
                 let network = lower(model).map_err(|e| fail(e.to_string()))?;
-                lowered = write(&network).map_err(|e| fail(e.to_string()))?;
+                lowered = emit(&network).map_err(|e| fail(e.to_string()))?;
                 &lowered
             }
         };

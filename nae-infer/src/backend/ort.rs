@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use nae_onnx::check::graph::Graph;
+use nae_onnx::check::graph::OnnxGraph;
 use ort::environment::Environment;
 use ort::ep::{self, ExecutionProviderDispatch};
 use ort::session::Session;
@@ -23,7 +23,7 @@ pub(super) struct Ort {
 }
 
 impl Ort {
-    pub(super) fn load(bytes: &[u8], graph: &Graph, options: &BackendOptions) -> Result<Self, BackendError> {
+    pub(super) fn load(bytes: &[u8], graph: &OnnxGraph, options: &BackendOptions) -> Result<Self, BackendError> {
         let fail = |e: ort::Error| BackendError::Load { backend: KIND, reason: e.to_string() };
         let outputs = Outputs::find(KIND, graph)?;
         let path = options

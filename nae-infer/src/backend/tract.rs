@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nae_onnx::builder::BATCH_SYMBOL;
-use nae_onnx::check::graph::Graph;
+use nae_onnx::check::graph::OnnxGraph;
 use tract_onnx::prelude::*;
 use tract_onnx::tract_core::internal::format_err;
 
@@ -19,7 +19,7 @@ pub(super) struct Tract {
 }
 
 impl Tract {
-    pub(super) fn load(bytes: &[u8], graph: &Graph) -> Result<Self, BackendError> {
+    pub(super) fn load(bytes: &[u8], graph: &OnnxGraph) -> Result<Self, BackendError> {
         let outputs = Outputs::find(KIND, graph)?;
         let plan = plan(bytes, &outputs).map_err(|e| BackendError::Load { backend: KIND, reason: format!("{e:#}") })?;
         Ok(Self { plan, outputs })

@@ -10,7 +10,7 @@ use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::card::{Assumed, ModelFile};
 use nae_infer::input::read;
 use nae_infer::{Detector, Limits};
-use nae_onnx::metadata::{ModelCalibration, ModelMetadata};
+use nae_onnx::metadata::ModelMetadata;
 
 use super::{Calibrate, printable, report};
 
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
     let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
     let mut metadata = metadata(&file, arguments).map_err(|e| anyhow::anyhow!("{name}: {e}"))?;
     // The model as it will be, but for the calibration.
-    metadata.calibration = None;
+    metadata.contract = metadata.contract.without_calibration();
     let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
 
     let (mut energies, failed) = score(&detector, arguments)?;
@@ -34,12 +34,11 @@ pub(super) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
     let count = energies.len();
     let calibration = Calibration::from_energies(&mut energies)?;
     let rate = arguments.false_positive_rate;
-    let calibration = ModelCalibration::new(calibration, rate).map_err(|error| {
+    metadata.contract = metadata.contract.with_calibration(calibration, rate).map_err(|error| {
         let least = (1.0 / rate).ceil();
         anyhow::anyhow!("{count} images are too few for a false-positive rate of {rate}: {error}; {least} would do")
     })?;
-    let threshold = calibration.threshold();
-    metadata.calibration = Some(calibration);
+    let threshold = metadata.contract.threshold().map_or(f32::NAN, |threshold| threshold.energy);
     nae_onnx::file::write(&arguments.output, &metadata.attach(file.bytes())?)?;
     println!(
         "{}: threshold {threshold} for a false-positive rate of {rate}, from {count} normal images",

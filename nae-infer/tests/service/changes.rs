@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nae_core::calibration::Calibration;
-use nae_onnx::metadata::{ModelCalibration, ModelMetadata};
+use nae_onnx::metadata::ModelMetadata;
 use nae_onnx::proto::{ModelProto, StringStringEntryProto};
 use prost::Message;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn suspicious() -> Vec<u8> {
     let mut metadata = ModelMetadata::from_entries(entries).unwrap().unwrap();
     let table: Vec<f32> = (0..200).map(|i| 1e-9 * (1.0 + i as f32)).collect();
     let calibration = Calibration::from_sorted(&table).unwrap();
-    metadata.calibration = Some(ModelCalibration::new(calibration, 0.01).unwrap());
+    metadata.contract = metadata.contract.with_calibration(calibration, 0.01).unwrap();
     let entry = |(key, value)| StringStringEntryProto { key: Some(key), value: Some(value) };
     proto.metadata_props = metadata.to_entries().into_iter().map(entry).collect();
     proto.encode_to_vec()

@@ -23,6 +23,7 @@ pub mod conv32_big;
 pub mod conv64;
 pub mod dense;
 pub mod fc_res;
+pub mod graph;
 pub mod igebm;
 pub mod init;
 pub mod latent;

@@ -88,7 +88,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::engine::parameters::values;
+    use crate::arch::graph::values;
 
     fn layer(weight: Vec<f32>, shape: [usize; 4], device: &Device) -> SpectralConv {
         let mut conv = Conv2dConfig::new([shape[1], shape[0]], [shape[2], shape[3]]).init(device);

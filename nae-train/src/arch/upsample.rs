@@ -4,7 +4,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
-use nae_simd::resample::Alignment;
+use nae_simd::Alignment;
 
 /// Most elements of a matrix that enlarges a whole plane at once. It grows with the fourth power of the side, and so do
 /// the multiplications; two thin products grow with the third, but need transpositions around them, which small planes

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
-use nae_train::deploy::Ranges;
+use nae_graph::quantize::Ranges;
 use nae_train::experiments::Scale;
 
 pub(super) use super::train_args::{ComputeArgs, EngineArg, ExportFiles, MethodArg, TrainArgs};

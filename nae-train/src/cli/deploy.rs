@@ -4,19 +4,19 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use nae_core::model::Model;
-use nae_core::model::writer::{Network, write};
+use nae_graph::quantize::{self, QuantizeOptions, Scales};
+use nae_graph::{Graph, emit};
 use nae_input::table::is_table;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::lower::Scales;
 use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
+use nae_simd::Observer;
 use nae_train::data::ImageSet;
 use nae_train::data::form::ImageForm;
 use nae_train::data::own::{self, Corrupt};
 use nae_train::data::own_table::{self, OwnTable};
 use nae_train::deploy::data::Data;
 use nae_train::deploy::report::{self, Report};
-use nae_train::deploy::{self, Settings};
 use nae_train::report::folder::{CONFIG, RunFolder};
 use nae_train::run::Prepared;
 use serde_json::json;
@@ -32,7 +32,7 @@ const FALSE_POSITIVE_RATE: f32 = 0.01;
 pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
     let mut report = None;
-    let mut network = if tflite::is_tflite(&bytes) {
+    let mut graph = if tflite::is_tflite(&bytes) {
         if args.int8 {
             bail!("{}: a TFLite model is read with its own scales; leave --int8 out", display(&args.model));
         }
@@ -40,7 +40,7 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     } else {
         let model = check(&bytes, &Limits::default()).map_err(lower::LowerError::from);
         let model = model.with_context(|| display(&args.model))?;
-        let (network, scales) = lower::lower_with_scales(&model).with_context(|| display(&args.model))?;
+        let (graph, scales) = lower::lower_with_scales(&model).with_context(|| display(&args.model))?;
         let metadata = model.metadata().with_context(|| display(&args.model))?;
         if let Some(metadata) = &metadata {
             check_parts(args, metadata)?;
@@ -50,18 +50,18 @@ pub(super) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
                 if !scales.is_empty() {
                     eprintln!("{}: it is quantised, and is deployed in f32 without --int8", display(&args.model));
                 }
-                network
+                graph
             }
             Some(path) => {
-                let data = read(args, path, &network, metadata.as_ref())?;
-                let (network, measured) = quantize(args, &network, scales, &data)?;
+                let data = read(args, path, &graph, metadata.as_ref())?;
+                let (graph, measured) = quantize(args, &graph, scales, &data)?;
                 report = Some(measured);
-                network
+                graph
             }
         }
     };
-    network.layout = args.layout.into();
-    let nae = write(&network).with_context(|| display(&args.model))?;
+    graph.layout = args.layout.into();
+    let nae = emit(&graph).with_context(|| display(&args.model))?;
     let model = Model::parse(&nae).with_context(|| display(&args.output))?;
     file::write(&args.output, &nae)?;
     say(args, &model, nae.len(), report.as_ref());
@@ -132,7 +132,7 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
     );
 }
 
-fn quantize(args: &DeployArgs, network: &Network, scales: Scales, data: &Data) -> anyhow::Result<(Network, Report)> {
+fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> anyhow::Result<(Graph, Report)> {
     // Ranges asked for are wanted everywhere.
     let scales = if args.ranges.is_none() { scales } else { Scales::default() };
     let equalize = args.equalize.into();
@@ -143,38 +143,41 @@ fn quantize(args: &DeployArgs, network: &Network, scales: Scales, data: &Data) -
         );
     }
     let ranges = args.ranges.unwrap_or(RangesArg::Mse).into();
-    let settings = Settings { ranges, equalize, layout: args.layout.into(), scales };
-    let mut quantized = deploy::quantize(network, &data.ranges, &settings)?;
-    let rate = args.false_positive_rate.or(network.target_false_positive_rate).unwrap_or(FALSE_POSITIVE_RATE);
+    let options = QuantizeOptions { ranges, equalize, layout: args.layout.into(), scales };
+    let mut quantized = quantize::quantize(graph, &data.ranges, &options, &Observer)?;
+    let rate = args
+        .false_positive_rate
+        .or(graph.contract.threshold().map(|t| t.false_positive_rate))
+        .unwrap_or(FALSE_POSITIVE_RATE);
     if !(rate > 0.0 && rate < 1.0) {
         bail!("--false-positive-rate: expected a number between 0 and 1, found {rate}");
     }
-    let report = report::calibrate(network, &mut quantized, data, rate)?;
-    Ok((quantized.network, report))
+    let report = report::calibrate(graph, &mut quantized, data, rate)?;
+    Ok((quantized.graph, report))
 }
 
 /// Reads the data to quantise on: of a run, or of one's own.
-fn read(args: &DeployArgs, path: &Path, network: &Network, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
+fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
     if path.join(CONFIG).is_file() {
         let (config, seed) = RunFolder::read(path)?;
         let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
-        let (run, model) = (prepared.config.source().image(), network.input);
+        let (run, model) = (prepared.config.source().image(), graph.input());
         if run != model {
             bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));
         }
         if let Some(outliers) = &args.outliers {
             prepared.add_outliers(outliers, Corrupt::Skip)?;
         }
-        return Ok(Data::of_run(&prepared, network));
+        return Ok(Data::of_run(&prepared, graph));
     }
     if args.data.is_some() {
         bail!("--data: {} is not the folder of a run, which would be divided as in the run", display(path));
     }
     let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
         if !is_table(path) {
-            let filter = network.preprocessing.filter();
+            let filter = graph.contract.preprocessing.filter();
             let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
-            let form = ImageForm { transforms, ..ImageForm::resized(network.input, filter) };
+            let form = ImageForm { transforms, ..ImageForm::resized(graph.input(), filter) };
             return Ok(own::load(path, &form, Corrupt::Skip).context(option)?.images);
         }
         let Some(columns) = metadata.and_then(|metadata| metadata.columns.as_ref()) else {
@@ -190,7 +193,7 @@ fn read(args: &DeployArgs, path: &Path, network: &Network, metadata: Option<&Mod
         Some(path) => Some((format!("{} (given)", own::title(path)), load(path, "--outliers")?)),
         None => None,
     };
-    Ok(Data::of_images(&normal, outliers.as_ref().map(|(name, set)| (name.clone(), set)), network))
+    Ok(Data::of_images(&normal, outliers.as_ref().map(|(name, set)| (name.clone(), set)), graph))
 }
 
 fn display(path: &Path) -> String {

@@ -75,7 +75,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let method = prepared.config.method();
     let (key, title) = (method.column(), method.title());
     let column = Column { key, title, model: &*model, decision: Decision::Reconstruction };
-    let threshold = metadata.calibration.as_ref().map(|calibration| calibration.threshold());
+    let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
     Ok((prepared.evaluate(&[column], engine, &device), threshold))
 }
 

@@ -6,6 +6,7 @@ mod deploy;
 mod devices;
 mod eval;
 mod export;
+mod instructions;
 mod own;
 mod pictures;
 mod presets;
@@ -34,7 +35,7 @@ enum Done {
 
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = match cli.command {
+    let result = instructions::choose().and_then(|()| match cli.command {
         None => train::run(&cli.train),
         Some(Command::Deploy(args)) => deploy::run(&args),
         Some(Command::Export(args)) => export::run(&args),
@@ -45,7 +46,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::StoppingStudy(args)) => study::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),
         Some(Command::Devices(args)) => devices::run(&args),
-    };
+    });
     match result {
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::Interrupted) => ExitCode::from(INTERRUPTED),

@@ -108,7 +108,7 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     let metadata = prepared.calibrate(&*outcome.model, device)?;
     let evaluation = prepared.evaluate(&prepared.columns(outcome), *engine, device);
     let table = Table::of(&evaluation);
-    let threshold = metadata.calibration.as_ref().map(|c| c.threshold());
+    let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
     // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.
     let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
     export::write(&args.export, &*outcome.model, &prepared.config, &metadata)?;

@@ -1,7 +1,7 @@
 //! The data a model is quantised on and measured with, as the engine takes them.
 
-use nae_core::model::Preprocessing;
-use nae_core::model::writer::Network;
+use nae_core::contract::Preprocessing;
+use nae_graph::Graph;
 use nae_input::layout::to_channels_last;
 
 use crate::data::ImageSet;
@@ -27,8 +27,8 @@ pub struct Data {
 
 impl Data {
     /// The parts of a run: trained on, kept for calibration, kept for the test; its outlier sets.
-    pub fn of_run(prepared: &Prepared, network: &Network) -> Self {
-        let convert = |set: &ImageSet| images(set, network.preprocessing);
+    pub fn of_run(prepared: &Prepared, network: &Graph) -> Self {
+        let convert = |set: &ImageSet| images(set, network.contract.preprocessing);
         let split = &prepared.split;
         let mut ranges = convert(&split.train);
         ranges.truncate(MOST_FOR_RANGES);
@@ -51,8 +51,8 @@ impl Data {
     }
 
     /// Normal images of one's own: every fourth is kept for the test, the others give ranges and threshold.
-    pub fn of_images(normal: &ImageSet, outliers: Option<(String, &ImageSet)>, network: &Network) -> Self {
-        let all = images(normal, network.preprocessing);
+    pub fn of_images(normal: &ImageSet, outliers: Option<(String, &ImageSet)>, network: &Graph) -> Self {
+        let all = images(normal, network.contract.preprocessing);
         let (test, calibration): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(index, _)| index % 4 == 3);
         let only = |part: Vec<(usize, Vec<f32>)>| part.into_iter().map(|(_, image)| image).collect::<Vec<_>>();
         let (test, calibration) = (only(test), only(calibration));
@@ -65,7 +65,10 @@ impl Data {
             ranges: calibration.iter().take(MOST_FOR_RANGES).cloned().collect(),
             calibration,
             test,
-            outliers: outliers.into_iter().map(|(name, set)| (name, images(set, network.preprocessing))).collect(),
+            outliers: outliers
+                .into_iter()
+                .map(|(name, set)| (name, images(set, network.contract.preprocessing)))
+                .collect(),
         }
     }
 }

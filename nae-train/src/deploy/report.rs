@@ -1,12 +1,12 @@
 //! What quantisation costs, on the same data before and after.
 
 use nae_core::calibration::Calibration;
-use nae_core::model::writer::{Network, WriteError};
+use nae_graph::quantize::evaluate::energies;
+use nae_graph::quantize::{QuantizeError, Quantized};
+use nae_graph::{Graph, GraphError};
 use serde::Serialize;
 
 use super::data::Data;
-use super::evaluate::energies;
-use super::{QuantizeError, Quantized};
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::{mean, share_above};
 
@@ -76,9 +76,9 @@ pub struct Report {
 ///
 /// # Errors
 /// [`QuantizeError`] where a model cannot be written or run.
-pub fn calibrate(before: &Network, quantized: &mut Quantized, data: &Data, rate: f32) -> Result<Report, QuantizeError> {
+pub fn calibrate(before: &Graph, quantized: &mut Quantized, data: &Data, rate: f32) -> Result<Report, QuantizeError> {
     let both = |images: &[Vec<f32>]| -> Result<Pair<Vec<f32>>, QuantizeError> {
-        Ok(Pair { f32: energies(before, images)?, int8: energies(&quantized.network, images)? })
+        Ok(Pair { f32: energies(before, images)?, int8: energies(&quantized.graph, images)? })
     };
     let calibration = both(&data.calibration)?;
     let test = both(&data.test)?;
@@ -96,8 +96,13 @@ pub fn calibrate(before: &Network, quantized: &mut Quantized, data: &Data, rate:
     let threshold = |energies: &[f32]| own(energies).and_then(|c| c.threshold(rate)).ok();
     let thresholds = Pair { f32: threshold(&calibration.f32), int8: threshold(&calibration.int8) };
     let above = |energies: &[f32], threshold: Option<f32>| share_above(energies, threshold?);
-    quantized.network.calibration = own(&calibration.int8).ok();
-    quantized.network.target_false_positive_rate = thresholds.int8.map(|_| rate);
+    if let Ok(own) = own(&calibration.int8) {
+        let contract = quantized.graph.contract.clone();
+        quantized.graph.contract = match contract.clone().with_calibration(own.clone(), rate) {
+            Ok(calibrated) => calibrated,
+            Err(_) => contract.with_p_values(own),
+        };
+    }
     Ok(Report {
         data: data.description.clone(),
         equalized: quantized.equalized,
@@ -125,12 +130,12 @@ fn costliest(quantized: &Quantized, data: &Data, rows: &[Row]) -> Result<Option<
     let (name, images) = &data.outliers[worst];
     let mut best: Option<Cost> = None;
     for (layer, kind) in quantized.nodes() {
-        let network = quantized.without(layer);
-        let area = match (energies(&network, &data.test), energies(&network, images)) {
+        let graph = quantized.without(layer);
+        let area = match (energies(&graph, &data.test), energies(&graph, images)) {
             (Ok(normal), Ok(outlier)) => auroc(&normal, &outlier),
             // Left in f32 where its neighbours are not, it may not fit the writer's limits.
-            (Err(QuantizeError::Write(WriteError::TooLarge)), _)
-            | (_, Err(QuantizeError::Write(WriteError::TooLarge))) => {
+            (Err(QuantizeError::Write(GraphError::TooLarge)), _)
+            | (_, Err(QuantizeError::Write(GraphError::TooLarge))) => {
                 continue;
             }
             (Err(error), _) | (_, Err(error)) => return Err(error),

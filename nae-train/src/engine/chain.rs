@@ -4,8 +4,7 @@
 //! After the network's gradient a step is one pass over each sample: limit, drift, noise, bounds and projection while
 //! its values are at hand. The gradient's memory becomes the next state, so a step takes none.
 
-use nae_simd::plane::{Planes, Size};
-use nae_simd::pointwise::normalize;
+use nae_simd::{Planes, Size, Workspace, normalize};
 
 use crate::arch::LatentSpace;
 use crate::sample::metropolis::Proposal;
@@ -47,7 +46,7 @@ impl ShardChain<'_> {
         gradient: impl Fn(&Planes) -> (Vec<f32>, Planes),
     ) -> (Planes, usize) {
         let (n, size) = (state.n, state.size);
-        let mut epsilon = Epsilon::new(size);
+        let mut epsilon = Epsilon::new(state.workspace(), size);
         for t in 0..self.chain.steps {
             let (_, mut proposal) = gradient(&state);
             let (step_size, sigma) = (self.chain.step_size, self.chain.sigma(t));
@@ -84,8 +83,8 @@ impl ShardChain<'_> {
             (energies, drift)
         };
         let (mut energies, mut drift) = drifting(&state);
-        let mut epsilon = Epsilon::new(size);
-        let mut step = Planes::scratch(n, size);
+        let mut epsilon = Epsilon::new(state.workspace(), size);
+        let mut step = Planes::scratch(state.workspace(), n, size);
         let mut inside = vec![true; n];
         let mut taken = 0;
         for t in 0..self.chain.steps {
@@ -156,13 +155,13 @@ struct Epsilon {
 }
 
 impl Epsilon {
-    fn new(size: Size) -> Self {
-        Self { drawn: vec![0.0; size.len()], planes: Planes::scratch(1, size) }
+    fn new(workspace: &Workspace, size: Size) -> Self {
+        Self { drawn: vec![0.0; size.len()], planes: Planes::scratch(workspace, 1, size) }
     }
 
     fn draw(&mut self, noise: &ChainNoise, sample: usize, step: usize) -> &[f32] {
         noise.fill(sample, step, &mut self.drawn);
-        self.planes = Planes::from_channels_first(1, self.planes.size, &self.drawn);
+        self.planes = Planes::from_channels_first(self.planes.workspace(), 1, self.planes.size, &self.drawn);
         &self.planes.data
     }
 }

@@ -2,11 +2,11 @@
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
-use nae_simd::plane::{Planes, Size};
+use nae_simd::{Planes, Size, Workspace};
 
 use super::chain::ShardChain;
-use super::network::Network;
-use super::parameters::{Gradients, WeightGradients};
+use super::network::{BothGradients, Network};
+use super::parameters::WeightGradients;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource};
 use crate::shard::{self, SHARD};
@@ -14,16 +14,17 @@ use crate::shard::{self, SHARD};
 /// Energies and gradients of one state of an autoencoder.
 pub struct CpuEngine {
     network: Network,
+    workspace: Workspace,
     latent_space: LatentSpace,
     device: Device,
 }
 
 /// A batch in shards.
-fn shards(input: Tensor<4>) -> Vec<Planes> {
+fn shards(workspace: &Workspace, input: Tensor<4>) -> Vec<Planes> {
     let [_, c, h, w] = input.dims();
     let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
     let size = Size { h, w, c };
-    let shard = |values: &[f32]| Planes::from_channels_first(values.len() / size.len(), size, values);
+    let shard = |values: &[f32]| Planes::from_channels_first(workspace, values.len() / size.len(), size, values);
     values.chunks(SHARD * size.len()).map(shard).collect()
 }
 
@@ -31,7 +32,22 @@ impl CpuEngine {
     /// Lays out the weights of `model` for images of `shape` (channels, rows, columns); results are tensors on
     /// `device`. The model's energy is one that the engine [`supports`](super::supports).
     pub fn new(model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
-        Self { network: Network::new(model, shape), latent_space: model.latent_space(), device: device.clone() }
+        Self::in_workspace(&Workspace::default(), model, shape, device)
+    }
+
+    /// As [`new`](Self::new), in memory that outlives the engine: for training, which makes an engine anew after every
+    /// update.
+    pub fn in_workspace(workspace: &Workspace, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
+        Self {
+            network: Network::new(model, shape),
+            workspace: workspace.clone(),
+            latent_space: model.latent_space(),
+            device: device.clone(),
+        }
+    }
+
+    fn shards(&self, batch: Tensor<4>) -> Vec<Planes> {
+        shards(&self.workspace, batch)
     }
 
     fn map(&self, input: Tensor<4>, f: impl Fn(&Planes) -> Planes + Sync) -> Tensor<4> {
@@ -40,7 +56,7 @@ impl CpuEngine {
 
     fn gradient(&self, input: Tensor<4>, f: impl Fn(&Planes) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
         let n = input.dims()[0];
-        let parts = shard::map(shards(input), |shard| {
+        let parts = shard::map(self.shards(input), |shard| {
             let (energies, output) = f(&shard);
             (energies, output.to_channels_first(), output.size)
         });
@@ -71,10 +87,11 @@ impl CpuEngine {
         let shape = start.dims();
         let noise = noise.chain();
         let by_shard = ShardChain { chain, temperature, space, noise: &noise };
-        let parts = shard::map(shards(start).into_iter().enumerate().collect(), |(index, start): (usize, Planes)| {
-            let (state, taken) = by_shard.run(start, index * SHARD, &f);
-            (state.to_channels_first(), taken)
-        });
+        let parts =
+            shard::map(self.shards(start).into_iter().enumerate().collect(), |(index, start): (usize, Planes)| {
+                let (state, taken) = by_shard.run(start, index * SHARD, &f);
+                (state.to_channels_first(), taken)
+            });
         let (values, taken): (Vec<_>, Vec<usize>) = parts.into_iter().unzip();
         let state = Tensor::from_data(TensorData::new(values.concat(), shape), &self.device);
         let acceptance = chain.metropolis.and_then(|_| chain.acceptance(taken.into_iter().sum(), shape[0]));
@@ -83,13 +100,13 @@ impl CpuEngine {
 
     /// Energies of `x`.
     pub fn energies(&self, x: Tensor<4>) -> Vec<f32> {
-        shard::map(shards(x), |x| self.network.energies(&x)).concat()
+        shard::map(self.shards(x), |x| self.network.energies(&x)).concat()
     }
 
     /// Energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held
     /// constant.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {
-        self.gathered(shard::map(shards(x), |x| self.network.weights(&x, &x, &coefficient)))
+        self.gathered(shard::map(self.shards(x), |x| self.network.weights(&x, &x, &coefficient)))
     }
 
     /// As [`weights`](Self::weights), where the reconstruction of `input` is compared with `target`.
@@ -99,15 +116,15 @@ impl CpuEngine {
         target: Tensor<4>,
         coefficient: impl Fn(f32) -> f32 + Sync,
     ) -> (Vec<f32>, WeightGradients) {
-        let pairs = shards(input).into_iter().zip(shards(target)).collect();
+        let pairs = self.shards(input).into_iter().zip(self.shards(target)).collect();
         self.gathered(shard::map(pairs, |(input, target): (Planes, Planes)| {
             self.network.weights(&input, &target, &coefficient)
         }))
     }
 
-    fn gathered(&self, parts: Vec<(Vec<f32>, Gradients)>) -> (Vec<f32>, WeightGradients) {
+    fn gathered(&self, parts: Vec<(Vec<f32>, BothGradients)>) -> (Vec<f32>, WeightGradients) {
         let (energies, gradients): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        (energies.concat(), self.network.ordered(gradients))
+        (energies.concat(), self.network.summed(&self.workspace, gradients))
     }
 
     /// Gradients in the form burn's optimisers take.

@@ -1,27 +1,24 @@
-//! The CPU engine: energies of an autoencoder, their gradient with respect to the input, and with respect to the
-//! weights, by the loops of [`nae_simd`].
+//! The CPU engine: energies of an autoencoder, their gradient with respect to the input, and with respect to the weights,
+//! by programs of [`nae_simd`].
 //!
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
-//! and shards of the batch run on threads of their own. [`convolution`] and [`norm`] are the layers with weights,
-//! [`parameters`] these weights' gradients, [`steps`] chains of layers, forward with what the way back needs, and back,
-//! [`network`] an autoencoder put together from them, [`chain`] a Langevin chain in it, [`cpu`] the engine behind
-//! burn's tensors. It has every layer of [`crate::arch`], and squared L2 and L1 for the energy: [`support`] says so,
-//! and chooses the engine. The results are those of burn to rounding; the tests hold the two together. `ENGINE.md`
-//! beside the crate has what was measured.
+//! and shards of the batch run on threads of their own. [`arch::graph`](crate::arch::graph) describes both halves of an
+//! autoencoder as graphs, [`network`] puts their programs together, [`parameters`] has the gradients of their weights,
+//! [`chain`] a Langevin chain in it, [`cpu`] the engine behind burn's tensors. It has every layer of [`crate::arch`], and
+//! squared L2 and L1 for the energy: [`support`] says so, and chooses the engine. The results are those of burn to
+//! rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
 
 pub mod chain;
-pub mod convolution;
 pub mod cpu;
 pub mod network;
-pub mod norm;
 pub mod parameters;
-pub mod steps;
 pub mod support;
 
 pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};
 
 use burn::tensor::Device;
+use nae_simd::Workspace;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
@@ -48,8 +45,20 @@ impl Engine {
         precision: Precision,
         device: &Device,
     ) -> Box<dyn FrozenEnergy> {
+        self.freeze_in(&Workspace::default(), model, shape, precision, device)
+    }
+
+    /// As [`freeze`](Self::freeze), in memory that is used again after the next update.
+    pub fn freeze_in(
+        self,
+        workspace: &Workspace,
+        model: &Autoencoder,
+        shape: [usize; 3],
+        precision: Precision,
+        device: &Device,
+    ) -> Box<dyn FrozenEnergy> {
         match (self, precision) {
-            (Self::Cpu, Precision::F32) => Box::new(CpuEngine::new(model, shape, device)),
+            (Self::Cpu, Precision::F32) => Box::new(CpuEngine::in_workspace(workspace, model, shape, device)),
             (Self::Cpu | Self::Burn, _) => Box::new(BurnFrozen::new(model, precision)),
         }
     }

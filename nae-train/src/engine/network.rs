@@ -1,11 +1,13 @@
 //! An autoencoder with its weights laid out: latents, reconstructions, energies and their gradients for a shard.
 
+use nae_core::Shape;
 use nae_core::energy::Energy;
-use nae_simd::plane::{Planes, Size};
-use nae_simd::pointwise::{add, l1, squared_l2};
+use nae_simd::program::Trace;
+use nae_simd::{Gradients, Options, Planes, Program, Workspace, add, l1, squared_l2};
 
-use super::parameters::{Gradients, Parameters, WeightGradients};
-use super::steps::{Step, Trace, back, compile, forward};
+use super::parameters::{WeightGradients, summed};
+use crate::arch::graph::{LearnedGraph, Parameter};
+use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, LatentSpace};
 
 /// Energies of images, given their reconstructions, and the gradient with respect to the images; that with respect to
@@ -23,49 +25,65 @@ pub fn comparison(energy: Energy) -> Option<Comparison> {
 
 /// An autoencoder with its weights laid out.
 pub struct Network {
-    encoder: Vec<Step>,
-    decoder: Vec<Step>,
+    encoder: Half,
+    decoder: Half,
     compare: Comparison,
-    parameters: Parameters,
+}
+
+/// The encoder or the decoder.
+struct Half {
+    program: Program,
+    parameters: Vec<Parameter>,
+}
+
+impl Half {
+    fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
+        let LearnedGraph { graph, learned, parameters } = LearnedGraph::new(layers, input, on_sphere);
+        let program = Program::compile(&graph, &Options::training(&learned))
+            .expect("the engine has every layer of `arch`, and their shapes were checked");
+        Self { program, parameters }
+    }
+}
+
+/// Gradients of the weights of both halves, for a shard.
+#[derive(Debug)]
+pub struct BothGradients {
+    encoder: Gradients,
+    decoder: Gradients,
 }
 
 impl Network {
     /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` ×
     /// `width`.
     pub fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {
-        let mut size = Size { h: height, w: width, c: channels };
-        let mut parameters = Parameters::default();
-        let mut encoder = compile(&model.encoder, &mut size, &mut parameters);
-        if model.latent_space() == LatentSpace::Sphere {
-            encoder.push(Step::Sphere);
+        let on_sphere = model.latent_space() == LatentSpace::Sphere;
+        Self {
+            encoder: Half::new(&model.encoder, Shape::new(channels, height, width), on_sphere),
+            decoder: Half::new(&model.decoder, Shape::vector(model.latent_dim()), false),
+            compare: comparison(model.energy()).expect("an energy that the engine supports"),
         }
-        let decoder = compile(&model.decoder, &mut size, &mut parameters);
-        let compare = comparison(model.energy()).expect("an energy that the engine supports");
-        Self { encoder, decoder, compare, parameters }
     }
 
     /// Latents of images.
     pub fn encode(&self, x: &Planes) -> Planes {
-        forward(&self.encoder, x).into_output(x)
+        self.encoder.program.run(x.clone()).output
     }
 
     /// Images of latents.
     pub fn decode(&self, z: &Planes) -> Planes {
-        forward(&self.decoder, z).into_output(z)
+        self.decoder.program.run(z.clone()).output
     }
 
     /// E(x).
     pub fn energies(&self, x: &Planes) -> Vec<f32> {
-        let encoded = forward(&self.encoder, x);
-        let z = encoded.output(x);
-        (self.compare)(x, forward(&self.decoder, z).output(z)).0
+        (self.compare)(x, &self.decode(&self.encode(x))).0
     }
 
     /// E(x) and ∇ₓE(x).
     pub fn visible(&self, x: &Planes) -> (Vec<f32>, Planes) {
-        let encoded = forward(&self.encoder, x);
+        let encoded = self.encoder.program.trace(x);
         let z = encoded.output(x);
-        let decoded = forward(&self.decoder, z);
+        let decoded = self.decoder.program.trace(z);
         let (energies, mut direct) = (self.compare)(x, decoded.output(z));
         let through = self.back_to_image(x, &encoded, &decoded, negated(&direct));
         add(&mut direct.data, &through.data);
@@ -74,17 +92,22 @@ impl Network {
 
     /// H(z) = E(f_d(z)) and ∇H(z).
     pub fn latent(&self, z: &Planes) -> (Vec<f32>, Planes) {
-        let generated = forward(&self.decoder, z);
+        let generated = self.decoder.program.trace(z);
         let (energies, gradient) = self.visible(generated.output(z));
-        (energies, back(&self.decoder, z, &generated, gradient, true, None))
+        (energies, self.decoder.program.backward(z, &generated, gradient, true, None))
     }
 
     /// Energies of `target` compared with the reconstruction of `input`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with
     /// respect to the weights, coefficients held constant.
-    pub fn weights(&self, input: &Planes, target: &Planes, coefficient: impl Fn(f32) -> f32) -> (Vec<f32>, Gradients) {
-        let encoded = forward(&self.encoder, input);
+    pub fn weights(
+        &self,
+        input: &Planes,
+        target: &Planes,
+        coefficient: impl Fn(f32) -> f32,
+    ) -> (Vec<f32>, BothGradients) {
+        let encoded = self.encoder.program.trace(input);
         let z = encoded.output(input);
-        let decoded = forward(&self.decoder, z);
+        let decoded = self.decoder.program.trace(z);
         let (energies, direct) = (self.compare)(target, decoded.output(z));
         let mut gradient = negated(&direct);
         let len = gradient.size.len();
@@ -92,20 +115,24 @@ impl Network {
             let factor = coefficient(*energy);
             sample.iter_mut().for_each(|g| *g *= factor);
         }
-        let mut gradients = self.parameters.zeros();
-        let at_latent = back(&self.decoder, z, &decoded, gradient, true, Some(&mut gradients));
-        back(&self.encoder, input, &encoded, at_latent, false, Some(&mut gradients));
-        (energies, gradients)
+        let mut encoder = self.encoder.program.gradients();
+        let mut decoder = self.decoder.program.gradients();
+        let at_latent = self.decoder.program.backward(z, &decoded, gradient, true, Some(&mut decoder));
+        self.encoder.program.backward(input, &encoded, at_latent, false, Some(&mut encoder));
+        (energies, BothGradients { encoder, decoder })
     }
 
     /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
-    pub fn ordered(&self, gradients: Vec<Gradients>) -> WeightGradients {
-        self.parameters.ordered(gradients)
+    pub fn summed(&self, workspace: &Workspace, shards: Vec<BothGradients>) -> WeightGradients {
+        let (encoder, decoder) = shards.into_iter().map(|shard| (shard.encoder, shard.decoder)).unzip();
+        let mut gradients = summed(&self.encoder.program, &self.encoder.parameters, workspace, encoder);
+        gradients.extend(summed(&self.decoder.program, &self.decoder.parameters, workspace, decoder));
+        gradients
     }
 
     fn back_to_image(&self, x: &Planes, encoded: &Trace, decoded: &Trace, gradient: Planes) -> Planes {
-        let at_latent = back(&self.decoder, encoded.output(x), decoded, gradient, true, None);
-        back(&self.encoder, x, encoded, at_latent, true, None)
+        let at_latent = self.decoder.program.backward(encoded.output(x), decoded, gradient, true, None);
+        self.encoder.program.backward(x, encoded, at_latent, true, None)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Which networks the CPU engine runs, and the choice between the engines.
 
 use burn::tensor::Device;
-use nae_simd::instructions::{Instructions, Unavailable};
 
 use super::Engine;
 use super::network::comparison;
@@ -18,9 +17,6 @@ pub enum Unsupported {
     /// A device.
     #[error("the CPU engine computes on the processor alone; with --device, leave --engine out, or take `burn`")]
     Device,
-    /// An instruction set.
-    #[error(transparent)]
-    Instructions(#[from] Unavailable),
     /// The chains' precision.
     #[error(transparent)]
     Precision(#[from] PrecisionUnavailable),
@@ -54,10 +50,8 @@ impl EngineChoice {
     /// The engine for a network.
     ///
     /// # Errors
-    /// [`Unsupported`] where the CPU engine is asked for and does not have the energy, or where `NAE_INSTRUCTIONS` asks
-    /// for what the processor does not have.
+    /// [`Unsupported`] where the CPU engine is asked for and does not have the energy.
     pub fn engine(self, spec: &AutoencoderSpec) -> Result<Engine, Unsupported> {
-        Instructions::asked()?;
         match self {
             Self::Auto if supports(spec).is_ok() => Ok(Engine::Cpu),
             Self::Cpu => supports(spec).map(|()| Engine::Cpu),

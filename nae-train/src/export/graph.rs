@@ -7,9 +7,9 @@ use nae_onnx::autoencoder::{IMAGE, LATENT, RECONSTRUCTION, add_outputs};
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Dim, Gemm, GraphBuilder, GroupNorm, Pool2d, Value};
 use nae_onnx::metadata::ModelMetadata;
 
+use crate::arch::graph::{floats, values};
 use crate::arch::layer::{Gated, Layer, Residual, Sequential};
 use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
-use crate::engine::parameters::{floats, values};
 
 /// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
 ///

@@ -5,10 +5,10 @@
 pub mod graph;
 
 use nae_core::calibration::{Calibration, CalibrationError};
+use nae_core::contract::{Contract, Preprocessing};
 use nae_core::density::Temperature;
-use nae_core::model::Preprocessing;
 use nae_onnx::builder::BuildError;
-use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Provenance};
+use nae_onnx::metadata::{Geometry, Latent, ModelMetadata, Provenance};
 
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
@@ -46,9 +46,12 @@ pub fn metadata(
 ) -> Result<ModelMetadata, ExportError> {
     let spec = config.architecture();
     let calibration = Calibration::from_energies(&mut energies.to_vec())?;
+    let mut contract = Contract::new(spec.image());
+    contract.energy = spec.energy();
+    contract.temperature = Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?;
+    contract.preprocessing = Preprocessing::unit(config.source().resize_filter());
     Ok(ModelMetadata {
-        energy: spec.energy(),
-        temperature: Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?,
+        contract: contract.with_calibration(calibration, config.false_positive_rate() as f32)?,
         latent: Some(Latent {
             geometry: match spec.latent_space() {
                 LatentSpace::Sphere => Geometry::Sphere,
@@ -56,13 +59,10 @@ pub fn metadata(
             },
             dimension: spec.latent_dim(),
         }),
-        input: spec.image(),
-        preprocessing: Preprocessing::unit(config.source().resize_filter()),
         transforms: config.raw().data.transforms,
         columns: if let Source::Table(own) = config.source() { own.checked().ok() } else { None },
         window: if let Source::Table(own) = config.source() { own.window } else { None },
         tiles: if let Source::Own(own) = config.source() { own.tiles } else { None },
-        calibration: Some(ModelCalibration::new(calibration, config.false_positive_rate() as f32)?),
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: format!("{}, preset {}", config.method().name(), config.name()),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
+use nae_simd::Workspace;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -54,6 +55,8 @@ pub struct AutoencoderMethod {
     corruption: Option<(Denoising, NoiseSource)>,
     engine: Engine,
     device: Device,
+    /// Memory of the engine, kept from one update to the next.
+    workspace: Workspace,
 }
 
 impl AutoencoderMethod {
@@ -66,7 +69,15 @@ impl AutoencoderMethod {
         device: &Device,
     ) -> Self {
         let optimizer = Optimizer::new(settings.max_gradient_norm);
-        Self { model, optimizer, rate: settings.learning_rate, corruption, engine, device: device.clone() }
+        Self {
+            model,
+            optimizer,
+            rate: settings.learning_rate,
+            corruption,
+            engine,
+            device: device.clone(),
+            workspace: Workspace::default(),
+        }
     }
 
     /// The state reached.
@@ -97,7 +108,7 @@ impl Method for AutoencoderMethod {
                 })
             }
             Engine::Cpu => {
-                let engine = CpuEngine::new(&self.model, [c, h, w], &self.device);
+                let engine = CpuEngine::in_workspace(&self.workspace, &self.model, [c, h, w], &self.device);
                 let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
                 (engine.register(gradients), Figures::new([("energy", mean(&energies))]))
             }

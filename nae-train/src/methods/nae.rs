@@ -5,6 +5,7 @@ use std::path::Path;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
+use nae_simd::Workspace;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -14,10 +15,11 @@ use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
+use crate::arch::graph::floats;
 use crate::config::Training;
 use crate::energy::{distance, energy, mean_squared_norm};
 use crate::engine::cpu::add;
-use crate::engine::parameters::{WeightGradients, floats};
+use crate::engine::parameters::WeightGradients;
 use crate::engine::{CpuEngine, Engine};
 use crate::eval::scoring::mean;
 use crate::sample::NegativeSampler;
@@ -172,6 +174,8 @@ pub struct NaeMethod {
     regularization: Regularization,
     engine: Engine,
     device: Device,
+    /// Memory of the engine, kept from one update to the next.
+    workspace: Workspace,
     negatives: Option<Tensor<4>>,
 }
 
@@ -198,6 +202,7 @@ impl NaeMethod {
             regularization: training.regularization,
             engine,
             device: device.clone(),
+            workspace: Workspace::default(),
             negatives: None,
         }
     }
@@ -219,7 +224,7 @@ impl NaeMethod {
             // The CPU engine has no gradient of a function of the latents.
             Engine::Cpu if regularization.latent_norm == 0.0 => {
                 let [n, c, h, w] = x.dims();
-                let engine = CpuEngine::new(model, [c, h, w], &self.device);
+                let engine = CpuEngine::in_workspace(&self.workspace, model, [c, h, w], &self.device);
                 let (positive, mut total) = engine.weights(x, |energy| positive_coefficient(energy, n, regularization));
                 let (negative, part) =
                     engine.weights(negatives, |energy| negative_coefficient(energy, n, regularization));
@@ -260,7 +265,8 @@ impl NaeMethod {
 impl Method for NaeMethod {
     fn update(&mut self, x: Tensor<4>) -> Figures {
         let [_, c, h, w] = x.dims();
-        let frozen = self.engine.freeze(&self.model.autoencoder, [c, h, w], self.sampler.precision(), &self.device);
+        let (model, precision) = (&self.model.autoencoder, self.sampler.precision());
+        let frozen = self.engine.freeze_in(&self.workspace, model, [c, h, w], precision, &self.device);
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         self.negatives = Some(negatives.clone());

@@ -1,7 +1,7 @@
 //! Clipping of a chain's gradient (paper, "Sampling Parameters and Techniques", after Du and Mordatch 2019).
 
 use burn::tensor::Tensor;
-use nae_simd::plane::Size;
+use nae_simd::Size;
 use serde::{Deserialize, Serialize};
 
 /// What is held below the limit.
@@ -70,7 +70,7 @@ fn norm(rows: Tensor<2>) -> Tensor<2> {
 #[cfg(test)]
 mod tests {
     use burn::tensor::{Device, TensorData};
-    use nae_simd::plane::Planes;
+    use nae_simd::{Planes, Workspace};
 
     use super::*;
 
@@ -101,7 +101,7 @@ mod tests {
                 let clip = GradientClip { limit, by };
                 let batch = Tensor::from_data(TensorData::new(planes.clone(), [1, 2, 2, 3]), &Device::flex());
                 let expected = clip.apply(batch).into_data().try_into_vec::<f32>().expect("float data");
-                let mut sample = Planes::from_channels_first(1, size, &planes);
+                let mut sample = Planes::from_channels_first(&Workspace::default(), 1, size, &planes);
                 clip.apply_to_sample(&mut sample.data, size);
                 assert_close(&sample.to_channels_first(), &expected);
             }

@@ -3,18 +3,19 @@
 use nae_core::Shape;
 use nae_core::energy::Energy;
 use nae_core::engine::Engine;
-use nae_core::model::layer::{Activation, Element, Padding, ResizeMode};
-use nae_core::model::writer::{
-    AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, Int8Operation, Layer, MaxPool2d, Network, write,
-};
+use nae_core::layer::{Activation, Element, Padding, ResizeMode};
 use nae_core::model::{Model, Preprocessing, ResizeFilter};
+use nae_graph::quantize::activations::split;
+use nae_graph::quantize::evaluate::{energies, reconstruction_error};
+use nae_graph::quantize::{Activations, QuantizeOptions, Ranges, Scales, equalize, quantize};
+use nae_graph::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, Int8Operation, MaxPool2d, Op, emit,
+};
 use nae_onnx::check::{Limits, check};
-use nae_onnx::lower::{Scales, lower_with_scales};
-use nae_train::deploy::activations::{Activations, split};
+use nae_onnx::lower::lower_with_scales;
+use nae_simd::Observer;
 use nae_train::deploy::data::Data;
-use nae_train::deploy::equalize::equalize;
-use nae_train::deploy::evaluate::{energies, reconstruction_error};
-use nae_train::deploy::{Ranges, Settings, quantize, report};
+use nae_train::deploy::report;
 use std::process::Command;
 
 /// Numbers between −1 and 1, the same ones for a seed.
@@ -38,9 +39,9 @@ impl Numbers {
 const IMAGE: Shape = Shape::new(2, 8, 8);
 
 /// Every kind of layer, with a branch and the latent in the middle.
-fn network() -> Network {
+fn network() -> Graph {
     let mut n = Numbers(1);
-    let mut network = Network::new(IMAGE);
+    let mut network = Graph::new(IMAGE);
     let conv = Conv2d::from_oihw(&n.weights(6 * 18, 18), [6, 2, 3, 3], Some(&n.weights(6, 20))).unwrap();
     network.push(conv.with_padding(Padding::all(1)).with_activation(Activation::Relu));
     network.push(MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE });
@@ -48,17 +49,17 @@ fn network() -> Network {
     let conv = Conv2d::from_oihw(&n.weights(6 * 54, 54), [6, 6, 3, 3], None).unwrap().with_padding(Padding::all(1));
     network.push(conv);
     network.push(Activation::LeakyRelu { slope: 0.2 });
-    network.push(Layer::Add { other: branch });
+    network.push(Op::Add { other: branch });
     let scale = network.push(Activation::Sigmoid);
-    network.push_from(branch, Layer::Multiply { other: scale });
+    network.push_from(branch, Op::Multiply { other: scale });
     network.push(AveragePool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE, count_include_padding: true });
     network.push(Dense::from_out_in(&n.weights(5 * 24, 24), [5, 24], None).unwrap());
-    network.latent = Some(network.push(Layer::L2Normalize { epsilon: 1e-12 }));
+    network.latent = Some(network.push(Op::L2Normalize { epsilon: 1e-12 }));
     network.push(Dense::from_out_in(&n.weights(16 * 5, 5), [16, 5], None).unwrap().with_activation(Activation::Tanh));
-    network.push(Layer::Reshape(Shape::new(4, 2, 2)));
+    network.push(Op::Reshape(Shape::new(4, 2, 2)));
     let up = ConvTranspose2d::from_iohw(&n.weights(4 * 3 * 4, 12), [4, 3, 2, 2], None).unwrap();
     network.push(up.with_stride([2, 2]).with_activation(Activation::Relu));
-    network.push(Layer::Resize { height: 8, width: 8, mode: ResizeMode::BilinearHalfPixel });
+    network.push(Op::Resize { height: 8, width: 8, mode: ResizeMode::BilinearHalfPixel });
     let conv = Conv2d::from_oihw(&n.weights(2 * 27, 27), [2, 3, 3, 3], None).unwrap().with_padding(Padding::all(1));
     network.push(conv.with_activation(Activation::Sigmoid));
     network
@@ -76,13 +77,19 @@ fn energies_stay_what_they_are() {
     let before = energies(&network, &others).unwrap();
     for ranges in [Ranges::MinMax, Ranges::Percentile(0.9999), Ranges::MeanSquaredError] {
         for equalize in [Some(false), Some(true), None] {
-            let quantized = quantize(&network, &images, &Settings { ranges, equalize, ..Settings::default() }).unwrap();
+            let quantized = quantize(
+                &network,
+                &images,
+                &QuantizeOptions { ranges, equalize, ..QuantizeOptions::default() },
+                &Observer,
+            )
+            .unwrap();
             assert!(quantized.float_layers.is_empty());
-            let after = energies(&quantized.network, &others).unwrap();
+            let after = energies(&quantized.graph, &others).unwrap();
             for (a, b) in before.iter().zip(&after) {
                 assert!((a / b - 1.0).abs() < 0.05, "{ranges:?} {equalize:?}: {a} {b}");
             }
-            let error = reconstruction_error(&network, &quantized.network, &others).unwrap();
+            let error = reconstruction_error(&network, &quantized.graph, &others).unwrap();
             assert!(error < 2e-4, "{ranges:?} {equalize:?}: {error}");
         }
     }
@@ -92,7 +99,7 @@ fn energies_stay_what_they_are() {
 fn evening_out_channels_changes_nothing_in_f32() {
     let mut network = network();
     // Channels of very different size.
-    let Layer::Conv2d(first) = &mut network.nodes[0].layer else { panic!() };
+    let Op::Conv2d(first) = &mut network.nodes[0].op else { panic!() };
     first
         .weights
         .chunks_exact_mut(18)
@@ -100,7 +107,7 @@ fn evening_out_channels_changes_nothing_in_f32() {
         .for_each(|(i, row)| row.iter_mut().for_each(|w| *w *= (i + 1) as f32));
     let plain = split(&network, &Scales::default()).0;
     let images = Numbers(3).images(10, IMAGE);
-    let seen = Activations::observe(&plain, &images).unwrap();
+    let seen = Activations::observe(&plain, &images, &Observer).unwrap();
     let equal = equalize(&plain, &seen).unwrap();
     assert_ne!(equal, plain);
     assert!(reconstruction_error(&plain, &equal, &images).unwrap() < 1e-10);
@@ -109,18 +116,18 @@ fn evening_out_channels_changes_nothing_in_f32() {
 #[test]
 fn what_has_no_8_bit_form_stays_f32_and_is_named() {
     let mut network = network();
-    network.energy = Energy::Ssim;
+    network.contract.energy = Energy::Ssim;
     let images = Numbers(2).images(10, IMAGE);
-    let settings = Settings::default();
-    let quantized = quantize(&network, &images, &settings).unwrap();
+    let options = QuantizeOptions::default();
+    let quantized = quantize(&network, &images, &options, &Observer).unwrap();
     // Structural similarity is computed in f32.
-    assert_eq!(quantized.network.element, Element::F32);
+    assert_eq!(quantized.graph.element, Element::F32);
     assert!(
-        (mean(&energies(&quantized.network, &images).unwrap()) - mean(&energies(&network, &images).unwrap())).abs()
+        (mean(&energies(&quantized.graph, &images).unwrap()) - mean(&energies(&network, &images).unwrap())).abs()
             < 0.02
     );
 
-    let mut grouped = Network::new(IMAGE);
+    let mut grouped = Graph::new(IMAGE);
     let mut numbers = Numbers(8);
     let padded = |shape: [usize; 4], weights: &[f32]| {
         Conv2d::from_oihw(weights, shape, None).unwrap().with_padding(Padding::all(1))
@@ -130,36 +137,36 @@ fn what_has_no_8_bit_form_stays_f32_and_is_named() {
     grouped.push(GroupNormalize { groups: 2, scale, shift, epsilon: 1e-5 });
     grouped.push(Activation::Relu);
     grouped.push(padded([2, 4, 3, 3], &numbers.weights(72, 36)).with_activation(Activation::Sigmoid));
-    let quantized = quantize(&grouped, &images, &settings).unwrap();
+    let quantized = quantize(&grouped, &images, &options, &Observer).unwrap();
     let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
     assert_eq!(named, [(2, "group normalisation")]);
-    let [before, after] = [&grouped, &quantized.network].map(|network| mean(&energies(network, &images).unwrap()));
+    let [before, after] = [&grouped, &quantized.graph].map(|network| mean(&energies(network, &images).unwrap()));
     assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
 
-    let mut wide = Network::new(Shape::vector(2));
+    let mut wide = Graph::new(Shape::vector(2));
     let mut numbers = Numbers(5);
     wide.push(
         Dense::from_out_in(&numbers.weights(40_000, 2), [20_000, 2], None).unwrap().with_activation(Activation::Relu),
     );
     wide.push(Dense::from_out_in(&numbers.weights(40_000, 20_000), [2, 20_000], None).unwrap());
     let images = numbers.images(10, Shape::vector(2));
-    let quantized = quantize(&wide, &images, &settings).unwrap();
+    let quantized = quantize(&wide, &images, &options, &Observer).unwrap();
     let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
     assert_eq!(named, [(2, "dense")]);
-    assert!(reconstruction_error(&wide, &quantized.network, &images).unwrap() < 1e-3);
+    assert!(reconstruction_error(&wide, &quantized.graph, &images).unwrap() < 1e-3);
 }
 
 #[test]
 fn images_between_minus_one_and_one() {
     let mut network = network();
-    network.preprocessing = Preprocessing::new(-1.0, 1.0, ResizeFilter::Box).unwrap();
+    network.contract.preprocessing = Preprocessing::new(-1.0, 1.0, ResizeFilter::Box).unwrap();
     let images: Vec<Vec<f32>> = Numbers(6)
         .images(20, IMAGE)
         .into_iter()
         .map(|image| image.into_iter().map(|v| 2.0 * v - 1.0).collect())
         .collect();
-    let quantized = quantize(&network, &images, &Settings::default()).unwrap();
-    let (before, after) = (energies(&network, &images).unwrap(), energies(&quantized.network, &images).unwrap());
+    let quantized = quantize(&network, &images, &QuantizeOptions::default(), &Observer).unwrap();
+    let (before, after) = (energies(&network, &images).unwrap(), energies(&quantized.graph, &images).unwrap());
     assert!((mean(&before) / mean(&after) - 1.0).abs() < 0.02);
 }
 
@@ -168,7 +175,7 @@ fn images_between_minus_one_and_one() {
 #[test]
 fn the_layer_that_costs_most_is_named() {
     let shape = Shape::vector(16);
-    let mut network = Network::new(shape);
+    let mut network = Graph::new(shape);
     let identity: Vec<f32> = (0..256).map(|i| f32::from(i % 17 == 0)).collect();
     network.push(Dense::from_out_in(&identity, [16, 16], None).unwrap());
     // Every output is its own input; one more input, which is always 0, has a huge weight.
@@ -189,8 +196,13 @@ fn the_layer_that_costs_most_is_named() {
         outliers: vec![("last".to_owned(), draw(50, 0.004))],
         description: String::new(),
     };
-    let mut quantized =
-        quantize(&network, &data.ranges, &Settings { equalize: Some(false), ..Settings::default() }).unwrap();
+    let mut quantized = quantize(
+        &network,
+        &data.ranges,
+        &QuantizeOptions { equalize: Some(false), ..QuantizeOptions::default() },
+        &Observer,
+    )
+    .unwrap();
     let report = report::calibrate(&network, &mut quantized, &data, 0.01).unwrap();
     let row = &report.rows[0];
     assert_eq!(row.auroc.f32, Some(1.0));
@@ -199,7 +211,7 @@ fn the_layer_that_costs_most_is_named() {
     assert_eq!((cost.layer, cost.kind), (1, "dense"));
     assert!(report.terminal().contains("layer 1 (dense)"), "{}", report.terminal());
     // The file's threshold is that of its own energies.
-    let bytes = write(&quantized.network).unwrap();
+    let bytes = emit(&quantized.graph).unwrap();
     let model = Model::parse(&bytes).unwrap();
     assert_eq!(model.threshold(), report.threshold.int8);
     assert_eq!(model.calibration().unwrap().count(), 200);
@@ -231,17 +243,17 @@ fn the_digits_model_keeps_what_it_can() {
     assert!(bytes.len() < 100_000 && model.arena_len() * 4 < 5000);
 }
 
-fn weights(layer: &Layer) -> Option<&[f32]> {
+fn weights(layer: &Op) -> Option<&[f32]> {
     match layer {
-        Layer::Conv2d(layer) => Some(&layer.weights),
-        Layer::ConvTranspose2d(layer) => Some(&layer.weights),
-        Layer::Dense(layer) => Some(&layer.weights),
+        Op::Conv2d(layer) => Some(&layer.weights),
+        Op::ConvTranspose2d(layer) => Some(&layer.weights),
+        Op::Dense(layer) => Some(&layer.weights),
         _ => None,
     }
 }
 
-fn integers(layer: &Layer) -> Option<&[i8]> {
-    let Layer::Int8(layer) = layer else { return None };
+fn integers(layer: &Op) -> Option<&[i8]> {
+    let Op::Int8(layer) = layer else { return None };
     match &layer.operation {
         Int8Operation::Conv2d(layer, _) => Some(&layer.weights),
         Int8Operation::ConvTranspose2d(layer, _) => Some(&layer.weights),
@@ -263,15 +275,17 @@ fn a_quantised_model_keeps_its_scales() {
         let images: Vec<Vec<f32>> = pairs.iter().map(|pair| pair[..256].to_vec()).collect();
 
         let (network, scales) = lower_with_scales(&check(&onnx, &Limits::default()).unwrap()).unwrap();
-        let with = |scales| quantize(&network, &images, &Settings { scales, ..Settings::default() }).unwrap();
+        let with = |scales| {
+            quantize(&network, &images, &QuantizeOptions { scales, ..QuantizeOptions::default() }, &Observer).unwrap()
+        };
         let quantized = with(scales.clone());
         assert!(!quantized.equalized && quantized.own_scales() == scales.tensors.len());
         assert!(quantized.float_layers.is_empty());
 
         // Weights are integers times scales, and these integers come out. Outputs whose weights are next to nothing, as
         // those of units that died have them, are their biases.
-        let before = (1..).zip(&network.nodes).filter_map(|(tensor, node)| Some((tensor, weights(&node.layer)?)));
-        let after = quantized.network.nodes.iter().filter_map(|node| integers(&node.layer));
+        let before = (1..).zip(&network.nodes).filter_map(|(tensor, node)| Some((tensor, weights(&node.op)?)));
+        let after = quantized.graph.nodes.iter().filter_map(|node| integers(&node.op));
         let mut rows = 0;
         for ((tensor, floats), integers) in before.zip(after) {
             let scales = &scales.weights[&tensor];
@@ -285,8 +299,8 @@ fn a_quantised_model_keeps_its_scales() {
         }
         assert!(rows > 230, "{name}: {rows}");
 
-        let errors = |network: &Network| {
-            let file = write(network).unwrap();
+        let errors = |network: &Graph| {
+            let file = emit(network).unwrap();
             let words: Vec<u32> = file.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
             let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
             let engine = Engine::new(&model).unwrap();
@@ -303,7 +317,7 @@ fn a_quantised_model_keeps_its_scales() {
             (errors.iter().copied().fold(0.0, f32::max), mean(&errors))
         };
         // ONNX Runtime computes the norm and the last sigmoid in floats, and the layers from integers like these.
-        let (own, chosen) = (errors(&quantized.network), errors(&with(Scales::default()).network));
+        let (own, chosen) = (errors(&quantized.graph), errors(&with(Scales::default()).graph));
         assert!(own.0 < 0.07 && own.1 < 0.005 && own.1 < 0.8 * chosen.1, "{name}: {own:?} {chosen:?}");
     }
 }

@@ -31,9 +31,9 @@ const RELATIVE_WIDE: f32 = 1e-4;
 const ABSOLUTE: f32 = 1e-7;
 
 fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
+    let mut contract = Contract::new(spec.image());
+    contract.preprocessing = Preprocessing::unit(ResizeFilter::BilinearAlignCorners);
     ModelMetadata {
-        energy: Energy::SquaredL2,
-        temperature: Temperature::ONE,
         latent: Some(Latent {
             geometry: match spec.latent_space() {
                 LatentSpace::Sphere => Geometry::Sphere,
@@ -41,13 +41,6 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
             },
             dimension: spec.latent_dim(),
         }),
-        input: spec.image(),
-        preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
-        transforms: nae_onnx::metadata::Transforms::default(),
-        columns: None,
-        window: None,
-        tiles: None,
-        calibration: None,
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: "none: random weights".to_owned(),
@@ -56,6 +49,7 @@ fn metadata(spec: &AutoencoderSpec) -> ModelMetadata {
             seed: 1,
             crate_version: "tests".to_owned(),
         },
+        ..ModelMetadata::new(contract)
     }
 }
 

@@ -6,14 +6,14 @@ use nae_core::quantization::Quantization;
 pub use crate::builder::Dim;
 use crate::metadata::{MetadataError, ModelMetadata};
 
-/// Number of a value in [`Graph::values`].
+/// Number of a value in [`OnnxGraph::values`].
 pub type ValueId = usize;
 
 /// A model that passed [`check`](super::check).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedModel {
     /// The computation.
-    pub graph: Graph,
+    pub graph: OnnxGraph,
     /// Version of the standard operator set.
     pub opset: i64,
     /// Name and version of the program that wrote the model, as it claims.
@@ -34,12 +34,12 @@ impl CheckedModel {
 
 /// Values and the nodes that make them, in an order in which they can run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Graph {
+pub struct OnnxGraph {
     /// Every value: the input, constants, results.
     pub values: Vec<ValueInfo>,
     /// Nodes; constants, `Identity`, `Dropout`, `QuantizeLinear` and `DequantizeLinear` are gone, their uses
     /// redirected.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<OnnxNode>,
     /// The input that is not a constant.
     pub input: ValueId,
     /// Outputs: name and value.
@@ -96,7 +96,7 @@ pub enum Constant {
 
 /// A node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub struct OnnxNode {
     /// Its name, or its output's where it has none.
     pub name: String,
     /// ONNX's name of what it does, such as `Flatten`.
@@ -247,7 +247,7 @@ impl Operator {
     }
 }
 
-impl Graph {
+impl OnnxGraph {
     /// Number of constants' elements that are floats: weights, biases, scales.
     pub fn parameters(&self) -> usize {
         self.values

@@ -42,7 +42,7 @@ use std::collections::{HashMap, HashSet};
 use prost::Message;
 
 pub use error::CheckError;
-use graph::{CheckedModel, Dim, Graph, Node, ValueId, ValueInfo};
+use graph::{CheckedModel, Dim, OnnxGraph, OnnxNode, ValueId, ValueInfo};
 use operator::{Meaning, Scale};
 
 use crate::excerpt::excerpt;
@@ -137,7 +137,7 @@ struct Checker<'a> {
     /// Names of what `QuantizeLinear` makes, which is under this name for `DequantizeLinear` only.
     quantized: HashMap<String, Scale>,
     node_names: HashSet<String>,
-    nodes: Vec<Node>,
+    nodes: Vec<OnnxNode>,
     input: Option<ValueId>,
     fixed_batch: Option<usize>,
     operations: u64,
@@ -301,7 +301,7 @@ impl<'a> Checker<'a> {
                 }
                 let value = ValueInfo { name: output.to_owned(), shape, constant: None, stored: None };
                 let output = self.define(output, value)?;
-                self.nodes.push(Node { name, op_type: node.op_type().to_owned(), operator, inputs, output });
+                self.nodes.push(OnnxNode { name, op_type: node.op_type().to_owned(), operator, inputs, output });
                 output
             }
         };
@@ -312,7 +312,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn finish(self, graph: &GraphProto) -> Result<Graph, CheckError> {
+    fn finish(self, graph: &GraphProto) -> Result<OnnxGraph, CheckError> {
         let mut outputs = Vec::new();
         for output in &graph.output {
             let name = output.name();
@@ -335,7 +335,7 @@ impl<'a> Checker<'a> {
         let Some(input) = self.input.filter(|_| !outputs.is_empty()) else {
             return Err(CheckError::Model { expected: "at least one output".into(), found: "none".into() });
         };
-        Ok(Graph {
+        Ok(OnnxGraph {
             values: self.values,
             nodes: self.nodes,
             input,

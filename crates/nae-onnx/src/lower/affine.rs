@@ -1,9 +1,9 @@
 //! Scaling and shifting by constants: folded into the layer before, or a layer of their own.
 
-use nae_core::model::writer::{Conv2d, Dense, Layer};
+use nae_graph::{Conv2d, Dense, Op};
 
 use super::{LowerError, Lowering, Place};
-use crate::check::graph::{Dim, Node, Operator, ValueId};
+use crate::check::graph::{Dim, OnnxNode, Operator, ValueId};
 
 /// y = scale·x + shift, for each channel.
 struct Affine {
@@ -13,7 +13,7 @@ struct Affine {
 
 impl Lowering<'_> {
     /// `BatchNormalization`: scale·(x − mean)/√(variance + ε) + bias.
-    pub(super) fn batch_normalization(&mut self, node: &Node, epsilon: f32) -> Result<Place, LowerError> {
+    pub(super) fn batch_normalization(&mut self, node: &OnnxNode, epsilon: f32) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let parameter = |index: usize| node.inputs.get(index).and_then(|&v| self.graph.floats(v)).unwrap_or_default();
         let (scale, bias, mean, variance) = (parameter(1), parameter(2), parameter(3), parameter(4));
@@ -27,7 +27,7 @@ impl Lowering<'_> {
     }
 
     /// `Add`, `Sub`, `Mul`, `Div` with a constant. `None` where neither operand is one.
-    pub(super) fn with_constant(&mut self, node: &Node) -> Result<Option<Place>, LowerError> {
+    pub(super) fn with_constant(&mut self, node: &OnnxNode) -> Result<Option<Place>, LowerError> {
         let [a, b] = [node.inputs[0], node.inputs[1]];
         let (data, constant) = match (self.graph.floats(a), self.graph.floats(b)) {
             (_, Some(values)) => (0, values),
@@ -58,7 +58,7 @@ impl Lowering<'_> {
         self.affine(node, data, from, affine).map(Some)
     }
 
-    fn affine(&mut self, node: &Node, data: usize, from: Place, affine: Affine) -> Result<Place, LowerError> {
+    fn affine(&mut self, node: &OnnxNode, data: usize, from: Place, affine: Affine) -> Result<Place, LowerError> {
         if affine.scale.iter().chain(&affine.shift).any(|v| !v.is_finite()) {
             return Err(self.unsupported(node, "its constants give a factor beyond 32-bit floats"));
         }
@@ -86,19 +86,19 @@ impl Lowering<'_> {
     /// Whether changing the layer that made a value changes nothing but that value.
     pub(super) fn is_last_and_used_once(&self, place: Place, value: ValueId) -> bool {
         place.tensor > 0
-            && place.tensor == self.network.nodes.len()
+            && place.tensor == self.lowered.nodes.len()
             && self.uses[value] == 1
             && self.done.values().filter(|p| p.tensor == place.tensor).count() == 1
     }
 
     /// Multiplies the weights of the layer that made `place`, where it has any.
     fn fold(&mut self, place: Place, affine: &Affine) -> bool {
-        let Some(node) = self.network.nodes.get_mut(place.tensor - 1) else { return false };
-        let (weights, bias) = match &mut node.layer {
-            Layer::Conv2d(l) => (&mut l.weights, &mut l.bias),
-            Layer::ConvTranspose2d(l) => (&mut l.weights, &mut l.bias),
-            Layer::Dense(Dense { weights, bias, .. }) => (weights, bias),
-            Layer::GroupNormalize(l) => (&mut l.scale, &mut l.shift),
+        let Some(node) = self.lowered.nodes.get_mut(place.tensor - 1) else { return false };
+        let (weights, bias) = match &mut node.op {
+            Op::Conv2d(l) => (&mut l.weights, &mut l.bias),
+            Op::ConvTranspose2d(l) => (&mut l.weights, &mut l.bias),
+            Op::Dense(Dense { weights, bias, .. }) => (weights, bias),
+            Op::GroupNormalize(l) => (&mut l.scale, &mut l.shift),
             _ => return false,
         };
         // Rows of every layout are the outputs'; a row's constants repeat over an output's pixels.

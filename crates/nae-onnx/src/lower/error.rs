@@ -1,6 +1,6 @@
 //! Why a model cannot become a `.nae` file.
 
-use nae_core::model::writer::WriteError;
+use nae_graph::GraphError;
 
 use crate::check::CheckError;
 use crate::metadata::MetadataError;
@@ -46,13 +46,13 @@ pub enum LowerError {
         /// What is not supported.
         reason: String,
     },
-    /// The writer of the format refuses the network.
+    /// The writer of the format refuses the graph.
     #[error("{}{error}", node.as_ref().map(|n| format!("node `{n}`: ")).unwrap_or_default())]
     Write {
         /// The node, where one is concerned.
         node: Option<String>,
         /// What is wrong.
         #[source]
-        error: WriteError,
+        error: GraphError,
     },
 }

@@ -2,10 +2,10 @@
 //! variance 1, and the groups are maps again. In between nothing is a tensor of the engine's. Scale and shift of the
 //! channels follow as products and sums with constants, which are folded in ([`super::affine`]).
 
-use nae_core::model::writer::GroupNormalize;
+use nae_graph::GroupNormalize;
 
 use super::{LowerError, Lowering, Place};
-use crate::check::graph::{Dim, Node, Operator, ValueId};
+use crate::check::graph::{Dim, OnnxNode, Operator, ValueId};
 
 /// What a value on the way is, of the groups of some maps.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,7 +32,7 @@ enum Step {
 
 impl Lowering<'_> {
     /// Takes a node that is part of a group normalisation; `false` for any other.
-    pub(super) fn group_step(&mut self, node: &Node) -> Result<bool, LowerError> {
+    pub(super) fn group_step(&mut self, node: &OnnxNode) -> Result<bool, LowerError> {
         let of = |index: usize| node.inputs.get(index).and_then(|value| self.grouped.get(value)).copied();
         let (first, second) = (of(0), of(1));
         let Some(grouped) = first.or(second).or_else(|| self.seen_as_groups(node)) else { return Ok(false) };
@@ -91,7 +91,7 @@ impl Lowering<'_> {
     /// one for each channel, or for each group.
     pub(super) fn group_normalization(
         &mut self,
-        node: &Node,
+        node: &OnnxNode,
         groups: Option<usize>,
         epsilon: f32,
     ) -> Result<Place, LowerError> {
@@ -106,7 +106,7 @@ impl Lowering<'_> {
     }
 
     /// Maps that a node shows as `[N, groups, values]`.
-    fn seen_as_groups(&self, node: &Node) -> Option<Grouped> {
+    fn seen_as_groups(&self, node: &OnnxNode) -> Option<Grouped> {
         let Operator::Reshape = node.operator else { return None };
         let maps = *node.inputs.first()?;
         let place = self.done.get(&maps)?;
@@ -120,14 +120,14 @@ impl Lowering<'_> {
         (whole_channels && place.flattened.is_none()).then_some(Grouped { maps, groups, step: Step::Values })
     }
 
-    fn push_group_normalization(&mut self, node: &Node, of: Grouped, epsilon: f32) -> Result<Place, LowerError> {
+    fn push_group_normalization(&mut self, node: &OnnxNode, of: Grouped, epsilon: f32) -> Result<Place, LowerError> {
         let channels = self.output_shape(node)?.channels;
         let (scale, shift) = (vec![1.0; channels], vec![0.0; channels]);
         let from = self.done.get(&of.maps).copied().ok_or_else(|| self.no_group_step(node))?;
         Ok(self.push(node, from, GroupNormalize { groups: of.groups, scale, shift, epsilon }))
     }
 
-    fn no_group_step(&self, node: &Node) -> LowerError {
+    fn no_group_step(&self, node: &OnnxNode) -> LowerError {
         self.unsupported(node, "values of groups of channels are known in group normalisation only")
     }
 }

@@ -1,17 +1,17 @@
 //! One node at a time: which layer it becomes.
 
 use nae_core::Shape;
-use nae_core::model::layer::{Activation, Padding, ResizeMode};
-use nae_core::model::writer::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Layer, MaxPool2d, TensorId};
+use nae_core::layer::{Activation, Padding, ResizeMode};
+use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d, Op, TensorId};
 
 use super::{LowerError, Lowering, Place};
-use crate::check::graph::{Dim, Node, Operator, ResizeKind, Window};
+use crate::check::graph::{Dim, OnnxNode, Operator, ResizeKind, Window};
 
 /// Least norm divided by where the graph names none.
 const SMALLEST_NORM: f32 = f32::MIN_POSITIVE;
 
 impl Lowering<'_> {
-    pub(super) fn node(&mut self, node: &Node) -> Result<(), LowerError> {
+    pub(super) fn node(&mut self, node: &OnnxNode) -> Result<(), LowerError> {
         if self.group_step(node)? {
             return Ok(());
         }
@@ -63,7 +63,7 @@ impl Lowering<'_> {
                     ResizeKind::LinearHalfPixel => ResizeMode::BilinearHalfPixel,
                     ResizeKind::Nearest => ResizeMode::Nearest,
                 };
-                self.windowed(node, Layer::Resize { height, width, mode })?
+                self.windowed(node, Op::Resize { height, width, mode })?
             }
             Operator::Reshape => self.reshape(node)?,
             // Dividing by a norm spreads it over the sample by itself.
@@ -76,7 +76,7 @@ impl Lowering<'_> {
             },
             Operator::Add => match self.with_constant(node)? {
                 Some(place) => place,
-                None => self.combine(node, |other| Layer::Add { other })?,
+                None => self.combine(node, |other| Op::Add { other })?,
             },
             Operator::Div => match self.norms.get(&node.inputs[1]) {
                 Some(&(of, epsilon)) if of == node.inputs[0] => self.normalize(node, epsilon)?,
@@ -88,7 +88,7 @@ impl Lowering<'_> {
             },
             Operator::Mul => match self.with_constant(node)? {
                 Some(place) => place,
-                None => self.combine(node, |other| Layer::Multiply { other })?,
+                None => self.combine(node, |other| Op::Multiply { other })?,
             },
             Operator::Sub => match self.with_constant(node)? {
                 Some(place) => place,
@@ -120,11 +120,11 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn weights(&self, node: &Node, index: usize) -> Option<&[f32]> {
+    fn weights(&self, node: &OnnxNode, index: usize) -> Option<&[f32]> {
         node.inputs.get(index).and_then(|&v| self.graph.floats(v))
     }
 
-    fn dims<const N: usize>(&self, node: &Node, index: usize) -> [usize; N] {
+    fn dims<const N: usize>(&self, node: &OnnxNode, index: usize) -> [usize; N] {
         let shape = &self.graph.values[node.inputs[index]].shape;
         std::array::from_fn(|i| match shape.get(i) {
             Some(Dim::Fixed(n)) => *n,
@@ -132,7 +132,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn plain(&self, node: &Node, window: &Window, groups: usize) -> Result<(), LowerError> {
+    fn plain(&self, node: &OnnxNode, window: &Window, groups: usize) -> Result<(), LowerError> {
         if groups != 1 {
             return Err(self.unsupported(node, format!("{groups} groups; the engine has one")));
         }
@@ -142,7 +142,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn conv(&mut self, node: &Node, window: &Window, groups: usize) -> Result<Place, LowerError> {
+    fn conv(&mut self, node: &OnnxNode, window: &Window, groups: usize) -> Result<Place, LowerError> {
         self.plain(node, window, groups)?;
         let weights = self.weights(node, 1).unwrap_or_default();
         let layer = Conv2d::from_oihw(weights, self.dims(node, 1), self.weights(node, 2))
@@ -156,7 +156,7 @@ impl Lowering<'_> {
 
     fn conv_transpose(
         &mut self,
-        node: &Node,
+        node: &OnnxNode,
         window: &Window,
         output_padding: [usize; 2],
         groups: usize,
@@ -173,18 +173,18 @@ impl Lowering<'_> {
         Ok(place)
     }
 
-    fn pool(&self, node: &Node, window: &Window) -> Result<([usize; 2], [usize; 2], Padding), LowerError> {
+    fn pool(&self, node: &OnnxNode, window: &Window) -> Result<([usize; 2], [usize; 2], Padding), LowerError> {
         self.plain(node, window, 1)?;
         Ok((window.kernel, window.stride, Padding::from_onnx(window.padding)))
     }
 
     /// A layer that reads one batch of maps.
-    fn windowed(&mut self, node: &Node, layer: Layer) -> Result<Place, LowerError> {
+    fn windowed(&mut self, node: &OnnxNode, layer: Op) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         Ok(self.push(node, from, layer))
     }
 
-    fn dense(&mut self, node: &Node, alpha: f32, beta: f32, transposed: bool) -> Result<Place, LowerError> {
+    fn dense(&mut self, node: &OnnxNode, alpha: f32, beta: f32, transposed: bool) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let weights: Vec<f32> = self.weights(node, 1).unwrap_or_default().iter().map(|w| w * alpha).collect();
         let bias: Option<Vec<f32>> = self.weights(node, 2).map(|b| b.iter().map(|v| v * beta).collect());
@@ -198,20 +198,20 @@ impl Lowering<'_> {
         Ok(place)
     }
 
-    fn activation(&mut self, node: &Node, activation: Activation) -> Result<Place, LowerError> {
+    fn activation(&mut self, node: &OnnxNode, activation: Activation) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let place = self.push(node, from, activation);
         Ok(Place { flattened: from.flattened, ..place })
     }
 
-    fn normalize(&mut self, node: &Node, epsilon: f32) -> Result<Place, LowerError> {
+    fn normalize(&mut self, node: &OnnxNode, epsilon: f32) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
-        let place = self.push(node, from, Layer::L2Normalize { epsilon });
+        let place = self.push(node, from, Op::L2Normalize { epsilon });
         Ok(Place { flattened: from.flattened, ..place })
     }
 
     /// A layer of two values.
-    fn combine(&mut self, node: &Node, layer: fn(TensorId) -> Layer) -> Result<Place, LowerError> {
+    fn combine(&mut self, node: &OnnxNode, layer: fn(TensorId) -> Op) -> Result<Place, LowerError> {
         let (a, b) = (self.operand(node, 0)?, self.operand(node, 1)?);
         let shape = |v: usize| &self.graph.values[node.inputs[v]].shape;
         if shape(0) != shape(1) || a.flattened != b.flattened {
@@ -222,7 +222,7 @@ impl Lowering<'_> {
     }
 
     /// Fails unless reducing over `axes` reduces over every element of a sample.
-    fn whole_sample(&self, node: &Node, axes: &[usize]) -> Result<(), LowerError> {
+    fn whole_sample(&self, node: &OnnxNode, axes: &[usize]) -> Result<(), LowerError> {
         let shape = &self.graph.values[node.inputs[0]].shape;
         let left = shape.iter().enumerate().skip(1).find(|&(i, &d)| d != Dim::Fixed(1) && !axes.contains(&i));
         match left {
@@ -233,7 +233,7 @@ impl Lowering<'_> {
 
     /// The same elements under another shape. Between channels-first maps and vectors the order
     /// of elements in memory differs from ONNX's; the dense layer beside takes care of it.
-    fn reshape(&mut self, node: &Node) -> Result<Place, LowerError> {
+    fn reshape(&mut self, node: &OnnxNode) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
         let old = self.graph.sample_shape(node.inputs[0]);
         let Some(new) = self.graph.sample_shape(node.output) else {
@@ -251,19 +251,19 @@ impl Lowering<'_> {
                 let flattened = (!same_order(old)).then_some(old);
                 match flattened {
                     Some(_) => Ok(Place { flattened, ..from }),
-                    None => Ok(self.push(node, from, Layer::Reshape(new))),
+                    None => Ok(self.push(node, from, Op::Reshape(new))),
                 }
             }
             // A vector that was these maps before.
             (_, Some(maps)) if maps == new => Ok(Place { flattened: None, ..from }),
-            (Some(old), None) if same_order(old) && same_order(new) => Ok(self.push(node, from, Layer::Reshape(new))),
+            (Some(old), None) if same_order(old) && same_order(new) => Ok(self.push(node, from, Op::Reshape(new))),
             (Some(_), None) if was_vector => self.reshape_dense(node, from, new),
             _ => Err(self.unsupported(node, "it reorders the elements of feature maps")),
         }
     }
 
     /// A vector to maps: the dense layer that made the vector makes the maps instead.
-    fn reshape_dense(&mut self, node: &Node, from: Place, new: Shape) -> Result<Place, LowerError> {
+    fn reshape_dense(&mut self, node: &OnnxNode, from: Place, new: Shape) -> Result<Place, LowerError> {
         let reason = "a vector becomes feature maps only right after a dense layer (and activations) whose \
                       result nothing else uses";
         // Back over activations, each the last layer and used by nothing else.
@@ -273,14 +273,14 @@ impl Lowering<'_> {
             if tensor == 0 || self.uses[value] != 1 || self.done.values().filter(|p| p.tensor == tensor).count() != 1 {
                 return Err(self.unsupported(node, reason));
             }
-            let step = &mut self.network.nodes[tensor - 1];
-            match &mut step.layer {
-                Layer::Activation(_) => {
+            let step = &mut self.lowered.nodes[tensor - 1];
+            match &mut step.op {
+                Op::Activation(_) => {
                     tensor = step.input;
                     let before = self.done.iter().find(|(_, p)| p.tensor == tensor);
                     value = before.map(|(&v, _)| v).unwrap_or(value);
                 }
-                Layer::Dense(dense) => {
+                Op::Dense(dense) => {
                     let reordered = dense.clone().before_reshape_chw(new).map_err(|e| Self::refused(node, e))?;
                     *dense = reordered;
                     self.reorder_scales(tensor, new).map_err(|e| Self::refused(node, e))?;

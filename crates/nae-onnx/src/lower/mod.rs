@@ -1,5 +1,4 @@
-//! ONNX to the layer list of `nae-core`: finds the path from the image to its reconstruction and
-//! says it in the engine's layers, channels last.
+//! ONNX to a [`Graph`]: finds the path from the image to its reconstruction, channels last.
 //!
 //! Any autoencoder will do whose operators the engine has, not only those of `nae-train`:
 //! - the reconstruction is the output called `reconstruction`, or the only output of the image's
@@ -30,16 +29,16 @@ mod scales;
 use std::collections::{BTreeMap, HashMap};
 
 use nae_core::Shape;
-use nae_core::model::layer::Activation;
-use nae_core::model::writer::{Layer, Network, TensorId, WriteError, write};
+use nae_core::layer::Activation;
+use nae_graph::{Graph, GraphError, Op, TensorId, emit};
 
 pub use error::LowerError;
-pub use scales::Scales;
+pub use nae_graph::quantize::Scales;
 
 use group::Grouped;
 
 use crate::autoencoder;
-use crate::check::graph::{CheckedModel, Graph, Node, ValueId};
+use crate::check::graph::{CheckedModel, OnnxGraph, OnnxNode, ValueId};
 use crate::check::{Limits, check};
 use crate::excerpt::excerpt;
 use crate::metadata::ModelMetadata;
@@ -50,22 +49,22 @@ use crate::metadata::ModelMetadata;
 /// [`LowerError`] names the node and operator, or the metadata key, that is in the way.
 pub fn to_nae(onnx: &[u8]) -> Result<Vec<u8>, LowerError> {
     let model = check(onnx, &Limits::default())?;
-    write(&lower(&model)?).map_err(|error| LowerError::Write { node: None, error })
+    emit(&lower(&model)?).map_err(|error| LowerError::Write { node: None, error })
 }
 
 /// The layer list of a checked model.
 ///
 /// # Errors
 /// As for [`to_nae`].
-pub fn lower(model: &CheckedModel) -> Result<Network, LowerError> {
-    lower_with_scales(model).map(|(network, _)| network)
+pub fn lower(model: &CheckedModel) -> Result<Graph, LowerError> {
+    lower_with_scales(model).map(|(lowered, _)| lowered)
 }
 
 /// The layer list of a checked model, and the scales of its tensors and weights where it is QDQ-quantised.
 ///
 /// # Errors
 /// As for [`to_nae`].
-pub fn lower_with_scales(model: &CheckedModel) -> Result<(Network, Scales), LowerError> {
+pub fn lower_with_scales(model: &CheckedModel) -> Result<(Graph, Scales), LowerError> {
     let metadata = model.metadata()?;
     let graph = &model.graph;
     let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
@@ -87,12 +86,12 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Network, Scales), Lowe
         None => None,
     };
     let scales = lowering.scales();
-    let mut network = lowering.finish(reconstruction)?;
-    network.latent = latent;
+    let mut lowered = lowering.finish(reconstruction)?;
+    lowered.latent = latent;
     if let Some(metadata) = metadata {
-        apply(&mut network, metadata)?;
+        apply(&mut lowered, metadata)?;
     }
-    Ok((network, scales))
+    Ok((lowered, scales))
 }
 
 /// The output of a graph that is the reconstruction: the one called `reconstruction`, or the only
@@ -100,7 +99,7 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Network, Scales), Lowe
 ///
 /// # Errors
 /// [`LowerError::NoReconstruction`].
-pub fn reconstruction(graph: &Graph) -> Result<&str, LowerError> {
+pub fn reconstruction(graph: &OnnxGraph) -> Result<&str, LowerError> {
     let value = find_reconstruction(graph)?;
     let named = |name: &str| graph.output(name) == Some(value);
     if named(autoencoder::RECONSTRUCTION) {
@@ -110,7 +109,7 @@ pub fn reconstruction(graph: &Graph) -> Result<&str, LowerError> {
     Ok(graph.outputs.iter().find(|(name, _)| named(name)).map_or(autoencoder::RECONSTRUCTION, |(name, _)| name))
 }
 
-fn find_reconstruction(graph: &Graph) -> Result<ValueId, LowerError> {
+fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
     let shape = |value: ValueId| graph.values[value].shape.as_slice();
     let image = shape(graph.input);
     let named = graph.output(autoencoder::RECONSTRUCTION).filter(|&v| shape(v) == image);
@@ -131,7 +130,7 @@ fn find_reconstruction(graph: &Graph) -> Result<ValueId, LowerError> {
 }
 
 /// Which values a value depends on, itself included.
-fn ancestors(graph: &Graph, value: ValueId) -> Vec<bool> {
+fn ancestors(graph: &OnnxGraph, value: ValueId) -> Vec<bool> {
     let mut needed = vec![false; graph.values.len()];
     needed[value] = true;
     for node in graph.nodes.iter().rev().filter(|n| n.output < graph.values.len()) {
@@ -142,17 +141,17 @@ fn ancestors(graph: &Graph, value: ValueId) -> Vec<bool> {
     needed
 }
 
-/// Brings metadata into the network, after checking it against the graph.
-fn apply(network: &mut Network, metadata: ModelMetadata) -> Result<(), LowerError> {
-    if metadata.input != network.input {
+/// Brings metadata into the graph, after checking it against the graph.
+fn apply(lowered: &mut Graph, metadata: ModelMetadata) -> Result<(), LowerError> {
+    if metadata.contract.input != lowered.input() {
         return Err(LowerError::Mismatch {
             key: "nae.preprocessing.width, .height, .channels",
-            expected: format!("{} (CxHxW)", metadata.input),
-            found: format!("an input of {}", network.input),
+            expected: format!("{} (CxHxW)", metadata.contract.input),
+            found: format!("an input of {}", lowered.input()),
         });
     }
-    let shapes = network.shapes().map_err(|error| LowerError::Write { node: None, error })?;
-    if let (Some(latent), Some(said)) = (network.latent.and_then(|t| shapes.get(t)), metadata.latent)
+    let shapes = lowered.shapes().map_err(|error| LowerError::Write { node: None, error })?;
+    if let (Some(latent), Some(said)) = (lowered.latent.and_then(|t| shapes.get(t)), metadata.latent)
         && latent.len() != said.dimension
     {
         return Err(LowerError::Mismatch {
@@ -161,17 +160,11 @@ fn apply(network: &mut Network, metadata: ModelMetadata) -> Result<(), LowerErro
             found: format!("a latent of {}", latent.len()),
         });
     }
-    network.energy = metadata.energy;
-    network.temperature = metadata.temperature;
-    network.preprocessing = metadata.preprocessing;
-    if let Some(c) = metadata.calibration {
-        network.target_false_positive_rate = Some(c.false_positive_rate());
-        network.calibration = Some(c.calibration().clone());
-    }
+    lowered.contract = metadata.contract;
     Ok(())
 }
 
-/// Where a value of the graph is in the network.
+/// Where a value of the graph is in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     tensor: TensorId,
@@ -183,9 +176,9 @@ struct Place {
 
 /// The graph as far as it has been lowered.
 struct Lowering<'g> {
-    graph: &'g Graph,
-    network: Network,
-    /// Node behind each layer.
+    graph: &'g OnnxGraph,
+    lowered: Graph,
+    /// OnnxNode behind each layer.
     origins: Vec<String>,
     done: HashMap<ValueId, Place>,
     /// Norms: the value they are of, and the least they are taken to be.
@@ -199,14 +192,14 @@ struct Lowering<'g> {
 }
 
 impl<'g> Lowering<'g> {
-    fn new(graph: &'g Graph, input: Shape) -> Self {
+    fn new(graph: &'g OnnxGraph, input: Shape) -> Self {
         let mut uses = vec![0; graph.values.len()];
         graph.nodes.iter().flat_map(|n| &n.inputs).for_each(|&i| uses[i] += 1);
         graph.outputs.iter().for_each(|&(_, v)| uses[v] += 1);
         let start = Place { tensor: 0, flattened: None };
         Self {
             graph,
-            network: Network::new(input),
+            lowered: Graph::new(input),
             origins: Vec::new(),
             done: HashMap::from([(graph.input, start)]),
             norms: HashMap::new(),
@@ -221,16 +214,16 @@ impl<'g> Lowering<'g> {
         self.done.contains_key(&value) || self.norms.contains_key(&value) || self.grouped.contains_key(&value)
     }
 
-    fn unsupported(&self, node: &Node, reason: impl Into<String>) -> LowerError {
+    fn unsupported(&self, node: &OnnxNode, reason: impl Into<String>) -> LowerError {
         LowerError::Unsupported { node: excerpt(&node.name), operator: excerpt(&node.op_type), reason: reason.into() }
     }
 
-    fn refused(node: &Node, error: WriteError) -> LowerError {
+    fn refused(node: &OnnxNode, error: GraphError) -> LowerError {
         LowerError::Write { node: Some(excerpt(&node.name)), error }
     }
 
     /// Where a node's first operand is.
-    fn operand(&self, node: &Node, index: usize) -> Result<Place, LowerError> {
+    fn operand(&self, node: &OnnxNode, index: usize) -> Result<Place, LowerError> {
         let value = node.inputs.get(index).copied();
         match value.and_then(|v| self.done.get(&v)) {
             Some(place) => Ok(*place),
@@ -242,19 +235,19 @@ impl<'g> Lowering<'g> {
     }
 
     /// Shape of channels, height and width of a node's result.
-    fn output_shape(&self, node: &Node) -> Result<Shape, LowerError> {
+    fn output_shape(&self, node: &OnnxNode) -> Result<Shape, LowerError> {
         self.graph
             .sample_shape(node.output)
             .ok_or_else(|| self.unsupported(node, "its result is neither [N, C, H, W] nor [N, D]"))
     }
 
-    fn tensor_shape(&self, node: &Node, tensor: TensorId) -> Result<Shape, LowerError> {
-        let shapes = self.network.shapes().map_err(|e| Self::refused(node, e))?;
+    fn tensor_shape(&self, node: &OnnxNode, tensor: TensorId) -> Result<Shape, LowerError> {
+        let shapes = self.lowered.shapes().map_err(|e| Self::refused(node, e))?;
         shapes.get(tensor).copied().ok_or_else(|| self.unsupported(node, "it reads nothing"))
     }
 
-    fn push(&mut self, node: &Node, from: Place, layer: impl Into<Layer>) -> Place {
-        let tensor = self.network.push_from(from.tensor, layer);
+    fn push(&mut self, node: &OnnxNode, from: Place, layer: impl Into<Op>) -> Place {
+        let tensor = self.lowered.push_from(from.tensor, layer);
         self.origins.push(node.name.clone());
         Place { tensor, flattened: None }
     }
@@ -270,7 +263,7 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    fn finish(mut self, reconstruction: ValueId) -> Result<Network, LowerError> {
+    fn finish(mut self, reconstruction: ValueId) -> Result<Graph, LowerError> {
         let wrong = |reason: &str| LowerError::Unsupported {
             node: autoencoder::RECONSTRUCTION.into(),
             operator: "output".into(),
@@ -282,12 +275,12 @@ impl<'g> Lowering<'g> {
         if place.flattened.is_some() {
             return Err(wrong("it is flattened"));
         }
-        if place.tensor != self.network.nodes.len() || place.tensor == 0 {
-            self.network.push_from(place.tensor, Activation::Identity);
+        if place.tensor != self.lowered.nodes.len() || place.tensor == 0 {
+            self.lowered.push_from(place.tensor, Activation::Identity);
             self.origins.push(autoencoder::RECONSTRUCTION.into());
         }
-        match self.network.shapes() {
-            Ok(_) => Ok(self.network),
+        match self.lowered.shapes() {
+            Ok(_) => Ok(self.lowered),
             Err(error) => {
                 let node = layer_of(&error).and_then(|layer| self.origins.get(layer)).map(|n| excerpt(n));
                 Err(LowerError::Write { node, error })
@@ -296,13 +289,13 @@ impl<'g> Lowering<'g> {
     }
 }
 
-fn layer_of(error: &WriteError) -> Option<usize> {
+fn layer_of(error: &GraphError) -> Option<usize> {
     match *error {
-        WriteError::UnknownTensor { layer, .. }
-        | WriteError::InputShape { layer, .. }
-        | WriteError::EmptyOutput { layer, .. }
-        | WriteError::Geometry { layer }
-        | WriteError::NonFinite { layer } => Some(layer),
+        GraphError::UnknownTensor { layer, .. }
+        | GraphError::InputShape { layer, .. }
+        | GraphError::EmptyOutput { layer, .. }
+        | GraphError::Geometry { layer }
+        | GraphError::NonFinite { layer } => Some(layer),
         _ => None,
     }
 }

@@ -1,31 +1,14 @@
-//! The scales that a QDQ-quantised model comes with: of which tensors and weights of the network they are. What is made
-//! of them is the quantiser's affair (`nae-train deploy`).
+//! The scales that a QDQ-quantised model comes with: of which tensors and weights of the graph they are. What is made
+//! of them is in [`nae_graph::quantize`].
 
 use std::collections::BTreeMap;
 
 use nae_core::Shape;
-use nae_core::model::writer::{Dense, TensorId, WriteError};
-use nae_core::quantization::Quantization;
+use nae_graph::quantize::Scales;
+use nae_graph::{Dense, GraphError, TensorId};
 
 use super::{Lowering, Place};
-use crate::check::graph::{Dim, Node, Stored};
-
-/// Scales of a network, by tensor; none where the model is not quantised.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Scales {
-    /// What the integers of a tensor stand for; 0 is the image.
-    pub tensors: BTreeMap<TensorId, Quantization>,
-    /// Of the weights of the layer that writes a tensor: one for each of its outputs. Its weights are that times
-    /// integers from -128 to 127.
-    pub weights: BTreeMap<TensorId, Vec<f32>>,
-}
-
-impl Scales {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty() && self.weights.is_empty()
-    }
-}
+use crate::check::graph::{Dim, OnnxNode, Stored};
 
 impl Lowering<'_> {
     pub(super) fn scales(&self) -> Scales {
@@ -43,7 +26,7 @@ impl Lowering<'_> {
 
     /// Keeps the scales of a node's weights for the layer at `place`, where they are one for all or differ along the
     /// axis of its outputs. The layer's weights are the node's times `factor`.
-    pub(super) fn keep_scales(&mut self, node: &Node, outputs: usize, factor: f32, place: Place) {
+    pub(super) fn keep_scales(&mut self, node: &OnnxNode, outputs: usize, factor: f32, place: Place) {
         let Some(weights) = node.inputs.get(1).map(|&value| &self.graph.values[value]) else { return };
         let (Some(Stored::Weights { scales, axis }), Some(&Dim::Fixed(count))) =
             (&weights.stored, weights.shape.get(outputs))
@@ -59,7 +42,7 @@ impl Lowering<'_> {
     }
 
     /// As [`Dense::before_reshape_chw`] has it with the outputs themselves.
-    pub(super) fn reorder_scales(&mut self, tensor: TensorId, output: Shape) -> Result<(), WriteError> {
+    pub(super) fn reorder_scales(&mut self, tensor: TensorId, output: Shape) -> Result<(), GraphError> {
         if let Some(scales) = self.weight_scales.get_mut(&tensor) {
             *scales = Dense::from_out_in(scales, [scales.len(), 1], None)?.before_reshape_chw(output)?.weights;
         }

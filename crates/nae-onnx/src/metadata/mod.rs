@@ -20,7 +20,7 @@
 //! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`Window`] |
 //! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
 //! | `nae.calibration.count` | number n of held-out normal energies |
-//! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`Calibration::table`] |
+//! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`table`](nae_core::calibration::Calibration::table) |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
 //! | `nae.calibration.threshold` | the threshold that follows; an energy above it is an anomaly |
 //! | `nae.architecture` | name of the network |
@@ -41,11 +41,7 @@ mod parts;
 mod text;
 mod transforms;
 
-use nae_core::Shape;
-use nae_core::calibration::Calibration;
-use nae_core::density::Temperature;
-use nae_core::energy::Energy;
-use nae_core::model::Preprocessing;
+use nae_core::contract::Contract;
 use prost::Message;
 
 pub use columns::{Column, Columns, ColumnsError, Missing};
@@ -61,20 +57,11 @@ pub const FORMAT_VERSION: u32 = 1;
 /// All that a model file says about itself. See the [module](self) for its form in the file.
 ///
 /// ```
+/// use nae_core::{Shape, calibration::Calibration, contract::Contract};
 /// use nae_onnx::metadata::ModelMetadata;
-/// # use nae_core::{Shape, calibration::Calibration, density::Temperature, energy::Energy};
-/// # use nae_core::model::{Preprocessing, ResizeFilter};
-/// # use nae_onnx::metadata::*;
-/// # let calibration = Calibration::from_sorted(&[0.1; 200])?;
-/// # let metadata = ModelMetadata {
-/// #     energy: Energy::SquaredL2, temperature: Temperature::ONE,
-/// #     latent: Some(Latent { geometry: Geometry::Sphere, dimension: 32 }),
-/// #     input: Shape::new(1, 16, 16),
-/// #     preprocessing: Preprocessing::unit(ResizeFilter::Bilinear),
-/// #     transforms: Transforms::default(), columns: None, window: None, tiles: None,
-/// #     calibration: Some(ModelCalibration::new(calibration, 0.01)?),
-/// #     provenance: Provenance { architecture: "digits".into(), ..Provenance::default() },
-/// # };
+///
+/// let calibration = Calibration::from_sorted(&[0.1; 200])?;
+/// let metadata = ModelMetadata::new(Contract::new(Shape::new(1, 16, 16)).with_calibration(calibration, 0.01)?);
 /// let entries = metadata.to_entries();
 /// let read = ModelMetadata::from_entries(entries.iter().map(|(k, v)| (k.as_str(), v.as_str())))?;
 /// assert_eq!(read, Some(metadata));
@@ -82,17 +69,12 @@ pub const FORMAT_VERSION: u32 = 1;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelMetadata {
-    /// How image and reconstruction make an energy.
-    pub energy: Energy,
-    /// T of p(x) ∝ exp(−E(x)/T).
-    pub temperature: Temperature,
+    /// The image the network takes (channels: 1 grey, 3 RGB, any number for what is no image file), its energy, and what
+    /// normal energies are like. Without a calibration the model gives energies, but neither p-values nor verdicts.
+    pub contract: Contract,
     /// Where the latent vectors live; `None` for a network of other origin, which does not say.
     pub latent: Option<Latent>,
-    /// What the network takes: channels (1 grey, 3 RGB, any number for what is no image file), height, width.
-    pub input: Shape,
-    /// How an image file becomes the network's input.
-    pub preprocessing: Preprocessing,
-    /// What is done to it before it has the input's size.
+    /// What is done to an image before it has the input's size.
     pub transforms: Transforms,
     /// How a row of a table becomes the network's input, which has one value a column; `None` for images.
     pub columns: Option<Columns>,
@@ -100,9 +82,6 @@ pub struct ModelMetadata {
     pub window: Option<Window>,
     /// How an image larger than the input is cut; `None` where it is resized.
     pub tiles: Option<Tiles>,
-    /// What normal energies look like; `None` for a model that was not calibrated: it gives
-    /// energies, but neither p-values nor verdicts.
-    pub calibration: Option<ModelCalibration>,
     /// Where the model comes from. Nothing depends on it.
     pub provenance: Provenance,
 }
@@ -137,43 +116,6 @@ impl Geometry {
     /// The geometry with this [name](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Sphere, Self::Euclidean].into_iter().find(|g| g.name() == name)
-    }
-}
-
-/// Energies of held-out normal data, and the threshold chosen from them.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ModelCalibration {
-    calibration: Calibration,
-    false_positive_rate: f32,
-    threshold: f32,
-}
-
-impl ModelCalibration {
-    /// A calibration with the threshold for a target rate.
-    ///
-    /// # Errors
-    /// Those of [`Calibration::threshold`]: a rate outside (0, 1), or below 1/(n + 1).
-    pub fn new(
-        calibration: Calibration,
-        false_positive_rate: f32,
-    ) -> Result<Self, nae_core::calibration::CalibrationError> {
-        let threshold = calibration.threshold(false_positive_rate)?;
-        Ok(Self { calibration, false_positive_rate, threshold })
-    }
-
-    /// The energies' order statistics.
-    pub const fn calibration(&self) -> &Calibration {
-        &self.calibration
-    }
-
-    /// Target rate of alarms on normal data.
-    pub const fn false_positive_rate(&self) -> f32 {
-        self.false_positive_rate
-    }
-
-    /// An energy above it is an anomaly.
-    pub const fn threshold(&self) -> f32 {
-        self.threshold
     }
 }
 
@@ -225,6 +167,19 @@ pub enum MetadataError {
 }
 
 impl ModelMetadata {
+    /// Of a network with this contract that says nothing else: images as they are, of unknown origin.
+    pub fn new(contract: Contract) -> Self {
+        Self {
+            contract,
+            latent: None,
+            transforms: Transforms::default(),
+            columns: None,
+            window: None,
+            tiles: None,
+            provenance: Provenance::default(),
+        }
+    }
+
     /// Keys and values, in the order of the [module](self)'s table.
     pub fn to_entries(&self) -> Vec<(String, String)> {
         text::write(self)

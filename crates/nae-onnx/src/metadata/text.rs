@@ -5,15 +5,15 @@ use std::str::FromStr;
 
 use nae_core::Shape;
 use nae_core::calibration::{Calibration, MAX_COUNT, TABLE_LEN};
+use nae_core::contract::{Contract, Preprocessing, ResizeFilter};
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
-use nae_core::model::{Preprocessing, ResizeFilter};
 
 use crate::excerpt::excerpt;
 
 use super::{
-    Column, Columns, ColumnsError, FORMAT_VERSION, Fit, Geometry, Latent, MetadataError, Missing, ModelCalibration,
-    ModelMetadata, Provenance, Tiles, Transforms, Window,
+    Column, Columns, ColumnsError, FORMAT_VERSION, Fit, Geometry, Latent, MetadataError, Missing, ModelMetadata,
+    Provenance, Tiles, Transforms, Window,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -59,11 +59,12 @@ mod key {
 }
 
 pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
+    let contract = &m.contract;
     // `{:?}` of a float is the shortest text that reads back as the same float.
     let mut entries = vec![
         (key::FORMAT_VERSION, FORMAT_VERSION.to_string()),
-        (key::ENERGY, m.energy.name().to_owned()),
-        (key::TEMPERATURE, format!("{:?}", m.temperature.get())),
+        (key::ENERGY, contract.energy.name().to_owned()),
+        (key::TEMPERATURE, format!("{:?}", contract.temperature.get())),
     ];
     if let Some(latent) = m.latent {
         entries.extend([
@@ -72,12 +73,12 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         ]);
     }
     entries.extend([
-        (key::WIDTH, m.input.width.to_string()),
-        (key::HEIGHT, m.input.height.to_string()),
-        (key::CHANNELS, m.input.channels.to_string()),
-        (key::LOW, format!("{:?}", m.preprocessing.low())),
-        (key::HIGH, format!("{:?}", m.preprocessing.high())),
-        (key::RESIZE, m.preprocessing.filter().name().to_owned()),
+        (key::WIDTH, contract.input.width.to_string()),
+        (key::HEIGHT, contract.input.height.to_string()),
+        (key::CHANNELS, contract.input.channels.to_string()),
+        (key::LOW, format!("{:?}", contract.preprocessing.low())),
+        (key::HIGH, format!("{:?}", contract.preprocessing.high())),
+        (key::RESIZE, contract.preprocessing.filter().name().to_owned()),
     ]);
     // What changes nothing is left out: files from before there were transforms stay what they were.
     let Transforms { crop, fit, invert } = m.transforms;
@@ -103,13 +104,13 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
     if let Some(Tiles { stride, top_k }) = m.tiles {
         entries.extend([(key::TILE_STRIDE, stride.to_string()), (key::TOP_K, top_k.to_string())]);
     }
-    if let Some(c) = &m.calibration {
-        let table: Vec<String> = c.calibration.table().iter().map(|e| format!("{e:?}")).collect();
+    if let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) {
+        let table: Vec<String> = calibration.table().iter().map(|e| format!("{e:?}")).collect();
         entries.extend([
-            (key::COUNT, c.calibration.count().to_string()),
+            (key::COUNT, calibration.count().to_string()),
             (key::TABLE, table.join(" ")),
-            (key::RATE, format!("{:?}", c.false_positive_rate)),
-            (key::THRESHOLD, format!("{:?}", c.threshold)),
+            (key::RATE, format!("{:?}", threshold.false_positive_rate)),
+            (key::THRESHOLD, format!("{:?}", threshold.energy)),
         ]);
     }
     let p = &m.provenance;
@@ -154,18 +155,18 @@ pub(super) fn read<'a>(
         .map_err(|_| invalid(key::HIGH, &format!("above nae.preprocessing.low, {low:?}"), &format!("{high:?}")))?;
     let input = Shape::new(entries.extent(key::CHANNELS)?, entries.extent(key::HEIGHT)?, entries.extent(key::WIDTH)?);
     let window = window(&entries)?;
+    let mut contract = Contract::new(input);
+    contract.preprocessing = preprocessing;
+    contract.energy = entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?;
+    contract.temperature =
+        entries.named(key::TEMPERATURE, "a positive number", |text| Temperature::new(text.parse().ok()?).ok())?;
     Ok(Some(ModelMetadata {
-        energy: entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?,
-        temperature: entries
-            .named(key::TEMPERATURE, "a positive number", |text| Temperature::new(text.parse().ok()?).ok())?,
+        contract: calibrated(contract, &entries)?,
         latent: latent(&entries)?,
-        input,
-        preprocessing,
         transforms: transforms(&entries)?,
         columns: columns(&entries, input, window)?,
         window,
         tiles: tiles(&entries, input)?,
-        calibration: calibration(&entries)?,
         provenance: Provenance {
             architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
             method: entries.text(key::METHOD, "how it was trained")?.to_owned(),
@@ -268,10 +269,11 @@ fn columns(entries: &Entries<'_>, input: Shape, window: Option<Window>) -> Resul
     })
 }
 
-fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, MetadataError> {
+/// The contract with the calibration that the entries have, if they have one.
+fn calibrated(contract: Contract, entries: &Entries<'_>) -> Result<Contract, MetadataError> {
     let keys = [key::COUNT, key::TABLE, key::RATE, key::THRESHOLD];
     if entries.none_of(&keys) {
-        return Ok(None);
+        return Ok(contract);
     }
     let count: usize = entries.parse(key::COUNT, "a positive integer")?;
     if count == 0 || count > MAX_COUNT {
@@ -295,15 +297,15 @@ fn calibration(entries: &Entries<'_>) -> Result<Option<ModelCalibration>, Metada
         Calibration::from_table(count, &table).map_err(|e| invalid(key::TABLE, "ascending", &e.to_string()))?;
     let rate = entries.finite(key::RATE)?;
     let stored = entries.finite(key::THRESHOLD)?;
-    let calibration = ModelCalibration::new(calibration, rate).map_err(|e| {
+    let contract = contract.with_calibration(calibration, rate).map_err(|e| {
         let expected = format!("from 1/(n + 1) to 1, n being {count}");
         invalid(key::RATE, &expected, &format!("{rate:?} ({e})"))
     })?;
-    if calibration.threshold != stored {
-        let expected = format!("{:?}, as table and rate give it", calibration.threshold);
+    if let Some(threshold) = contract.threshold().filter(|threshold| threshold.energy != stored) {
+        let expected = format!("{:?}, as table and rate give it", threshold.energy);
         return Err(invalid(key::THRESHOLD, &expected, &format!("{stored:?}; the file was altered")));
     }
-    Ok(Some(calibration))
+    Ok(contract)
 }
 
 struct Entries<'a>(BTreeMap<&'a str, &'a str>);

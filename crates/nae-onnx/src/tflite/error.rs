@@ -1,6 +1,6 @@
 //! Why a TFLite file cannot become a `.nae` file.
 
-use nae_core::model::writer::WriteError;
+use nae_graph::GraphError;
 
 use super::schema::Tensor;
 
@@ -40,9 +40,9 @@ pub enum TfliteError {
         /// What is not taken.
         reason: String,
     },
-    /// The writer of the format refuses the network.
+    /// The writer of the format refuses the graph.
     #[error(transparent)]
-    Write(WriteError),
+    Write(GraphError),
 }
 
 impl TfliteError {

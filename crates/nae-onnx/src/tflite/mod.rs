@@ -16,9 +16,9 @@ mod flatbuffer;
 mod schema;
 
 use nae_core::Shape;
-use nae_core::model::layer::{Activation, Element};
-use nae_core::model::writer::{Dense, Int8Layer, Int8Operation, Layer, Network, WriteError, write};
+use nae_core::layer::{Activation, Element};
 use nae_core::quantization::Quantization;
+use nae_graph::{Dense, Graph, GraphError, Int8Layer, Int8Operation, Op, emit};
 
 pub use error::TfliteError;
 use schema::{File, FusedActivation, Operator, Tensor, TensorType};
@@ -28,7 +28,7 @@ use schema::{File, FusedActivation, Operator, Tensor, TensorType};
 /// # Errors
 /// [`TfliteError`] names the operator or tensor that is in the way.
 pub fn to_nae(tflite: &[u8]) -> Result<Vec<u8>, TfliteError> {
-    write(&lower(tflite)?).map_err(TfliteError::Write)
+    emit(&lower(tflite)?).map_err(TfliteError::Write)
 }
 
 /// Whether the bytes start as a TFLite file does.
@@ -40,16 +40,16 @@ pub fn is_tflite(bytes: &[u8]) -> bool {
 ///
 /// # Errors
 /// As for [`to_nae`].
-pub fn lower(tflite: &[u8]) -> Result<Network, TfliteError> {
+pub fn lower(tflite: &[u8]) -> Result<Graph, TfliteError> {
     let file = File::read(tflite)?;
     let input = file.tensor(file.input)?;
     let mut chain = Chain {
-        network: Network::new(Shape::vector(values(&input)?)),
+        graph: Graph::new(Shape::vector(values(&input)?)),
         tensor: file.input,
         file: &file,
         unused: tflite.len(),
     };
-    chain.network.element = match input.kind {
+    chain.graph.element = match input.kind {
         TensorType::Int8 => Element::I8(quantization(&input)?),
         TensorType::Float32 => Element::F32,
         other => return Err(TfliteError::tensor(&input, format!("it is {other}, not int8 or f32"))),
@@ -57,23 +57,23 @@ pub fn lower(tflite: &[u8]) -> Result<Network, TfliteError> {
     for (index, operator) in file.operators.iter().enumerate() {
         chain.push(index, operator)?;
     }
-    let network = chain.network;
+    let graph = chain.graph;
     if chain.tensor != file.output {
         return Err(TfliteError::Chain { reason: "the last operator does not write the model's output".to_owned() });
     }
-    match network.shapes() {
-        Ok(shapes) if shapes.last() == Some(&network.input) => Ok(network),
-        Ok(shapes) => Err(TfliteError::Write(WriteError::Reconstruction {
-            expected: network.input,
-            found: shapes.last().copied().unwrap_or(network.input),
+    match graph.shapes() {
+        Ok(shapes) if shapes.last() == Some(&graph.input()) => Ok(graph),
+        Ok(shapes) => Err(TfliteError::Write(GraphError::Reconstruction {
+            expected: graph.input(),
+            found: shapes.last().copied().unwrap_or(graph.input()),
         })),
         Err(error) => Err(TfliteError::Write(error)),
     }
 }
 
-/// The network as far as it has been read.
+/// The graph as far as it has been read.
 struct Chain<'f> {
-    network: Network,
+    graph: Graph,
     /// The tensor that the next operator must read.
     tensor: usize,
     file: &'f File<'f>,
@@ -95,7 +95,7 @@ impl Chain<'_> {
         match operator.code {
             schema::FULLY_CONNECTED => {
                 let layer = self.dense(operator, &from, &to, &refuse)?;
-                self.network.push(layer);
+                self.graph.push(layer);
             }
             // A batch of vectors under another shape is the same vector.
             schema::RESHAPE => {
@@ -104,13 +104,13 @@ impl Chain<'_> {
                 }
             }
             schema::QUANTIZE if from.kind == TensorType::Float32 && to.kind == TensorType::Int8 => {
-                self.network.push(Layer::Quantize(quantization(&to)?));
+                self.graph.push(Op::Quantize(quantization(&to)?));
             }
             schema::QUANTIZE if from.kind == TensorType::Int8 && to.kind == TensorType::Int8 => {
-                self.network.push(Int8Layer::new(Int8Operation::Requantize, quantization(&to)?));
+                self.graph.push(Int8Layer::new(Int8Operation::Requantize, quantization(&to)?));
             }
             schema::DEQUANTIZE if from.kind == TensorType::Int8 && to.kind == TensorType::Float32 => {
-                self.network.push(Layer::Dequantize);
+                self.graph.push(Op::Dequantize);
             }
             _ => {
                 return Err(refuse(

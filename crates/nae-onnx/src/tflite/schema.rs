@@ -1,4 +1,4 @@
-//! The tables of TFLite's schema that a dense network needs, by the numbers of their fields. Source:
+//! The tables of TFLite's schema that a dense graph needs, by the numbers of their fields. Source:
 //! `tensorflow/compiler/mlir/lite/schema/schema.fbs`, version 3.
 
 use std::fmt;

@@ -6,12 +6,11 @@ pub(crate) mod reference;
 
 use nae_core::Shape;
 use nae_core::calibration::Calibration;
-use nae_core::density::Temperature;
+use nae_core::contract::{Contract, Preprocessing, ResizeFilter};
 use nae_core::energy::Energy;
-use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_onnx::autoencoder;
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Gemm, GraphBuilder, Pool2d, Value};
-use nae_onnx::metadata::{Geometry, Latent, ModelCalibration, ModelMetadata, Provenance};
+use nae_onnx::metadata::{Geometry, Latent, ModelMetadata, Provenance};
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): the same numbers everywhere.
 pub(crate) struct Numbers(pub(crate) u64);
@@ -40,17 +39,11 @@ impl Numbers {
 pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelMetadata {
     let table: Vec<f32> = (1..=400).map(|i| i as f32 * 0.001).collect();
     let calibration = Calibration::from_sorted(&table).expect("ascending");
+    let mut contract = Contract::new(input);
+    contract.energy = energy;
+    contract.preprocessing = Preprocessing::unit(ResizeFilter::BilinearAlignCorners);
     ModelMetadata {
-        energy,
-        temperature: Temperature::ONE,
         latent: Some(Latent { geometry: Geometry::Sphere, dimension }),
-        input,
-        preprocessing: Preprocessing::unit(ResizeFilter::BilinearAlignCorners),
-        transforms: nae_onnx::metadata::Transforms::default(),
-        columns: None,
-        window: None,
-        tiles: None,
-        calibration: Some(ModelCalibration::new(calibration, 0.01).expect("n is 400")),
         provenance: Provenance {
             architecture: "digits".into(),
             method: "none: pseudo-random weights".into(),
@@ -59,6 +52,7 @@ pub(crate) fn metadata(input: Shape, dimension: usize, energy: Energy) -> ModelM
             seed: 7,
             crate_version: "nae-onnx tests".into(),
         },
+        ..ModelMetadata::new(contract.with_calibration(calibration, 0.01).expect("n is 400"))
     }
 }
 

@@ -15,7 +15,7 @@ fn sizes(shape: &[Dim]) -> Vec<usize> {
 }
 
 /// The value of each output for one image, channels first.
-pub(crate) fn run(graph: &Graph, image: &[f32]) -> Vec<(String, Vec<f64>)> {
+pub(crate) fn run(graph: &OnnxGraph, image: &[f32]) -> Vec<(String, Vec<f64>)> {
     let mut values: Vec<Option<Array>> = graph
         .values
         .iter()
@@ -43,7 +43,7 @@ pub(crate) fn run(graph: &Graph, image: &[f32]) -> Vec<(String, Vec<f64>)> {
     graph.outputs.iter().map(|(n, v)| (n.clone(), values[*v].as_ref().expect("made").data.clone())).collect()
 }
 
-fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &Graph, node: &Node) -> Vec<f64> {
+fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &OnnxGraph, node: &OnnxNode) -> Vec<f64> {
     let map = |f: &dyn Fn(f64) -> f64| x[0].data.iter().map(|&v| f(v)).collect::<Vec<_>>();
     let batch_in_front = |i: usize| graph.values[node.inputs[i]].shape.first() == Some(&Dim::Batch);
     let pair = |f: &dyn Fn(f64, f64) -> f64| {

@@ -5,7 +5,6 @@
 use pulp::{Simd, WithSimd};
 
 use super::{APART, PLACES, TILES, is_quicker, place, stride, tiles_of_one, transform};
-use crate::buffers;
 use crate::correlate::VECTORS;
 use crate::geometry::Window;
 use crate::instructions::{lanes, on_vectors_of};
@@ -37,10 +36,11 @@ impl WithSimd for Sums<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (from, to) = (self.wide.size.c, self.narrow.size.c);
-        let mut inputs = buffers::take(PLACES * stride(from));
-        let mut outputs = buffers::take(PLACES * stride(to));
-        let mut sums = buffers::take(PLACES * (from * to + APART));
-        let mut zeros = buffers::take(from);
+        let workspace = self.wide.workspace().clone();
+        let mut inputs = workspace.take(PLACES * stride(from));
+        let mut outputs = workspace.take(PLACES * stride(to));
+        let mut sums = workspace.take(PLACES * (from * to + APART));
+        let mut zeros = workspace.take(from);
         zeros.fill(0.0);
         sums.fill(0.0);
         let total = self.narrow.n * tiles_of_one(self.narrow.size);
@@ -68,7 +68,7 @@ impl WithSimd for Sums<'_> {
         }
         self.transform_back(simd, &sums);
         for buffer in [inputs, outputs, sums, zeros] {
-            buffers::give(buffer);
+            workspace.give(buffer);
         }
     }
 }
@@ -203,7 +203,7 @@ mod tests {
                 [Size { h: h + 2 - 2 * padding, w: w + 2 - 2 * padding, c: from }, Size { h, w, c: to }];
             let planes = |size: Size, factor: f32| {
                 let values: Vec<f32> = (0..n * size.len()).map(|i| (i as f32 * factor).sin()).collect();
-                Planes::from_channels_first(n, size, &values)
+                Planes::from_channels_first(&crate::Workspace::default(), n, size, &values)
             };
             let (x, g) = (planes(wide, 0.7), planes(narrow, 0.3));
             let mut gradient = vec![1.0; 9 * from * to];

@@ -11,7 +11,6 @@ pub mod gradient;
 
 use pulp::{Simd, WithSimd};
 
-use crate::buffers;
 use crate::correlate::{Finish, VECTORS, finished, sum_of_products};
 use crate::geometry::{Reading, Window, taps};
 use crate::plane::{Planes, Size};
@@ -113,9 +112,10 @@ impl WithSimd for Pass<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (from, to) = (self.input.size.c, self.output.size.c);
-        let mut values = buffers::take(PLACES * stride(from));
-        let mut sums = buffers::take(PLACES * stride(to));
-        let mut zeros = buffers::take(from);
+        let workspace = self.input.workspace().clone();
+        let mut values = workspace.take(PLACES * stride(from));
+        let mut sums = workspace.take(PLACES * stride(to));
+        let mut zeros = workspace.take(from);
         zeros.fill(0.0);
         let total = self.input.n * tiles_of_one(self.output.size);
         for first in (0..total).step_by(TILES) {
@@ -130,7 +130,7 @@ impl WithSimd for Pass<'_> {
             }
         }
         for buffer in [values, sums, zeros] {
-            buffers::give(buffer);
+            workspace.give(buffer);
         }
     }
 }

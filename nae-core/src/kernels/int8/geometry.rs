@@ -156,6 +156,6 @@ impl Phase {
 }
 
 /// How many of the kernel's indices leave this residue by the stride.
-pub(super) const fn phase_len(residue: usize, kernel: usize, stride: usize) -> usize {
+pub const fn phase_len(residue: usize, kernel: usize, stride: usize) -> usize {
     kernel.saturating_sub(residue).div_ceil(if stride == 0 { 1 } else { stride })
 }

@@ -75,9 +75,9 @@ pub(super) fn convolve(
     }
 }
 
-/// Whether a pixel is whole groups of taps. Then taps can be left out where a window reaches beyond
+/// Whether a pixel of so many channels is whole groups of four taps. Then taps can be left out where a window reaches beyond
 /// the image.
-pub(super) const fn is_whole(channels: usize) -> bool {
+pub const fn is_whole(channels: usize) -> bool {
     channels.is_multiple_of(4)
 }
 

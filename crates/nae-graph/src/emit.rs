@@ -1,0 +1,66 @@
+//! A graph as the bytes of a `.nae` file: steps, records, the arena plan, parameters. What each byte means is in
+//! [`nae_core::format`].
+
+use nae_core::format::{HEADER_LEN, Header, RECORD_LEN, Record, seal};
+use nae_core::model::Model;
+
+use crate::parameters::Parameters;
+use crate::plan::plan;
+use crate::record::record;
+use crate::steps::Step;
+use crate::{Graph, GraphError};
+
+/// The `.nae` file of a graph: checked, activations fused into the layers before them, the arena planned. The same graph
+/// gives the same bytes.
+///
+/// # Errors
+/// [`GraphError`] naming the layer or field that is wrong.
+pub fn emit(graph: &Graph) -> Result<Vec<u8>, GraphError> {
+    let shapes = graph.shapes()?;
+    if graph.nodes.is_empty() {
+        return Err(GraphError::NoLayers);
+    }
+    let last = *shapes.last().unwrap_or(&graph.input());
+    if last != graph.input() {
+        return Err(GraphError::Reconstruction { expected: graph.input(), found: last });
+    }
+    let bytes = file(graph, &graph.steps(|_| true)?)?;
+    // What the parser refuses must not leave the writer.
+    Model::parse(&bytes).map_err(GraphError::Refused)?;
+    Ok(bytes)
+}
+
+fn file(graph: &Graph, steps: &[Step<'_>]) -> Result<Vec<u8>, GraphError> {
+    let mut parameters = Parameters::default();
+    let element = |tensor: usize| match tensor.checked_sub(1).and_then(|i| steps.get(i)) {
+        Some(step) => step.element,
+        None => graph.element,
+    };
+    let mut records = Vec::with_capacity(steps.len());
+    for step in steps {
+        let inputs = [step.input, step.other.unwrap_or(step.input)].map(element);
+        records.push(record(step, inputs, graph.layout, &mut parameters)?);
+    }
+    let scratch: Vec<usize> = records.iter().zip(steps).map(|(record, step)| record.scratch_len(step.from)).collect();
+    let plan = plan(steps, &records, &scratch);
+    let table = graph.contract.calibration().map_or(&[][..], |calibration| calibration.table());
+    let header = Header {
+        layers: steps.len(),
+        calibration_count: graph.contract.calibration().map_or(0, |calibration| calibration.count()),
+        table_len: table.len(),
+        parameter_words: parameters.bytes().len() / 4,
+        arena_words: plan.len,
+        latent: steps.iter().position(|step| step.is_latent).map_or(0, |index| index + 1),
+        ..Header::of(&graph.contract, graph.element)
+    };
+    let len = HEADER_LEN + records.len() * RECORD_LEN + 4 * table.len() + parameters.bytes().len();
+    let mut bytes = Vec::with_capacity(len);
+    bytes.extend_from_slice(&header.emit()?);
+    for ((record, &offset), &scratch) in records.into_iter().zip(&plan.offsets).zip(&plan.scratch) {
+        bytes.extend_from_slice(&Record { offset, scratch, ..record }.emit()?);
+    }
+    bytes.extend(table.iter().flat_map(|energy| energy.to_le_bytes()));
+    bytes.extend_from_slice(parameters.bytes());
+    seal(&mut bytes)?;
+    Ok(bytes)
+}

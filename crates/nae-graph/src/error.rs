@@ -1,0 +1,160 @@
+//! Why a graph is not valid, or cannot be written.
+
+use core::fmt;
+
+use nae_core::Shape;
+use nae_core::format::{FieldRange, ModelError};
+
+/// Why a graph is not valid, or cannot be written. Layers are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GraphError {
+    /// The input shape holds no value.
+    EmptyInput,
+    /// There is no layer.
+    NoLayers,
+    /// A layer reads a tensor that is not there yet.
+    UnknownTensor {
+        /// The layer.
+        layer: usize,
+        /// What it reads.
+        tensor: usize,
+    },
+    /// A layer's input has another shape (or number of values) than the layer takes.
+    InputShape {
+        /// The layer.
+        layer: usize,
+        /// What it takes; zeros stand for any size.
+        expected: Shape,
+        /// What it gets.
+        found: Shape,
+    },
+    /// The kernel does not fit the padded input, or the output would be empty.
+    EmptyOutput {
+        /// The layer.
+        layer: usize,
+        /// Its input.
+        input: Shape,
+    },
+    /// A kernel size or stride is zero, a padding as large as the kernel, an output padding as large as the stride, or
+    /// groups do not divide the channels.
+    Geometry {
+        /// The layer.
+        layer: usize,
+    },
+    /// The weights are not as many as the layer's shape says.
+    WeightsLength {
+        /// What the shape says.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// The biases are not as many as the outputs.
+    BiasLength {
+        /// Number of outputs.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A weight, bias or parameter of a layer is NaN or infinite.
+    NonFinite {
+        /// The layer.
+        layer: usize,
+    },
+    /// A layer reads `f32` where it takes 8-bit values, or the reverse.
+    Element {
+        /// The layer.
+        layer: usize,
+    },
+    /// A reshape of channels-first data that moves values, which a `.nae` file has no layer for.
+    ChannelsFirst {
+        /// The layer.
+        layer: usize,
+    },
+    /// A layer's scales give a factor beyond 2¹⁶, or are not as many as its outputs.
+    Multiplier {
+        /// The layer.
+        layer: usize,
+    },
+    /// The last layer's output has another shape than the input.
+    Reconstruction {
+        /// The input's shape.
+        expected: Shape,
+        /// The last output's.
+        found: Shape,
+    },
+    /// The latent tensor is the image, or not there.
+    Latent {
+        /// Its number.
+        tensor: usize,
+    },
+    /// A size does not fit its field in the format.
+    TooLarge,
+    /// The parser refuses the file: a size is beyond the engine's limits.
+    Refused(ModelError),
+}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyInput => f.write_str("the input shape holds no value"),
+            Self::NoLayers => f.write_str("the graph has no layers"),
+            Self::UnknownTensor { layer, tensor } => {
+                write!(f, "layer {layer} reads tensor {tensor}, which no earlier layer writes")
+            }
+            Self::InputShape { layer, expected, found } => {
+                write!(f, "layer {layer} takes {expected} (CxHxW) but gets {found}")
+            }
+            Self::EmptyOutput { layer, input } => {
+                write!(f, "layer {layer} gives nothing for an input of {input} (CxHxW)")
+            }
+            Self::Geometry { layer } => write!(
+                f,
+                "layer {layer}: kernel and stride must not be zero, padding less than the kernel, output padding less than \
+                 the stride; groups must divide the channels, and be 255 at most"
+            ),
+            Self::WeightsLength { expected, found } => {
+                write!(f, "the layer takes {expected} weights but gets {found}")
+            }
+            Self::BiasLength { expected, found } => {
+                write!(f, "the layer takes {expected} biases but gets {found}")
+            }
+            Self::NonFinite { layer } => {
+                write!(f, "layer {layer} has a weight or parameter that is NaN or infinite")
+            }
+            Self::Element { layer } => {
+                write!(f, "layer {layer} reads f32 where it takes 8-bit values, or the reverse")
+            }
+            Self::ChannelsFirst { layer } => {
+                write!(
+                    f,
+                    "layer {layer} reshapes channels-first data, which moves values: reorder the weights before it"
+                )
+            }
+            Self::Multiplier { layer } => {
+                write!(f, "layer {layer}: its scales give a factor beyond 2^16, or are not as many as its outputs")
+            }
+            Self::Reconstruction { expected, found } => {
+                write!(f, "the reconstruction is {found} (CxHxW) but the image is {expected}")
+            }
+            Self::Latent { tensor } => write!(f, "tensor {tensor} cannot be the latent code"),
+            Self::TooLarge => f.write_str("a size does not fit its field in the format"),
+            Self::Refused(_) => f.write_str("the engine cannot take this graph"),
+        }
+    }
+}
+
+impl core::error::Error for GraphError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<FieldRange> for GraphError {
+    fn from(FieldRange: FieldRange) -> Self {
+        Self::TooLarge
+    }
+}

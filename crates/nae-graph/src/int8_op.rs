@@ -1,0 +1,174 @@
+//! 8-bit layers of a graph: integers in the plain layout, scales as real numbers.
+//! Who chooses the scales (a quantiser, TFLite) is not here.
+
+use crate::int8_weights::{self, Packed, Unpacked};
+use crate::op::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d};
+use crate::{GraphError, TensorId};
+use nae_core::Shape;
+use nae_core::kernels::int8::{Layout, Multiplier};
+use nae_core::layer::{Activation, ResizeMode};
+use nae_core::quantization::Quantization;
+
+/// Entries of a [`Int8Operation::Table`].
+pub(crate) const TABLE_LEN: usize = 256;
+
+/// A layer that reads and writes 8-bit values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Int8Layer {
+    /// What it does.
+    pub operation: Int8Operation,
+    /// Scale and zero point of the output. Pooling, resizing and reshaping keep those of their
+    /// input; [`Int8Operation::L2Normalize`] gives 1/128 and 0.
+    pub output: Quantization,
+    /// Least and greatest value of convolutions, dense layers, sums and products: −128 and 127, or,
+    /// with a ReLU, from the zero point up.
+    pub clamp: [i8; 2],
+}
+
+/// What an [`Int8Layer`] does.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Int8Operation {
+    /// Convolution; padding counts as real zeros.
+    Conv2d(Conv2d<i8, i32>, Vec<f64>),
+    /// Transposed convolution.
+    ConvTranspose2d(ConvTranspose2d<i8, i32>, Vec<f64>),
+    /// Fully connected layer.
+    ///
+    /// As for the convolutions, the second field holds the scale of the weights times that of the input,
+    /// divided by that of the output: one for each output, or one for all. The biases are in units
+    /// of the input's scale times the weights'.
+    Dense(Dense<i8, i32>, Vec<f64>),
+    /// Maximum over windows.
+    MaxPool2d(MaxPool2d),
+    /// Mean over windows; padding never counts.
+    AveragePool2d(AveragePool2d),
+    /// Another height and width.
+    Resize {
+        /// New height.
+        height: usize,
+        /// New width.
+        width: usize,
+        /// How.
+        mode: ResizeMode,
+    },
+    /// Any function of one value: entry q + 128 is the result for q.
+    Table(Vec<i8>),
+    /// Division by the norm of the sample.
+    L2Normalize,
+    /// The same values, in HWC order, under another shape.
+    Reshape(Shape),
+    /// The sum of the input and another 8-bit tensor of the same shape.
+    Add {
+        /// The other tensor.
+        other: TensorId,
+    },
+    /// The product of the input and another 8-bit tensor of the same shape, value by value.
+    Multiply {
+        /// The other tensor.
+        other: TensorId,
+    },
+    /// The same real values with the output's scale.
+    Requantize,
+}
+
+impl Int8Layer {
+    /// With all values from −128 to 127.
+    pub fn new(operation: Int8Operation, output: Quantization) -> Self {
+        Self { operation, output, clamp: [i8::MIN, i8::MAX] }
+    }
+
+    /// With a ReLU: no value below the zero point.
+    pub fn with_relu(mut self) -> Self {
+        self.clamp = [self.output.zero_point(), i8::MAX];
+        self
+    }
+}
+
+impl Int8Operation {
+    pub(crate) const fn other(&self) -> Option<TensorId> {
+        match self {
+            Self::Add { other } | Self::Multiply { other } => Some(*other),
+            _ => None,
+        }
+    }
+}
+
+impl<W, B> Conv2d<W, B> {
+    /// The same geometry with other weights and biases, in the same order, and no activation.
+    pub fn with_parameters<V, C>(&self, weights: Vec<V>, bias: Vec<C>) -> Conv2d<V, C> {
+        Conv2d {
+            in_channels: self.in_channels,
+            out_channels: self.out_channels,
+            kernel: self.kernel,
+            stride: self.stride,
+            padding: self.padding,
+            weights,
+            bias,
+            activation: Activation::Identity,
+        }
+    }
+}
+
+impl<W, B> ConvTranspose2d<W, B> {
+    /// The same geometry with other weights and biases, in the same order, and no activation.
+    pub fn with_parameters<V, C>(&self, weights: Vec<V>, bias: Vec<C>) -> ConvTranspose2d<V, C> {
+        ConvTranspose2d {
+            in_channels: self.in_channels,
+            out_channels: self.out_channels,
+            kernel: self.kernel,
+            stride: self.stride,
+            padding: self.padding,
+            output_padding: self.output_padding,
+            weights,
+            bias,
+            activation: Activation::Identity,
+        }
+    }
+}
+
+impl<W, B> Dense<W, B> {
+    /// The same geometry with other weights and biases, in the same order, and no activation.
+    pub fn with_parameters<V, C>(&self, weights: Vec<V>, bias: Vec<C>) -> Dense<V, C> {
+        Dense { inputs: self.inputs, output: self.output, weights, bias, activation: Activation::Identity }
+    }
+}
+
+/// A real factor in fixed point; `layer` names it in errors.
+pub(crate) fn fixed(layer: usize, factor: f64) -> Result<Multiplier, GraphError> {
+    Multiplier::from_real(factor).ok_or(GraphError::Multiplier { layer })
+}
+
+/// The factors of a sum with these scales as TFLite has them: for the addends, shifted by 20 bits, in units of twice
+/// the greater scale; and for the result.
+pub(crate) fn sum_factors(a: f64, b: f64, output: f64) -> [f64; 3] {
+    let unit = 2.0 * a.max(b);
+    [a / unit, b / unit, unit / ((1 << 20) as f64 * output)]
+}
+
+impl Int8Operation {
+    /// Weights and channels as the kernels read them, in `layout` if it takes them, else plain;
+    /// `None` for an operation without weights. `index` names the layer in errors.
+    pub(crate) fn pack(&self, index: usize, layout: Layout) -> Result<Option<Packed>, GraphError> {
+        let (outputs, kernel, input_channels, weights, bias, factors) = match self {
+            Self::Conv2d(l, factors) => (l.out_channels, l.kernel, l.in_channels, &l.weights, &l.bias, factors),
+            Self::ConvTranspose2d(l, factors) => {
+                (l.out_channels, l.kernel, l.in_channels, &l.weights, &l.bias, factors)
+            }
+            Self::Dense(l, factors) => (l.output.len(), [1, 1], l.inputs, &l.weights, &l.bias, factors),
+            _ => return Ok(None),
+        };
+        let mut multipliers = Vec::with_capacity(outputs);
+        for output in 0..outputs {
+            // One for all, or one for each: `Graph::shapes` has checked their number.
+            let factor = factors.get(output).or(factors.first()).copied().unwrap_or(-1.0);
+            multipliers.push(fixed(index, factor)?);
+        }
+        let layer = Unpacked { outputs, kernel, input_channels, weights, bias, multipliers: &multipliers };
+        let pack = |layout| match self {
+            Self::ConvTranspose2d(l, _) => int8_weights::conv_transpose2d(layout, &layer, l.stride),
+            _ => int8_weights::conv2d(layout, &layer),
+        };
+        pack(layout).or_else(|_| pack(Layout::Plain)).map(Some).map_err(|_| GraphError::Multiplier { layer: index })
+    }
+}

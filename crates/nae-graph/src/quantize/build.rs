@@ -1,0 +1,385 @@
+//! The 8-bit layers of a graph whose tensors' ranges are known.
+
+use crate::{Graph, Int8Layer, Int8Operation, Op, Readers, TensorId};
+use nae_core::energy::Energy;
+use nae_core::layer::{Activation, Element};
+use nae_core::quantization::Quantization;
+
+use super::QuantizeOptions;
+use super::activations::Activations;
+use super::range;
+
+/// Scale and zero point of what is in [0, 1), as TFLite fixes them for sigmoid; and of tanh and unit
+/// vectors.
+const FIXED: [(f32, i8); 2] = [(1.0 / 256.0, -128), (1.0 / 128.0, 0)];
+/// Biases stay below this, so that no sum leaves 32 bits; the paired layout asks for 2^29.
+const BIAS_LIMIT: f64 = (1 << 28) as f64;
+/// Factors stay above this, as the paired layout asks for: an output whose weights are so small is a
+/// step or two from its bias.
+const LEAST_FACTOR: f64 = 1.0 / (1 << 22) as f64;
+/// Most products in a sum, by the same reasoning.
+const MOST_TAPS: usize = 1 << 14;
+/// Greatest stride of an 8-bit transposed convolution.
+const MOST_STRIDE: usize = 16;
+
+/// A quantised graph.
+#[derive(Clone, Debug)]
+pub(super) struct Built {
+    /// Its layers.
+    pub graph: Graph,
+    /// Layers that stay f32, and why.
+    pub float_layers: Vec<FloatLayer>,
+}
+
+/// A layer that is not quantised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FloatLayer {
+    /// Number of the node, and its kind.
+    pub node: (usize, &'static str),
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Where a tensor of the f32 graph is in the new one: as f32, as i8, or both.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    float: Option<TensorId>,
+    integer: Option<TensorId>,
+}
+
+struct Builder<'a> {
+    source: &'a Graph,
+    seen: &'a Activations,
+    options: &'a QuantizeOptions,
+    graph: Graph,
+    /// Who reads each tensor of the source.
+    readers: Readers,
+    /// Of each tensor of the source so far.
+    places: Vec<Place>,
+    float_layers: Vec<FloatLayer>,
+}
+
+/// Quantises every node of `source`, whose activations are nodes of their own, but those that `keep` says
+/// to leave and those that have no 8-bit form. A ReLU goes with the layer before it.
+pub(super) fn build(
+    source: &Graph,
+    seen: &Activations,
+    options: &QuantizeOptions,
+    keep: &dyn Fn(usize) -> bool,
+) -> Built {
+    // Structural similarity is of f32 images.
+    let element = match source.contract.energy {
+        Energy::Ssim => Element::F32,
+        _ => Element::I8(image_scale(source, options)),
+    };
+    let graph = Graph { element, nodes: Vec::new(), latent: None, layout: options.layout, ..source.clone() };
+    let image = match element {
+        Element::F32 => Place { float: Some(0), integer: None },
+        _ => Place { float: None, integer: Some(0) },
+    };
+    let mut builder = Builder {
+        source,
+        seen,
+        options,
+        graph,
+        readers: source.readers(),
+        places: vec![image],
+        float_layers: Vec::new(),
+    };
+    for node in 0..source.nodes.len() {
+        builder.node(node, keep(node));
+    }
+    builder.finish()
+}
+
+/// The nodes of `source` that have weights or normalise: those that can lose what matters.
+pub(super) fn weighted(source: &Graph) -> Vec<(usize, &'static str)> {
+    let counts = |layer: &Op| {
+        matches!(layer, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Dense(_) | Op::L2Normalize { .. } | Op::Add { .. })
+    };
+    source.nodes.iter().enumerate().filter(|(_, n)| counts(&n.op)).map(|(i, n)| (i, name(&n.op))).collect()
+}
+
+/// What a layer is called in reports.
+pub(super) fn name(layer: &Op) -> &'static str {
+    match layer {
+        Op::Conv2d(_) => "convolution",
+        Op::ConvTranspose2d(_) => "transposed convolution",
+        Op::Dense(_) => "dense",
+        Op::MaxPool2d(_) => "max-pool",
+        Op::AveragePool2d(_) => "average pool",
+        Op::Resize { .. } => "resize",
+        Op::Activation(_) => "activation",
+        Op::L2Normalize { .. } => "L2 normalisation",
+        Op::GroupNormalize(_) => "group normalisation",
+        Op::Reshape(_) => "reshape",
+        Op::Add { .. } => "sum",
+        Op::Multiply { .. } => "product",
+        _ => "layer",
+    }
+}
+
+impl Builder<'_> {
+    fn node(&mut self, index: usize, keep: bool) {
+        let node = &self.source.nodes[index];
+        // A ReLU that the layer before has done already.
+        if let Op::Activation(Activation::Relu) = node.op
+            && self.places.len() == index + 2
+        {
+            return;
+        }
+        // Between two conversions a function of one value gains nothing.
+        let is_float = self.places[node.input].integer.is_none();
+        let reason = match &node.op {
+            _ if keep => Some("as asked"),
+            Op::Activation(_) if is_float => Some("the layer before it is f32"),
+            layer => no_int8_form(layer),
+        };
+        let place = match reason {
+            Some(reason) => {
+                if !keep && !matches!(node.op, Op::Activation(_)) {
+                    self.float_layers.push(FloatLayer { node: (index, name(&node.op)), reason });
+                }
+                self.float(index)
+            }
+            None => self.integer(index),
+        };
+        self.places.push(place);
+        if self.relu_follows(index) && reason.is_none() {
+            // Both tensors are the clamped one: nothing else reads the first.
+            self.places.push(place);
+        }
+        let tensor = self.places.len() - 1;
+        if let Some(latent) = self.source.latent
+            && (index + 1..=tensor).contains(&latent)
+        {
+            self.graph.latent = Some(match self.graph.element {
+                Element::F32 => self.as_float(tensor),
+                _ => self.as_integer(tensor),
+            });
+        }
+    }
+
+    /// The layer in f32.
+    fn float(&mut self, index: usize) -> Place {
+        let node = &self.source.nodes[index];
+        let input = self.as_float(node.input);
+        let mut layer = node.op.clone();
+        if let Op::Add { other } | Op::Multiply { other } = &mut layer {
+            *other = self.as_float(*other);
+        }
+        Place { float: Some(self.graph.push_from(input, layer)), integer: None }
+    }
+
+    /// The layer in 8 bits.
+    fn integer(&mut self, index: usize) -> Place {
+        let node = &self.source.nodes[index];
+        let input = self.as_integer(node.input);
+        let from = self.quantization(input);
+        let relu = self.relu_follows(index) && has_clamp(&node.op);
+        let written = if relu { index + 2 } else { index + 1 };
+        let own = self.scale(written);
+        let stored = self.options.scales.weights.get(&(index + 1)).map_or(&[][..], Vec::as_slice);
+        let mut layer = match &node.op {
+            Op::Conv2d(layer) => {
+                let w = Weights::new(&layer.weights, &layer.bias, stored, from, own);
+                Int8Layer::new(Int8Operation::Conv2d(layer.with_parameters(w.values, w.bias), w.factors), own)
+            }
+            Op::ConvTranspose2d(layer) => {
+                let w = Weights::new(&layer.weights, &layer.bias, stored, from, own);
+                Int8Layer::new(Int8Operation::ConvTranspose2d(layer.with_parameters(w.values, w.bias), w.factors), own)
+            }
+            Op::Dense(layer) => {
+                let w = Weights::new(&layer.weights, &layer.bias, stored, from, own);
+                Int8Layer::new(Int8Operation::Dense(layer.with_parameters(w.values, w.bias), w.factors), own)
+            }
+            Op::MaxPool2d(pool) => Int8Layer::new(Int8Operation::MaxPool2d(*pool), from),
+            Op::AveragePool2d(pool) => Int8Layer::new(Int8Operation::AveragePool2d(*pool), from),
+            &Op::Resize { height, width, mode } => Int8Layer::new(Int8Operation::Resize { height, width, mode }, from),
+            Op::Reshape(shape) => Int8Layer::new(Int8Operation::Reshape(*shape), from),
+            Op::Activation(activation) => {
+                let to = match activation {
+                    Activation::Identity => from,
+                    Activation::Sigmoid if !self.has_scale(written) => fixed(0),
+                    Activation::Tanh if !self.has_scale(written) => fixed(1),
+                    _ => own,
+                };
+                Int8Layer::new(Int8Operation::Table(table(*activation, from, to)), to)
+            }
+            Op::L2Normalize { .. } => Int8Layer::new(Int8Operation::L2Normalize, fixed(1)),
+            Op::Add { other } => Int8Layer::new(Int8Operation::Add { other: self.as_integer(*other) }, own),
+            Op::Multiply { other } => Int8Layer::new(Int8Operation::Multiply { other: self.as_integer(*other) }, own),
+            // What has no 8-bit form does not come here.
+            _ => return self.float(index),
+        };
+        if relu {
+            layer = layer.with_relu();
+        }
+        // A sum's second operand may have been converted after the input.
+        Place { float: None, integer: Some(self.graph.push_from(input, layer)) }
+    }
+
+    /// Whether the node's only reader is a ReLU right after it that its 8-bit form can do itself.
+    fn relu_follows(&self, index: usize) -> bool {
+        let tensor = index + 1;
+        let next = self.source.nodes.get(index + 1);
+        has_clamp(&self.source.nodes[index].op)
+            && next.is_some_and(|next| matches!(next.op, Op::Activation(Activation::Relu)))
+            && self.readers.only(tensor) == Some(index + 1)
+    }
+
+    /// The tensor as f32, converted where it is not.
+    fn as_float(&mut self, tensor: TensorId) -> TensorId {
+        let place = self.places[tensor];
+        if let Some(float) = place.float {
+            return float;
+        }
+        let float = self.graph.push_from(place.integer.unwrap_or(0), Op::Dequantize);
+        self.places[tensor].float = Some(float);
+        float
+    }
+
+    /// The tensor as i8, converted where it is not.
+    fn as_integer(&mut self, tensor: TensorId) -> TensorId {
+        let place = self.places[tensor];
+        if let Some(integer) = place.integer {
+            return integer;
+        }
+        let layer = Op::Quantize(self.scale(tensor));
+        let integer = self.graph.push_from(place.float.unwrap_or(0), layer);
+        self.places[tensor].integer = Some(integer);
+        integer
+    }
+
+    /// Whether a tensor of the source came with a scale.
+    fn has_scale(&self, tensor: TensorId) -> bool {
+        self.options.scales.tensors.contains_key(&tensor)
+    }
+
+    /// Scale and zero point for a tensor of the source: those it came with, or by what was seen of it.
+    fn scale(&self, tensor: TensorId) -> Quantization {
+        match (tensor, self.options.scales.tensors.get(&tensor)) {
+            (0, _) => image_scale(self.source, self.options),
+            (_, Some(scale)) => *scale,
+            (_, None) => range::choose(&self.seen.tensors[tensor], self.options.ranges),
+        }
+    }
+
+    /// Scale and zero point of a tensor of the new graph.
+    fn quantization(&self, tensor: TensorId) -> Quantization {
+        let element = match tensor.checked_sub(1).and_then(|node| self.graph.nodes.get(node)) {
+            None => self.graph.element.quantization(),
+            Some(node) => match &node.op {
+                Op::Int8(layer) => Some(layer.output),
+                Op::Quantize(quantization) => Some(*quantization),
+                _ => None,
+            },
+        };
+        element.unwrap_or_else(|| range::affine(0.0, 1.0))
+    }
+
+    fn finish(mut self) -> Built {
+        let last = self.source.nodes.len();
+        let tensor = match self.graph.element {
+            Element::F32 => self.as_float(last),
+            _ => self.as_integer(last),
+        };
+        // The reconstruction is what the last layer writes; a conversion for the latent may lie after it.
+        if tensor != self.graph.nodes.len() {
+            let quantization = self.quantization(tensor);
+            let shape = self.graph.input();
+            match self.graph.element {
+                Element::F32 => self.graph.push_from(tensor, Activation::Identity),
+                _ => self.graph.push_from(tensor, Int8Layer::new(Int8Operation::Reshape(shape), quantization)),
+            };
+        }
+        self.graph.contract = self.graph.contract.without_calibration();
+        Built { graph: self.graph, float_layers: self.float_layers }
+    }
+}
+
+/// Scale and zero point of the image: those the model came with, or all that preprocessing can give.
+fn image_scale(source: &Graph, options: &QuantizeOptions) -> Quantization {
+    let whole = || range::affine(source.contract.preprocessing.low(), source.contract.preprocessing.high());
+    options.scales.tensors.get(&0).copied().unwrap_or_else(whole)
+}
+
+/// Why a layer has no 8-bit form.
+fn no_int8_form(layer: &Op) -> Option<&'static str> {
+    let many = "its sums have more products than 32 bits are sure to hold";
+    match layer {
+        Op::Conv2d(layer) if layer.kernel[0] * layer.kernel[1] * layer.in_channels > MOST_TAPS => Some(many),
+        Op::ConvTranspose2d(layer) if layer.kernel[0] * layer.kernel[1] * layer.in_channels > MOST_TAPS => Some(many),
+        Op::ConvTranspose2d(layer) if layer.stride.iter().any(|&stride| stride > MOST_STRIDE) => {
+            Some("its stride is above 16")
+        }
+        Op::Dense(layer) if layer.inputs > MOST_TAPS => Some(many),
+        Op::Conv2d(_)
+        | Op::ConvTranspose2d(_)
+        | Op::Dense(_)
+        | Op::MaxPool2d(_)
+        | Op::AveragePool2d(_)
+        | Op::Resize { .. }
+        | Op::Activation(_)
+        | Op::L2Normalize { .. }
+        | Op::Reshape(_)
+        | Op::Add { .. }
+        | Op::Multiply { .. } => None,
+        _ => Some("there is no 8-bit layer of this kind"),
+    }
+}
+
+/// Whether the 8-bit form can end in a ReLU.
+fn has_clamp(layer: &Op) -> bool {
+    matches!(layer, Op::Conv2d(_) | Op::ConvTranspose2d(_) | Op::Dense(_) | Op::Add { .. } | Op::Multiply { .. })
+}
+
+fn fixed(which: usize) -> Quantization {
+    let (scale, zero_point) = FIXED[which];
+    Quantization::new(scale, zero_point).unwrap_or_else(|_| range::affine(0.0, 1.0))
+}
+
+/// A function of one value as a table of all values.
+fn table(activation: Activation, from: Quantization, to: Quantization) -> Vec<i8> {
+    (i8::MIN..=i8::MAX)
+        .map(|q| {
+            let x = from.dequantize(q);
+            to.quantize(match activation {
+                Activation::Relu => x.max(0.0),
+                Activation::LeakyRelu { slope } if x < 0.0 => slope * x,
+                Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+                Activation::Tanh => x.tanh(),
+                _ => x,
+            })
+        })
+        .collect()
+}
+
+/// Weights and biases in integers, and the factor of each output.
+struct Weights {
+    values: Vec<i8>,
+    bias: Vec<i32>,
+    factors: Vec<f64>,
+}
+
+impl Weights {
+    /// Rows of `weights` are the outputs'; `stored` are the scales they came with, if any.
+    fn new(weights: &[f32], bias: &[f32], stored: &[f32], from: Quantization, to: Quantization) -> Self {
+        let row = (weights.len() / bias.len().max(1)).max(1);
+        let mut made = Self { values: Vec::with_capacity(weights.len()), bias: Vec::new(), factors: Vec::new() };
+        let input = f64::from(from.scale());
+        for (output, (weights, &bias)) in weights.chunks_exact(row).zip(bias).enumerate() {
+            let bias = f64::from(bias);
+            let stored = stored.get(output).map_or(0.0, |&scale| f64::from(scale));
+            let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs())));
+            // A row of very small weights must not make its bias too large an integer, or its factor too small.
+            let least = (bias.abs() / BIAS_LIMIT).max(LEAST_FACTOR * f64::from(to.scale())) / input;
+            // A scale that weights came with gives the same integers again, and is larger than the others here.
+            let scale = (greatest / 127.0).max(stored).max(least);
+            made.values.extend(weights.iter().map(|&w| (f64::from(w) / scale).round().clamp(-127.0, 127.0) as i8));
+            made.bias.push((bias / (input * scale)).round() as i32);
+            made.factors.push(input * scale / f64::from(to.scale()));
+        }
+        made
+    }
+}

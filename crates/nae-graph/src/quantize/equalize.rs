@@ -1,0 +1,118 @@
+//! Evens out the channels of a tensor between two layers with weights: dividing a channel by a factor
+//! and multiplying the weights that read it by the same changes nothing in f32, since what lies
+//! between is ReLU and the like; but one scale must serve all channels of an 8-bit tensor, and one all
+//! weights of an output.
+//!
+//! Nagel, van Baalen, Blankevoort and Welling, "Data-Free Quantization Through Weight Equalization
+//! and Bias Correction", ICCV 2019; with ranges of activations in place of the first layer's
+//! weights, which have a scale an output here, as in Xiao et al., "SmoothQuant", ICML 2023.
+
+use crate::{Graph, Op, Readers};
+use nae_core::Shape;
+use nae_core::layer::Activation;
+
+use super::activations::Activations;
+
+/// Factors stay within this of each other's mean: beyond, a channel that is nearly dead would rule.
+const MOST: f32 = 16.0;
+
+/// The evened-out graph; `None` where there is no such pair of layers.
+pub fn equalize(graph: &Graph, seen: &Activations) -> Option<Graph> {
+    let (mut equal, readers) = (graph.clone(), graph.readers());
+    let shapes = graph.shapes().ok()?;
+    let mut found = false;
+    for first in 0..graph.nodes.len() {
+        let Some((between, second)) = pair(graph, &readers, &shapes, first) else { continue };
+        let channels = shapes[first + 1].channels;
+        let activations = &seen.tensors[between].channels;
+        let Some(readers) = greatest_by_input(&equal.nodes[second].op, channels) else { continue };
+        if activations.len() != channels {
+            continue;
+        }
+        let factors = factors(activations, &readers);
+        divide_outputs(&mut equal.nodes[first].op, &factors);
+        multiply_inputs(&mut equal.nodes[second].op, &factors);
+        found = true;
+    }
+    found.then_some(equal)
+}
+
+/// √(range of the activation / range of the weights that read it), about 1 in the geometric mean.
+fn factors(activations: &[f32], weights: &[f32]) -> Vec<f32> {
+    let raw: Vec<f32> = activations
+        .iter()
+        .zip(weights)
+        .map(|(&a, &w)| if a > 0.0 && w > 0.0 { (a / w).sqrt() } else { f32::NAN })
+        .collect();
+    let logs: Vec<f32> = raw.iter().filter(|f| f.is_finite()).map(|f| f.ln()).collect();
+    let mean = if logs.is_empty() { 1.0 } else { (logs.iter().sum::<f32>() / logs.len() as f32).exp() };
+    // A channel that is always 0, or never read, stays as it is.
+    raw.iter().map(|f| if f.is_finite() { (f / mean).clamp(1.0 / MOST, MOST) } else { 1.0 }).collect()
+}
+
+/// The tensor that the layer with weights after node `first` reads, and that layer, where nothing but
+/// functions with f(ax) = a·f(x) lies between and nothing else reads any of it.
+fn pair(graph: &Graph, readers: &Readers, shapes: &[Shape], first: usize) -> Option<(usize, usize)> {
+    if !graph.nodes[first].op.has_weights() {
+        return None;
+    }
+    let mut tensor = first + 1;
+    loop {
+        let channels = shapes[tensor].channels;
+        let index = readers.only(tensor)?;
+        match &graph.nodes[index].op {
+            op if op.has_weights() => return Some((tensor, index)),
+            Op::Activation(Activation::Relu | Activation::LeakyRelu { .. } | Activation::Identity)
+            | Op::MaxPool2d(_)
+            | Op::AveragePool2d(_)
+            | Op::Resize { .. } => {}
+            // The same channels in the same order.
+            Op::Reshape(shape) if shape.channels == channels => {}
+            _ => return None,
+        }
+        tensor = index + 1;
+    }
+}
+
+/// The greatest absolute weight that reads each of `channels`. Weights have the input channel last.
+fn greatest_by_input(layer: &Op, channels: usize) -> Option<Vec<f32>> {
+    let weights = match layer {
+        Op::Conv2d(layer) => &layer.weights,
+        Op::ConvTranspose2d(layer) => &layer.weights,
+        Op::Dense(layer) => &layer.weights,
+        _ => return None,
+    };
+    let mut greatest = vec![0.0f32; channels];
+    for (index, weight) in weights.iter().enumerate() {
+        greatest[index % channels] = greatest[index % channels].max(weight.abs());
+    }
+    Some(greatest)
+}
+
+fn multiply_inputs(layer: &mut Op, factors: &[f32]) {
+    let weights = match layer {
+        Op::Conv2d(layer) => &mut layer.weights,
+        Op::ConvTranspose2d(layer) => &mut layer.weights,
+        Op::Dense(layer) => &mut layer.weights,
+        _ => return,
+    };
+    for (index, weight) in weights.iter_mut().enumerate() {
+        *weight *= factors[index % factors.len()];
+    }
+}
+
+/// Rows of weights are outputs; a dense layer's are in HWC order, channels last.
+fn divide_outputs(layer: &mut Op, factors: &[f32]) {
+    let (weights, bias) = match layer {
+        Op::Conv2d(layer) => (&mut layer.weights, &mut layer.bias),
+        Op::ConvTranspose2d(layer) => (&mut layer.weights, &mut layer.bias),
+        Op::Dense(layer) => (&mut layer.weights, &mut layer.bias),
+        _ => return,
+    };
+    let row = weights.len() / bias.len().max(1);
+    for (output, (bias, weights)) in bias.iter_mut().zip(weights.chunks_exact_mut(row.max(1))).enumerate() {
+        let factor = factors[output % factors.len()];
+        *bias /= factor;
+        weights.iter_mut().for_each(|weight| *weight /= factor);
+    }
+}

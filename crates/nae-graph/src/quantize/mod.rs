@@ -1,0 +1,148 @@
+//! Quantisation after training: from a graph of f32 and images that it should work on to a graph of 8-bit layers.
+//!
+//! Weights are symmetric with one scale an output channel, activations have one scale and zero point a tensor (Jacob et
+//! al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018), and
+//! both are what TFLite's reference kernels take. In order: `activations` splits fused activations off and looks at what
+//! every tensor holds, `equalize` evens the channels out, `range` chooses each tensor's scale, `build` makes the 8-bit
+//! layers, [`evaluate`](mod@evaluate) runs them as a device does. A model that comes with scales keeps them, and its
+//! channels as they are.
+//!
+//! What the tensors of the f32 graph hold is shown by a [`Tracer`]: a program for the processor (`nae-simd`), since a
+//! range does not depend on the last bit of a sum. What 8 bits cost is judged by `nae-core`'s engine, since its rounding
+//! is the device's.
+
+pub mod activations;
+mod build;
+mod equalize;
+pub mod evaluate;
+mod range;
+mod scales;
+
+use nae_core::engine::EngineError;
+use nae_core::kernels::int8::Layout;
+use nae_core::model::ModelError;
+
+use crate::{Graph, GraphError};
+pub use activations::{Activations, TraceError, Tracer};
+use build::Built;
+pub use build::FloatLayer;
+pub use equalize::equalize;
+pub use range::Ranges;
+pub use scales::Scales;
+
+/// What can be chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantizeOptions {
+    /// How the range of a tensor is chosen.
+    pub ranges: Ranges,
+    /// Whether channels are evened out; `None` to do what leaves the smaller error on the images.
+    pub equalize: Option<bool>,
+    /// How weights are laid out.
+    pub layout: Layout,
+    /// Scales that tensors and weights of the graph have already, as those of a QDQ-quantised ONNX model do: nothing
+    /// is chosen there. Where there are any, channels are not evened out, for which scales would be wrong.
+    pub scales: Scales,
+}
+
+impl Default for QuantizeOptions {
+    fn default() -> Self {
+        Self { ranges: Ranges::MeanSquaredError, equalize: None, layout: Layout::Paired, scales: Scales::default() }
+    }
+}
+
+/// A model that cannot be quantised.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuantizeError {
+    /// There is nothing to choose ranges by.
+    #[error("no images to choose ranges by; --calibrate needs some")]
+    NoImages,
+    /// The graph is not valid, or the quantised one cannot be written.
+    #[error("the quantised model cannot be written")]
+    Write(#[from] GraphError),
+    /// The parser refuses it.
+    #[error("the quantised model cannot be read")]
+    Model(#[from] ModelError),
+    /// The engine cannot run it on an image.
+    #[error("the model cannot be run on the calibration data")]
+    Engine(#[from] EngineError),
+    /// The graph of f32 cannot be run on an image.
+    #[error("the model cannot be run on the calibration data")]
+    Trace(#[source] TraceError),
+}
+
+/// A model before and after.
+#[derive(Clone, Debug)]
+pub struct Quantized {
+    /// The 8-bit layers, without calibration: its energies are not those of the f32 model.
+    pub graph: Graph,
+    /// Layers that stay f32, and why.
+    pub float_layers: Vec<FloatLayer>,
+    /// Whether channels were evened out.
+    pub equalized: bool,
+    /// The f32 model whose nodes [`Quantized::without`] counts.
+    source: Graph,
+    activations: Activations,
+    options: QuantizeOptions,
+}
+
+/// Quantises `graph` with ranges chosen on `images`: HWC, in the range of its preprocessing. `tracer` shows what its
+/// tensors hold.
+///
+/// # Errors
+/// [`QuantizeError`].
+pub fn quantize(
+    graph: &Graph,
+    images: &[Vec<f32>],
+    options: &QuantizeOptions,
+    tracer: &dyn Tracer,
+) -> Result<Quantized, QuantizeError> {
+    if images.is_empty() {
+        return Err(QuantizeError::NoImages);
+    }
+    let (plain, scales) = activations::split(graph, &options.scales);
+    let equalize = if scales.is_empty() { options.equalize } else { Some(false) };
+    let options = &QuantizeOptions { scales, equalize, ..options.clone() };
+    let seen = Activations::observe(&plain, images, tracer)?;
+    let candidate = |source: Graph, activations: Activations, equalized| {
+        let Built { graph, float_layers } = build::build(&source, &activations, options, &|_| false);
+        Quantized { graph, float_layers, equalized, source, activations, options: options.clone() }
+    };
+    let equal = |plain: &Graph, seen: &Activations| -> Result<Option<Quantized>, QuantizeError> {
+        let Some(equal) = equalize::equalize(plain, seen) else { return Ok(None) };
+        let activations = Activations::observe(&equal, images, tracer)?;
+        Ok(Some(candidate(equal, activations, true)))
+    };
+    match options.equalize {
+        Some(false) => Ok(candidate(plain, seen, false)),
+        Some(true) => Ok(match equal(&plain, &seen)? {
+            Some(equal) => equal,
+            None => candidate(plain, seen, false),
+        }),
+        None => {
+            let equal = equal(&plain, &seen)?;
+            let plain = candidate(plain, seen, false);
+            let Some(equal) = equal else { return Ok(plain) };
+            let few = &images[..images.len().min(256)];
+            let error = |q: &Quantized| evaluate::reconstruction_error(graph, &q.graph, few);
+            Ok(if error(&equal)? < error(&plain)? { equal } else { plain })
+        }
+    }
+}
+
+impl Quantized {
+    /// Nodes that were quantised, by number and kind: what [`Quantized::without`] takes.
+    pub fn nodes(&self) -> Vec<(usize, &'static str)> {
+        build::weighted(&self.source)
+    }
+
+    /// Tensors whose scales are those that the model came with.
+    pub fn own_scales(&self) -> usize {
+        self.options.scales.tensors.len()
+    }
+
+    /// The model with node `kept` in f32 and all others quantised: what that one costs.
+    pub fn without(&self, kept: usize) -> Graph {
+        build::build(&self.source, &self.activations, &self.options, &|node| node == kept).graph
+    }
+}

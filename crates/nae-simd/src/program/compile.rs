@@ -1,0 +1,266 @@
+//! From a graph to a program: what each layer becomes, and which steps share memory or a pass.
+
+use nae_core::Shape;
+use nae_core::layer::{Activation, Padding, ResizeMode};
+use nae_graph::steps::readers;
+use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GraphError, MaxPool2d, Op, Readers};
+
+use super::gradients::{Slots, Taps};
+use super::kernel::Layer;
+use super::{Learned, Operation, Options, Program, Step, slope_of};
+use crate::geometry::{Reading, Window};
+use crate::group::GroupNorm;
+use crate::kernel::Kernel;
+use crate::plane::Size;
+use crate::resample::{Alignment, Enlargement, Windows};
+
+/// Most pixels of a plane: there are tables of where each comes from, of some tens of bytes a pixel.
+const LARGEST_PLANE: usize = 1 << 22;
+
+/// Why a graph has no program.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompileError {
+    /// The graph is not valid.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A plane is too large.
+    #[error("planes of {width}x{height} pixels are larger than the 2^22 that a program takes")]
+    Plane {
+        /// Its width.
+        width: usize,
+        /// Its height.
+        height: usize,
+    },
+    /// A layer that there is no loop for.
+    #[error("layer {node} {reason}")]
+    Layer {
+        /// Its node.
+        node: usize,
+        /// What it is or has.
+        reason: &'static str,
+    },
+}
+
+fn size(shape: Shape) -> Size {
+    Size { h: shape.height, w: shape.width, c: shape.channels }
+}
+
+impl Program {
+    /// Lays out the weights of `graph`.
+    ///
+    /// # Errors
+    /// [`CompileError`] names the layer that there is no loop for, or what is wrong with the graph.
+    pub fn compile(graph: &Graph, options: &Options<'_>) -> Result<Self, CompileError> {
+        let shapes = graph.shapes()?;
+        if let Some(&Shape { height, width, .. }) = shapes.iter().find(|s| s.height * s.width > LARGEST_PLANE) {
+            return Err(CompileError::Plane { width, height });
+        }
+        let graph_steps = graph.steps(options.fuses)?;
+        let readers = readers(&graph_steps);
+        let mut slots = Slots::default();
+        let mut steps: Vec<Step> = Vec::with_capacity(graph_steps.len());
+        for step in &graph_steps {
+            let learned = options.trained.and_then(|all| all.iter().find(|learned| learned.node == step.node));
+            let context = Context { both_ways: options.trained.is_some(), learned: learned.copied() };
+            let operation = context
+                .operation(step, &mut slots)
+                .map_err(|reason| CompileError::Layer { node: step.node, reason })?;
+            steps.push(Step {
+                input: step.input,
+                other: step.other,
+                operation,
+                last_read: Vec::new(),
+                overwrites: false,
+                gate: None,
+                gated: false,
+            });
+        }
+        plan(&mut steps, &readers);
+        let latent = graph_steps.iter().position(|step| step.is_latent).map(|step| step + 1);
+        Ok(Self { input: size(graph.input()), steps, latent, slots: slots.into_slots() })
+    }
+}
+
+/// Says of each step what it may write over, and where a gradient passes a rectifier together with the next layer.
+fn plan(steps: &mut [Step], readers: &Readers) {
+    for tensor in 0..steps.len() {
+        if let Some(last) = readers.last(tensor).and_then(|step| steps.get_mut(step)) {
+            last.last_read.push(tensor);
+        }
+    }
+    for reader in 0..steps.len() {
+        let Some(writer) = steps[reader].input.checked_sub(1) else { continue };
+        if readers.only(writer + 1) != Some(reader) {
+            continue;
+        }
+        let slope = match &steps[writer].operation {
+            Operation::Kernel(layer) => Some(layer.slope),
+            _ => None,
+        };
+        let step = &mut steps[reader];
+        match (&step.operation, slope) {
+            (Operation::Kernel(_) | Operation::MaxPool(_), Some(Some(slope))) => {
+                step.gate = Some(slope);
+                steps[writer].gated = true;
+            }
+            // A kernel's way back does not need its output.
+            (Operation::Sigmoid | Operation::Tanh | Operation::Normalize(_), Some(None)) => step.overwrites = true,
+            _ => {}
+        }
+    }
+}
+
+struct Context {
+    both_ways: bool,
+    learned: Option<Learned>,
+}
+
+/// A layer's weights, `[output][row][column][input channel]`, and how its kernel is read.
+struct Weights<'a> {
+    reading: Reading,
+    window: Window,
+    weights: &'a [f32],
+    bias: &'a [f32],
+}
+
+impl Context {
+    /// What a step does; or what about it there is no loop for.
+    fn operation(&self, step: &nae_graph::Step<'_>, slots: &mut Slots) -> Result<Operation, &'static str> {
+        let (from, to) = (size(step.from), size(step.output));
+        Ok(match step.op {
+            Op::Conv2d(Conv2d { kernel, stride, padding, weights, bias, .. }) => {
+                let window = window(*kernel, *stride, *padding)?;
+                let weights = Weights { reading: Reading::Convolution, window, weights, bias };
+                self.kernel(weights, step.activation, [from, to], slots)?
+            }
+            Op::ConvTranspose2d(ConvTranspose2d { kernel, stride, padding, weights, bias, .. }) => {
+                let window = window(*kernel, *stride, *padding)?;
+                let weights = Weights { reading: Reading::Transposed, window, weights, bias };
+                self.kernel(weights, step.activation, [from, to], slots)?
+            }
+            Op::Dense(Dense { weights, bias, .. }) => {
+                let window = Window { kernel: [from.h, from.w], stride: 1, padding: 0 };
+                let weights = Weights { reading: Reading::Convolution, window, weights, bias };
+                self.kernel(weights, step.activation, [from, to], slots)?
+            }
+            Op::MaxPool2d(MaxPool2d { kernel, stride, padding }) => match blocks(*kernel, *stride, *padding) {
+                Some(side) => Operation::MaxPool(side),
+                None => Operation::MaxOf(self.windows(*kernel, *stride, *padding, to)?),
+            },
+            Op::AveragePool2d(AveragePool2d { kernel, stride, padding, count_include_padding }) => {
+                match blocks(*kernel, *stride, *padding) {
+                    Some(side) => Operation::AveragePool(side),
+                    None => Operation::MeanOf(self.windows(*kernel, *stride, *padding, to)?, *count_include_padding),
+                }
+            }
+            Op::Resize { mode, .. } => resize(*mode, from, to)?,
+            Op::Activation(activation) => match (slope_of(*activation), activation) {
+                (Some(slope), _) => Operation::Rectify(slope),
+                (None, Activation::Sigmoid) => Operation::Sigmoid,
+                (None, Activation::Tanh) => Operation::Tanh,
+                (None, Activation::Identity) => Operation::Identity,
+                _ => return Err("is an activation that is not known"),
+            },
+            Op::L2Normalize { epsilon } => Operation::Normalize(*epsilon),
+            Op::GroupNormalize(norm) => {
+                let (scale, shift) = (norm.scale.clone(), norm.shift.clone());
+                let slots = self.learned.map(|_| [slots.vector(scale.len()), slots.vector(shift.len())]);
+                let norm = GroupNorm { groups: norm.groups, epsilon: norm.epsilon, scale, shift };
+                Operation::GroupNorm(Box::new(norm), slots)
+            }
+            Op::Reshape(_) => Operation::Reshape(to),
+            Op::ReshapeChannelsFirst(_) => Operation::ReshapeChannelsFirst(to),
+            Op::Add { .. } => Operation::Add,
+            Op::Multiply { .. } => Operation::Multiply,
+            _ => return Err("is of 8 bits"),
+        })
+    }
+
+    fn kernel(
+        &self,
+        Weights { reading, window, weights, bias }: Weights<'_>,
+        activation: Activation,
+        [from, to]: [Size; 2],
+        slots: &mut Slots,
+    ) -> Result<Operation, &'static str> {
+        let slope = match slope_of(activation) {
+            Some(slope) if slope < 0.0 && self.both_ways => {
+                return Err("has a rectifier within it whose slope is negative, which has no way back");
+            }
+            None if activation != Activation::Identity => {
+                return Err("has an activation within it that is no rectifier: make it a layer of its own");
+            }
+            slope => slope,
+        };
+        let [rows, columns] = window.kernel;
+        // A dense layer's outputs are one after the other, whatever shape they are given then.
+        let made = if bias.len() == to.c { to } else { Size { h: 1, w: 1, c: to.len() } };
+        let weight = |o: usize, i: usize, r: usize, c: usize| weights[((o * rows + r) * columns + c) * from.c + i];
+        let (wide, narrow, other) = match reading {
+            Reading::Convolution => (from.c, made.c, Reading::Transposed),
+            Reading::Transposed => (made.c, from.c, Reading::Convolution),
+        };
+        let slots = self.learned.map(|Learned { order, bias: has_bias, .. }| {
+            let taps = Taps { kernel: window.kernel, wide, narrow };
+            let weight = slots.kernel(taps, order);
+            (weight, has_bias.then(|| slots.vector(bias.len())))
+        });
+        let backward = || Kernel::new(other, window, made, from, &[], |o, i, r, c| weight(i, o, r, c));
+        Ok(Operation::Kernel(Box::new(Layer {
+            reading,
+            window,
+            forward: Kernel::new(reading, window, from, made, bias, weight),
+            backward: self.both_ways.then(backward),
+            slope,
+            to,
+            slots,
+        })))
+    }
+
+    /// Windows that are no blocks side by side: there is no way back through them.
+    fn windows(
+        &self,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        padding: Padding,
+        to: Size,
+    ) -> Result<Windows, &'static str> {
+        if self.both_ways {
+            return Err("pools windows that are no blocks side by side, which has no way back");
+        }
+        Ok(Windows { kernel, stride, padding: [padding.top, padding.left], to: [to.h, to.w] })
+    }
+}
+
+fn resize(mode: ResizeMode, from: Size, to: Size) -> Result<Operation, &'static str> {
+    let alignment = match mode {
+        ResizeMode::Nearest => {
+            let factor = to.h / from.h.max(1);
+            if factor > 0 && [to.h, to.w] == [from.h, from.w].map(|side| side * factor) {
+                return Ok(Operation::Repeat(factor));
+            }
+            Alignment::Nearest
+        }
+        ResizeMode::BilinearAlignCorners => Alignment::Corners,
+        ResizeMode::BilinearHalfPixel => Alignment::HalfPixel,
+        _ => return Err("changes the size in a way that is not known"),
+    };
+    Ok(Operation::Enlarge(Enlargement::new([from.h, from.w], [to.h, to.w], alignment)))
+}
+
+/// The window of a kernel. What is cut off or added at the bottom and at the right follows from the output's size.
+fn window(kernel: [usize; 2], [down, across]: [usize; 2], padding: Padding) -> Result<Window, &'static str> {
+    if down != across {
+        return Err("has another stride down than across");
+    }
+    if padding.top != padding.left {
+        return Err("has another padding at the top than at the left");
+    }
+    Ok(Window { kernel, stride: down, padding: padding.top })
+}
+
+/// The side of a pool's windows, where they are squares side by side.
+fn blocks([rows, columns]: [usize; 2], stride: [usize; 2], padding: Padding) -> Option<usize> {
+    (rows == columns && stride == [rows, rows] && padding == Padding::NONE).then_some(rows)
+}

@@ -1,0 +1,183 @@
+//! A program run forward: for its result alone, or with all that the way back needs.
+
+use nae_graph::TensorId;
+
+use super::{Operation, Program};
+use crate::group::Moments;
+use crate::plane::Planes;
+use crate::pointwise::{add, multiply, normalize, rectify, sigmoid, tanh};
+use crate::resample::{average_pool, max_pool, nearest};
+
+/// What a program gives for a batch.
+#[derive(Debug)]
+pub struct Reconstructed {
+    /// What the last step writes.
+    pub output: Planes,
+    /// The latent code, where the graph has marked it.
+    pub latent: Option<Planes>,
+}
+
+/// What a step's way back needs beside its input and output.
+#[derive(Debug)]
+pub(super) enum Saved {
+    Nothing,
+    Norms(Vec<f32>),
+    Moments(Moments),
+}
+
+/// Activations of one pass: the output of each step, some left empty where the way back does without.
+#[derive(Debug)]
+pub struct Trace {
+    pub(super) outputs: Vec<Planes>,
+    pub(super) saved: Vec<Saved>,
+}
+
+impl Trace {
+    /// The output of the program, whose input was `input`.
+    pub fn output<'a>(&'a self, input: &'a Planes) -> &'a Planes {
+        self.outputs.last().unwrap_or(input)
+    }
+
+    /// A tensor of the pass whose input was `input`.
+    pub(super) fn tensor<'a>(&'a self, input: &'a Planes, tensor: TensorId) -> &'a Planes {
+        tensor.checked_sub(1).and_then(|step| self.outputs.get(step)).unwrap_or(input)
+    }
+}
+
+impl Program {
+    /// The output for a batch of images, of the size of [`input`](Self::input) each.
+    pub fn run(&self, input: Planes) -> Reconstructed {
+        self.observe(input, |_, _| {})
+    }
+
+    /// As [`run`](Self::run), and shows each step's output with the number of its tensor, as soon as it is there.
+    pub fn observe(&self, input: Planes, mut seen: impl FnMut(TensorId, &Planes)) -> Reconstructed {
+        let mut tensors: Vec<Planes> = Vec::with_capacity(self.steps.len() + 1);
+        tensors.push(input);
+        for (index, step) in self.steps.iter().enumerate() {
+            // What nothing reads any more, the step may write over.
+            let owned = step.last_read.contains(&step.input).then(|| std::mem::take(&mut tensors[step.input]));
+            let other =
+                step.other.map(|other| if other == step.input { Other::Itself } else { Other::At(&tensors[other]) });
+            let output = match owned {
+                Some(input) => step.operation.run(Input::Owned(input), other).0,
+                None => step.operation.run(Input::Borrowed(&tensors[step.input]), other).0,
+            };
+            for tensor in &step.last_read {
+                tensors[*tensor] = Planes::default();
+            }
+            seen(index + 1, &output);
+            tensors.push(output);
+        }
+        let latent = self.latent.map(|latent| tensors[latent].clone());
+        Reconstructed { output: tensors.pop().unwrap_or_default(), latent }
+    }
+
+    /// Runs forward and keeps what [`backward`](Self::backward) needs.
+    pub fn trace(&self, input: &Planes) -> Trace {
+        let mut trace =
+            Trace { outputs: Vec::with_capacity(self.steps.len()), saved: Vec::with_capacity(self.steps.len()) };
+        for step in &self.steps {
+            let owned = match step.input.checked_sub(1) {
+                Some(writer) if step.overwrites => Some(std::mem::take(&mut trace.outputs[writer])),
+                _ => None,
+            };
+            let other = step.other.map(|other| Other::At(trace.tensor(input, other)));
+            let (output, saved) = match owned {
+                Some(x) => step.operation.run(Input::Owned(x), other),
+                None => step.operation.run(Input::Borrowed(trace.tensor(input, step.input)), other),
+            };
+            trace.outputs.push(output);
+            trace.saved.push(saved);
+        }
+        trace
+    }
+}
+
+/// What a step reads: its own to write over, or not.
+enum Input<'a> {
+    Owned(Planes),
+    Borrowed(&'a Planes),
+}
+
+impl Input<'_> {
+    fn get(&self) -> &Planes {
+        match self {
+            Self::Owned(planes) => planes,
+            Self::Borrowed(planes) => planes,
+        }
+    }
+
+    fn own(self) -> Planes {
+        match self {
+            Self::Owned(planes) => planes,
+            Self::Borrowed(planes) => planes.clone(),
+        }
+    }
+}
+
+/// A step's second tensor.
+enum Other<'a> {
+    At(&'a Planes),
+    /// The first once more.
+    Itself,
+}
+
+impl Operation {
+    fn run(&self, x: Input<'_>, other: Option<Other<'_>>) -> (Planes, Saved) {
+        let mut saved = Saved::Nothing;
+        let output = match self {
+            Self::Kernel(layer) => layer.forward(x.get()),
+            Self::Rectify(slope) => rectify(x.get(), *slope),
+            Self::Sigmoid => {
+                let mut x = x.own();
+                sigmoid(&mut x);
+                x
+            }
+            Self::Tanh => {
+                let mut x = x.own();
+                tanh(&mut x);
+                x
+            }
+            Self::Normalize(least) => {
+                let mut x = x.own();
+                saved = Saved::Norms(normalize(&mut x, *least));
+                x
+            }
+            Self::GroupNorm(norm, _) => {
+                let (output, moments) = norm.forward(x.get());
+                saved = Saved::Moments(moments);
+                output
+            }
+            Self::MaxPool(side) => max_pool(x.get(), *side),
+            Self::AveragePool(side) => average_pool(x.get(), *side),
+            Self::MaxOf(windows) => windows.max(x.get()),
+            Self::MeanOf(windows, padding) => windows.mean(x.get(), *padding),
+            Self::Repeat(factor) => nearest(x.get(), *factor),
+            Self::Enlarge(enlargement) => enlargement.forward(x.get()),
+            Self::Reshape(to) => {
+                let mut x = x.own();
+                x.size = *to;
+                x
+            }
+            Self::ReshapeChannelsFirst(to) => x.get().reshaped(*to),
+            Self::Add => combined(x, other, add),
+            Self::Multiply => combined(x, other, multiply),
+            Self::Identity => x.own(),
+        };
+        (output, saved)
+    }
+}
+
+/// The first tensor with the second worked into it.
+fn combined(x: Input<'_>, other: Option<Other<'_>>, combine: fn(&mut [f32], &[f32])) -> Planes {
+    let mut output = x.own();
+    match other {
+        Some(Other::At(other)) => combine(&mut output.data, &other.data),
+        Some(Other::Itself) | None => {
+            let same = output.clone();
+            combine(&mut output.data, &same.data);
+        }
+    }
+    output
+}

@@ -1,0 +1,154 @@
+//! Why a file is not a model, and why a number cannot be written into one.
+
+use core::fmt;
+
+/// Why a file is not a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The file ends before its header does.
+    Truncated,
+    /// The file does not start with the magic bytes.
+    Magic,
+    /// Another version of the format.
+    Version,
+    /// The file's length is not what its header says or implies.
+    Length,
+    /// The checksum is wrong: the file was altered.
+    Checksum,
+    /// A reserved field is not zero, or a flag unknown.
+    Reserved,
+    /// No layers, or too many.
+    LayerCount,
+    /// The image's shape is empty or too large.
+    InputShape,
+    /// The arena is too large.
+    ArenaLength,
+    /// Unknown energy, or SSIM of an 8-bit image or with another range than `[0, 1]`.
+    Energy,
+    /// Unknown resize filter, or a range that does not ascend.
+    Preprocessing,
+    /// The temperature is not above zero, or log Ω not finite.
+    Temperature,
+    /// The calibration table is malformed, or the rate or threshold out of range.
+    Calibration,
+    /// The latent tensor is not there, or of another type than the image.
+    Latent,
+    /// The scale of the 8-bit image is out of range.
+    Quantization,
+    /// The last layer's output has another shape or type than the image, or a scale too far from
+    /// its.
+    Reconstruction,
+    /// A layer is wrong.
+    Layer {
+        /// Which, from 0.
+        index: u16,
+        /// What is wrong with it.
+        fault: LayerFault,
+    },
+}
+
+/// What is wrong with a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub enum LayerFault {
+    /// Unknown kind or mode.
+    Kind,
+    /// Unknown activation, or one where there can be none.
+    Activation,
+    /// The slope or epsilon is not finite, not positive or not used.
+    Parameter,
+    /// A field that must be zero is not.
+    Reserved,
+    /// It reads a tensor that no earlier layer writes, or two of different shapes.
+    Tensor,
+    /// Kernel, stride or padding are impossible.
+    Geometry,
+    /// The output's shape is not what input and geometry give.
+    Shape,
+    /// The weights or biases lie outside the file or are not as many as needed.
+    Weights,
+    /// The output lies outside the arena.
+    Arena,
+    /// The output overwrites a tensor that is still to be read.
+    Overlap,
+    /// A weight or bias is NaN or infinite.
+    NonFiniteWeight,
+    /// The type of its values is unknown or does not follow from its input.
+    Element,
+    /// A scale, multiplier, clamp or integer bias is out of range.
+    Quantization,
+}
+
+impl LayerFault {
+    const fn message(self) -> &'static str {
+        match self {
+            Self::Kind => "a layer has an unknown kind or mode",
+            Self::Activation => "a layer has an unknown or misplaced activation",
+            Self::Parameter => "a layer's slope or epsilon is invalid",
+            Self::Reserved => "a layer has an unused field that is not zero",
+            Self::Tensor => "a layer reads a tensor that is not there or does not fit",
+            Self::Geometry => "a layer's kernel, stride or padding is impossible",
+            Self::Shape => "a layer's output shape does not follow from its input",
+            Self::Weights => "a layer's weights are outside the file or not as many as needed",
+            Self::Arena => "a layer's output lies outside the arena",
+            Self::Overlap => "a layer overwrites a tensor that is still to be read",
+            Self::NonFiniteWeight => "a layer has a weight that is NaN or infinite",
+            Self::Element => "a layer's type of values is unknown or does not fit its input",
+            Self::Quantization => "a layer's scale, multiplier, clamp or bias is out of range",
+        }
+    }
+}
+
+impl ModelError {
+    /// What is wrong, in words; for messages of failed builds.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Truncated => "the file is shorter than its header",
+            Self::Magic => "not a .nae file",
+            Self::Version => "the .nae file has another version than 2",
+            Self::Length => "the file's length is not what its header says",
+            Self::Checksum => "the checksum is wrong: the file was altered or cut",
+            Self::Reserved => "a reserved field of the header is not zero",
+            Self::LayerCount => "the model has no layers or more than 256",
+            Self::InputShape => "the image's shape is empty or too large",
+            Self::ArenaLength => "the arena is too large",
+            Self::Energy => "the energy is unknown or does not fit the image's type or range",
+            Self::Preprocessing => "the resize filter or the range of values is invalid",
+            Self::Temperature => "the temperature or log Omega is invalid",
+            Self::Calibration => "the calibration is malformed",
+            Self::Latent => "the latent tensor is not there or has another type than the image",
+            Self::Quantization => "the scale of the 8-bit image is out of range",
+            Self::Reconstruction => "the last output's shape, type or scale does not fit the image's",
+            Self::Layer { fault, .. } => fault.message(),
+        }
+    }
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Layer { index, .. } = self {
+            write!(f, "layer {index}: ")?;
+        }
+        f.write_str(self.message())
+    }
+}
+
+impl core::error::Error for ModelError {}
+
+/// A number does not fit its field of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct FieldRange;
+
+impl fmt::Display for FieldRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size does not fit its field in the format")
+    }
+}
+
+impl core::error::Error for FieldRange {}

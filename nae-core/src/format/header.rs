@@ -1,0 +1,296 @@
+//! The header of a file: what its 128 bytes mean, parsed and emitted side by side.
+
+use super::bytes::{all_zero, f32_at, put, put_f32, put_u16, put_u32, u16_at, u32_at};
+use super::crc::crc32;
+use super::{FieldRange, MAX_LAYERS, MAX_VALUES, ModelError, check};
+use crate::Shape;
+use crate::calibration;
+use crate::contract::{Contract, Preprocessing, ResizeFilter, Threshold};
+use crate::density::Temperature;
+use crate::energy::Energy;
+use crate::layer::Element;
+use crate::quantization::Quantization;
+
+/// Bytes of a header.
+pub const HEADER_LEN: usize = 128;
+
+pub(super) const MAGIC: [u8; 8] = *b"\x89NAE\r\n\x1a\n";
+pub(super) const VERSION: usize = 2;
+
+/// Where each field starts. The table in the [format's documentation](super) says what they hold.
+mod field {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const VERSION: usize = 8;
+    pub(super) const HEADER_LEN: usize = 10;
+    pub(super) const FILE_LEN: usize = 12;
+    pub(super) const CHECKSUM: usize = 16;
+    /// Where the part of the file starts that the checksum is of.
+    pub(super) const CHECKED: usize = 20;
+    pub(super) const LAYERS: usize = 20;
+    pub(super) const CALIBRATION_COUNT: usize = 24;
+    pub(super) const TABLE_LEN: usize = 28;
+    pub(super) const PARAMETERS: usize = 32;
+    pub(super) const ARENA: usize = 36;
+    pub(super) const CHANNELS: usize = 40;
+    pub(super) const HEIGHT: usize = 44;
+    pub(super) const WIDTH: usize = 48;
+    pub(super) const LATENT: usize = 52;
+    pub(super) const ENERGY: usize = 56;
+    pub(super) const FILTER: usize = 57;
+    pub(super) const FLAGS: usize = 58;
+    pub(super) const ELEMENT: usize = 59;
+    pub(super) const LOW: usize = 60;
+    pub(super) const HIGH: usize = 64;
+    pub(super) const TEMPERATURE: usize = 68;
+    pub(super) const LOG_NORMALIZER: usize = 72;
+    pub(super) const RATE: usize = 76;
+    pub(super) const THRESHOLD: usize = 80;
+    pub(super) const SCALE: usize = 84;
+    pub(super) const ZERO_POINT: usize = 88;
+    /// Zeros from here on.
+    pub(super) const UNUSED: usize = 89;
+}
+
+/// Bits of the field of flags.
+mod flag {
+    pub(super) const LOG_NORMALIZER: u8 = 1;
+    pub(super) const THRESHOLD: u8 = 2;
+}
+
+/// A header, without the length and the checksum of the file, which [`seal`] writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Header {
+    /// Number of layers.
+    pub layers: usize,
+    /// Number of calibration energies; 0 without calibration.
+    pub calibration_count: usize,
+    /// Order statistics kept of them.
+    pub table_len: usize,
+    /// Length of the parameters, in words of four bytes.
+    pub parameter_words: usize,
+    /// Length of the arena, in words of four bytes.
+    pub arena_words: usize,
+    /// Number of the latent tensor; 0 where there is none.
+    pub latent: usize,
+    /// Type of the image's values.
+    pub element: Element,
+    /// Shape of the image.
+    pub input: Shape,
+    /// The image's range of values and resize filter.
+    pub preprocessing: Preprocessing,
+    /// Energy of an image and its reconstruction.
+    pub energy: Energy,
+    /// Temperature T.
+    pub temperature: Temperature,
+    /// log Ω, when known.
+    pub log_normalizer: Option<f32>,
+    /// The threshold, and the rate it is for.
+    pub threshold: Option<Threshold>,
+}
+
+impl Header {
+    /// Of a network with this contract, whose sizes are still zero.
+    pub fn of<C>(contract: &Contract<C>, element: Element) -> Self {
+        Self {
+            layers: 0,
+            calibration_count: 0,
+            table_len: 0,
+            parameter_words: 0,
+            arena_words: 0,
+            latent: 0,
+            element,
+            input: contract.input,
+            preprocessing: contract.preprocessing,
+            energy: contract.energy,
+            temperature: contract.temperature,
+            log_normalizer: contract.log_normalizer(),
+            threshold: contract.threshold(),
+        }
+    }
+
+    /// Splits a file into header and body, and checks what frames it: magic bytes, version, length and checksum.
+    pub(crate) const fn split(file: &[u8]) -> Result<(&[u8; HEADER_LEN], &[u8]), ModelError> {
+        let Some((header, body)) = file.split_first_chunk() else {
+            return Err(ModelError::Truncated);
+        };
+        match header.first_chunk() {
+            Some(magic) if u64::from_le_bytes(*magic) == u64::from_le_bytes(MAGIC) => {}
+            _ => return Err(ModelError::Magic),
+        }
+        if u16_at(header, field::VERSION) != VERSION {
+            return Err(ModelError::Version);
+        }
+        if u16_at(header, field::HEADER_LEN) != HEADER_LEN || u32_at(header, field::FILE_LEN) != file.len() {
+            return Err(ModelError::Length);
+        }
+        let Some((_, checked)) = file.split_at_checked(field::CHECKED) else {
+            return Err(ModelError::Truncated);
+        };
+        if u32_at(header, field::CHECKSUM) != crc32(checked) as usize {
+            return Err(ModelError::Checksum);
+        }
+        Ok((header, body))
+    }
+
+    /// Reads a header; checks every field by itself.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the first field that is wrong.
+    pub const fn parse(bytes: &[u8; HEADER_LEN]) -> Result<Self, ModelError> {
+        let unused = if bytes[field::ELEMENT] == 0 { field::SCALE } else { field::UNUSED };
+        if bytes[field::ELEMENT] > 1 || !all_zero(bytes, unused, HEADER_LEN) {
+            return Err(ModelError::Reserved);
+        }
+        let layers = u32_at(bytes, field::LAYERS);
+        if layers == 0 || layers > MAX_LAYERS {
+            return Err(ModelError::LayerCount);
+        }
+        let (count, table_len) = (u32_at(bytes, field::CALIBRATION_COUNT), u32_at(bytes, field::TABLE_LEN));
+        if count > calibration::MAX_COUNT || table_len != calibration::table_len(count as u32) {
+            return Err(ModelError::Calibration);
+        }
+        let arena_words = u32_at(bytes, field::ARENA);
+        if arena_words > MAX_VALUES {
+            return Err(ModelError::ArenaLength);
+        }
+        let element = match (bytes[field::ELEMENT], quantization_at(bytes)) {
+            (0, _) => Element::F32,
+            (_, Ok(quantization)) => Element::I8(quantization),
+            (_, Err(_)) => return Err(ModelError::Quantization),
+        };
+        let preprocessing = check!(preprocessing_at(bytes));
+        let energy = check!(energy_at(bytes, preprocessing, element));
+        let flags = bytes[field::FLAGS];
+        if flags & !(flag::LOG_NORMALIZER | flag::THRESHOLD) != 0 {
+            return Err(ModelError::Reserved);
+        }
+        let log_normalizer = check!(log_normalizer_at(bytes, flags));
+        let Ok(temperature) = Temperature::new(f32_at(bytes, field::TEMPERATURE)) else {
+            return Err(ModelError::Temperature);
+        };
+        Ok(Self {
+            layers,
+            calibration_count: count,
+            table_len,
+            parameter_words: u32_at(bytes, field::PARAMETERS),
+            arena_words,
+            latent: u32_at(bytes, field::LATENT),
+            element,
+            input: Shape::new(
+                u32_at(bytes, field::CHANNELS),
+                u32_at(bytes, field::HEIGHT),
+                u32_at(bytes, field::WIDTH),
+            ),
+            preprocessing,
+            energy,
+            temperature,
+            log_normalizer,
+            threshold: check!(threshold_at(bytes, flags, count)),
+        })
+    }
+
+    /// The bytes of the header, to be completed by [`seal`]. Values are written as they are; parsing the whole file
+    /// checks them.
+    ///
+    /// # Errors
+    /// [`FieldRange`] where a size does not fit its field.
+    pub fn emit(&self) -> Result<[u8; HEADER_LEN], FieldRange> {
+        let mut bytes = [0; HEADER_LEN];
+        put(&mut bytes, field::MAGIC, &MAGIC);
+        put_u16(&mut bytes, field::VERSION, VERSION)?;
+        put_u16(&mut bytes, field::HEADER_LEN, HEADER_LEN)?;
+        for (at, value) in [
+            (field::LAYERS, self.layers),
+            (field::CALIBRATION_COUNT, self.calibration_count),
+            (field::TABLE_LEN, self.table_len),
+            (field::PARAMETERS, self.parameter_words),
+            (field::ARENA, self.arena_words),
+            (field::CHANNELS, self.input.channels),
+            (field::HEIGHT, self.input.height),
+            (field::WIDTH, self.input.width),
+            (field::LATENT, self.latent),
+        ] {
+            put_u32(&mut bytes, at, value)?;
+        }
+        bytes[field::ENERGY] = self.energy.id();
+        bytes[field::FILTER] = self.preprocessing.filter().id();
+        bytes[field::ELEMENT] = u8::from(self.element != Element::F32);
+        put_f32(&mut bytes, field::LOW, self.preprocessing.low());
+        put_f32(&mut bytes, field::HIGH, self.preprocessing.high());
+        put_f32(&mut bytes, field::TEMPERATURE, self.temperature.get());
+        if let Some(log_normalizer) = self.log_normalizer {
+            bytes[field::FLAGS] |= flag::LOG_NORMALIZER;
+            put_f32(&mut bytes, field::LOG_NORMALIZER, log_normalizer);
+        }
+        if let Some(Threshold { energy, false_positive_rate }) = self.threshold {
+            bytes[field::FLAGS] |= flag::THRESHOLD;
+            put_f32(&mut bytes, field::RATE, false_positive_rate);
+            put_f32(&mut bytes, field::THRESHOLD, energy);
+        }
+        if let Element::I8(quantization) = self.element {
+            put_f32(&mut bytes, field::SCALE, quantization.scale());
+            bytes[field::ZERO_POINT] = quantization.zero_point() as u8;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Writes length and checksum into the header of a file that is complete but for them.
+///
+/// # Errors
+/// [`FieldRange`] where the file is longer than its header can say. One shorter than a header stays as it is.
+pub fn seal(file: &mut [u8]) -> Result<(), FieldRange> {
+    let len = file.len();
+    put_u32(file, field::FILE_LEN, len)?;
+    let checksum = crc32(file.get(field::CHECKED..).unwrap_or_default());
+    put(file, field::CHECKSUM, &checksum.to_le_bytes());
+    Ok(())
+}
+
+const fn quantization_at(bytes: &[u8; HEADER_LEN]) -> Result<Quantization, crate::quantization::QuantizationError> {
+    Quantization::new(f32_at(bytes, field::SCALE), bytes[field::ZERO_POINT] as i8)
+}
+
+const fn preprocessing_at(bytes: &[u8; HEADER_LEN]) -> Result<Preprocessing, ModelError> {
+    let Some(filter) = ResizeFilter::from_id(bytes[field::FILTER]) else {
+        return Err(ModelError::Preprocessing);
+    };
+    match Preprocessing::new(f32_at(bytes, field::LOW), f32_at(bytes, field::HIGH), filter) {
+        Ok(preprocessing) => Ok(preprocessing),
+        Err(_) => Err(ModelError::Preprocessing),
+    }
+}
+
+const fn energy_at(
+    bytes: &[u8; HEADER_LEN],
+    preprocessing: Preprocessing,
+    element: Element,
+) -> Result<Energy, ModelError> {
+    let Some(energy) = Energy::from_id(bytes[field::ENERGY]) else {
+        return Err(ModelError::Energy);
+    };
+    let is_unit = preprocessing.low() == 0.0 && preprocessing.high() == 1.0;
+    if matches!(energy, Energy::Ssim) && !(is_unit && matches!(element, Element::F32)) {
+        return Err(ModelError::Energy);
+    }
+    Ok(energy)
+}
+
+const fn log_normalizer_at(bytes: &[u8; HEADER_LEN], flags: u8) -> Result<Option<f32>, ModelError> {
+    let value = f32_at(bytes, field::LOG_NORMALIZER);
+    if flags & flag::LOG_NORMALIZER != 0 {
+        return if value.is_finite() { Ok(Some(value)) } else { Err(ModelError::Temperature) };
+    }
+    if value.to_bits() == 0 { Ok(None) } else { Err(ModelError::Temperature) }
+}
+
+const fn threshold_at(bytes: &[u8; HEADER_LEN], flags: u8, count: usize) -> Result<Option<Threshold>, ModelError> {
+    let (rate, energy) = (f32_at(bytes, field::RATE), f32_at(bytes, field::THRESHOLD));
+    if flags & flag::THRESHOLD != 0 {
+        let valid = count > 0 && energy.is_finite() && rate > 0.0 && rate < 1.0;
+        let threshold = Threshold { energy, false_positive_rate: rate };
+        return if valid { Ok(Some(threshold)) } else { Err(ModelError::Calibration) };
+    }
+    if rate.to_bits() == 0 && energy.to_bits() == 0 { Ok(None) } else { Err(ModelError::Calibration) }
+}

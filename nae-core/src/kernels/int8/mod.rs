@@ -1,0 +1,271 @@
+//! Kernels for quantised layers: 8-bit activations and weights, 32-bit sums. No kernel allocates,
+//! and none can panic: what does not fit, which the parser has excluded, is skipped.
+//!
+//! # Numbers
+//! A tensor has a scale s and a zero point z: the stored 8-bit q stands for s·(q − z). Weights have
+//! a scale for each output channel and no zero point. A layer's results are those of TFLite's
+//! built-in **reference** kernels (`BUILTIN_REF`, of ai-edge-litert 2.3.0) bit for bit: sums are
+//! exact, and are multiplied by a 31-bit factor and shifted. Dense layers round **once** in that
+//! ([`Multiplier::apply`]), all other layers **twice** ([`Multiplier::apply_twice`]), as these
+//! kernels do; TFLite's optimised ones, and CMSIS-NN's by default, round dense layers twice too.
+//! Exceptions: the table of [`look_up`] is the exporter's, and [`l2_normalize`] is within one of
+//! TFLite's.
+//!
+//! # Layout of activations
+//! Height, width, channels (HWC), one byte a value, no padding and no alignment.
+//!
+//! # Layouts of weights
+//! In 32-bit words, little-endian as in the file, so that kernels can load words. A convolution has
+//! `outputs` channels and `taps` = kernel height · kernel width · input channels products each,
+//! numbered `[kernel row][kernel column][input channel]`. A dense layer is a convolution of one
+//! pixel. A transposed convolution of stride s is s·s convolutions, one for each residue of the
+//! output's row and column, in the order of the residue of the kernel's row, then column;
+//! convolution (r, c) has the kernel rows r, r + s, r + 2s, … from last to first, columns likewise.
+//! With stride 1 that is one convolution over the turned kernel.
+//!
+//! For each convolution, one after the other:
+//!
+//! | layout | tag | words |
+//! |---|---|---|
+//! | [`Layout::Plain`] | 0 | bytes `[output][tap]`, then zeros up to a whole word |
+//! | [`Layout::Paired`] | 1 | for each pair of outputs, for each group of four taps, two words; see there |
+//!
+//! Beside the weights lies a table of [`Channel`]: bias, multiplier, shift of each output.
+//!
+//! Exporters on the host make these from weights as TFLite and ONNX have them (`nae_graph::pack`). All builds read both
+//! layouts and give the same results.
+
+#[cfg(any(nae_dsp = "v7", nae_dsp = "v8"))]
+#[path = "dsp/mod.rs"]
+mod arithmetic;
+#[cfg(not(any(nae_dsp = "v7", nae_dsp = "v8")))]
+#[path = "portable.rs"]
+mod arithmetic;
+mod elementwise;
+mod energy;
+mod geometry;
+mod paired;
+mod plain;
+mod pool;
+mod quantize;
+mod resize;
+
+pub use elementwise::{
+    Add, L2Normalize, LeakyRelu, Multiply, Requantize, add, add_in_place, l2_normalize, leaky_relu, look_up, multiply,
+    multiply_in_place, requantize,
+};
+pub use energy::Sums;
+pub use pool::{average_pool2d, max_pool2d};
+pub use quantize::{Channel, Multiplier, Range};
+pub use resize::{bilinear, nearest};
+
+pub use super::Windows;
+pub use geometry::phase_len;
+use geometry::{Convolution, Phases};
+pub use paired::is_whole;
+
+/// How the weights of a layer lie in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Layout {
+    /// Output by output, tap by tap. Read by the reference kernels.
+    Plain = 0,
+    /// Two outputs a halfword, for kernels with a dual 16-bit multiply-accumulate (SMLAD).
+    ///
+    /// Outputs go in pairs (the last of an odd number is paired with zeros), taps in groups of four
+    /// (the last group is filled up with zeros). A group of taps t..t + 4 of outputs e (even) and o
+    /// = e + 1 is two words: halfwords for taps t and t + 2, then for t + 1 and t + 3. A halfword
+    /// is 256·w(o) + w(e), with sign. So one SMLAD with activations widened by SXTB16 sums both
+    /// outputs, and one more, after SXTB16 of the word itself, sums the even one alone. No weight
+    /// is −128. Where the input's channels are not a multiple of four, taps are numbered `[kernel
+    /// column][kernel row][input channel]`.
+    Paired = 1,
+}
+
+impl Layout {
+    /// The layout with this tag.
+    pub const fn from_tag(tag: u8) -> Option<Self> {
+        match tag {
+            0 => Some(Self::Plain),
+            1 => Some(Self::Paired),
+            _ => None,
+        }
+    }
+
+    /// Length in words of the weights of a convolution or a dense layer.
+    pub const fn words(self, outputs: usize, taps: usize) -> usize {
+        match self {
+            Self::Plain => outputs.saturating_mul(taps).div_ceil(4),
+            Self::Paired => outputs.div_ceil(2).saturating_mul(taps.div_ceil(4)).saturating_mul(2),
+        }
+    }
+
+    /// Length in words of the weights of a transposed convolution.
+    pub const fn transposed_words(
+        self,
+        outputs: usize,
+        kernel: [usize; 2],
+        stride: [usize; 2],
+        input_channels: usize,
+    ) -> usize {
+        let mut words = 0usize;
+        let mut row = 0;
+        while row < stride[0] {
+            let mut column = 0;
+            while column < stride[1] {
+                let rows = phase_len(row, kernel[0], stride[0]);
+                let taps = rows.saturating_mul(phase_len(column, kernel[1], stride[1])).saturating_mul(input_channels);
+                words = words.saturating_add(self.words(outputs, taps));
+                column += 1;
+            }
+            row += 1;
+        }
+        words
+    }
+
+    /// Whether the kernels for this layout take an output that is a sum of `taps` products.
+    ///
+    /// [`Layout::Plain`] wants a shift among [`Multiplier::SHIFTS`]. [`Layout::Paired`] wants a
+    /// factor in [2^-23, ¼), no more than 2^14 taps and a bias of no more than 2^29 on either side
+    /// of 0, which keep sums within 30 bits.
+    pub const fn takes(self, taps: usize, [bias, multiplier, shift]: Channel) -> bool {
+        match self {
+            Self::Plain => shift >= -31 && shift <= 30,
+            Self::Paired => {
+                let sums = taps <= 1 << 14 && bias.unsigned_abs() <= 1 << 29;
+                sums && multiplier >= 1 << 30 && shift >= -22 && shift <= -2
+            }
+        }
+    }
+}
+
+/// Words of scratch memory that [`conv2d`] needs beside input and output. What is in it before does
+/// not matter.
+pub const fn conv2d_scratch_words(layout: Layout, windows: &Windows) -> usize {
+    let Windows { input, output, kernel, stride, .. } = *windows;
+    match layout {
+        Layout::Plain => 0,
+        Layout::Paired => paired::scratch_words(kernel, stride[1], input.channels, output.width),
+    }
+}
+
+/// As [`conv2d_scratch_words`], for [`conv_transpose2d`].
+pub const fn conv_transpose2d_scratch_words(layout: Layout, windows: &Windows) -> usize {
+    let Windows { input, output, kernel, stride, .. } = *windows;
+    match layout {
+        Layout::Plain => 0,
+        Layout::Paired => {
+            let kernel = [phase_len(0, kernel[0], stride[0]), phase_len(0, kernel[1], stride[1])];
+            paired::scratch_words(kernel, 1, input.channels, phase_len(0, output.width, stride[1]))
+        }
+    }
+}
+
+/// As [`conv2d_scratch_words`], for [`dense`].
+pub const fn dense_scratch_words(layout: Layout, inputs: usize) -> usize {
+    match layout {
+        Layout::Plain => 0,
+        Layout::Paired => inputs.div_ceil(4).saturating_mul(2),
+    }
+}
+
+/// Weights, biases and factors of one layer, as the [module](self) describes them.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    /// How `words` are ordered.
+    pub layout: Layout,
+    /// The weights.
+    pub words: &'a [u32],
+    /// Bias, multiplier and shift of each output.
+    pub channels: &'a [Channel],
+}
+
+/// A layer as the kernels for its layout take it.
+enum Layer<'a> {
+    Plain(plain::Layer<'a>),
+    Paired(paired::Layer<'a>),
+}
+
+impl<'a> Layer<'a> {
+    fn new(input_zero_point: i8, Weights { layout, words, channels }: Weights<'a>, range: Range) -> Self {
+        match layout {
+            Layout::Plain => {
+                let weights = bytemuck::cast_slice(words);
+                Self::Plain(plain::Layer { input_zero_point, weights, channels, range })
+            }
+            Layout::Paired => Self::Paired(paired::Layer { input_zero_point, words, channels, range }),
+        }
+    }
+}
+
+/// Convolution. What is outside the image counts as 0 (as the input's zero point).
+///
+/// `weights` has one channel for each of the output's, `scratch` at least [`conv2d_scratch_words`].
+pub fn conv2d(
+    windows: &Windows,
+    input_zero_point: i8,
+    weights: Weights<'_>,
+    range: Range,
+    scratch: &mut [u32],
+    input: &[i8],
+    output: &mut [i8],
+) {
+    run(Convolution::new(windows), input_zero_point, weights, range, scratch, input, output);
+}
+
+/// `y = Wx + b`. As many outputs as `weights` has channels; `scratch` is at least
+/// [`dense_scratch_words`].
+pub fn dense(
+    input_zero_point: i8,
+    weights: Weights<'_>,
+    range: Range,
+    scratch: &mut [u32],
+    input: &[i8],
+    output: &mut [i8],
+) {
+    match Layer::new(input_zero_point, weights, range) {
+        Layer::Plain(layer) => plain::dense(&layer, input, output),
+        Layer::Paired(layer) => paired::dense(&layer, scratch, input, output),
+    }
+}
+
+/// Transposed convolution, gathered: each output collects the inputs that reach it, so that nothing
+/// is zeroed or read back. Only `padding.top` and `padding.left` matter here; the rest is in the
+/// output's shape.
+///
+/// `weights` has one channel for each of the output's, `scratch` at least
+/// [`conv_transpose2d_scratch_words`].
+pub fn conv_transpose2d(
+    windows: &Windows,
+    input_zero_point: i8,
+    mut weights: Weights<'_>,
+    range: Range,
+    scratch: &mut [u32],
+    input: &[i8],
+    output: &mut [i8],
+) {
+    let outputs = weights.channels.len();
+    for phase in Phases::new(windows) {
+        let words = weights.layout.words(outputs, phase.taps());
+        let (own, rest) = weights.words.split_at_checked(words).unwrap_or_default();
+        run(phase, input_zero_point, Weights { words: own, ..weights }, range, scratch, input, output);
+        weights.words = rest;
+    }
+}
+
+fn run(
+    convolution: Convolution,
+    input_zero_point: i8,
+    weights: Weights<'_>,
+    range: Range,
+    scratch: &mut [u32],
+    input: &[i8],
+    output: &mut [i8],
+) {
+    match Layer::new(input_zero_point, weights, range) {
+        Layer::Plain(layer) => plain::convolve(&convolution, &layer, input, output),
+        Layer::Paired(layer) => paired::convolve(&convolution, &layer, scratch, input, output),
+    }
+}

@@ -1,0 +1,15 @@
+//! A model: a `.nae` file ([`crate::format`]) that was checked as a whole and is read in place. [`Model::parse`] checks
+//! everything, in a `const` if wanted ([`include_model!`](crate::include_model)). Running it is in [`crate::engine`].
+
+mod check;
+mod include;
+mod operators;
+mod parameters;
+mod parse;
+mod validate;
+
+pub use crate::contract::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
+pub use crate::format::{Kind, LayerFault, ModelError, Record, Span};
+pub use crate::layer;
+pub use operators::Operators;
+pub use parse::Model;

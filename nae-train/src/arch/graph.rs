@@ -1,0 +1,241 @@
+//! burn's layers as a graph, channels last, and which of burn's parameters the weights of its nodes are. What runs the
+//! graph is in [`engine`](crate::engine).
+
+use burn::module::{Param, ParamId};
+use burn::nn::PaddingConfig2d;
+use burn::nn::conv::Conv2d as BurnConv2d;
+use burn::tensor::Tensor;
+use nae_core::Shape;
+use nae_core::layer::{Activation, Padding, ResizeMode};
+use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, MaxPool2d, Op, TensorId};
+use nae_simd::{Learned, WeightOrder};
+
+use super::layer::{Gated, Layer, Residual, Sequential};
+use super::spectral::SpectralConv;
+
+/// Layers with their weights as a graph, and what of it is learned.
+#[derive(Clone, Debug)]
+pub struct LearnedGraph {
+    /// The graph. Its output need not have its input's shape.
+    pub graph: Graph,
+    /// The nodes that are learned, in order.
+    pub learned: Vec<Learned>,
+    /// burn's parameters that they are, in order: of each node its weights, then its biases.
+    pub parameters: Vec<Parameter>,
+}
+
+/// One of burn's parameters.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its number.
+    pub id: ParamId,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// For weights that are divided by their largest singular value.
+    pub spectral: Option<Spectral>,
+}
+
+/// Weights W with what they are divided by: σ, their largest singular value, and its left singular vector u.
+#[derive(Clone, Debug)]
+pub struct Spectral {
+    weight: Vec<f32>,
+    left: Vec<f32>,
+    sigma: f64,
+}
+
+impl LearnedGraph {
+    /// Layers on an input of this shape; with vectors of unit length behind them where `on_sphere`.
+    pub fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
+        let mut described = Self { graph: Graph::new(input), learned: Vec::new(), parameters: Vec::new() };
+        described.path(layers, 0, input);
+        if on_sphere {
+            // The least norm that a norm is divided by: zero but for a vector of zeros.
+            described.graph.push(Op::L2Normalize { epsilon: f32::MIN_POSITIVE });
+        }
+        described
+    }
+
+    /// Appends layers that read `tensor`, of shape `from`; returns what they write.
+    fn path(&mut self, layers: &Sequential, mut tensor: TensorId, mut from: Shape) -> (TensorId, Shape) {
+        for layer in layers.layers() {
+            (tensor, from) = self.layer(layer, tensor, from);
+        }
+        (tensor, from)
+    }
+
+    /// Appends a path that is not the only one to read `tensor`. Where it branches again at once, at a point of its own:
+    /// gradients are then summed path by path.
+    fn branch(&mut self, layers: &Sequential, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
+        let branches = matches!(layers.layers().first(), Some(Layer::Residual(_) | Layer::Gated(_)));
+        let start = if branches { self.graph.push_from(tensor, Activation::Identity) } else { tensor };
+        self.path(layers, start, from)
+    }
+
+    fn layer(&mut self, layer: &Layer, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
+        let same = from;
+        match layer {
+            Layer::Conv(conv) => self.convolution(conv, &floats(&conv.weight), None, tensor, from),
+            Layer::SpectralConv(layer) => {
+                self.convolution(&layer.conv, &values(layer.weight()), Some(Spectral::new(layer)), tensor, from)
+            }
+            Layer::ConvTranspose(conv) => {
+                let [_, channels, rows, columns] = conv.weight.dims();
+                let bias = conv.bias.as_ref().map(floats);
+                let op = ConvTranspose2d::from_iohw(&floats(&conv.weight), conv.weight.dims(), bias.as_deref())
+                    .expect("weights are as many as their shape says")
+                    .with_stride(conv.stride)
+                    .with_padding(Padding::all(conv.padding[0]));
+                let side = |side: usize, axis: usize, kernel: usize| {
+                    (side - 1) * conv.stride[axis] + kernel - 2 * conv.padding[axis]
+                };
+                let to = Shape::new(channels, side(from.height, 0, rows), side(from.width, 1, columns));
+                self.learned(&conv.weight, conv.bias.as_ref(), WeightOrder::NarrowFirst, None);
+                (self.graph.push_from(tensor, op), to)
+            }
+            Layer::Dense(linear) => {
+                let bias = linear.bias.as_ref().map(floats);
+                let op = Dense::from_in_out(&floats(&linear.weight), linear.weight.dims(), bias.as_deref())
+                    .and_then(|dense| dense.after_flatten_chw(from))
+                    .expect("weights are as many as their shape says");
+                let to = op.output;
+                self.learned(&linear.weight, linear.bias.as_ref(), WeightOrder::NarrowLast, None);
+                (self.graph.push_from(tensor, op), to)
+            }
+            Layer::Reshape(reshape) => {
+                let [channels, height, width] = reshape.shape();
+                let to = Shape::new(channels, height, width);
+                (self.graph.push_from(tensor, Op::ReshapeChannelsFirst(to)), to)
+            }
+            Layer::Relu(_) => (self.graph.push_from(tensor, Activation::Relu), same),
+            Layer::LeakyRelu(leaky) => {
+                let slope = leaky.negative_slope as f32;
+                (self.graph.push_from(tensor, Activation::LeakyRelu { slope }), same)
+            }
+            Layer::Sigmoid(_) => (self.graph.push_from(tensor, Activation::Sigmoid), same),
+            Layer::MaxPool(pool) => {
+                let (kernel, stride) = (pool.kernel_size, pool.kernel_size);
+                let op = MaxPool2d { kernel, stride, padding: Padding::NONE };
+                (self.graph.push_from(tensor, op), blocks(from, kernel[0]))
+            }
+            Layer::AvgPool(pool) => {
+                let (kernel, stride) = (pool.kernel_size, pool.kernel_size);
+                let op = AveragePool2d { kernel, stride, padding: Padding::NONE, count_include_padding: false };
+                (self.graph.push_from(tensor, op), blocks(from, kernel[0]))
+            }
+            Layer::Upsample(upsample) => {
+                let to = Shape::new(from.channels, upsample.size(), upsample.size());
+                (self.resize(tensor, to, ResizeMode::BilinearAlignCorners), to)
+            }
+            Layer::Nearest(nearest) => {
+                let factor = nearest.factor();
+                let to = Shape::new(from.channels, from.height * factor, from.width * factor);
+                (self.resize(tensor, to, ResizeMode::Nearest), to)
+            }
+            Layer::GroupNorm(norm) => {
+                let of = |param: &Option<Param<Tensor<1>>>, neutral: f32| {
+                    param.as_ref().map_or_else(|| vec![neutral; norm.num_channels], floats)
+                };
+                let (scale, shift) = (of(&norm.gamma, 1.0), of(&norm.beta, 0.0));
+                let op = GroupNormalize { groups: norm.num_groups, scale, shift, epsilon: norm.epsilon as f32 };
+                if let (Some(gamma), Some(beta)) = (&norm.gamma, &norm.beta) {
+                    self.learned(gamma, Some(beta), WeightOrder::NarrowFirst, None);
+                }
+                (self.graph.push_from(tensor, op), same)
+            }
+            Layer::Residual(Residual { body, skip }) => {
+                let (body, to) = self.branch(body, tensor, from);
+                let (skip, _) = self.branch(skip, tensor, from);
+                (self.graph.push_from(body, Op::Add { other: skip }), to)
+            }
+            Layer::Gated(Gated { body, gate }) => {
+                let (body, to) = self.branch(body, tensor, from);
+                let (gate, _) = self.branch(gate, tensor, from);
+                let open = self.graph.push_from(gate, Activation::Sigmoid);
+                (self.graph.push_from(body, Op::Multiply { other: open }), to)
+            }
+        }
+    }
+
+    fn convolution(
+        &mut self,
+        conv: &BurnConv2d,
+        weights: &[f32],
+        spectral: Option<Spectral>,
+        tensor: TensorId,
+        from: Shape,
+    ) -> (TensorId, Shape) {
+        let [channels, _, rows, columns] = conv.weight.dims();
+        let padding = match conv.padding {
+            PaddingConfig2d::Explicit(padding, ..) => padding,
+            // The layers of `arch` have one of these two.
+            _ => 0,
+        };
+        let bias = conv.bias.as_ref().map(floats);
+        let op = Conv2d::from_oihw(weights, conv.weight.dims(), bias.as_deref())
+            .expect("weights are as many as their shape says")
+            .with_stride(conv.stride)
+            .with_padding(Padding::all(padding));
+        let side = |side: usize, axis: usize, kernel: usize| (side + 2 * padding - kernel) / conv.stride[axis] + 1;
+        let to = Shape::new(channels, side(from.height, 0, rows), side(from.width, 1, columns));
+        self.learned(&conv.weight, conv.bias.as_ref(), WeightOrder::NarrowFirst, spectral);
+        (self.graph.push_from(tensor, op), to)
+    }
+
+    fn resize(&mut self, tensor: TensorId, to: Shape, mode: ResizeMode) -> TensorId {
+        self.graph.push_from(tensor, Op::Resize { height: to.height, width: to.width, mode })
+    }
+
+    /// Says that the node that comes next is learned.
+    fn learned<const D: usize>(
+        &mut self,
+        weight: &Param<Tensor<D>>,
+        bias: Option<&Param<Tensor<1>>>,
+        order: WeightOrder,
+        spectral: Option<Spectral>,
+    ) {
+        self.learned.push(Learned { node: self.graph.nodes.len(), order, bias: bias.is_some() });
+        self.parameters.push(Parameter { id: weight.id, shape: weight.dims().to_vec(), spectral });
+        let bias = bias.map(|bias| Parameter { id: bias.id, shape: bias.dims().to_vec(), spectral: None });
+        self.parameters.extend(bias);
+    }
+}
+
+/// The shape after blocks side by side; a remainder at the border is dropped.
+fn blocks(shape: Shape, window: usize) -> Shape {
+    Shape::new(shape.channels, shape.height / window, shape.width / window)
+}
+
+impl Spectral {
+    fn new(layer: &SpectralConv) -> Self {
+        let sigma = values(layer.sigma()).first().copied().unwrap_or(1.0);
+        Self { weight: floats(&layer.conv.weight), left: values(layer.estimate()), sigma: f64::from(sigma) }
+    }
+
+    /// The gradient G of W/σ becomes that of W: G/σ − ⟨G, W⟩/σ²·u vᵀ, with v = Wᵀu/σ. See [`crate::arch::spectral`].
+    pub fn chain(&self, gradient: &mut [f32]) {
+        let columns = self.weight.len() / self.left.len();
+        let mut right = vec![0.0f64; columns];
+        for (row, u) in self.weight.chunks_exact(columns).zip(&self.left) {
+            for (sum, w) in right.iter_mut().zip(row) {
+                *sum += f64::from(*w) * f64::from(*u) / self.sigma;
+            }
+        }
+        let along: f64 = gradient.iter().zip(&self.weight).map(|(g, w)| f64::from(*g) * f64::from(*w)).sum();
+        let factor = along / (self.sigma * self.sigma);
+        for (row, u) in gradient.chunks_exact_mut(columns).zip(&self.left) {
+            for (g, v) in row.iter_mut().zip(&right) {
+                *g = (f64::from(*g) / self.sigma - factor * f64::from(*u) * v) as f32;
+            }
+        }
+    }
+}
+
+/// The values of a parameter, in burn's order.
+pub fn floats<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
+    values(param.val())
+}
+
+/// The values of weights, in burn's order.
+pub fn values<const D: usize>(weights: Tensor<D>) -> Vec<f32> {
+    weights.into_data().try_into_vec::<f32>().expect("weights are float")
+}
