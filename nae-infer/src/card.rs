@@ -45,7 +45,13 @@ pub enum ModelFileError {
     Metadata(#[from] MetadataError),
     /// A malformed `.nae` file.
     #[error("not a valid .nae file: {0}")]
-    Nae(#[from] ModelError),
+    Nae(ModelError),
+}
+
+impl From<ModelError> for ModelFileError {
+    fn from(error: ModelError) -> Self {
+        Self::Nae(error)
+    }
 }
 
 /// How images become energies and verdicts: all that matters of a model beside its network.

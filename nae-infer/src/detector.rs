@@ -61,7 +61,6 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        #[source]
         error: Box<ModelFileError>,
     },
     /// An ONNX model of other origin: nothing says how images are prepared and scored.
@@ -79,7 +78,6 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
         /// Why.
-        #[source]
         error: BackendError,
     },
     /// The metadata and the graph disagree on the image.
@@ -100,7 +98,6 @@ pub enum OpenError {
         /// The rate asked for.
         rate: f32,
         /// Why not.
-        #[source]
         error: CalibrationError,
     },
     /// A threshold was asked for that no energy can be compared with.
@@ -139,7 +136,13 @@ pub enum ScoreError {
     },
     /// The image or its reconstruction is not finite.
     #[error("no energy: {0}")]
-    Energy(#[from] EnergyError),
+    Energy(EnergyError),
+}
+
+impl From<EnergyError> for ScoreError {
+    fn from(error: EnergyError) -> Self {
+        Self::Energy(error)
+    }
 }
 
 impl Scored {

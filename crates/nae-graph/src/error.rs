@@ -139,19 +139,12 @@ impl fmt::Display for GraphError {
             }
             Self::Latent { tensor } => write!(f, "tensor {tensor} cannot be the latent code"),
             Self::TooLarge => f.write_str("a size does not fit its field in the format"),
-            Self::Refused(_) => f.write_str("the engine cannot take this graph"),
+            Self::Refused(error) => write!(f, "the engine cannot take this graph: {error}"),
         }
     }
 }
 
-impl core::error::Error for GraphError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl core::error::Error for GraphError {}
 
 impl From<FieldRange> for GraphError {
     fn from(FieldRange: FieldRange) -> Self {

@@ -56,7 +56,6 @@ pub enum InputError {
         /// The file.
         path: PathBuf,
         /// What the decoder said.
-        #[source]
         error: ImageError,
     },
     /// The `.npy` file is not of a form that is read.

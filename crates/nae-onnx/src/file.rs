@@ -17,7 +17,6 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        #[source]
         error: io::Error,
     },
     /// The file is larger than its reader allows.
@@ -34,7 +33,6 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        #[source]
         error: io::Error,
     },
 }

@@ -58,17 +58,35 @@ pub enum QuantizeError {
     #[error("no images to choose ranges by; --calibrate needs some")]
     NoImages,
     /// The graph is not valid, or the quantised one cannot be written.
-    #[error("the quantised model cannot be written")]
-    Write(#[from] GraphError),
+    #[error("the quantised model cannot be written: {0}")]
+    Write(GraphError),
     /// The parser refuses it.
-    #[error("the quantised model cannot be read")]
-    Model(#[from] ModelError),
+    #[error("the quantised model cannot be read: {0}")]
+    Model(ModelError),
     /// The engine cannot run it on an image.
-    #[error("the model cannot be run on the calibration data")]
-    Engine(#[from] EngineError),
+    #[error("the model cannot be run on the calibration data: {0}")]
+    Engine(EngineError),
     /// The graph of f32 cannot be run on an image.
-    #[error("the model cannot be run on the calibration data")]
-    Trace(#[source] TraceError),
+    #[error("the model cannot be run on the calibration data: {0}")]
+    Trace(TraceError),
+}
+
+impl From<GraphError> for QuantizeError {
+    fn from(error: GraphError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<ModelError> for QuantizeError {
+    fn from(error: ModelError) -> Self {
+        Self::Model(error)
+    }
+}
+
+impl From<EngineError> for QuantizeError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
 }
 
 /// A model before and after.

@@ -52,7 +52,6 @@ pub enum LowerError {
         /// The node, where one is concerned.
         node: Option<String>,
         /// What is wrong.
-        #[source]
         error: GraphError,
     },
 }

@@ -1,7 +1,7 @@
 //! `nae-infer score` on what is larger than the network's input: images cut into tiles, windows of a time series.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../crates/nae-onnx/tests/support/mod.rs"]
+#[path = "../../../crates/nae-onnx/tests/support/mod.rs"]
 mod support;
 
 use std::path::Path;

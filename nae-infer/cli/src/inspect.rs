@@ -7,9 +7,10 @@ use anyhow::Context;
 use nae_infer::Limits;
 use nae_infer::card::ModelFile;
 
-use super::{Inspect, printable};
+use crate::arguments::Inspect;
+use crate::output::printable;
 
-pub(super) fn run(arguments: &Inspect) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Inspect) -> anyhow::Result<ExitCode> {
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
     let file = ModelFile::parse(bytes, &limits).map_err(|e| anyhow::anyhow!("{}: {e}", arguments.model.display()))?;

@@ -60,13 +60,13 @@ pub(crate) enum ChangeError {
     TooFew { found: usize },
     /// The rate cannot be had.
     #[error("false-positive rate: {0}")]
-    Calibration(#[from] CalibrationError),
+    Calibration(CalibrationError),
     /// There is nothing to undo.
     #[error("there is no change to undo")]
     NothingToUndo,
     /// The change is made, but not kept.
     #[error("the change holds until the service stops, for it cannot be kept: {0}")]
-    Kept(#[from] nae_onnx::file::FileError),
+    Kept(nae_onnx::file::FileError),
     /// A new model cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -82,6 +82,18 @@ pub(crate) enum ChangeError {
     /// A new model does not come to an end.
     #[error("the new model does not come to an end on recent frames; the old one stays")]
     Hangs,
+}
+
+impl From<CalibrationError> for ChangeError {
+    fn from(error: CalibrationError) -> Self {
+        Self::Calibration(error)
+    }
+}
+
+impl From<nae_onnx::file::FileError> for ChangeError {
+    fn from(error: nae_onnx::file::FileError) -> Self {
+        Self::Kept(error)
+    }
 }
 
 /// See the module.

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn models() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/digits")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits")
 }
 
 pub(crate) fn model() -> PathBuf {

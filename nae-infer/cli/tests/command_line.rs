@@ -1,7 +1,7 @@
 //! The binary: tables, JSON, exit status, and what it says of bad files.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../crates/nae-onnx/tests/support/mod.rs"]
+#[path = "../../../crates/nae-onnx/tests/support/mod.rs"]
 mod support;
 
 use std::path::{Path, PathBuf};

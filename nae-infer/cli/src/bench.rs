@@ -10,7 +10,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use nae_infer::{BackendKind, Detector};
 use serde::{Deserialize, Serialize};
 
-use super::{Bench, printable, runtime};
+use crate::arguments::{Bench, runtime};
+use crate::output::printable;
 
 /// Images of a large batch.
 const BATCH: usize = 32;
@@ -39,7 +40,7 @@ enum Line {
     Failed { backend: String, error: String },
 }
 
-pub(super) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
     if let (true, Some(kind)) = (arguments.alone, arguments.backend.as_deref().and_then(BackendKind::from_name)) {
         println!("{}", serde_json::to_string(&measure(arguments, kind)?)?);
         return Ok(ExitCode::SUCCESS);

@@ -238,3 +238,17 @@ fn wrong_settings_are_told_all_at_once_and_nothing_is_started() {
     let said = Service::try_start(&place.path("none.onnx"), &place.state(), &[]).map(drop).unwrap_err();
     assert!(said.contains("none.onnx"), "{said}");
 }
+
+#[test]
+fn an_address_that_is_taken_is_named_with_the_cause() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let said = Service::try_start(&models().join("digits.onnx"), &place.state(), &["--listen", &address])
+        .map(drop)
+        .unwrap_err();
+    let line = said.lines().find(|line| line.starts_with("error:")).unwrap_or_else(|| panic!("{said}"));
+    for part in [address.as_str(), "in use"] {
+        assert_eq!(line.matches(part).count(), 1, "{part}: {line}");
+    }
+}

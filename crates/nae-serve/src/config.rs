@@ -24,7 +24,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Flags of `nae-infer serve`. Every one but `--config` is a key of the file and a variable too.
 #[derive(Args, Serialize, Debug, Default)]
-pub(crate) struct Flags {
+pub struct Flags {
     /// Settings: a TOML file with the names below, `_` for `-`
     #[arg(long, value_name = "FILE.toml")]
     #[serde(skip)]

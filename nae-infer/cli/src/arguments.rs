@@ -1,17 +1,6 @@
-//! Commands and their arguments. What they do is in `score`, `inspect`, `calibrate`, `bench` and
-//! [`serve`](crate::serve); scoring itself is the library's.
-//!
-//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2
-//! for wrong usage.
+//! Commands and their arguments, checked as far as an argument can be by itself. What the commands do is in one file each.
 
-mod bench;
-mod calibrate;
-mod inspect;
-mod score;
-
-use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
@@ -19,10 +8,10 @@ use nae_core::model::ResizeFilter;
 use nae_infer::{BackendChoice, BackendKind, ExecutionProvider};
 
 #[derive(Parser)]
-#[command(version, about = "Scores images with a normalized autoencoder", after_help = EXAMPLES)]
-struct Cli {
+#[command(name = "nae-infer", version, about = "Scores images with a normalized autoencoder", after_help = EXAMPLES)]
+pub(crate) struct Cli {
     #[command(subcommand)]
-    command: Command,
+    pub(crate) command: Command,
 }
 
 const EXAMPLES: &str = "\
@@ -37,7 +26,7 @@ Examples:
   nae-infer serve --model model.onnx --source folder:frames";
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Command {
     /// Print energy, p-value and verdict of images
     #[command(after_help = SCORE_HELP)]
     Score(Score),
@@ -52,7 +41,7 @@ enum Command {
     /// Watch a camera: alarms, a page, and scoring over HTTP
     #[cfg(feature = "serve")]
     #[command(after_help = SERVE_HELP)]
-    Serve(Box<crate::serve::Flags>),
+    Serve(Box<nae_serve::Flags>),
 }
 
 #[cfg(feature = "serve")]
@@ -81,43 +70,43 @@ Examples:
   ORT_DYLIB_PATH=/opt/libonnxruntime.so nae-infer score model.onnx a.png --backend ort";
 
 #[derive(Args)]
-struct Score {
+pub(crate) struct Score {
     /// Model: .onnx from nae-train, or .nae
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Images: PNG, JPEG, PGM or PPM, or .npy; tables for a model of tables
     #[arg(required = true)]
-    images: Vec<PathBuf>,
+    pub(crate) images: Vec<PathBuf>,
     /// Print one JSON object a line: input, energy, p_value, verdict
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// What reconstructs the images; auto tries all and takes the fastest [default: for .onnx simd, or tract where
     /// simd lacks a layer; for .nae native]
     #[arg(long, value_parser = PossibleValuesParser::new(BackendChoice::NAMES))]
-    backend: Option<String>,
+    pub(crate) backend: Option<String>,
     /// With the backend ort: what it computes on, the first that has a layer; several with commas between
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = provider_names())]
-    execution_provider: Vec<String>,
+    pub(crate) execution_provider: Vec<String>,
     /// Share of normal images that may be called anomalies, from 0 to 1 [default: the model's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
-    false_positive_rate: Option<f32>,
+    pub(crate) false_positive_rate: Option<f32>,
     /// The energy above which an image is an anomaly, in place of the model's threshold
     #[arg(long, value_name = "ENERGY", conflicts_with = "false_positive_rate")]
-    threshold: Option<f32>,
+    pub(crate) threshold: Option<f32>,
     /// Write a picture of each pixel's part in the energy; white is the image's largest
     #[arg(long, value_name = "DIR")]
-    heat_map: Option<PathBuf>,
+    pub(crate) heat_map: Option<PathBuf>,
     /// Threads [default: all]
     #[arg(long)]
-    threads: Option<std::num::NonZeroUsize>,
+    pub(crate) threads: Option<std::num::NonZeroUsize>,
 }
 
 #[derive(Args)]
-struct Inspect {
+pub(crate) struct Inspect {
     /// Model: .onnx or .nae
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 const CALIBRATE_HELP: &str = "\
@@ -131,30 +120,30 @@ Examples:
   nae-infer calibrate theirs.onnx good.npy -o model.onnx --range -1,1 --false-positive-rate 0.001";
 
 #[derive(Args)]
-struct Calibrate {
+pub(crate) struct Calibrate {
     /// Model: .onnx
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Normal images: PNG, JPEG, PGM or PPM, or .npy
     #[arg(required = true)]
-    images: Vec<PathBuf>,
+    pub(crate) images: Vec<PathBuf>,
     /// The model with the threshold
     #[arg(short, long, value_name = "FILE.onnx")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
     /// Share of normal images that may be called anomalies, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
-    false_positive_rate: f32,
+    pub(crate) false_positive_rate: f32,
     /// What black and white become for the network [default: 0,1]
     #[arg(long, value_name = "LOW,HIGH", value_parser = range, allow_hyphen_values = true)]
-    range: Option<(f32, f32)>,
+    pub(crate) range: Option<(f32, f32)>,
     /// Filter for images of another size [default: bilinear]
     #[arg(long, value_parser = PossibleValuesParser::new(ResizeFilter::ALL.map(ResizeFilter::name)))]
-    resize: Option<String>,
+    pub(crate) resize: Option<String>,
     /// What makes an energy of image and reconstruction [default: squared-l2]
     #[arg(long, value_parser = PossibleValuesParser::new(["squared-l2", "l1", "ssim"]))]
-    energy: Option<String>,
+    pub(crate) energy: Option<String>,
     /// Write nothing if a file cannot be scored
     #[arg(long)]
-    strict: bool,
+    pub(crate) strict: bool,
 }
 
 fn range(text: &str) -> Result<(f32, f32), String> {
@@ -175,27 +164,27 @@ Examples:
   nae-infer bench model.onnx --threads 2 --json";
 
 #[derive(Args)]
-struct Bench {
+pub(crate) struct Bench {
     /// Model: .onnx from nae-train, or .nae
-    model: PathBuf,
+    pub(crate) model: PathBuf,
     /// Only this backend
     #[arg(long, value_parser = PossibleValuesParser::new(BackendKind::ALL.map(BackendKind::name)))]
-    backend: Option<String>,
+    pub(crate) backend: Option<String>,
     /// What the backend ort computes on, the first that has a layer; several with commas between
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = provider_names())]
-    execution_provider: Vec<String>,
+    pub(crate) execution_provider: Vec<String>,
     /// How long to measure, one image at a time and again 32 at a time
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
-    seconds: f64,
+    pub(crate) seconds: f64,
     /// Threads
     #[arg(long, default_value = "1")]
-    threads: std::num::NonZeroUsize,
+    pub(crate) threads: std::num::NonZeroUsize,
     /// Print one JSON object a line, in seconds and bytes
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Measure in this process
     #[arg(long, hide = true, requires = "backend")]
-    alone: bool,
+    pub(crate) alone: bool,
 }
 
 fn provider_names() -> PossibleValuesParser {
@@ -203,7 +192,10 @@ fn provider_names() -> PossibleValuesParser {
 }
 
 /// Backend and execution providers as they were asked for: these alone mean ort.
-fn runtime(backend: Option<&str>, providers: &[String]) -> anyhow::Result<(BackendChoice, Vec<ExecutionProvider>)> {
+pub(crate) fn runtime(
+    backend: Option<&str>,
+    providers: &[String],
+) -> anyhow::Result<(BackendChoice, Vec<ExecutionProvider>)> {
     // clap has checked the names.
     let choice = backend.and_then(BackendChoice::from_name);
     let providers: Vec<_> = providers.iter().filter_map(|name| ExecutionProvider::from_name(name)).collect();
@@ -228,45 +220,4 @@ fn rate(text: &str) -> Result<f32, String> {
         Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
         _ => Err("expected a number above 0 and below 1".into()),
     }
-}
-
-/// Runs the command line.
-pub(crate) fn run() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Score(arguments) => score::run(&arguments),
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Calibrate(arguments) => calibrate::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        #[cfg(feature = "serve")]
-        Command::Serve(flags) => crate::serve::run(&flags),
-    };
-    match result {
-        Ok(code) => code,
-        // Whoever read our output has had enough, as `head` does.
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => {
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            report(&error);
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// One line on standard error.
-fn report(error: &anyhow::Error) {
-    // Errors of this project repeat their sources; those of others are a chain.
-    let text = printable(&error.to_string());
-    let _ = writeln!(io::stderr(), "error: {text}");
-}
-
-/// Names and texts from files, without what commands a terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default());
-            let plain = escaped.is_none().then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
 }

@@ -15,14 +15,15 @@ use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, Window};
 use serde::Serialize;
 
-use super::{Score, printable, report, runtime};
+use crate::arguments::{Score, runtime};
+use crate::output::{printable, report};
 
 /// Images scored at a time: enough for every thread, few enough to see results soon.
 const BATCH: usize = 64;
 /// How long before a progress bar is worth its line.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
     let (backend, providers) = runtime(arguments.backend.as_deref(), &arguments.execution_provider)?;
     let mut builder = Detector::builder().threads(threads).backend(backend).execution_providers(providers);

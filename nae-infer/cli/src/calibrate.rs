@@ -12,12 +12,13 @@ use nae_infer::input::read;
 use nae_infer::{Detector, Limits};
 use nae_onnx::metadata::ModelMetadata;
 
-use super::{Calibrate, printable, report};
+use crate::arguments::Calibrate;
+use crate::output::{printable, report};
 
 /// Images scored at a time.
 const BATCH: usize = 64;
 
-pub(super) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;

@@ -33,16 +33,16 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use self::alarms::Alarms;
-use self::config::Config;
-pub(crate) use self::config::Flags;
-use self::keeper::Keeper;
-use self::metrics::Metrics;
-use self::model::Current;
-use self::monitor::{Event, Monitor};
-use self::queue::Queue;
-use self::scorer::Scorer;
-use self::source::Frame;
+use crate::alarms::Alarms;
+use crate::config::Config;
+pub use crate::config::Flags;
+use crate::keeper::Keeper;
+use crate::metrics::Metrics;
+use crate::model::Current;
+use crate::monitor::{Event, Monitor};
+use crate::queue::Queue;
+use crate::scorer::Scorer;
+use crate::source::Frame;
 
 /// How long alarms may take to be delivered when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ struct Service {
 }
 
 /// Runs the service until it is told to stop.
-pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     log();
     let config = Config::read(
         flags,
