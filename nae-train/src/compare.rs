@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
 use crate::config::{Config, ConfigError};
-use crate::data::own::Corrupt;
 use crate::engine::Engine;
 use crate::eval::table::Table;
 use crate::methods::{MethodKind, Model};
@@ -22,6 +21,7 @@ use crate::report::journal;
 use crate::run::{Prepared, RunError, nae_column, plain_column};
 use crate::train::observer::{Observer, Phase, Progress};
 use crate::train::selection_auroc;
+use nae_data::own::Corrupt;
 
 /// The seed on which D_z is chosen.
 pub const CHOOSING_SEED: u64 = 1_000_000;

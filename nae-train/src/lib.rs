@@ -4,7 +4,7 @@
 //! the energy of data and raises that of negative samples, which Langevin chains find where the model reconstructs
 //! too well. At run time nothing changes: one forward pass, one number, one threshold.
 //!
-//! One run, in the order of its modules: [`config`] reads a preset, [`data`] loads and divides images, [`arch`] makes
+//! One run, in the order of its modules: [`config`] reads a preset, `nae-data` loads and divides images, [`arch`] makes
 //! the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] has the losses, [`train`] the
 //! loop, [`eval`] the figures, [`export`] the model file, [`deploy`] its 8-bit form, [`report`] the run folder. [`run`]
 //! puts them together; the binary `nae-train` is a thin shell around it. [`plan`] chooses settings for data of one's
@@ -15,11 +15,9 @@
 pub mod arch;
 pub mod compare;
 pub mod config;
-pub mod data;
 pub mod density;
 pub mod deploy;
 pub mod device;
-pub mod digest;
 pub mod energy;
 pub mod engine;
 pub mod eval;
@@ -33,4 +31,5 @@ pub mod run;
 pub mod sample;
 pub mod seed;
 pub mod shard;
+pub mod tensors;
 pub mod train;

@@ -63,13 +63,13 @@
 //!
 //! | what | item | test |
 //! |---|---|---|
-//! | HalfMNIST, ChimeraMNIST | [`outliers`](crate::data::outliers) | `src/data/outliers.rs` `halves_alternate`, `chimeras_join_different_classes` |
-//! | ConstantGray, Noise | [`outliers`](crate::data::outliers) | `tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
-//! | MNIST, FashionMNIST | [`Source`](crate::data::Source), [`idx`](crate::data::idx) | `src/data/idx.rs` `images_and_labels_plain_and_gzipped`; `tests/program/cli.rs` `data_in_files_is_found_named_and_recorded` |
-//! | CIFAR-10 | [`cifar`](crate::data::cifar) | `src/data/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
-//! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](crate::data::Source), [`own`](crate::data::own) | `tests/program/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
-//! | crops, padding, inverted images | [`ImageForm`](crate::data::form::ImageForm) | `tests/program/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
-//! | flips, dequantisation | [`Augmentation`](crate::data::augmentation::Augmentation) | `src/data/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
+//! | HalfMNIST, ChimeraMNIST | [`outliers`](nae_data::outliers) | `src/data/outliers.rs` `halves_alternate`, `chimeras_join_different_classes` |
+//! | ConstantGray, Noise | [`outliers`](nae_data::outliers) | `tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
+//! | MNIST, FashionMNIST | [`Source`](nae_data::Source), [`idx`](nae_data::idx) | `src/data/idx.rs` `images_and_labels_plain_and_gzipped`; `tests/program/cli.rs` `data_in_files_is_found_named_and_recorded` |
+//! | CIFAR-10 | [`cifar`](nae_data::cifar) | `src/data/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
+//! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](nae_data::Source), [`own`](nae_data::own) | `tests/program/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
+//! | crops, padding, inverted images | [`ImageForm`](nae_data::form::ImageForm) | `tests/program/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
+//! | flips, dequantisation | [`Augmentation`](nae_data::augmentation::Augmentation) | `src/data/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
 //! | the presets | [`PRESETS`](crate::config::preset::PRESETS) | `tests/program/presets.rs` `every_preset_of_the_paper_trains_on_data_of_its_form` |
 //!
 //! # Appendix: network architectures (table of architectures)

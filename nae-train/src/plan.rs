@@ -5,8 +5,8 @@
 //! updates measured on this machine. The numbers chosen are those of the [`Config`]: a run from it does not measure
 //! anything, and can be repeated.
 //!
-//! Reading the data and choosing its shape is [`data::own`](crate::data::own)'s and
-//! [`data::own_table`](crate::data::own_table)'s.
+//! Reading the data and choosing its shape is [`data::own`](nae_data::own)'s and
+//! [`data::own_table`](nae_data::own_table)'s.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use nae_onnx::metadata::Transforms;
 use crate::arch::LatentSpace;
 use crate::arch::dense::Output;
 use crate::config::{ArchitectureConfig, Config, ConfigError, PresetError, preset};
-use crate::data::Source;
-use crate::data::own::OwnImages;
-use crate::data::own_table::OwnTable;
-use crate::data::split::SplitShares;
 use crate::sample::gradient_clip::{ClipBy, GradientClip};
 use crate::sample::replay_buffer::ReplayConfig;
 use crate::sample::start::Start;
 use crate::train::speed::Speed;
+use nae_data::Source;
+use nae_data::own::OwnImages;
+use nae_data::own_table::OwnTable;
+use nae_data::split::SplitShares;
 
 /// The preset that is fitted.
 const BASE: &str = "digits";

@@ -8,9 +8,6 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
-use crate::data::Split;
-use crate::data::own::{self, Corrupt};
-use crate::data::source::{DataError, Loaded};
 use crate::engine::Engine;
 use crate::eval::evaluation::Evaluation;
 use crate::eval::scoring::decided;
@@ -23,6 +20,9 @@ use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
 use crate::train::{Outcome, Trainer};
+use nae_data::Split;
+use nae_data::own::{self, Corrupt};
+use nae_data::source::{DataError, Loaded};
 
 /// A run that cannot be made.
 #[derive(Debug, thiserror::Error)]

@@ -244,6 +244,19 @@ impl Alignment {
     }
 }
 
+impl Alignment {
+    /// Weights `[to, from]` of one axis: row i holds what each source pixel gives to pixel i.
+    pub fn weights(self, from: usize, to: usize) -> Vec<f32> {
+        let mut weights = vec![0.0; to * from];
+        for (row, sources) in weights.chunks_exact_mut(from.max(1)).zip(self.sources(from, to)) {
+            for (pixel, weight) in sources {
+                row[pixel] += weight;
+            }
+        }
+        weights
+    }
+}
+
 /// A change of size: for each target pixel its sources and their weights.
 #[derive(Clone, Debug)]
 pub struct Enlargement {

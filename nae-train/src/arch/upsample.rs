@@ -78,15 +78,9 @@ impl Nearest {
     }
 }
 
-/// Weights `[to, from]` of one axis: row i holds what each source pixel gives to pixel i.
-pub fn axis_weights(from: usize, to: usize) -> Vec<f32> {
-    let mut weights = vec![0.0; to * from];
-    for (row, sources) in weights.chunks_exact_mut(from).zip(Alignment::Corners.sources(from, to)) {
-        for (pixel, weight) in sources {
-            row[pixel] += weight;
-        }
-    }
-    weights
+/// Weights `[to, from]` of one axis, corners aligned.
+fn axis_weights(from: usize, to: usize) -> Vec<f32> {
+    Alignment::Corners.weights(from, to)
 }
 
 /// `[h·w, H·W]`: both axes at once, so that a plane is enlarged by one product.

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_data::ImageSet;
+use nae_data::form::{Form, ImageForm};
+use nae_data::own::{self, Corrupt};
+use nae_data::own_table::OwnTable;
 use nae_infer::{BackendKind, Detector};
-use nae_train::data::ImageSet;
-use nae_train::data::form::{Form, ImageForm};
-use nae_train::data::own::{self, Corrupt};
-use nae_train::data::own_table::OwnTable;
 use nae_train::engine::EngineChoice;
 use nae_train::eval::evaluation::{Evaluation, ScoredSet};
 use nae_train::eval::scoring::{decided, share_above};

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_data::own::Corrupt;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
 use nae_train::config::Config;
-use nae_train::data::own::Corrupt;
 use nae_train::methods::Model;
 use nae_train::report::folder::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;

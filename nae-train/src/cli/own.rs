@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_data::ImageSet;
+use nae_data::own::{self, Collection, OwnImages};
+use nae_data::own_table::{self, OwnTable, Rows};
+use nae_data::source::Loaded;
+use nae_data::tables::is_tables;
 use nae_onnx::metadata::{Tiles, Window};
 use nae_train::config::Config;
-use nae_train::data::ImageSet;
-use nae_train::data::own::{self, Collection, OwnImages};
-use nae_train::data::own_table::{self, OwnTable, Rows};
-use nae_train::data::source::Loaded;
-use nae_train::data::tables::is_tables;
 use nae_train::engine::EngineChoice;
 use nae_train::plan;
 use nae_train::run::Prepared;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
+use nae_data::own::Corrupt;
+use nae_data::source::DATA_FOLDER;
 use nae_onnx::file;
-use nae_train::data::own::Corrupt;
-use nae_train::data::source::DATA_FOLDER;
 use nae_train::experiments::Scale;
 use nae_train::experiments::pictures::along_training::along_training;
 use nae_train::experiments::pictures::bimodal::bimodal;

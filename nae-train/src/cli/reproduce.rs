@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_data::source::DATA_FOLDER;
 use nae_onnx::file;
-use nae_train::data::source::DATA_FOLDER;
 use nae_train::device::DeviceChoice;
 use nae_train::experiments::Scale;
 use nae_train::experiments::detection::settings::{EXPERIMENTS, Settings as DetectionSettings};

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_data::Source;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
-use nae_train::data::Source;
 use nae_train::engine::{Engine, EngineChoice};
 use nae_train::eval::evaluation::Evaluation;
 use nae_train::eval::scoring::share_above;

@@ -13,16 +13,16 @@ pub mod text;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
-use crate::data::Source;
-use crate::data::augmentation::Augmentation;
-use crate::data::form::{Form, ImageForm};
-use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::methods::autoencoder::Denoising;
 use crate::methods::nae::Regularization;
 use crate::methods::vae::Variational;
 use crate::methods::wae::Wasserstein;
 use crate::sample::SamplerConfig;
+use nae_data::Source;
+use nae_data::augmentation::Augmentation;
+use nae_data::form::{Form, ImageForm};
+use nae_data::split::SplitShares;
 use raw::{RawConfig, require};
 
 pub use architecture::ArchitectureConfig;

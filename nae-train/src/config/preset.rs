@@ -155,4 +155,24 @@ mod tests {
             assert_eq!(config.architecture().energy(), energy);
         }
     }
+
+    /// A set whose own files say what is for testing, with a network that fits it.
+    #[test]
+    fn cifar10_is_a_source_of_presets() {
+        let digits = PRESETS[0].text;
+        let text = digits
+            .replace("source = \"digits\"", "source = \"cifar10\"")
+            .replace(", test = 0.2", "")
+            .replace("kind = \"small_conv16\"", "kind = \"small_conv\"\nchannels = 3\nside = 32");
+        let config = parse(&text, "cifar.toml").expect("valid");
+        let folder = tempfile::tempdir().expect("a folder");
+        let load = || config.source().load(Some(folder.path()), &config.form(), nae_data::own::Corrupt::Skip);
+        assert!(load().expect_err("no file").to_string().contains("data_batch_1.bin"));
+        for name in nae_data::cifar::TRAIN.iter().chain(&nae_data::cifar::TEST) {
+            std::fs::write(folder.path().join(name), [7; 3073]).expect("writes");
+        }
+        let loaded = load().expect("valid");
+        assert_eq!((loaded.train.len(), loaded.test.map_or(0, |test| test.len())), (5, 1));
+        assert_eq!(loaded.train.shape(), config.architecture().image());
+    }
 }

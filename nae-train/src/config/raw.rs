@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
-use crate::data::Source;
-use crate::data::augmentation::Augmentation;
-use crate::data::own::OwnImages;
-use crate::data::own_table::OwnTable;
-use crate::data::split::SplitShares;
 use crate::methods::MethodKind;
 use crate::sample::SamplerConfig;
+use nae_data::Source;
+use nae_data::augmentation::Augmentation;
+use nae_data::own::OwnImages;
+use nae_data::own_table::OwnTable;
+use nae_data::split::SplitShares;
 
 /// A preset file. Unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

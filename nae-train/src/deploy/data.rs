@@ -4,8 +4,8 @@ use nae_core::contract::Preprocessing;
 use nae_graph::Graph;
 use nae_input::layout::to_channels_last;
 
-use crate::data::ImageSet;
 use crate::run::Prepared;
+use nae_data::ImageSet;
 
 /// Most images that ranges are chosen by: more change nothing.
 const MOST_FOR_RANGES: usize = 1024;

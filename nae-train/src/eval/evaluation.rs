@@ -4,8 +4,8 @@ use burn::tensor::Device;
 
 use super::scoring::Scorer;
 use super::table::{Column, OutlierKind, OutlierSet};
-use crate::data::ImageSet;
 use crate::engine::Engine;
+use nae_data::ImageSet;
 
 /// Scores of normal test images and of outlier sets.
 pub struct Evaluation {

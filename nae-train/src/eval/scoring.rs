@@ -3,9 +3,10 @@
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 
-use crate::data::ImageSet;
 use crate::engine::{CpuEngine, Engine};
 use crate::methods::{Decision, Model};
+use crate::tensors::Batches as _;
+use nae_data::ImageSet;
 
 /// Images scored at once: bounds memory, changes no score.
 const BATCH: usize = 256;

@@ -12,9 +12,9 @@ use super::interval::{Interval, bootstrap, of_auroc};
 use super::metrics::{aupr, auroc, false_positive_rate_at};
 use super::scoring::mean;
 use crate::config::Config;
-use crate::data::squares::{Fill, squares};
-use crate::data::{ImageSet, Source, Split, outliers};
 use crate::methods::{Decision, Model};
+use nae_data::squares::{Fill, squares};
+use nae_data::{ImageSet, Source, Split, outliers};
 
 /// Synthetic images in each drawn outlier set.
 const SYNTHETIC_IMAGES: usize = 300;

@@ -7,9 +7,9 @@ use burn::tensor::Device;
 use super::metrics::auroc;
 use super::scoring::Scorer;
 use super::table::OutlierSet;
-use crate::data::ImageSet;
 use crate::engine::Engine;
 use crate::methods::{Decision, Model};
+use nae_data::ImageSet;
 
 /// So many images of each set are enough for a curve.
 const IMAGES: usize = 1000;

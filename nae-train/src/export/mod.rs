@@ -12,8 +12,8 @@ use nae_onnx::metadata::{Geometry, Latent, ModelMetadata, Provenance};
 
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
-use crate::data::Source;
 use crate::methods::Model;
+use nae_data::Source;
 
 /// A model that cannot be exported.
 #[derive(Debug, thiserror::Error)]

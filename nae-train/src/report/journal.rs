@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::hex;
+use nae_data::digest::hex;
 
 /// A journal that cannot be used.
 #[derive(Debug, thiserror::Error)]

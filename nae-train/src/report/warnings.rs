@@ -1,14 +1,14 @@
 //! What should be known of a run before its model is believed. Warnings about the data itself come with the data:
-//! [`Collection::warnings`](crate::data::own::Collection::warnings).
+//! [`Collection::warnings`](nae_data::own::Collection::warnings).
 
 use nae_core::energy::Energy;
 
-use crate::data::ImageSet;
 use crate::eval::scoring::mean as mean_energy;
 use crate::eval::table::{Row, Table};
 use crate::methods::MethodKind;
 use crate::run::Prepared;
 use crate::train::Outcome;
+use nae_data::ImageSet;
 
 /// With fewer normal images or rows, figures and thresholds are rough.
 pub const FEW_IMAGES: usize = 200;

@@ -5,9 +5,10 @@ use nae_core::Shape;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use crate::data::ImageSet;
-use crate::data::augmentation::Augmentation;
 use crate::sample::NoiseSource;
+use crate::tensors::Batches as _;
+use nae_data::ImageSet;
+use nae_data::augmentation::Augmentation;
 
 /// Shuffled positions of a set, epoch after epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -22,7 +22,6 @@ use burn::tensor::{Device, Tensor};
 
 use crate::arch::Autoencoder;
 use crate::config::{Config, Pretraining};
-use crate::data::{ImageSet, Split, outliers};
 use crate::engine::Engine;
 use crate::eval::interval;
 use crate::eval::metrics::auroc;
@@ -35,6 +34,7 @@ use crate::methods::wae::WaeMethod;
 use crate::methods::{Decision, Method, MethodKind, Model};
 use crate::seed::Stream;
 use batches::Batches;
+use nae_data::{ImageSet, Split, outliers};
 use normalizing::Normalizing;
 use observer::{Observer, Phase, Progress};
 use snapshot::{EpochsState, Snapshot, Stage};

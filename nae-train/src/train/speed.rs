@@ -8,13 +8,14 @@ use super::batches::Batches;
 use super::selection_auroc;
 use crate::arch::Autoencoder;
 use crate::config::Config;
-use crate::data::Split;
 use crate::engine::Engine;
 use crate::methods::Method as _;
 use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
+use crate::tensors::Batches as _;
+use nae_data::Split;
 
 /// Repetitions, at most, and the time after which there are enough of them.
 const REPEATS: usize = 20;

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use nae_core::Shape;
 use nae_core::model::Preprocessing;
+use nae_data::own::{self, Corrupt, OwnError, RESIZE};
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
 use nae_input as input;
 use nae_input::table::{self, Cell};
 use nae_onnx::metadata::Transforms;
-use nae_train::data::own::{self, Corrupt, OwnError, RESIZE};
 use proptest::prelude::*;
 use tempfile::TempDir;
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::{assert_made_again, nae_train, refused, run, train};
 use burn::tensor::Device;
+use nae_data::own::{self, Asked, Corrupt};
+use nae_data::own_table;
 use nae_infer::image::{self, GrayImage, Luma};
 use nae_infer::{BackendKind, Detector};
 use nae_input::table;
 use nae_input::tiling::{Grid, image_score};
 use nae_onnx::metadata::{Missing, Tiles, Window};
-use nae_train::data::own::{self, Asked, Corrupt};
-use nae_train::data::own_table;
 use nae_train::engine::Engine;
 use nae_train::eval::scoring::{decided, energies};
 use nae_train::methods::{self, Decision, Model};
@@ -192,7 +192,7 @@ fn parts_of_one_whole_stay_together() {
     let config = nae_train::plan::draft_table(&own, rows.samples.len()).unwrap();
     let prepared = nae_train::run::Prepared::of(config, 3, rows.into());
     let column = &own.columns[0];
-    let rows_of = |set: &nae_train::data::ImageSet| -> std::collections::BTreeSet<i64> {
+    let rows_of = |set: &nae_data::ImageSet| -> std::collections::BTreeSet<i64> {
         let row =
             |value: f32| (column.mean + (f64::from(value) - 0.5) * 2.0 * column.span * column.deviation).round() as i64;
         let mut all = std::collections::BTreeSet::new();

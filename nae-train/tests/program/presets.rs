@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::{refused, run, train};
 use burn::tensor::Device;
+use nae_data::own::Corrupt;
 use nae_infer::image::{GrayImage, Luma, Rgb, RgbImage};
 use nae_infer::{BackendKind, Detector};
 use nae_onnx::check::{Limits, check};
 use nae_onnx::metadata::{Fit, Transforms};
 use nae_train::config::preset::{self, PRESETS};
 use nae_train::config::{ArchitectureConfig, Config};
-use nae_train::data::own::Corrupt;
 use nae_train::engine::Engine;
 use nae_train::eval::scoring::energies;
 use nae_train::methods;
@@ -99,7 +99,7 @@ fn transforms_are_the_same_in_training_and_in_scoring() {
     let transforms = Transforms { crop: None, fit: Fit::Pad, invert: true };
     // Grey images of 28 pixels for a network that takes coloured ones of 32.
     let file = small(path, "cifar10-ood", |raw| {
-        raw.data.source = nae_train::data::Source::Mnist;
+        raw.data.source = nae_data::Source::Mnist;
         raw.data.transforms = transforms;
     });
     let data = data(path, "mnist-ood");
@@ -140,7 +140,7 @@ fn augmented_runs_repeat_and_go_on() {
     use nae_train::train::batches::Batches;
     let augmentation = preset::load("cifar10-ood").unwrap().augmentation();
     let shape = nae_core::Shape::new(3, 4, 4);
-    let set = nae_train::data::ImageSet::new(shape, vec![0.5; 10 * 48], vec![0; 10]).unwrap();
+    let set = nae_data::ImageSet::new(shape, vec![0.5; 10 * 48], vec![0; 10]).unwrap();
     let device = Device::flex();
     let mut one = Batches::new(10, nae_train::seed::Stream::Batches.of(7));
     let draw = |order: &mut Batches| {

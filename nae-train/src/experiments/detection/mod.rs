@@ -16,10 +16,6 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::data::form::ImageForm;
-use crate::data::idx::{self, IdxError};
-use crate::data::own::{self, Corrupt, OwnError};
-use crate::data::source::DataError;
 use crate::device::DeviceChoice;
 use crate::engine::{EngineChoice, Unsupported};
 use crate::eval::table::{OutlierKind, OutlierSet, Table};
@@ -30,6 +26,10 @@ use crate::report::resume::{RESUME, Resume, ResumeError};
 use crate::run::{Prepared, RunError};
 use crate::train::Ending;
 use crate::train::observer::{Both, Observer};
+use nae_data::form::ImageForm;
+use nae_data::idx::{self, IdxError};
+use nae_data::own::{self, Corrupt, OwnError};
+use nae_data::source::DataError;
 use settings::{Cell, FileSet, Files, Recorded, Settings, SettingsError};
 
 /// One finished model a line.

@@ -15,6 +15,7 @@ use crate::methods::Model;
 use crate::run::Prepared;
 use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
+use crate::tensors::Batches as _;
 use crate::train::observer::{Both, Observer};
 use crate::train::stopping::Look;
 

@@ -8,7 +8,6 @@ use burn::tensor::Device;
 use serde_json::json;
 
 use super::{Made, PicturesError, cells};
-use crate::data::own::Corrupt;
 use crate::engine::EngineChoice;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::{Scorer, mean};
@@ -16,6 +15,7 @@ use crate::experiments::Scale;
 use crate::methods::Decision;
 use crate::report::page::curves::{Lines, draw};
 use crate::run::Prepared;
+use nae_data::own::Corrupt;
 
 /// The ends of the paper's error bars.
 const PERCENTILES: [f64; 2] = [0.1, 0.9];

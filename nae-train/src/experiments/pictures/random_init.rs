@@ -11,6 +11,7 @@ use crate::engine::EngineChoice;
 use crate::run::Prepared;
 use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
+use crate::tensors::Batches as _;
 
 /// Samples that energies are the means of.
 const SAMPLES: usize = 64;

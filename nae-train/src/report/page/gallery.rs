@@ -12,6 +12,7 @@ use crate::report::images;
 use crate::run::Prepared;
 use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
+use crate::tensors::Batches as _;
 
 /// Images of each kind that are shown.
 const SHOWN: usize = 10;

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 
-use super::parts::Parts;
+use crate::parts::Parts;
 
 /// Images in channel-first order, values in [0, 1], one class label each.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,23 +180,6 @@ impl ImageSet {
             parts: self.parts.as_ref().map(|parts| parts.select(indices)),
         }
     }
-
-    /// The images at `indices` as a tensor `[N, C, H, W]`.
-    pub fn batch(&self, indices: &[usize], device: &Device) -> Tensor<4> {
-        let values: Vec<f32> = indices.iter().flat_map(|&i| self.image(i)).copied().collect();
-        tensor(values, indices.len(), self.shape, device)
-    }
-
-    /// All images as tensors of at most `size` images.
-    pub fn batches(&self, size: usize, device: &Device) -> impl Iterator<Item = Tensor<4>> {
-        self.values
-            .chunks(size * self.shape.len())
-            .map(move |chunk| tensor(chunk.to_vec(), chunk.len() / self.shape.len(), self.shape, device))
-    }
-}
-
-fn tensor(values: Vec<f32>, count: usize, shape: Shape, device: &Device) -> Tensor<4> {
-    Tensor::from_data(TensorData::new(values, [count, shape.channels, shape.height, shape.width]), device)
 }
 
 #[cfg(test)]

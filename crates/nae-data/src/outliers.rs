@@ -4,7 +4,7 @@ use nae_core::Shape;
 use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
 
-use super::image_set::ImageSet;
+use crate::image_set::ImageSet;
 
 /// `count` images whose pixels all have one value, drawn uniformly from [0, 1].
 ///

@@ -4,16 +4,16 @@
 use std::path::Path;
 
 use nae_core::Shape;
-use nae_core::model::{Preprocessing, ResizeFilter};
+use nae_core::contract::{Preprocessing, ResizeFilter};
 use nae_input::layout::to_channels_last;
 use nae_input::tiling::Grid;
 use nae_input::{Pixels, PrepareError, prepare};
 use nae_onnx::metadata::{Tiles, Transforms};
 
-use super::image_set::{ImageSet, ImageSetError};
-use super::own::{self, Corrupt};
-use super::own_table::{self, OwnTable};
-use super::source::{DataError, Loaded};
+use crate::image_set::{ImageSet, ImageSetError};
+use crate::own::{self, Corrupt};
+use crate::own_table::{self, OwnTable};
+use crate::source::{DataError, Loaded};
 
 /// How files from outside become samples of a model.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
-use super::image_set::{ImageSet, ImageSetError};
+use crate::image_set::{ImageSet, ImageSetError};
 
 /// No file of such data comes near this; a damaged or hostile one does not fill the memory.
 const MAX_BYTES: u64 = 1 << 30;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
-use super::form::{ImageForm, Samples};
-use super::image_set::{ImageSet, ImageSetError};
-use super::parts::{Part, Parts};
 use crate::digest::hex;
+use crate::form::{ImageForm, Samples};
+use crate::image_set::{ImageSet, ImageSetError};
+use crate::parts::{Part, Parts};
 
 /// The most values a set may have: two gigabytes of them.
 const MAX_VALUES: usize = 1 << 29;
@@ -108,7 +108,7 @@ fn common_folders<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use nae_core::model::ResizeFilter;
+    use nae_core::contract::ResizeFilter;
 
     use super::*;
 

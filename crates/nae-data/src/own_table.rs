@@ -13,10 +13,10 @@ use nae_onnx::file::FileError;
 use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, Window};
 use serde::{Deserialize, Serialize};
 
-use super::image_set::{ImageSet, ImageSetError};
-use super::parts::{Part, Parts};
-use super::tables::{Read, read};
-use super::windows::{stretches, within};
+use crate::image_set::{ImageSet, ImageSetError};
+use crate::parts::{Part, Parts};
+use crate::tables::{Read, read};
+use crate::windows::{stretches, within};
 
 /// With fewer columns there is nothing that depends on anything.
 const MIN_COLUMNS: usize = 2;

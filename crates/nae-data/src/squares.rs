@@ -5,7 +5,7 @@
 
 use rand::{Rng, RngExt as _};
 
-use super::image_set::ImageSet;
+use crate::image_set::ImageSet;
 
 /// What a square is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::data::parts::{Part, Parts};
+    use crate::parts::{Part, Parts};
 
     #[test]
     fn overlapping_tiles_see_the_same_square() {

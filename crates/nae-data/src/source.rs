@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
-use nae_core::model::ResizeFilter;
+use nae_core::contract::ResizeFilter;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::ImageSet;
-use super::cifar::{self, CifarError};
-use super::digits::{self, DigitsError};
-use super::form::{Form, ImageForm};
-use super::idx::{self, IdxError};
-use super::own::{self, Collection, Corrupt, OwnError, OwnImages};
-use super::own_table::{self, OwnTable, OwnTableError, Rows};
+use crate::ImageSet;
+use crate::cifar::{self, CifarError};
 use crate::digest::hex;
+use crate::digits::{self, DigitsError};
+use crate::form::{Form, ImageForm};
+use crate::idx::{self, IdxError};
+use crate::own::{self, Collection, Corrupt, OwnError, OwnImages};
+use crate::own_table::{self, OwnTable, OwnTableError, Rows};
 
 /// The environment variable that names the folder of data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
@@ -99,7 +99,7 @@ pub enum DataError {
         /// The set.
         title: String,
         /// Why.
-        source: super::image_set::ImageSetError,
+        source: crate::image_set::ImageSetError,
     },
     /// The images of the files are not the set's.
     #[error("{}: images of {found}, {expected} expected", folder.display())]
@@ -113,15 +113,86 @@ pub enum DataError {
     },
 }
 
+/// A data set that has a name: all that is particular to it.
+struct Named {
+    /// What a model's metadata and tables call it.
+    title: &'static str,
+    /// What one of its classes is called, before its number; and several of them.
+    class: [&'static str; 2],
+    /// The name of its folder in the one that has all data sets; none of what is part of the program.
+    folder: Option<&'static str>,
+    /// Shape of an image.
+    image: Shape,
+    /// How an image of another size is brought to the set's.
+    filter: ResizeFilter,
+    /// Rows blanked where a chimera's halves meet.
+    chimera_gap: usize,
+    /// Whether the set itself says which images are for testing.
+    has_test_part: bool,
+    /// Reads it from its folder; what is part of the program needs none.
+    load: fn(&Path, Corrupt) -> Result<Loaded, DataError>,
+}
+
+const DIGITS: Named = Named {
+    title: "UCI handwritten digits 8x8 enlarged to 16x16",
+    class: ["digit", "digits"],
+    folder: None,
+    image: Shape::new(1, digits::ENLARGED, digits::ENLARGED),
+    // As the digits themselves were enlarged.
+    filter: ResizeFilter::BilinearAlignCorners,
+    chimera_gap: 0,
+    has_test_part: false,
+    load: |_, _| Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() }),
+};
+
+const MNIST: Named = Named {
+    title: "MNIST",
+    class: ["digit", "digits"],
+    folder: Some("mnist"),
+    image: Shape::new(1, 28, 28),
+    filter: ResizeFilter::Bilinear,
+    // Six of 28 rows in the paper.
+    chimera_gap: 6,
+    has_test_part: true,
+    load: |folder, _| load_idx(folder),
+};
+
+const FASHION_MNIST: Named =
+    Named { title: "Fashion-MNIST", class: ["class", "images"], folder: Some("fashion-mnist"), ..MNIST };
+
+const CIFAR10: Named = Named {
+    title: "CIFAR-10",
+    class: ["class", "images"],
+    folder: Some("cifar10"),
+    image: cifar::SHAPE,
+    filter: ResizeFilter::Bilinear,
+    chimera_gap: 0,
+    has_test_part: true,
+    load: |folder, _| load_cifar(folder),
+};
+
+const CIFAR10_JPEG: Named =
+    Named { title: "JPEG CIFAR-10", folder: Some("cifar10-jpeg"), load: load_jpeg_cifar, ..CIFAR10 };
+
 impl Source {
+    /// The set, where it has a name; `None` for images and tables that a user brings.
+    const fn named(&self) -> Option<&'static Named> {
+        match self {
+            Self::Digits => Some(&DIGITS),
+            Self::Mnist => Some(&MNIST),
+            Self::FashionMnist => Some(&FASHION_MNIST),
+            Self::Cifar10 => Some(&CIFAR10),
+            Self::Cifar10Jpeg => Some(&CIFAR10_JPEG),
+            Self::Own(_) | Self::Table(_) => None,
+        }
+    }
+
     /// Shape of an image.
     pub fn image(&self) -> Shape {
         match self {
             Self::Own(own) => own.shape(),
             Self::Table(own) => own.shape(),
-            Self::Digits => Shape::new(1, digits::ENLARGED, digits::ENLARGED),
-            Self::Mnist | Self::FashionMnist => Shape::new(1, 28, 28),
-            Self::Cifar10 | Self::Cifar10Jpeg => cifar::SHAPE,
+            named => named.named().map_or(Shape::new(0, 0, 0), |set| set.image),
         }
     }
 
@@ -130,20 +201,13 @@ impl Source {
         match self {
             Self::Own(own) => &own.title,
             Self::Table(own) => &own.title,
-            Self::Digits => "UCI handwritten digits 8x8 enlarged to 16x16",
-            Self::Mnist => "MNIST",
-            Self::FashionMnist => "Fashion-MNIST",
-            Self::Cifar10 => "CIFAR-10",
-            Self::Cifar10Jpeg => "JPEG CIFAR-10",
+            named => named.named().map_or("", |set| set.title),
         }
     }
 
     /// What one of its classes is called, before its number.
     pub fn class(&self) -> &'static str {
-        match self {
-            Self::Digits | Self::Mnist => "digit",
-            Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg | Self::Own(_) | Self::Table(_) => "class",
-        }
+        self.named().map_or("class", |set| set.class[0])
     }
 
     /// What its samples are called in general: `images`, or `rows` or `windows` of a table.
@@ -155,48 +219,32 @@ impl Source {
         }
     }
 
-    /// The name of data of one's own.
+    /// The name of data that a user brings.
     pub fn own_title(&self) -> Option<&str> {
-        match self {
-            Self::Own(_) | Self::Table(_) => Some(self.title()),
-            _ => None,
+        match self.named() {
+            Some(_) => None,
+            None => Some(self.title()),
         }
     }
 
     /// Several of them.
     pub fn class_plural(&self) -> &'static str {
-        match self {
-            Self::Digits | Self::Mnist => "digits",
-            Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg | Self::Own(_) => "images",
-            Self::Table(_) => self.samples(),
-        }
+        self.named().map_or(self.samples(), |set| set.class[1])
     }
 
-    /// The name of its folder in the one that has all data sets; none of what is embedded or one's own.
+    /// The name of its folder in the one that has all data sets; none of what is embedded or a user brings.
     pub fn folder_name(&self) -> Option<&'static str> {
-        match self {
-            Self::Mnist => Some("mnist"),
-            Self::FashionMnist => Some("fashion-mnist"),
-            Self::Cifar10 => Some("cifar10"),
-            Self::Cifar10Jpeg => Some("cifar10-jpeg"),
-            Self::Digits | Self::Own(_) | Self::Table(_) => None,
-        }
+        self.named()?.folder
     }
 
     /// Whether the set itself says which images are for testing.
     pub fn has_test_part(&self) -> bool {
-        matches!(self, Self::Mnist | Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg)
+        self.named().is_some_and(|set| set.has_test_part)
     }
 
-    /// How an image of another size is brought to the set's.
+    /// How an image of another size is brought to the set's. Rows of tables are not resized; a name has to be there.
     pub fn resize_filter(&self) -> ResizeFilter {
-        match self {
-            // Rows are not resized; a name has to be there.
-            Self::Own(_) | Self::Table(_) => own::RESIZE,
-            // As the digits themselves were enlarged.
-            Self::Digits => ResizeFilter::BilinearAlignCorners,
-            Self::Mnist | Self::FashionMnist | Self::Cifar10 | Self::Cifar10Jpeg => ResizeFilter::Bilinear,
-        }
+        self.named().map_or(own::RESIZE, |set| set.filter)
     }
 
     /// How files from outside become samples like the set's.
@@ -208,12 +256,9 @@ impl Source {
         }
     }
 
-    /// Rows blanked where a chimera's halves meet: six of 28 in the paper.
+    /// Rows blanked where a chimera's halves meet.
     pub fn chimera_gap(&self) -> usize {
-        match self {
-            Self::Digits | Self::Cifar10 | Self::Cifar10Jpeg | Self::Own(_) | Self::Table(_) => 0,
-            Self::Mnist | Self::FashionMnist => 6,
-        }
+        self.named().map_or(0, |set| set.chimera_gap)
     }
 
     /// Reads the set in `form`: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded
@@ -234,55 +279,15 @@ impl Source {
         Ok(loaded)
     }
 
-    /// The set with images as they are; one's own in a form.
+    /// The set with images as they are; those that a user brings in a form.
     fn load_images(&self, folder: Option<&Path>, form: &ImageForm, corrupt: Corrupt) -> Result<Loaded, DataError> {
-        match self {
-            Self::Digits => {
-                Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() })
-            }
-            Self::Mnist | Self::FashionMnist => self.load_idx(&self.folder(folder)?),
-            Self::Cifar10 => {
-                let folder = self.folder(folder)?;
-                let mut hash = Sha256::new();
-                let train = cifar::load(&folder, &cifar::TRAIN, &mut hash)?;
-                let test = Some(cifar::load(&folder, &cifar::TEST, &mut hash)?);
-                Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
-            }
-            Self::Cifar10Jpeg => {
-                let folder = self.folder(folder)?;
-                let part = |name: &str| {
-                    own::load(&part_of(&folder, name), &ImageForm::resized(cifar::SHAPE, own::RESIZE), corrupt)
-                };
-                let (train, test) = (part("train")?, part("test")?);
-                let mut warnings = train.warnings();
-                warnings.extend(test.warnings());
-                let sha256 = hex(Sha256::new_with_prefix(format!("{} {}", train.sha256, test.sha256)));
-                Ok(Loaded { train: train.images, test: Some(test.images), sha256, warnings })
-            }
-            Self::Own(own) => {
-                let folder = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
-                Ok(own::load(folder, form, corrupt)?.into())
-            }
-            Self::Table(own) => {
-                let file = folder.ok_or_else(|| DataError::NoOwn(own.title.clone()))?;
-                Ok(own_table::load(file, own)?.into())
-            }
+        let given = || folder.ok_or_else(|| DataError::NoOwn(self.title().to_owned()));
+        match (self, self.named()) {
+            (_, Some(Named { folder: None, load, .. })) => load(Path::new(""), corrupt),
+            (_, Some(Named { load, .. })) => load(&self.folder(folder)?, corrupt),
+            (Self::Table(own), _) => Ok(own_table::load(given()?, own)?.into()),
+            _ => Ok(own::load(given()?, form, corrupt)?.into()),
         }
-    }
-
-    /// The four IDX files of the set, in `folder`.
-    fn load_idx(&self, folder: &Path) -> Result<Loaded, DataError> {
-        let mut hash = Sha256::new();
-        let mut part = |name: &str| {
-            let set = idx::load_named(&folder.join(name), &mut hash)?;
-            if set.shape() != self.image() {
-                let (expected, found) = (self.image(), set.shape());
-                return Err(DataError::Shape { folder: folder.to_owned(), expected, found });
-            }
-            Ok(set)
-        };
-        let (train, test) = (part("train")?, part("t10k")?);
-        Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
     }
 
     /// `folder`, or else the set's own in the folder that `NAE_DATA` names.
@@ -293,35 +298,42 @@ impl Source {
     }
 }
 
+/// MNIST's four IDX files, or those of a set in the same form.
+fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
+    let mut hash = Sha256::new();
+    let mut part = |name: &str| {
+        let set = idx::load_named(&folder.join(name), &mut hash)?;
+        if set.shape() != MNIST.image {
+            let (expected, found) = (MNIST.image, set.shape());
+            return Err(DataError::Shape { folder: folder.to_owned(), expected, found });
+        }
+        Ok(set)
+    };
+    let (train, test) = (part("train")?, part("t10k")?);
+    Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
+}
+
+/// CIFAR-10's binary batches.
+fn load_cifar(folder: &Path) -> Result<Loaded, DataError> {
+    let mut hash = Sha256::new();
+    let train = cifar::load(folder, &cifar::TRAIN, &mut hash)?;
+    let test = Some(cifar::load(folder, &cifar::TEST, &mut hash)?);
+    Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
+}
+
+/// CIFAR-10's images as files, in two folders or archives.
+fn load_jpeg_cifar(folder: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
+    let part = |name: &str| own::load(&part_of(folder, name), &ImageForm::resized(cifar::SHAPE, own::RESIZE), corrupt);
+    let (train, test) = (part("train")?, part("test")?);
+    let mut warnings = train.warnings();
+    warnings.extend(test.warnings());
+    let sha256 = hex(Sha256::new_with_prefix(format!("{} {}", train.sha256, test.sha256)));
+    Ok(Loaded { train: train.images, test: Some(test.images), sha256, warnings })
+}
+
 /// The folder or archive of a part.
 fn part_of(folder: &Path, name: &str) -> PathBuf {
     let archives = [".tar", ".tar.gz", ".tgz", ".zip"].map(|end| folder.join(format!("{name}{end}")));
     let plain = folder.join(name);
     if plain.is_dir() { plain } else { archives.into_iter().find(|path| path.is_file()).unwrap_or(plain) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::preset;
-
-    /// A set whose own files say what is for testing, with a network that fits it.
-    #[test]
-    fn cifar10_is_a_source_of_presets() {
-        let digits = preset::PRESETS[0].text;
-        let text = digits
-            .replace("source = \"digits\"", "source = \"cifar10\"")
-            .replace(", test = 0.2", "")
-            .replace("kind = \"small_conv16\"", "kind = \"small_conv\"\nchannels = 3\nside = 32");
-        let config = preset::parse(&text, "cifar.toml").expect("valid");
-        let folder = tempfile::tempdir().expect("a folder");
-        let load = || config.source().load(Some(folder.path()), &config.form(), Corrupt::Skip);
-        assert!(load().expect_err("no file").to_string().contains("data_batch_1.bin"));
-        for name in cifar::TRAIN.iter().chain(&cifar::TEST) {
-            std::fs::write(folder.path().join(name), [7; 3073]).expect("writes");
-        }
-        let loaded = load().expect("valid");
-        assert_eq!((loaded.train.len(), loaded.test.map_or(0, |test| test.len())), (5, 1));
-        assert_eq!(loaded.train.shape(), config.architecture().image());
-    }
 }

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::image_set::ImageSet;
+use crate::image_set::ImageSet;
 
 /// Shares of the normal data; what is left is for training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
-//! Images for training, calibration and evaluation.
+//! Data for training, calibration and evaluation: named data sets, and folders, archives and tables that a user brings,
+//! divided and held in memory. Nothing here knows networks, presets or tensors.
 //!
 //! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] images of one's own in a folder or an archive ([`files`],
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] a user's images in a folder or an archive ([`files`],
 //! `collect`), [`own_table`] a table or a folder of [`tables`]; [`form`] says how files become a model's samples,
 //! [`augmentation`] what happens to them each time they are trained on, [`parts`] which are tiles of one image or
 //! windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`split`] the
@@ -10,6 +11,7 @@
 pub mod augmentation;
 pub mod cifar;
 mod collect;
+pub mod digest;
 pub mod digits;
 pub mod files;
 pub mod form;

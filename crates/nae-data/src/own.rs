@@ -4,22 +4,22 @@
 //! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads
 //! images whose shape is not known yet and settles it; [`load`] reads them at a known one. Both give the same images
 //! for the same files, however they are packed: sorted by name, the sub-folder as class. What is trained on them is
-//! chosen in [`plan`](crate::plan).
+//! chosen by the trainer.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use nae_core::Shape;
-use nae_core::model::ResizeFilter;
+use nae_core::contract::ResizeFilter;
 use nae_input::Named;
 use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
-use super::collect::{Collected, Collector};
-use super::files::{Files, FilesError, zip_in_memory};
-use super::form::ImageForm;
-use super::image_set::{ImageSet, ImageSetError};
+use crate::collect::{Collected, Collector};
+use crate::files::{Files, FilesError, zip_in_memory};
+use crate::form::ImageForm;
+use crate::image_set::{ImageSet, ImageSetError};
 
 /// Sides that [`choose`] takes, in pixels.
 pub const SIDES: [usize; 3] = [16, 28, 32];

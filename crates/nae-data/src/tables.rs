@@ -6,8 +6,8 @@ use nae_input::table::{self, Cell, Table, is_table};
 use nae_onnx::file;
 use sha2::{Digest as _, Sha256};
 
-use super::own_table::OwnTableError;
 use crate::digest::hex;
+use crate::own_table::OwnTableError;
 
 /// Whether `path` is a table, by its name, or a folder that has tables and no other files.
 pub fn is_tables(path: &Path) -> bool {

@@ -9,9 +9,9 @@ use flate2::read::GzDecoder;
 use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
-use super::image_set::{ImageSet, ImageSetError};
-use crate::arch::upsample::axis_weights;
 use crate::digest::hex;
+use crate::image_set::{ImageSet, ImageSetError};
+use nae_simd::Alignment;
 
 const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");
 const SIDE: usize = 8;
@@ -48,7 +48,7 @@ pub fn sha256() -> String {
 }
 
 fn parse(text: &str) -> Result<ImageSet, DigitsError> {
-    let weights = axis_weights(SIDE, ENLARGED);
+    let weights = Alignment::Corners.weights(SIDE, ENLARGED);
     let (mut values, mut labels) = (Vec::new(), Vec::new());
     for (row, line) in text.lines().enumerate() {
         let numbers: Vec<u8> = line

@@ -6,7 +6,7 @@ use nae_core::Shape;
 use nae_onnx::file::{self, FileError};
 use sha2::{Digest as _, Sha256};
 
-use super::image_set::{ImageSet, ImageSetError};
+use crate::image_set::{ImageSet, ImageSetError};
 
 /// Shape of an image.
 pub const SHAPE: Shape = Shape::new(3, 32, 32);
