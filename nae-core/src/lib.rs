@@ -47,6 +47,7 @@ pub mod drift;
 pub mod energy;
 pub mod engine;
 pub mod format;
+mod include;
 pub mod kernels;
 pub mod layer;
 pub mod model;

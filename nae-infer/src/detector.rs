@@ -7,7 +7,7 @@ use image::DynamicImage;
 use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::energy::EnergyError;
-use nae_core::verdict::{AlarmSettings, AlarmSettingsError, Verdict};
+use nae_core::verdict::{AlarmSettings, Verdict};
 use nae_input::layout::to_channels_last;
 use nae_input::{Pixels, PrepareError};
 use nae_onnx::file::FileError;
@@ -17,7 +17,6 @@ use crate::backend::{
 };
 use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
 use crate::heat_map::HeatMap;
-use crate::stream::Stream;
 
 /// A model with a backend: scores images, from any number of threads. A clone shares the backend.
 #[derive(Clone)]
@@ -195,14 +194,9 @@ impl Detector {
         self
     }
 
-    /// For the images of one camera in turn, with an alarm filter of its own: the builder's, or one by which the alarm
-    /// is on while the last image is an anomaly.
-    ///
-    /// # Errors
-    /// [`AlarmSettingsError::Window`] where the filter's window is longer than
-    /// [`LONGEST_WINDOW`](crate::stream::LONGEST_WINDOW).
-    pub fn stream(&self) -> Result<Stream, AlarmSettingsError> {
-        Stream::new(self.clone(), self.alarm.map_or_else(|| AlarmSettings::new(1, 0, 1), Ok)?)
+    /// The alarm filter that the builder was given.
+    pub(crate) const fn alarm(&self) -> Option<AlarmSettings> {
+        self.alarm
     }
 
     /// What the model says about images and energies.

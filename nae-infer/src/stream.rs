@@ -56,3 +56,15 @@ impl Stream {
         self.filter.reset();
     }
 }
+
+impl Detector {
+    /// For the images of one camera in turn, with an alarm filter of its own: the builder's, or one by which the alarm
+    /// is on while the last image is an anomaly.
+    ///
+    /// # Errors
+    /// [`AlarmSettingsError::Window`] where the filter's window is longer than
+    /// [`LONGEST_WINDOW`](crate::stream::LONGEST_WINDOW).
+    pub fn stream(&self) -> Result<Stream, AlarmSettingsError> {
+        Stream::new(self.clone(), self.alarm().map_or_else(|| AlarmSettings::new(1, 0, 1), Ok)?)
+    }
+}

@@ -13,18 +13,14 @@
 //! can be integrated.
 
 pub mod arch;
-pub mod compare;
 pub mod config;
-pub mod density;
 pub mod deploy;
 pub mod device;
 pub mod energy;
 pub mod engine;
 pub mod eval;
-pub mod experiments;
 pub mod export;
 pub mod methods;
-pub mod paper;
 pub mod plan;
 pub mod report;
 pub mod run;

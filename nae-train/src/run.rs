@@ -8,6 +8,7 @@ use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
 use crate::config::Config;
+use crate::config::methods::MethodKind;
 use crate::engine::Engine;
 use crate::eval::evaluation::Evaluation;
 use crate::eval::scoring::decided;
@@ -15,14 +16,14 @@ use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
 use crate::methods::state::StateError;
-use crate::methods::{Decision, MethodKind, Model};
+use crate::methods::{Decision, Model};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
 use crate::train::{Outcome, Trainer};
 use nae_data::Split;
 use nae_data::own::{self, Corrupt};
-use nae_data::source::{DataError, Loaded};
+use nae_data::{DataError, Loaded};
 
 /// A run that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +36,13 @@ pub enum RunError {
     Export(#[from] ExportError),
     /// A state of training cannot be stored or gone on from.
     #[error("the state of the run: {0}")]
-    State(#[from] StateError),
+    State(StateError),
+}
+
+impl From<StateError> for RunError {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
+    }
 }
 
 /// What a run knows of its data.

@@ -6,7 +6,7 @@ use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::hex;
-use crate::form::{ImageForm, Samples};
+use crate::image_form::{ImageForm, Samples};
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::{Part, Parts};
 

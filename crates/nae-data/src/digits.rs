@@ -23,13 +23,19 @@ pub const ENLARGED: usize = 16;
 pub enum DigitsError {
     /// The archive does not unpack.
     #[error("the embedded digits do not unpack: {0}")]
-    Unpack(#[from] std::io::Error),
+    Unpack(std::io::Error),
     /// A row is not 64 pixels of 0 to 16 and a label of 0 to 9.
     #[error("row {0} of the digits is not 64 pixels of 0 to 16 and a label of 0 to 9")]
     Row(usize),
     /// The values are no images.
     #[error(transparent)]
     Images(#[from] ImageSetError),
+}
+
+impl From<std::io::Error> for DigitsError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unpack(error)
+    }
 }
 
 /// All digits, 1×16×16, values in [0, 1]; the label is the digit.

@@ -33,12 +33,12 @@ pub enum FilesError {
         found: &'static str,
     },
     /// The folder or file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Read {
         /// The folder or file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The archive is damaged, or unpacks to more than is believed.
     #[error("{}: the archive cannot be read: {reason}; unpack it and give the folder", path.display())]
@@ -86,7 +86,7 @@ impl Files {
                 let found = if is_packed(path) { "an archive with its name instead; unpack it" } else { "nothing" };
                 return Err(wrong(found));
             }
-            Err(source) => return Err(FilesError::Read { path: path.to_owned(), source }),
+            Err(cause) => return Err(FilesError::Read { path: path.to_owned(), cause }),
         };
         Ok(Self { path: path.to_owned(), kind })
     }
@@ -108,7 +108,7 @@ impl Files {
                 Ok(())
             }
             Kind::Tar | Kind::TarGz | Kind::Zip => {
-                let io = |source| FilesError::Read { path: self.path.clone(), source };
+                let io = |cause| FilesError::Read { path: self.path.clone(), cause };
                 let file = File::open(&self.path).map_err(io)?;
                 let limit = unpacked_limit(file.metadata().map_err(io)?.len());
                 // Hostile archives are read by other people's code.
@@ -130,7 +130,7 @@ impl Files {
         for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
             let entry = entry.map_err(|error| FilesError::Read {
                 path: error.path().unwrap_or(&self.path).to_owned(),
-                source: error.into(),
+                cause: error.into(),
             })?;
             let name = entry.path().strip_prefix(&self.path).unwrap_or(entry.path());
             let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
@@ -282,6 +282,16 @@ impl<R: Read> Read for Limited<R> {
             .ok_or_else(|| io::Error::other(format!("it unpacks to more than {MAX_RATIO} times its size")))?;
         Ok(count)
     }
+}
+
+/// The folder's name, or the file's without what says how it is packed.
+pub fn title(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
+    let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
+    let stem = stem.unwrap_or(&name);
+    if stem.is_empty() { "images".to_owned() } else { stem.to_owned() }
 }
 
 #[cfg(test)]

@@ -1,19 +1,12 @@
-//! How files from outside become samples of a model: images brought to its shape or cut into its tiles, rows of a
-//! table.
+//! How files from outside become samples of a model: images in a form, or rows of a table.
 
 use std::path::Path;
 
-use nae_core::Shape;
-use nae_core::contract::{Preprocessing, ResizeFilter};
-use nae_input::layout::to_channels_last;
-use nae_input::tiling::Grid;
-use nae_input::{Pixels, PrepareError, prepare};
-use nae_onnx::metadata::{Tiles, Transforms};
-
-use crate::image_set::{ImageSet, ImageSetError};
+use crate::loaded::{DataError, Loaded};
 use crate::own::{self, Corrupt};
 use crate::own_table::{self, OwnTable};
-use crate::source::{DataError, Loaded};
+
+pub use crate::image_form::ImageForm;
 
 /// How files from outside become samples of a model.
 #[derive(Clone, Debug)]
@@ -34,63 +27,5 @@ impl Form {
             Self::Images(form) => own::load(path, form, corrupt)?.into(),
             Self::Rows(own) => own_table::load_whole(path, own)?.into(),
         })
-    }
-}
-
-/// How an image becomes samples.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ImageForm {
-    /// Shape of a sample.
-    pub shape: Shape,
-    /// How an image of another size is resized, where it is.
-    pub filter: ResizeFilter,
-    /// How it is cut into tiles instead.
-    pub tiles: Option<Tiles>,
-    /// What is done to it first.
-    pub transforms: Transforms,
-}
-
-/// The samples of one image, one after the other, channels first, values in [0, 1]; and where they lie in it.
-pub(super) struct Samples {
-    pub(super) values: Vec<f32>,
-    pub(super) grid: Option<Grid>,
-}
-
-impl ImageForm {
-    /// Images of `shape`, by `filter`.
-    pub fn resized(shape: Shape, filter: ResizeFilter) -> Self {
-        Self { shape, filter, tiles: None, transforms: Transforms::default() }
-    }
-
-    /// The images of a set that was read already, one sample each; as they are where there is nothing to do.
-    ///
-    /// # Errors
-    /// [`ImageSetError`] where the set has no grey or RGB images.
-    pub fn bring(&self, set: ImageSet) -> Result<ImageSet, ImageSetError> {
-        if set.shape() == self.shape && self.transforms == Transforms::default() {
-            return Ok(set);
-        }
-        let from = set.shape();
-        let mut values = Vec::with_capacity(set.len() * self.shape.len());
-        for index in 0..set.len() {
-            let pixels = Pixels { shape: from, values: to_channels_last(set.image(index), from) };
-            let samples = Self { tiles: None, ..*self }.samples(&pixels);
-            values.extend(
-                samples.map_err(|error| ImageSetError::Prepare { image: index, reason: error.to_string() })?.values,
-            );
-        }
-        ImageSet::new(self.shape, values, set.labels().to_vec())
-    }
-
-    /// The samples of an image, as in scoring.
-    pub(super) fn samples(&self, pixels: &Pixels) -> Result<Samples, PrepareError> {
-        let preprocessing = Preprocessing::unit(self.filter);
-        let Some(Tiles { stride, .. }) = self.tiles else {
-            return Ok(Samples { values: prepare(pixels, self.shape, preprocessing, self.transforms)?, grid: None });
-        };
-        let image = Shape { channels: self.shape.channels, ..pixels.shape };
-        let grid = Grid::new(image, self.shape, stride)?;
-        let values = grid.cut(&prepare(pixels, image, preprocessing, self.transforms)?, 0..grid.len());
-        Ok(Samples { values, grid: Some(grid) })
     }
 }

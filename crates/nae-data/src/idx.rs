@@ -27,12 +27,12 @@ pub enum IdxError {
         path: PathBuf,
     },
     /// Reading or unpacking failed.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The content is not an IDX file of bytes with so many axes.
     #[error("{}: expected an IDX file of bytes with {axes} axes, found {found}", path.display())]
@@ -55,12 +55,12 @@ pub enum IdxError {
         found: usize,
     },
     /// The values are no images.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Images {
         /// The file of images.
         path: PathBuf,
         /// Why.
-        source: ImageSetError,
+        cause: ImageSetError,
     },
 }
 
@@ -81,7 +81,7 @@ pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet,
     }
     let values = pixels.iter().map(|&byte| f32::from(byte) / 255.0).collect();
     ImageSet::new(Shape::new(1, rows, columns), values, classes.to_vec())
-        .map_err(|source| IdxError::Images { path, source })
+        .map_err(|cause| IdxError::Images { path, cause })
 }
 
 /// [`load`] from the two files whose names begin with `start`, as the sets themselves are named: `t10k` for
@@ -105,7 +105,7 @@ fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), IdxError> 
     let gzipped = PathBuf::from(gzipped);
     let found = [path.to_owned(), gzipped].into_iter().find(|path| path.is_file());
     let Some(found) = found else { return Err(IdxError::Missing { path: path.to_owned() }) };
-    let failed = |source| IdxError::Read { path: found.clone(), source };
+    let failed = |cause| IdxError::Read { path: found.clone(), cause };
     let file = std::fs::File::open(&found).map_err(failed)?;
     let mut bytes = Vec::new();
     if found.extension().is_some_and(|extension| extension == "gz") {

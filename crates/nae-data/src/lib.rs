@@ -16,7 +16,9 @@ pub mod digits;
 pub mod files;
 pub mod form;
 pub mod idx;
+mod image_form;
 pub mod image_set;
+mod loaded;
 pub mod outliers;
 pub mod own;
 pub mod own_table;
@@ -28,5 +30,6 @@ pub mod tables;
 mod windows;
 
 pub use image_set::ImageSet;
+pub use loaded::{DataError, Loaded};
 pub use source::Source;
 pub use split::Split;

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::collect::{Collected, Collector};
 use crate::files::{Files, FilesError, zip_in_memory};
-use crate::form::ImageForm;
+
+pub use crate::files::title;
+use crate::image_form::ImageForm;
 use crate::image_set::{ImageSet, ImageSetError};
 
 /// Sides that [`choose`] takes, in pixels.
@@ -134,12 +136,12 @@ pub enum OwnError {
         shape: Shape,
     },
     /// The values are no images.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Images {
         /// The folder or archive.
         path: PathBuf,
         /// Why.
-        source: ImageSetError,
+        cause: ImageSetError,
     },
 }
 
@@ -241,16 +243,6 @@ pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collectio
     let collection = gather(&files, form, corrupt, false)?;
     // Only a search for grey images ends without.
     collection.ok_or(OwnError::Empty { path: path.to_owned(), others: 0 })
-}
-
-/// The folder's name, or the file's without what says how it is packed.
-pub fn title(path: &Path) -> String {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let known = [".tar.gz", ".tgz", ".tar", ".zip", ".npy", ".npz", ".csv", ".tsv"];
-    let stem = if path.is_dir() { None } else { known.iter().find_map(|end| name.strip_suffix(end)) };
-    let stem = stem.unwrap_or(&name);
-    if stem.is_empty() { "images".to_owned() } else { stem.to_owned() }
 }
 
 /// Whether a file is read, by its name. Hidden files are not, nor what other systems leave in archives.
@@ -368,7 +360,7 @@ fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) ->
         return Err(OwnError::MostlyCorrupt { path: path.to_owned(), corrupt: skipped.len(), files, name, reason });
     }
     let Collected { images, classes, sha256 } =
-        collector.finish().map_err(|source| OwnError::Images { path: path.to_owned(), source })?;
+        collector.finish().map_err(|cause| OwnError::Images { path: path.to_owned(), cause })?;
     if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.units().len() {
         let images = images.units().len();
         return Err(OwnError::Mixed { path: path.to_owned(), grey, images });

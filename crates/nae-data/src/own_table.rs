@@ -5,17 +5,18 @@
 //! means, deviations and spans, wide enough for every row; [`load`] reads a table by them. Outliers beyond the
 //! spans are moved to their ends to be evaluated on; scoring takes them as they are.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nae_core::Shape;
 use nae_input::table::{RowError, Table, TableError};
-use nae_onnx::file::FileError;
 use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, Window};
 use serde::{Deserialize, Serialize};
 
-use crate::image_set::{ImageSet, ImageSetError};
+use crate::image_set::ImageSet;
 use crate::parts::{Part, Parts};
-use crate::tables::{Read, read};
+use crate::tables::{MAX_COLUMNS, Read, read};
+
+pub use crate::tables::OwnTableError;
 use crate::windows::{stretches, within};
 
 /// With fewer columns there is nothing that depends on anything.
@@ -26,8 +27,6 @@ const SPAN: f64 = 4.0;
 const MIN_STRETCHES: usize = 10;
 /// Readings further out than this make the others look alike.
 const FAR: f64 = 12.0;
-/// As wide as a network's input may be.
-const MAX_COLUMNS: usize = 8192;
 
 /// What a table of one's own is called, and the columns that are trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,88 +59,6 @@ impl OwnTable {
     pub fn checked(&self) -> Result<Columns, ColumnsError> {
         Columns::new(self.columns.clone(), self.missing)
     }
-}
-
-/// A table of one's own that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OwnTableError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The file is no table, or lacks a column.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A row cannot be used.
-    #[error("{}, line {line}: {source}; {hint}", path.display())]
-    Row {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// Why.
-        source: RowError,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// Too few columns are numbers that vary.
-    #[error("{}: expected {least} to {MAX_COLUMNS} columns of numbers that vary, found {found}", path.display())]
-    Columns {
-        /// The file.
-        path: PathBuf,
-        /// The fewest that make sense.
-        least: usize,
-        /// How many there are.
-        found: usize,
-    },
-    /// A window of all columns has more values than a network takes.
-    #[error("{}: {rows} rows of {columns} columns are more than {MAX_COLUMNS} values; take a shorter --window", path.display())]
-    Wide {
-        /// The file.
-        path: PathBuf,
-        /// Rows of a window.
-        rows: usize,
-        /// Columns.
-        columns: usize,
-    },
-    /// The series is too short to be divided.
-    #[error(
-        "{}: expected at least {expected} rows for windows of {window}, found {found}; take a shorter --window",
-        path.display()
-    )]
-    Short {
-        /// The file or folder.
-        path: PathBuf,
-        /// Rows of a window.
-        window: usize,
-        /// Rows needed.
-        expected: usize,
-        /// Rows there are.
-        found: usize,
-    },
-    /// The folder cannot be read, or has no table.
-    #[error("{}: expected a folder of .csv or .tsv tables: {reason}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Means or deviations are not finite.
-    #[error("{}: {source}", path.display())]
-    Numbers {
-        /// The file.
-        path: PathBuf,
-        /// Which.
-        source: ColumnsError,
-    },
-    /// The values are no samples.
-    #[error("{}: {source}", path.display())]
-    Samples {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: ImageSetError,
-    },
 }
 
 /// What was read.
@@ -193,7 +110,7 @@ pub fn choose(path: &Path, missing: Missing, window: Option<Window>) -> Result<(
     {
         return Err(OwnTableError::Wide { path: path.to_owned(), rows, columns: columns.len() });
     }
-    let own = OwnTable { title: super::own::title(path), missing, window, columns };
+    let own = OwnTable { title: crate::files::title(path), missing, window, columns };
     let mut rows = samples(path, &own, &read, true)?;
     if !left_out.is_empty() {
         rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
@@ -225,7 +142,7 @@ pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
 }
 
 fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Rows, OwnTableError> {
-    let columns = own.checked().map_err(|source| OwnTableError::Numbers { path: path.to_owned(), source })?;
+    let columns = own.checked().map_err(|cause| OwnTableError::Numbers { path: path.to_owned(), cause })?;
     let (mut values, mut places, mut whole) = (Vec::new(), Vec::new(), 0);
     let (mut filled, mut moved) = (0, 0);
     for table in &read.tables {
@@ -233,14 +150,14 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
         let positions = table.positions(&columns)?;
         let mut prepared = Vec::with_capacity(table.rows().len());
         for row in table.rows() {
-            let values = row.prepare(&positions, &columns).map_err(|source| {
-                let hint = match source {
+            let values = row.prepare(&positions, &columns).map_err(|cause| {
+                let hint = match cause {
                     RowError::Missing(_) => {
                         "fill it in, remove the row, or have columns' means taken with --missing mean"
                     }
                     _ => "mend or remove the row, or remove the column",
                 };
-                OwnTableError::Row { path: file.to_owned(), line: row.line, source, hint }
+                OwnTableError::Row { path: file.to_owned(), line: row.line, cause, hint }
             })?;
             filled += usize::from(row.is_filled(&positions, &columns));
             moved += usize::from(values.iter().any(|value| !(0.0..=1.0).contains(value)));
@@ -282,7 +199,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
              scored, they stand out more"
         ));
     }
-    let wrong = |source| OwnTableError::Samples { path: path.to_owned(), source };
+    let wrong = |cause| OwnTableError::Samples { path: path.to_owned(), cause };
     let labels = vec![0; values.len() / own.shape().len()];
     let mut samples = ImageSet::new(own.shape(), values, labels).map_err(wrong)?;
     if own.window.is_some() {
@@ -293,6 +210,8 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn file(folder: &Path, text: &str) -> PathBuf {

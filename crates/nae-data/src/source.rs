@@ -7,14 +7,14 @@ use nae_core::contract::ResizeFilter;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::ImageSet;
-use crate::cifar::{self, CifarError};
+use crate::cifar;
 use crate::digest::hex;
-use crate::digits::{self, DigitsError};
+use crate::digits;
 use crate::form::{Form, ImageForm};
-use crate::idx::{self, IdxError};
-use crate::own::{self, Collection, Corrupt, OwnError, OwnImages};
-use crate::own_table::{self, OwnTable, OwnTableError, Rows};
+use crate::idx;
+use crate::loaded::{DataError, Loaded};
+use crate::own::{self, Corrupt, OwnImages};
+use crate::own_table::{self, OwnTable};
 
 /// The environment variable that names the folder of data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
@@ -39,78 +39,6 @@ pub enum Source {
     Own(OwnImages),
     /// A table of one's own, likewise: see [`own_table::choose`].
     Table(OwnTable),
-}
-
-/// What was read.
-#[derive(Clone, Debug)]
-pub struct Loaded {
-    /// All images, or those the set gives for training.
-    pub train: ImageSet,
-    /// Images the set itself gives for testing.
-    pub test: Option<ImageSet>,
-    /// SHA-256 of the unpacked files, in hexadecimal.
-    pub sha256: String,
-    /// What should be known of the data before a model is believed, one sentence each.
-    pub warnings: Vec<String>,
-}
-
-impl From<Collection> for Loaded {
-    fn from(collection: Collection) -> Self {
-        let warnings = collection.warnings();
-        Self { train: collection.images, test: None, sha256: collection.sha256, warnings }
-    }
-}
-
-impl From<Rows> for Loaded {
-    fn from(Rows { samples, sha256, warnings, .. }: Rows) -> Self {
-        Self { train: samples, test: None, sha256, warnings }
-    }
-}
-
-/// A data set that cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum DataError {
-    /// The embedded digits.
-    #[error(transparent)]
-    Digits(#[from] DigitsError),
-    /// A set in files.
-    #[error(transparent)]
-    Idx(#[from] IdxError),
-    /// CIFAR-10's files.
-    #[error(transparent)]
-    Cifar(#[from] CifarError),
-    /// It is not known where the set lies.
-    #[error(
-        "{0} is not part of the program; give its folder with --data DIR, or set NAE_DATA to the folder that has `{1}`"
-    )]
-    NoFolder(String, &'static str),
-    /// Images of one's own.
-    #[error(transparent)]
-    Own(#[from] OwnError),
-    /// A table of one's own.
-    #[error(transparent)]
-    Table(#[from] OwnTableError),
-    /// It is not known where data of one's own lie.
-    #[error("this is trained on data of one's own, called {0}: give the folder or file with --data")]
-    NoOwn(String),
-    /// The images cannot be brought to the network's size.
-    #[error("{title}: {source}")]
-    Transforms {
-        /// The set.
-        title: String,
-        /// Why.
-        source: crate::image_set::ImageSetError,
-    },
-    /// The images of the files are not the set's.
-    #[error("{}: images of {found}, {expected} expected", folder.display())]
-    Shape {
-        /// The folder.
-        folder: PathBuf,
-        /// The set's.
-        expected: Shape,
-        /// Found.
-        found: Shape,
-    },
 }
 
 /// A data set that has a name: all that is particular to it.
@@ -272,7 +200,7 @@ impl Source {
         };
         let mut loaded = self.load_images(folder, form, corrupt)?;
         if self.own_title().is_none() {
-            let wrong = |source| DataError::Transforms { title: self.title().to_owned(), source };
+            let wrong = |cause| DataError::Transforms { title: self.title().to_owned(), cause };
             loaded.train = form.bring(loaded.train).map_err(wrong)?;
             loaded.test = loaded.test.map(|test| form.bring(test).map_err(wrong)).transpose()?;
         }

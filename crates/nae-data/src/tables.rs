@@ -2,12 +2,98 @@
 
 use std::path::{Path, PathBuf};
 
-use nae_input::table::{self, Cell, Table, is_table};
-use nae_onnx::file;
+use nae_input::table::{self, Cell, RowError, Table, TableError, is_table};
+use nae_onnx::file::{self, FileError};
+use nae_onnx::metadata::ColumnsError;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::hex;
-use crate::own_table::OwnTableError;
+use crate::image_set::ImageSetError;
+
+/// Most columns of a table, or values of a window.
+pub(crate) const MAX_COLUMNS: usize = 8192;
+
+/// A table of one's own that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnTableError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The file is no table, or lacks a column.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A row cannot be used.
+    #[error("{}, line {line}: {cause}; {hint}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Why.
+        cause: RowError,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Too few columns are numbers that vary.
+    #[error("{}: expected {least} to {MAX_COLUMNS} columns of numbers that vary, found {found}", path.display())]
+    Columns {
+        /// The file.
+        path: PathBuf,
+        /// The fewest that make sense.
+        least: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A window of all columns has more values than a network takes.
+    #[error("{}: {rows} rows of {columns} columns are more than {MAX_COLUMNS} values; take a shorter --window", path.display())]
+    Wide {
+        /// The file.
+        path: PathBuf,
+        /// Rows of a window.
+        rows: usize,
+        /// Columns.
+        columns: usize,
+    },
+    /// The series is too short to be divided.
+    #[error(
+        "{}: expected at least {expected} rows for windows of {window}, found {found}; take a shorter --window",
+        path.display()
+    )]
+    Short {
+        /// The file or folder.
+        path: PathBuf,
+        /// Rows of a window.
+        window: usize,
+        /// Rows needed.
+        expected: usize,
+        /// Rows there are.
+        found: usize,
+    },
+    /// The folder cannot be read, or has no table.
+    #[error("{}: expected a folder of .csv or .tsv tables: {reason}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Means or deviations are not finite.
+    #[error("{}: {cause}", path.display())]
+    Numbers {
+        /// The file.
+        path: PathBuf,
+        /// Which.
+        cause: ColumnsError,
+    },
+    /// The values are no samples.
+    #[error("{}: {cause}", path.display())]
+    Samples {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: ImageSetError,
+    },
+}
 
 /// Whether `path` is a table, by its name, or a folder that has tables and no other files.
 pub fn is_tables(path: &Path) -> bool {

@@ -3,7 +3,7 @@
 use nae_core::format::BLOCK;
 use nae_core::layer::Padding;
 
-use crate::op::{Conv2d, ConvTranspose2d, Dense};
+use crate::layers::{Conv2d, ConvTranspose2d, Dense};
 
 /// `[outputs][taps]` in blocks: `[taps][8]` for each 8 outputs, then `[taps]` for each that is
 /// left. `at(output, tap)` is the weight.

@@ -2,7 +2,7 @@
 //! Who chooses the scales (a quantiser, TFLite) is not here.
 
 use crate::int8_weights::{self, Packed, Unpacked};
-use crate::op::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d};
+use crate::layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d};
 use crate::{GraphError, TensorId};
 use nae_core::Shape;
 use nae_core::kernels::int8::{Layout, Multiplier};

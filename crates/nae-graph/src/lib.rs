@@ -23,7 +23,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`op`] | the layers, and shapes of weights as ONNX and PyTorch have them |
+//! | [`op`] | what a node does |
+//! | [`layers`] | the layers with weights or windows, from weights as ONNX and PyTorch have them |
 //! | [`int8_op`] | the 8-bit layers |
 //! | [`steps`] | nodes with their activations fused, for whatever runs or writes them |
 //! | [`readers`](mod@readers) | who reads which tensor |
@@ -36,6 +37,7 @@ mod float_weights;
 mod graph;
 pub mod int8_op;
 pub mod int8_weights;
+pub mod layers;
 pub mod op;
 mod parameters;
 mod plan;
@@ -49,6 +51,7 @@ pub use emit::emit;
 pub use error::GraphError;
 pub use graph::{Graph, Node, TensorId};
 pub use int8_op::{Int8Layer, Int8Operation};
-pub use op::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, MaxPool2d, Op};
+pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, MaxPool2d};
+pub use op::Op;
 pub use readers::Readers;
 pub use steps::Step;

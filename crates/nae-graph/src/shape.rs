@@ -3,7 +3,8 @@
 
 use crate::GraphError;
 use crate::int8_op::{Int8Operation, TABLE_LEN};
-use crate::op::{Conv2d, ConvTranspose2d, Dense, GroupNormalize, Op, check_weights, expect_bias};
+use crate::layers::{Conv2d, ConvTranspose2d, Dense, GroupNormalize, check_weights, expect_bias};
+use crate::op::Op;
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding};
 

@@ -10,7 +10,7 @@
 //! Cutting a large image into tiles is in [`tiling`](crate::tiling).
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use image::{DynamicImage, ImageError};
 use nae_core::Shape;
@@ -18,57 +18,13 @@ use nae_core::model::Preprocessing;
 use nae_onnx::metadata::Transforms;
 
 use crate::layout::to_channels_first;
+use crate::pixels::{InputError, Named, Pixels};
 use crate::{fit, npy};
 
 /// Largest width and height of an image.
 pub const MAX_SIDE: u32 = 32_767;
 /// Most memory decoding an image may take, in bytes.
 const MAX_DECODED: u64 = 1 << 28;
-
-/// An image: floats in `[0, 1]`, channels last.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pixels {
-    /// Channels (1 or 3), height, width.
-    pub shape: Shape,
-    /// As many values as the shape says.
-    pub values: Vec<f32>,
-}
-
-/// An image and what to call it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Named {
-    /// The file's path; with `[i]` for image i of a `.npy` file of several.
-    pub name: String,
-    /// The image.
-    pub pixels: Pixels,
-}
-
-/// Why a file gives no input. Messages name the file.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InputError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    File(#[from] nae_onnx::file::FileError),
-    /// The file is no image that is read.
-    #[error("{}: expected a PNG, JPEG or PNM image, or a .npy file: {error}", path.display())]
-    Image {
-        /// The file.
-        path: PathBuf,
-        /// What the decoder said.
-        error: ImageError,
-    },
-    /// The `.npy` file is not of a form that is read.
-    #[error("{}: expected {expected}, found {found}", path.display())]
-    Npy {
-        /// The file.
-        path: PathBuf,
-        /// What is read.
-        expected: &'static str,
-        /// What is there.
-        found: String,
-    },
-}
 
 /// Why an image cannot become a network's input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

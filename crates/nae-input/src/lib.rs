@@ -26,13 +26,15 @@ mod fit;
 pub mod image;
 pub mod layout;
 mod npy;
+mod pixels;
 mod resize;
 pub mod table;
 pub mod tiling;
 pub mod window;
 
-pub use self::image::{InputError, MAX_SIDE, Named, Pixels, PrepareError, decode, dimensions, parse, prepare, read};
+pub use self::image::{MAX_SIDE, PrepareError, decode, dimensions, parse, prepare, read};
 pub use nae_onnx::metadata::Transforms;
+pub use pixels::{InputError, Named, Pixels};
 
 /// Largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 1 << 30;

@@ -6,8 +6,8 @@ use std::path::Path;
 use nae_core::Shape;
 use npyz::{DType, NpyFile, Order};
 
-use crate::image::{InputError, Named, Pixels};
 use crate::layout::to_channels_last;
+use crate::pixels::{InputError, Named, Pixels};
 
 /// First bytes of the format.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";

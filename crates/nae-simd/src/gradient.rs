@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use crate::correlate::VECTORS;
 use crate::geometry::Window;
 use crate::instructions::{lanes, on_vectors_of};
 use crate::plane::Planes;
+use crate::sums::VECTORS;
 use crate::vector::{load_all, store};
 use crate::winograd;
 

@@ -1,10 +1,10 @@
 //! Weights laid out for [`correlate`](crate::correlate): for each phase of the kernel, in blocks of as many output
 //! channels as are computed together, within a block by kernel row, column and input channel.
 
-use crate::correlate::VECTORS;
 use crate::geometry::{Class, Reading, Window, classes, taps};
 use crate::instructions::lanes;
 use crate::plane::Size;
+use crate::sums::VECTORS;
 use crate::winograd::Winograd;
 
 /// A kernel for planes of a given size.

@@ -27,6 +27,7 @@ mod plane;
 mod pointwise;
 pub mod program;
 mod resample;
+mod sums;
 mod vector;
 mod winograd;
 mod workspace;
@@ -42,9 +43,10 @@ pub use workspace::Workspace;
 #[cfg(feature = "roofline")]
 #[doc(hidden)]
 pub mod loops {
-    pub use crate::correlate::{Finish, correlate};
+    pub use crate::correlate::correlate;
     pub use crate::geometry::{Reading, Window};
     pub use crate::gradient::weight_gradient;
     pub use crate::kernel::Kernel;
     pub use crate::outer::Outer;
+    pub use crate::sums::Finish;
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use crate::correlate::VECTORS;
 use crate::instructions::{lanes, on_vectors_of};
+use crate::sums::VECTORS;
 use crate::vector::{load_all, store};
 
 /// Inputs that are multiplied with the same outputs together.

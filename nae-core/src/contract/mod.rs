@@ -83,16 +83,14 @@ impl<C> Contract<C> {
     }
 
     /// From parts that the parser has checked.
-    pub(crate) const fn from_checked(header: &crate::format::Header, calibration: Option<C>) -> Self {
-        Self {
-            input: header.input,
-            preprocessing: header.preprocessing,
-            energy: header.energy,
-            temperature: header.temperature,
-            log_normalizer: header.log_normalizer,
-            calibration,
-            threshold: header.threshold,
-        }
+    pub(crate) const fn from_checked(
+        (input, preprocessing): (Shape, Preprocessing),
+        (energy, temperature): (Energy, Temperature),
+        log_normalizer: Option<f32>,
+        calibration: Option<C>,
+        threshold: Option<Threshold>,
+    ) -> Self {
+        Self { input, preprocessing, energy, temperature, log_normalizer, calibration, threshold }
     }
 
     /// log Ω, when known.

@@ -2,7 +2,6 @@
 //! everything, in a `const` if wanted ([`include_model!`](crate::include_model)). Running it is in [`crate::engine`].
 
 mod check;
-mod include;
 mod operators;
 mod parameters;
 mod parse;

@@ -65,7 +65,13 @@ impl<'a> Model<'a> {
         Ok(Self {
             layers,
             parameters,
-            contract: Contract::from_checked(&header, calibration),
+            contract: Contract::from_checked(
+                (header.input, header.preprocessing),
+                (header.energy, header.temperature),
+                header.log_normalizer,
+                calibration,
+                header.threshold,
+            ),
             element: header.element,
             latent: header.latent,
             latent_record,

@@ -17,6 +17,7 @@
 pub mod autoencoder;
 pub mod autoencoder_spec;
 pub mod blocks;
+pub mod checkpoint;
 pub mod conv28;
 pub mod conv32;
 pub mod conv32_big;

@@ -5,6 +5,7 @@
 //! no further checking.
 
 pub mod architecture;
+pub mod methods;
 pub mod preset;
 pub mod raw;
 pub mod sampler;
@@ -13,12 +14,8 @@ pub mod text;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
-use crate::methods::MethodKind;
-use crate::methods::autoencoder::Denoising;
-use crate::methods::nae::Regularization;
-use crate::methods::vae::Variational;
-use crate::methods::wae::Wasserstein;
 use crate::sample::SamplerConfig;
+use methods::{Denoising, MethodKind, Regularization, Variational, Wasserstein};
 use nae_data::Source;
 use nae_data::augmentation::Augmentation;
 use nae_data::form::{Form, ImageForm};

@@ -53,12 +53,12 @@ pub enum PresetError {
         known: String,
     },
     /// The file cannot be read.
-    #[error("{}: cannot be read: {source}", path.display())]
+    #[error("{}: cannot be read: {cause}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The text is no preset, or a value cannot be used.
     #[error(transparent)]
@@ -79,7 +79,7 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
         let known = PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ");
         return Err(PresetError::Unknown { name: name.to_owned(), known });
     }
-    let text = std::fs::read_to_string(path).map_err(|source| PresetError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|cause| PresetError::Read { path: path.to_owned(), cause })?;
     // Looked at first, so that errors are those of the form it has.
     let recorded = toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("preset"));
     if !recorded {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
-use crate::methods::MethodKind;
+use crate::config::methods::MethodKind;
 use crate::sample::SamplerConfig;
 use nae_data::Source;
 use nae_data::augmentation::Augmentation;

@@ -8,32 +8,32 @@ use super::ConfigError;
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     /// It does not have the form.
-    #[error("{origin}: {source}")]
+    #[error("{origin}: {cause}")]
     Form {
         /// The file, and the part of it where it has some; or the name of a preset.
         origin: String,
         /// Where and what.
-        source: Box<toml::de::Error>,
+        cause: Box<toml::de::Error>,
     },
     /// A value cannot be used.
-    #[error("{origin}: {source}")]
+    #[error("{origin}: {cause}")]
     Value {
         /// The file, and the part of it where it has some; or the name of a preset.
         origin: String,
         /// Which value.
-        source: ConfigError,
+        cause: ConfigError,
     },
 }
 
 impl TextError {
     /// What is said of a text or table that does not have the form.
     pub fn form(origin: &str) -> impl Fn(toml::de::Error) -> Self {
-        |source| Self::Form { origin: origin.to_owned(), source: Box::new(source) }
+        |cause| Self::Form { origin: origin.to_owned(), cause: Box::new(cause) }
     }
 
     /// What is said of a value that cannot be used.
     pub fn value(origin: &str) -> impl Fn(ConfigError) -> Self {
-        |source| Self::Value { origin: origin.to_owned(), source }
+        |cause| Self::Value { origin: origin.to_owned(), cause }
     }
 }
 

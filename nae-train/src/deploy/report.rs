@@ -7,8 +7,9 @@ use nae_graph::{Graph, GraphError};
 use serde::Serialize;
 
 use super::data::Data;
+use crate::energy::mean;
 use crate::eval::metrics::auroc;
-use crate::eval::scoring::{mean, share_above};
+use crate::eval::scoring::share_above;
 
 /// A fall of AUROC by more than this is looked into.
 pub const TOLERATED: f64 = 0.005;

@@ -30,7 +30,7 @@ pub fn ssim(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
     let luminance = ((mean_x.clone() * mean_y.clone()).mul_scalar(2.0).add_scalar(C1))
         / ((mean_x.clone() * mean_x) + (mean_y.clone() * mean_y)).add_scalar(C1);
     let structure = covariance.mul_scalar(2.0).add_scalar(C2) / (variance_a + variance_b).add_scalar(C2);
-    super::mean(luminance * structure).neg().add_scalar(1.0)
+    super::sample_mean(luminance * structure).neg().add_scalar(1.0)
 }
 
 /// Weighted means over every window that lies in the image.

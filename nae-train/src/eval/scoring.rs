@@ -66,8 +66,3 @@ pub fn share_above(energies: &[f32], threshold: f32) -> Option<f64> {
     let above = energies.iter().filter(|&&e| e > threshold).count();
     (!energies.is_empty()).then(|| above as f64 / energies.len() as f64)
 }
-
-/// The mean of `energies`, summed in double precision; NaN where there are none.
-pub fn mean(energies: &[f32]) -> f64 {
-    energies.iter().map(|&e| f64::from(e)).sum::<f64>() / energies.len() as f64
-}

@@ -20,16 +20,28 @@ use nae_data::Source;
 pub enum ExportError {
     /// The graph cannot be built.
     #[error("the model cannot be written as ONNX: {0}")]
-    Build(#[from] BuildError),
+    Build(BuildError),
     /// The energies give no threshold.
     #[error("the calibration energies give no threshold: {0}")]
-    Calibration(#[from] CalibrationError),
+    Calibration(CalibrationError),
     /// The model has no autoencoder.
     #[error("a model trained by `{0}` is no autoencoder and cannot be exported")]
     NoAutoencoder(&'static str),
     /// The temperature is not positive.
     #[error("the temperature {0} is not positive")]
     Temperature(f32),
+}
+
+impl From<BuildError> for ExportError {
+    fn from(error: BuildError) -> Self {
+        Self::Build(error)
+    }
+}
+
+impl From<CalibrationError> for ExportError {
+    fn from(error: CalibrationError) -> Self {
+        Self::Calibration(error)
+    }
 }
 
 /// Everything a model file says about itself, from the run's configuration and data, the model's temperature and the

@@ -6,7 +6,6 @@ use std::path::Path;
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use nae_simd::Workspace;
-use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::gradients::{ShardLoss, sharded};
@@ -14,28 +13,13 @@ use super::optimizer::Optimizer;
 use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
+use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
-use crate::energy::{distance, energy};
+use crate::config::methods::Denoising;
+use crate::energy::{distance, energy, mean};
 use crate::engine::{CpuEngine, Engine};
-use crate::eval::scoring::mean;
 use crate::sample::NoiseSource;
 use crate::shard;
-use crate::train::checkpoint::{self, CheckpointError};
-
-/// Settings of the denoising autoencoder.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Denoising {
-    /// Standard deviation of the noise, in units of the data.
-    pub noise: f32,
-}
-
-impl Default for Denoising {
-    /// The paper's ("Baseline Implementation").
-    fn default() -> Self {
-        Self { noise: 0.3 }
-    }
-}
 
 /// Mean energy of the batch `x`.
 pub fn loss(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {

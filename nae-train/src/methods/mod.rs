@@ -30,55 +30,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_bytes::ByteBuf;
 
 use crate::arch::Autoencoder;
+use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Config;
-use crate::train::checkpoint::{self, CheckpointError};
+use crate::config::methods::MethodKind;
 use state::StateError;
-
-/// The methods of this crate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MethodKind {
-    /// Normalized autoencoder: the paper's.
-    #[default]
-    Nae,
-    /// Plain autoencoder.
-    Ae,
-    /// Denoising autoencoder (Vincent et al., ICML 2008).
-    Dae,
-    /// Variational autoencoder (Kingma and Welling, ICLR 2014).
-    Vae,
-    /// Wasserstein autoencoder with an MMD penalty (Tolstikhin et al., ICLR 2018).
-    Wae,
-}
-
-impl MethodKind {
-    /// As in the paper's tables.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Nae => "NAE",
-            Self::Ae => "autoencoder",
-            Self::Dae => "DAE",
-            Self::Vae => "VAE",
-            Self::Wae => "WAE",
-        }
-    }
-
-    /// As in presets and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nae => "nae",
-            Self::Ae => "ae",
-            Self::Dae => "dae",
-            Self::Vae => "vae",
-            Self::Wae => "wae",
-        }
-    }
-
-    /// Key of its column in a table's JSON. The plain autoencoder before NAE training has that of [`Ae`](Self::Ae).
-    pub fn column(self) -> &'static str {
-        if self == Self::Ae { "autoencoder" } else { self.name() }
-    }
-}
 
 /// Trains: one update after the other.
 pub trait Method {

@@ -6,7 +6,6 @@ use std::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use nae_simd::Workspace;
-use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::autoencoder::coefficient;
@@ -15,36 +14,16 @@ use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
 use crate::arch::Autoencoder;
+use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::graph::floats;
 use crate::config::Training;
-use crate::energy::{distance, energy, mean_squared_norm};
+use crate::config::methods::Regularization;
+use crate::energy::{distance, energy, mean, mean_squared_norm};
 use crate::engine::cpu::add;
 use crate::engine::parameters::WeightGradients;
 use crate::engine::{CpuEngine, Engine};
-use crate::eval::scoring::mean;
 use crate::sample::NegativeSampler;
 use crate::shard;
-use crate::train::checkpoint::{self, CheckpointError};
-
-/// Weights of the regularisers; those left out are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Regularization {
-    /// γ (the paper's α): weight of the mean squared energy of negative samples.
-    pub negative_energy: f32,
-    /// Weight of the mean squared energy of the data; the authors' code gives it γ in CD and PCD.
-    #[serde(default)]
-    pub positive_energy: f32,
-    /// Weight of the encoder's summed squared weights.
-    pub encoder_l2: f32,
-    /// Weight of the decoder's summed squared weights.
-    #[serde(default)]
-    pub decoder_l2: f32,
-    /// Weight of the mean ‖z‖² of data and negative samples, for ℝ^D (section 5.1, "Latent Space Structure"). The
-    /// authors' code divides by D.
-    #[serde(default)]
-    pub latent_norm: f32,
-}
 
 /// The loss and the two energies it is made of.
 pub struct Loss {

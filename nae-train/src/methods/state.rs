@@ -17,13 +17,31 @@ use super::optimizer::Optimizer;
 pub enum StateError {
     /// Weights or moments.
     #[error("weights or moments: {0}")]
-    Record(#[from] RecordError),
+    Record(RecordError),
     /// Everything else cannot be written.
     #[error("{0}")]
-    Write(#[from] ciborium::ser::Error<std::io::Error>),
+    Write(ciborium::ser::Error<std::io::Error>),
     /// Everything else cannot be read.
     #[error("{0}")]
-    Read(#[from] ciborium::de::Error<std::io::Error>),
+    Read(ciborium::de::Error<std::io::Error>),
+}
+
+impl From<RecordError> for StateError {
+    fn from(error: RecordError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl From<ciborium::ser::Error<std::io::Error>> for StateError {
+    fn from(error: ciborium::ser::Error<std::io::Error>) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<ciborium::de::Error<std::io::Error>> for StateError {
+    fn from(error: ciborium::de::Error<std::io::Error>) -> Self {
+        Self::Read(error)
+    }
 }
 
 /// The weights of `model`, with their identifiers, by which moments are told apart.

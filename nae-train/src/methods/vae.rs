@@ -9,40 +9,21 @@ use std::path::Path;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 use rand::Rng;
-use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::{Optimizer, ScalarAdam, constant};
 use super::state::{self, StateError};
 use super::{Decision, Figures, Method, Model};
+use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::Pretraining;
+use crate::config::methods::Variational;
 use crate::energy::{energy, squared_l2};
 use crate::sample::NoiseSource;
 use crate::seed::Stream;
 use crate::shard;
-use crate::train::checkpoint::{self, CheckpointError};
-
-/// Settings of the variational autoencoder.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Variational {
-    /// σ of the Gaussian around the decoder's output, in units of the data; where it is learned, what it starts from.
-    pub sigma: f32,
-    /// Whether σ is learned, one for all pixels, at the weights' learning rate.
-    pub learned_sigma: bool,
-    /// Latents drawn for each sample in [`Decision::NegativeLogLikelihood`].
-    pub samples: usize,
-}
-
-impl Default for Variational {
-    /// σ as in the authors' code.
-    fn default() -> Self {
-        Self { sigma: 1.0, learned_sigma: false, samples: 16 }
-    }
-}
 
 /// A variational autoencoder's weights.
 #[derive(Module, Debug)]

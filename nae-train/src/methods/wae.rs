@@ -2,7 +2,6 @@
 //! latents from the latent space's noise distribution, as MMD.
 
 use burn::tensor::{Device, Tensor};
-use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::gradients::{ShardLoss, sharded};
@@ -12,22 +11,9 @@ use super::state::{self, StateError};
 use super::{Figures, Method, Model};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
+use crate::config::methods::Wasserstein;
 use crate::energy::distance;
 use crate::sample::NoiseSource;
-
-/// Settings of the Wasserstein autoencoder.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Wasserstein {
-    /// Weight of MMD² beside the mean energy; the paper searched between 0.001 and 0.1.
-    pub mmd: f32,
-}
-
-impl Default for Wasserstein {
-    fn default() -> Self {
-        Self { mmd: 0.01 }
-    }
-}
 
 /// Trains a Wasserstein autoencoder. What it leaves is an autoencoder.
 ///

@@ -41,12 +41,12 @@ pub const FIGURE: &str = "energies.svg";
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// Reading or writing failed.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The configuration there cannot be used.
     #[error(transparent)]
@@ -78,7 +78,7 @@ pub enum FolderError {
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError {
     let path = path.to_owned();
-    move |source| FolderError::Io { path, source }
+    move |cause| FolderError::Io { path, cause }
 }
 
 /// What is the same at every update of a run.
@@ -157,7 +157,7 @@ impl RunFolder {
     /// [`FolderError`] names the file and what is wrong with it.
     pub fn read(path: &Path) -> Result<(Config, u64), FolderError> {
         let file = path.join(CONFIG);
-        let text = fs::read_to_string(&file).map_err(|source| FolderError::Io { path: file.clone(), source })?;
+        let text = fs::read_to_string(&file).map_err(|cause| FolderError::Io { path: file.clone(), cause })?;
         Ok(preset::recorded_run(&text, &file.display().to_string())?)
     }
 
@@ -179,7 +179,7 @@ impl RunFolder {
     pub fn report(&self, text: &str, figure: &str, page: &str) -> Result<(), FolderError> {
         for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page)] {
             let file = self.path.join(name);
-            fs::write(&file, content).map_err(|source| FolderError::Io { path: file, source })?;
+            fs::write(&file, content).map_err(|cause| FolderError::Io { path: file, cause })?;
         }
         Ok(())
     }

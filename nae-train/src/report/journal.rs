@@ -18,22 +18,22 @@ use nae_data::digest::hex;
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Reading or writing failed.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A line is none of a journal.
-    #[error("{}, line {line}: {source}; remove the line, and what it holds is done again", path.display())]
+    #[error("{}, line {line}: {cause}; remove the line, and what it holds is done again", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// From 1.
         line: usize,
         /// Why.
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
 }
 
@@ -76,12 +76,12 @@ pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, Jo
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(JournalError::Io { path: path.to_owned(), source }),
+        Err(cause) => return Err(JournalError::Io { path: path.to_owned(), cause }),
     };
     let mut entries = Vec::new();
     let whole = &text[..whole(text.as_bytes())];
     for (index, text) in whole.lines().enumerate() {
-        let failed = |source| JournalError::Line { path: path.to_owned(), line: index + 1, source };
+        let failed = |cause| JournalError::Line { path: path.to_owned(), line: index + 1, cause };
         let Owner { digest: owner } = serde_json::from_str(text).map_err(failed)?;
         if owner == digest {
             let line: Line<T> = serde_json::from_str(text).map_err(failed)?;
@@ -97,7 +97,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Io`].
     pub fn open(path: &Path, digest: String) -> Result<Self, JournalError> {
-        let io = |source| JournalError::Io { path: path.to_owned(), source };
+        let io = |cause| JournalError::Io { path: path.to_owned(), cause };
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).and_then(|_| file.set_len(whole(&bytes) as u64)).map_err(io)?;
@@ -109,7 +109,7 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Io`].
     pub fn append(&self, entry: &impl Serialize) -> Result<(), JournalError> {
-        let io = |source| JournalError::Io { path: self.path.clone(), source };
+        let io = |cause| JournalError::Io { path: self.path.clone(), cause };
         let line = Line { digest: self.digest.clone(), entry };
         let text = serde_json::to_string(&line).map_err(|error| io(error.into()))? + "\n";
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);

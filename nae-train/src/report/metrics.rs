@@ -17,12 +17,12 @@ pub const METRICS: &str = "metrics.jsonl";
 
 /// A file of measurements that cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", path.display())]
+#[error("{}: {cause}", path.display())]
 pub struct MetricsError {
     /// The file.
     pub path: PathBuf,
     /// Why.
-    pub source: io::Error,
+    pub cause: io::Error,
 }
 
 /// How long the files are, in bytes.
@@ -45,9 +45,9 @@ impl Metrics {
     /// # Errors
     /// [`MetricsError`].
     pub fn create(folder: &Path) -> Result<Self, MetricsError> {
-        let create = |name: &str| File::create(folder.join(name)).map_err(|source| failed(folder, name, source));
+        let create = |name: &str| File::create(folder.join(name)).map_err(|cause| failed(folder, name, cause));
         let lines = BufWriter::new(create(METRICS)?);
-        let events = Events::begin(create(EVENTS)?).map_err(|source| failed(folder, EVENTS, source))?;
+        let events = Events::begin(create(EVENTS)?).map_err(|cause| failed(folder, EVENTS, cause))?;
         Ok(Self { folder: folder.to_owned(), lines, events })
     }
 
@@ -59,7 +59,7 @@ impl Metrics {
         let open = |name: &str, length| {
             let file = OpenOptions::new().append(true).open(folder.join(name));
             let cut = file.and_then(|file| file.set_len(length).map(|()| file));
-            cut.map_err(|source| failed(folder, name, source))
+            cut.map_err(|cause| failed(folder, name, cause))
         };
         let lines = BufWriter::new(open(METRICS, lengths.lines)?);
         let events = Events::append(open(EVENTS, lengths.events)?);
@@ -91,9 +91,9 @@ impl Metrics {
             serde_json::to_writer(&mut self.lines, &Line { kind, taken, values })?;
             self.lines.write_all(b"\n")
         };
-        line().map_err(|source| failed(&self.folder, METRICS, source))?;
-        let object = serde_json::to_value(values).map_err(|source| failed(&self.folder, EVENTS, source.into()))?;
-        self.events.scalars(step, scalars(group, &object)).map_err(|source| failed(&self.folder, EVENTS, source))
+        line().map_err(|cause| failed(&self.folder, METRICS, cause))?;
+        let object = serde_json::to_value(values).map_err(|cause| failed(&self.folder, EVENTS, cause.into()))?;
+        self.events.scalars(step, scalars(group, &object)).map_err(|cause| failed(&self.folder, EVENTS, cause))
     }
 
     /// Hands everything to the system.
@@ -105,14 +105,14 @@ impl Metrics {
             self.lines.flush()?;
             Ok(self.lines.get_ref().metadata()?.len())
         };
-        let lines = lines().map_err(|source| failed(&self.folder, METRICS, source))?;
-        let events = self.events.flush().map_err(|source| failed(&self.folder, EVENTS, source))?;
+        let lines = lines().map_err(|cause| failed(&self.folder, METRICS, cause))?;
+        let events = self.events.flush().map_err(|cause| failed(&self.folder, EVENTS, cause))?;
         Ok(Lengths { lines, events })
     }
 }
 
-fn failed(folder: &Path, name: &str, source: io::Error) -> MetricsError {
-    MetricsError { path: folder.join(name), source }
+fn failed(folder: &Path, name: &str, cause: io::Error) -> MetricsError {
+    MetricsError { path: folder.join(name), cause }
 }
 
 /// The numbers of `values` by their names, but for what counts steps.

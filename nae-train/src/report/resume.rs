@@ -77,12 +77,12 @@ pub enum ResumeError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The state cannot be put into bytes.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     State {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: StateError,
+        cause: StateError,
     },
     /// The file is damaged, or of another version of this program.
     #[error("{}: {reason}; the run has to start anew", path.display())]
@@ -128,7 +128,7 @@ impl Saved<'_> {
         let mut bytes = MARK.to_vec();
         bytes.resize(MARK.len() + DIGEST, 0);
         ciborium::into_writer(self, &mut bytes)
-            .map_err(|error| ResumeError::State { path: path.clone(), source: error.into() })?;
+            .map_err(|error| ResumeError::State { path: path.clone(), cause: error.into() })?;
         let digest = Sha256::digest(&bytes[MARK.len() + DIGEST..]);
         bytes[MARK.len()..MARK.len() + DIGEST].copy_from_slice(&digest);
         Ok(file::write(path, &bytes)?)

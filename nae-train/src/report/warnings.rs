@@ -3,9 +3,9 @@
 
 use nae_core::energy::Energy;
 
-use crate::eval::scoring::mean as mean_energy;
+use crate::config::methods::MethodKind;
+use crate::energy::mean as mean_energy;
 use crate::eval::table::{Row, Table};
-use crate::methods::MethodKind;
 use crate::run::Prepared;
 use crate::train::Outcome;
 use nae_data::ImageSet;

@@ -8,7 +8,6 @@
 
 pub mod averaging;
 pub mod batches;
-pub mod checkpoint;
 mod normalizing;
 pub mod observer;
 pub mod signals;
@@ -21,17 +20,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use burn::tensor::{Device, Tensor};
 
 use crate::arch::Autoencoder;
+use crate::config::methods::MethodKind;
 use crate::config::{Config, Pretraining};
+use crate::energy::mean;
 use crate::engine::Engine;
 use crate::eval::interval;
 use crate::eval::metrics::auroc;
-use crate::eval::scoring::{Scorer, mean};
+use crate::eval::scoring::Scorer;
 use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::state::StateError;
 use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
 use crate::methods::wae::WaeMethod;
-use crate::methods::{Decision, Method, MethodKind, Model};
+use crate::methods::{Decision, Method, Model};
 use crate::seed::Stream;
 use batches::Batches;
 use nae_data::{ImageSet, Split, outliers};

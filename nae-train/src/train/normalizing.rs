@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::averaging::Average;
-use super::checkpoint;
 use super::stopping::{Look, Verdict, Watch};
-use crate::arch::Autoencoder;
+use crate::arch::{Autoencoder, checkpoint};
 use crate::config::{Config, Training};
 use crate::engine::Engine;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};

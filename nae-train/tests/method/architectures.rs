@@ -2,15 +2,16 @@
 
 use burn::module::Module as _;
 use burn::tensor::{Device, FloatDType, Tensor};
+use nae_train::arch::checkpoint;
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LayerSpec};
 use nae_train::config::Pretraining;
+use nae_train::config::methods::Regularization;
 use nae_train::energy::{energy, on_manifold_energy};
 use nae_train::engine::Engine;
 use nae_train::methods::Method as _;
 use nae_train::methods::autoencoder::AutoencoderMethod;
-use nae_train::methods::nae::{self, Regularization};
+use nae_train::methods::nae;
 use nae_train::sample::{BurnFrozen, FrozenEnergy as _, NoiseSource, Precision};
-use nae_train::train::checkpoint;
 
 /// Samples in a batch.
 const N: usize = 3;

@@ -6,13 +6,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use nae_core::energy::Energy;
 use nae_data::ImageSet;
+use nae_data::Loaded;
 use nae_data::own::OwnImages;
-use nae_data::source::Loaded;
 use nae_onnx::metadata::Transforms;
 use nae_train::arch::autoencoder::Autoencoder;
 use nae_train::config::Config;
 use nae_train::engine::Engine;
-use nae_train::eval::scoring::{self, energies};
+use nae_train::eval::scoring::energies;
 use nae_train::plan;
 use nae_train::run::Prepared;
 use nae_train::seed::Stream;
@@ -47,10 +47,10 @@ fn the_plan_for_own_images_learns_more_than_their_mean() {
         let model =
             prepared.train_autoencoder(&prepared.config, Engine::Cpu, &device, &AtomicBool::new(false)).unwrap();
         let (test, mean) = (&prepared.split.test, prepared.split.train.mean());
-        let reached = scoring::mean(&energies(&model, test, Engine::Cpu, &device));
+        let reached = nae_train::energy::mean(&energies(&model, test, Engine::Cpu, &device));
         let about_mean =
             (0..test.len()).map(|n| Energy::SquaredL2.evaluate(test.image(n), &mean, test.shape()).unwrap());
-        let about_mean = scoring::mean(&about_mean.collect::<Vec<_>>());
+        let about_mean = nae_train::energy::mean(&about_mean.collect::<Vec<_>>());
         assert!(reached < 0.7 * about_mean, "seed {seed}: {reached} against {about_mean}");
     }
 }

@@ -5,8 +5,8 @@
 //! fixed.
 
 use burn::tensor::{Device, Tensor, TensorData};
+use nae_lab::density::{Grid, GridDensity, Mixture, points};
 use nae_train::arch::LatentSpace;
-use nae_train::density::{Grid, GridDensity, Mixture, points};
 use nae_train::sample::{Bounds, ClipBy, EnergyGradient, GradientClip, Langevin, Leaving, Metropolis, NoiseSource};
 
 const CHAINS: usize = 20_000;

@@ -6,8 +6,8 @@
 //! that keep to the square. Sampled ones agree within four standard errors (by chance, one direction in 16,000 fails).
 
 use burn::tensor::{Device, Tensor, TensorData, activation};
+use nae_lab::density::{Grid, GridDensity, Mixture, batch};
 use nae_train::arch::LatentSpace;
-use nae_train::density::{Grid, GridDensity, Mixture, batch};
 use nae_train::energy::squared_l2;
 use nae_train::sample::{Bounds, EnergyGradient, Langevin, Leaving, Metropolis, NoiseSource};
 use rand::RngExt as _;

@@ -139,7 +139,7 @@ fn trained_by_samples_the_model_has_the_datas_covariance() {
     let moment = |i: usize, j: usize| data.iter().map(|x| x[i] * x[j]).sum::<f64>() / count as f64;
     let empirical = [moment(0, 0), moment(0, 1), moment(1, 1)];
     let points: Vec<[f32; 2]> = data.iter().map(|x| x.map(|v| v as f32)).collect();
-    let x = nae_train::density::batch(&points, &device);
+    let x = nae_lab::density::batch(&points, &device);
 
     let mut model = Linear { weights: [[0.3, 0.1], [-0.1, 0.3], [0.2, -0.2]] };
     let before = distance(model.covariance(temperature.into()), empirical);

@@ -4,7 +4,6 @@
 
 mod architectures;
 mod dark_images;
-mod deploy_int8;
 mod energies;
 mod engine;
 mod langevin_density;

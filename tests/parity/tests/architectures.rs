@@ -9,8 +9,7 @@ use std::path::Path;
 
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
-use nae_core::density::Temperature;
-use nae_core::energy::Energy;
+use nae_core::contract::Contract;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::backend::{self, BackendOptions};
 use nae_infer::card::ModelFile;

@@ -5,10 +5,10 @@ use nae_graph::TensorId;
 use super::forward::{Saved, Trace};
 use super::gradients::Gradients;
 use super::{Operation, Program, Step};
-use crate::correlate::Finish;
 use crate::plane::Planes;
 use crate::pointwise::{add, multiply, normalize_backward, rectify_backward, sigmoid_backward, tanh_backward};
 use crate::resample::{average_pool_backward, max_pool_backward, nearest_backward};
+use crate::sums::Finish;
 
 impl Program {
     /// From the gradient at the output to that at the input, which is left out (empty) where it is not `wanted`. Gathers gradients of weights where `gradients` is there.

@@ -137,12 +137,13 @@ enum Operation {
 mod kernel {
     //! A layer with a kernel, laid out both ways.
 
-    use crate::correlate::{Finish, correlate};
+    use crate::correlate::correlate;
     use crate::geometry::{Reading, Window};
     use crate::gradient::weight_gradient;
     use crate::kernel::Kernel;
     use crate::plane::{Planes, Size};
     use crate::program::gradients::Gradients;
+    use crate::sums::Finish;
 
     #[derive(Debug)]
     pub(super) struct Layer {

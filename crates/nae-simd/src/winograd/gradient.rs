@@ -5,10 +5,10 @@
 use pulp::{Simd, WithSimd};
 
 use super::{APART, PLACES, TILES, is_quicker, place, stride, tiles_of_one, transform};
-use crate::correlate::VECTORS;
 use crate::geometry::Window;
 use crate::instructions::{lanes, on_vectors_of};
 use crate::plane::{Planes, Size};
+use crate::sums::VECTORS;
 
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of `wide` with `narrow`, as
 /// [`weight_gradient`](crate::gradient::weight_gradient) does, where this way is quicker; else does nothing and returns

@@ -11,9 +11,9 @@ pub mod gradient;
 
 use pulp::{Simd, WithSimd};
 
-use crate::correlate::{Finish, VECTORS, finished, sum_of_products};
 use crate::geometry::{Reading, Window, taps};
 use crate::plane::{Planes, Size};
+use crate::sums::{Finish, VECTORS, finished, sum_of_products};
 use crate::vector::store;
 
 /// Places of a transformed tile.

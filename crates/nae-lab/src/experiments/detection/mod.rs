@@ -1,0 +1,320 @@
+//! Experiments of outlier detection: models trained with one thing changed, and the AUROC of outlier sets under each,
+//! beside the paper's.
+//!
+//! [`settings`] is the file that says what to train and what the paper found. This file goes through the models, each
+//! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
+//! too. [`summary`] is the table.
+
+pub mod settings;
+pub mod summary;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::experiments::Scale;
+use nae_data::DataError;
+use nae_data::form::ImageForm;
+use nae_data::idx::{self, IdxError};
+use nae_data::own::{self, Corrupt, OwnError};
+use nae_train::device::DeviceChoice;
+use nae_train::engine::{EngineChoice, Unsupported};
+use nae_train::eval::table::{OutlierKind, OutlierSet, Table};
+use nae_train::report::folder::{Facts, FolderError, RunFolder};
+use nae_train::report::journal::{self, Journal, JournalError};
+use nae_train::report::resume::{RESUME, Resume, ResumeError};
+use nae_train::run::{Prepared, RunError};
+use nae_train::train::Ending;
+use nae_train::train::observer::{Both, Observer};
+use settings::{Cell, FileSet, Files, Recorded, Settings, SettingsError};
+
+/// One finished model a line.
+pub const CELLS: &str = "cells.jsonl";
+
+/// An experiment at one scale, over seeds 0 to `seeds` − 1.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// What is trained.
+    pub settings: Settings,
+    /// How much work.
+    pub scale: Scale,
+    /// Number of seeds.
+    pub seeds: u64,
+    /// Cells to train, by name; all where there is none.
+    pub only: Vec<String>,
+    /// What computes gradients.
+    pub engine: EngineChoice,
+    /// Where: what [`run`](Self::run) is given, by its name.
+    pub device: DeviceChoice,
+    /// The folder of all data sets, where it is not the one that `NAE_DATA` names.
+    pub data: PathBuf,
+    /// Time between two states that a model's training can go on from.
+    pub checkpoint_every: Duration,
+    /// Whether every look at a model is measured against outliers, for study.
+    pub trace_outliers: bool,
+}
+
+/// A model to train.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// How.
+    pub cell: &'a Cell,
+    /// With which seed.
+    pub seed: u64,
+}
+
+/// A finished model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Name of its cell.
+    pub cell: String,
+    /// Its seed.
+    pub seed: u64,
+    /// AUROC of every outlier set, before NAE training and after.
+    pub auroc: Table,
+    /// The update it is from.
+    pub kept_update: usize,
+    /// Whether negative energies ran away.
+    pub diverged: bool,
+    /// Processor time of its training.
+    pub processor_seconds: f64,
+}
+
+/// An experiment that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DetectionError {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// No engine has the network.
+    #[error(transparent)]
+    Engine(#[from] Unsupported),
+    /// A run cannot be made.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A run folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A run cannot be gone on with.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
+    /// [`CELLS`] cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Outliers cannot be read from IDX files.
+    #[error("outliers: {0}")]
+    Idx(IdxError),
+    /// Outliers cannot be read from images.
+    #[error("outliers: {0}")]
+    Images(OwnError),
+    /// A run that was broken off in the folder of a model had other settings.
+    #[error(
+        "{}: a run there was broken off, and had other settings than this one, or another selection set; remove the \
+         folder, or choose another for the experiment with --out", .0.display()
+    )]
+    OtherRun(PathBuf),
+    /// The run folder is incomplete.
+    #[error("the run folder is incomplete: {0}")]
+    Incomplete(String),
+    /// The folder cannot be made.
+    #[error("{}: {cause}", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// Asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<IdxError> for DetectionError {
+    fn from(error: IdxError) -> Self {
+        Self::Idx(error)
+    }
+}
+
+impl From<OwnError> for DetectionError {
+    fn from(error: OwnError) -> Self {
+        Self::Images(error)
+    }
+}
+
+impl Experiment {
+    /// All models to train, those of a seed together: of the cells in [`only`](Self::only), or of all that have data.
+    ///
+    /// # Errors
+    /// [`DetectionError::Settings`] where there is no cell of a name in [`only`](Self::only).
+    pub fn jobs(&self) -> Result<Vec<Job<'_>>, DetectionError> {
+        let cells = &self.settings.cells;
+        if let Some(name) = self.only.iter().find(|name| cells.iter().all(|cell| cell.name != **name)) {
+            let known = cells.iter().map(|cell| cell.name.as_str());
+            return Err(SettingsError::unknown(&self.settings.title, "cell", name, known).into());
+        }
+        let chosen = |cell: &&Cell| match self.only.is_empty() {
+            true => !self.without_data().contains(&cell.name.as_str()),
+            false => self.only.contains(&cell.name),
+        };
+        let of_seed = |seed| cells.iter().filter(chosen).map(move |cell| Job { cell, seed });
+        Ok((0..self.seeds).flat_map(of_seed).collect())
+    }
+
+    /// The models that the folder `path` already has, trained and measured as this experiment does at this scale.
+    ///
+    /// # Errors
+    /// [`DetectionError::Journal`].
+    pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
+        Ok(journal::read(&path.join(CELLS), &self.digest())?)
+    }
+
+    /// Cells whose data are not in the folder of all data sets, where others' are. If none are there, the first to be
+    /// trained says so.
+    pub fn without_data(&self) -> Vec<&str> {
+        let cells = &self.settings.cells;
+        let absent = |cell: &&Cell| {
+            let folder = cell.config.source().folder_name();
+            folder.is_some_and(|name| !self.data.join(name).exists())
+        };
+        let without: Vec<&str> = cells.iter().filter(absent).map(|cell| cell.name.as_str()).collect();
+        if without.len() == cells.len() { Vec::new() } else { without }
+    }
+
+    /// Sets of outliers that may be left out, and whose files are not there.
+    pub fn absent_sets(&self) -> Vec<&str> {
+        self.settings.sets.iter().filter(|set| self.is_absent(set)).map(|set| set.name.as_str()).collect()
+    }
+
+    /// The set of outliers that training may look at; `None` for ConstantGray.
+    pub fn selection(&self) -> Option<&str> {
+        let named = self.settings.selection.as_deref()?;
+        self.settings.sets.iter().find(|set| set.name == named && !self.is_absent(set)).map(|set| set.name.as_str())
+    }
+
+    fn is_absent(&self, set: &FileSet) -> bool {
+        let path = match &set.files {
+            Files::Images(path) => self.data.join(path),
+            Files::Idx(start) => self.data.join(start).parent().map(Path::to_owned).unwrap_or_default(),
+        };
+        set.optional && !path.exists()
+    }
+
+    /// What decides the result, but for the scale and the device.
+    pub fn recorded(&self) -> Recorded<'_> {
+        self.settings.recorded(self.selection())
+    }
+
+    fn digest(&self) -> String {
+        let on = if self.device == DeviceChoice::Cpu { String::new() } else { format!(" on {}", self.device) };
+        // Keys are strings and numbers are finite: JSON has them all.
+        let recorded = serde_json::to_string(&self.recorded()).expect("settings are JSON");
+        journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
+    }
+
+    /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives
+    /// what watches it. Returns all finished models.
+    ///
+    /// # Errors
+    /// [`DetectionError`]; what was finished before stays in the folder, and so does the state of what was not.
+    pub fn run<O: Observer>(
+        &self,
+        path: &Path,
+        device: &Device,
+        stop: &AtomicBool,
+        mut begin: impl FnMut(&Job<'_>) -> O,
+    ) -> Result<Vec<Finished>, DetectionError> {
+        std::fs::create_dir_all(path).map_err(|cause| DetectionError::Io { path: path.to_owned(), cause })?;
+        let mut finished = self.finished(path)?;
+        let journal = Journal::open(&path.join(CELLS), self.digest())?;
+        for job in self.jobs()? {
+            if finished.iter().any(|f| f.cell == job.cell.name && f.seed == job.seed) {
+                continue;
+            }
+            let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
+            let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
+            journal.append(&done)?;
+            // Only now: killed before, the run goes on from its last state and measures again.
+            folder.finish()?;
+            finished.push(done);
+        }
+        Ok(finished)
+    }
+
+    fn train(
+        &self,
+        job: &Job<'_>,
+        folder: &Path,
+        device: &Device,
+        stop: &AtomicBool,
+        watch: impl Observer,
+    ) -> Result<(Finished, RunFolder), DetectionError> {
+        let config = job.cell.config.clone();
+        let engine = self.engine.engine(config.architecture())?;
+        config.sampler().precision.check(device).map_err(Unsupported::from)?;
+        let data = config.source().folder_name().map(|name| self.data.join(name));
+        let mut prepared = Prepared::new(config, job.seed, data.as_deref(), Corrupt::Skip)?;
+        for set in &self.settings.sets {
+            if !self.is_absent(set) {
+                prepared.add_set(self.outliers(set, &prepared)?);
+            }
+        }
+        let (mut run_folder, snapshot) = if folder.join(RESUME).exists() {
+            let (recorded, seed) = RunFolder::read(folder)?;
+            if recorded.raw() != prepared.config.raw() || seed != job.seed {
+                return Err(DetectionError::OtherRun(folder.to_owned()));
+            }
+            let resume = Resume::read(folder)?;
+            if resume.selection.as_deref() != prepared.selection() {
+                return Err(DetectionError::OtherRun(folder.to_owned()));
+            }
+            (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
+        } else {
+            let (data_sha256, selection) = (prepared.data_sha256.clone(), prepared.selection().map(str::to_owned));
+            let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new(), selection };
+            (RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?, None)
+        };
+        if self.trace_outliers {
+            run_folder.trace(prepared.trace(engine, device));
+        }
+        let mut both = Both::new(run_folder, watch);
+        let outcome = prepared.train(engine, device, &mut both, stop, snapshot)?;
+        let processor_seconds = both.first.taken().processor_seconds;
+        if let Some(failure) = both.first.failure() {
+            return Err(DetectionError::Incomplete(failure.to_owned()));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(DetectionError::Interrupted);
+        }
+        let finished = Finished {
+            cell: job.cell.name.clone(),
+            seed: job.seed,
+            auroc: Table::of(&prepared.evaluate(&prepared.columns(&outcome), engine, device)),
+            kept_update: outcome.kept_update,
+            diverged: matches!(outcome.ending, Ending::Diverged { .. }),
+            processor_seconds,
+        };
+        Ok((finished, both.first))
+    }
+
+    fn outliers(&self, set: &FileSet, prepared: &Prepared) -> Result<OutlierSet, DetectionError> {
+        let config = &prepared.config;
+        let form = ImageForm {
+            transforms: set.transforms,
+            ..ImageForm::resized(config.architecture().image(), config.source().resize_filter())
+        };
+        let images = match &set.files {
+            Files::Images(path) => own::load(&self.data.join(path), &form, Corrupt::Skip)?.images,
+            Files::Idx(start) => {
+                let read = idx::load_named(&self.data.join(start), &mut Sha256::new())?;
+                let wrong = |cause| DataError::Transforms { title: set.name.clone(), cause };
+                form.bring(read).map_err(wrong).map_err(RunError::Data)?
+            }
+        };
+        let selection = self.selection() == Some(&set.name);
+        Ok(OutlierSet { name: set.name.clone(), images, kind: OutlierKind::Given, selection })
+    }
+}

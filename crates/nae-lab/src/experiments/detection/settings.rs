@@ -1,0 +1,391 @@
+//! What an experiment trains and what the paper found, read strictly and checked once.
+//!
+//! An experiment is a preset with changes: first those of the scale, then those of the cell. A change names a key of
+//! the preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale can be like
+//! another experiment's: that one's changes come before its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nae_onnx::metadata::Transforms;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::experiments::Scale;
+use nae_train::config::Config;
+use nae_train::config::preset::PRESETS;
+use nae_train::config::raw::RawConfig;
+use nae_train::config::text::{TextError, read};
+
+/// An experiment that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// What `nae-train reproduce` takes.
+    pub name: &'static str,
+    /// The TOML text.
+    pub text: &'static str,
+}
+
+/// All experiments of this kind that come with the program.
+pub const EXPERIMENTS: &[Known] = &[
+    Known { name: "mnist-holdout", text: include_str!("../../../experiments/mnist-holdout.toml") },
+    Known { name: "mnist-ood", text: include_str!("../../../experiments/mnist-ood.toml") },
+    Known { name: "cifar10-ood", text: include_str!("../../../experiments/cifar10-ood.toml") },
+    Known { name: "mnist-pretraining", text: include_str!("../../../experiments/mnist-pretraining.toml") },
+    Known { name: "mnist-sampling", text: include_str!("../../../experiments/mnist-sampling.toml") },
+    Known { name: "mnist-latent-dim", text: include_str!("../../../experiments/mnist-latent-dim.toml") },
+];
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The text is no settings file, or a value cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// A change is of nothing that the preset has.
+    #[error("{origin}: `{key}` is no key of the preset, or no number to multiply")]
+    Key {
+        /// The file and the cell.
+        origin: String,
+        /// The key.
+        key: String,
+    },
+    /// A scale does not say what a model takes.
+    #[error(
+        "{origin}: scale `{scale}` has neither `work`, what a model takes at it, nor `like`, an experiment to take it from"
+    )]
+    NoWork {
+        /// The file.
+        origin: String,
+        /// The scale.
+        scale: &'static str,
+    },
+    /// A name is not known.
+    #[error("{origin}: there is no {what} `{name}`; known: {known}")]
+    Unknown {
+        /// The file.
+        origin: String,
+        /// Of what kind.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The known names.
+        known: String,
+    },
+}
+
+impl SettingsError {
+    pub(super) fn unknown<'a>(
+        origin: &str,
+        what: &'static str,
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let known = known.collect::<Vec<_>>().join(", ");
+        Self::Unknown { origin: origin.to_owned(), what, name: name.to_owned(), known }
+    }
+}
+
+/// An experiment, checked for one scale.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What it is about.
+    pub title: String,
+    /// Where the paper has it.
+    pub source: String,
+    /// What a model takes at this scale.
+    pub work: String,
+    /// Sets of outliers in files.
+    pub sets: Vec<FileSet>,
+    /// Which of them training may look at; ConstantGray where none is named, or its files are not there.
+    pub selection: Option<String>,
+    /// What is trained.
+    pub cells: Vec<Cell>,
+}
+
+/// What decides the result: two experiments with the same can share their models.
+#[derive(Debug, Serialize)]
+pub struct Recorded<'a> {
+    sets: &'a [FileSet],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selection: Option<&'a str>,
+    cells: BTreeMap<&'a str, &'a RawConfig>,
+}
+
+/// One model to be trained, over seeds.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its name, in lower case and fit for a folder.
+    pub name: String,
+    /// How it is trained.
+    pub config: Config,
+    /// What the paper found, by outlier set and column of the run's table; a set without values is shown beside.
+    pub paper: BTreeMap<String, BTreeMap<String, Published>>,
+}
+
+/// An AUROC of the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Published {
+    /// A value.
+    Value(f64),
+    /// A mean and its standard error.
+    Estimate([f64; 2]),
+}
+
+impl Published {
+    /// The value or mean.
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Value(mean) | Self::Estimate([mean, _]) => mean,
+        }
+    }
+}
+
+/// Outliers from files in the folder of all data sets; brought to the shape of the experiment's images.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSet {
+    /// As tables name it.
+    pub name: String,
+    /// Where they are.
+    pub files: Files,
+    /// Whether models are measured without it where the files are not there.
+    #[serde(default)]
+    pub optional: bool,
+    /// What is done to every image; resized otherwise.
+    #[serde(default)]
+    pub transforms: Transforms,
+}
+
+/// Where outliers are, in the folder of all data sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// A folder or archive of images.
+    Images(PathBuf),
+    /// Path and beginning of the names of two IDX files, such as `fashion-mnist/t10k`.
+    Idx(PathBuf),
+}
+
+/// The file's form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    title: String,
+    source: String,
+    preset: String,
+    #[serde(default)]
+    sets: Vec<FileSet>,
+    selection: Option<String>,
+    scales: BTreeMap<Scale, RawScale>,
+    cells: Vec<RawCell>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScale {
+    /// The experiment whose settings at this scale come first.
+    like: Option<String>,
+    /// That experiment's where there is none.
+    work: Option<String>,
+    #[serde(default)]
+    change: Table,
+}
+
+/// A scale with what it takes from other experiments.
+struct ResolvedScale {
+    work: String,
+    change: Table,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCell {
+    name: String,
+    #[serde(default)]
+    change: Table,
+    /// Keys that the preset has and this cell has not.
+    #[serde(default)]
+    remove: Vec<String>,
+    /// Numbers to be multiplied, rounded where they were whole.
+    #[serde(default)]
+    times: BTreeMap<String, f64>,
+    paper: Table,
+}
+
+impl Settings {
+    /// Reads `text`, which comes from `origin`, and checks every cell at `scale`.
+    ///
+    /// # Errors
+    /// [`SettingsError`] names the origin, the cell, the key, what was expected and what was found.
+    pub fn parse(text: &str, origin: &str, scale: Scale) -> Result<Self, SettingsError> {
+        let raw: Raw = read(text, origin)?;
+        let presets = || PRESETS.iter().map(|preset| preset.name);
+        let preset = PRESETS.iter().find(|preset| preset.name == raw.preset);
+        let preset = preset.ok_or_else(|| SettingsError::unknown(origin, "preset", &raw.preset, presets()))?;
+        let base: Table = read(preset.text, preset.name)?;
+        let ResolvedScale { work, change } = raw.scale(scale, origin)?;
+        let cells = raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
+        let Raw { title, source, sets, selection, .. } = raw;
+        if let Some(name) = selection.as_ref().filter(|name| sets.iter().all(|set| set.name != **name)) {
+            let known = sets.iter().map(|set| set.name.as_str());
+            return Err(SettingsError::unknown(origin, "set of outliers", name, known));
+        }
+        Ok(Self { title, source, work, sets, selection, cells })
+    }
+
+    /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which
+    /// states are selected.
+    pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {
+        let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.config.raw()));
+        Recorded { sets: &self.sets, selection, cells: cells.collect() }
+    }
+}
+
+impl Raw {
+    /// `scale`, after what it is like. No experiment that comes with the program is like itself, so this ends.
+    fn scale(&self, scale: Scale, origin: &str) -> Result<ResolvedScale, SettingsError> {
+        let scales = || self.scales.keys().map(|scale| scale.name());
+        let at = self.scales.get(&scale);
+        let at = at.ok_or_else(|| SettingsError::unknown(origin, "scale", scale.name(), scales()))?;
+        let Some(like) = &at.like else {
+            let no_work = || SettingsError::NoWork { origin: origin.to_owned(), scale: scale.name() };
+            let work = at.work.clone().ok_or_else(no_work)?;
+            return Ok(ResolvedScale { work, change: at.change.clone() });
+        };
+        let experiments = || EXPERIMENTS.iter().map(|known| known.name);
+        let known = EXPERIMENTS.iter().find(|known| known.name == like);
+        let known = known.ok_or_else(|| SettingsError::unknown(origin, "experiment", like, experiments()))?;
+        let mut resolved = read::<Self>(known.text, known.name)?.scale(scale, known.name)?;
+        resolved.work = at.work.clone().unwrap_or(resolved.work);
+        resolved.change.extend(at.change.clone());
+        Ok(resolved)
+    }
+}
+
+impl RawCell {
+    fn checked(&self, base: &Table, scale: &Table, origin: &str) -> Result<Cell, SettingsError> {
+        let origin = format!("{origin}, cell {}", self.name);
+        let no_key = |key: &str| SettingsError::Key { origin: origin.clone(), key: key.to_owned() };
+        let mut table = base.clone();
+        for (key, value) in scale.iter().chain(&self.change) {
+            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            parent.insert(last.to_owned(), value.clone());
+        }
+        for key in &self.remove {
+            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            parent.remove(last).ok_or_else(|| no_key(key))?;
+        }
+        for (key, factor) in &self.times {
+            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
+            match parent.get_mut(last) {
+                Some(Value::Integer(number)) => *number = (*number as f64 * factor).round() as i64,
+                Some(Value::Float(number)) => *number *= factor,
+                _ => return Err(no_key(key)),
+            }
+        }
+        let raw: RawConfig = table.try_into().map_err(TextError::form(&origin))?;
+        let config = Config::new(raw).map_err(TextError::value(&origin))?;
+        let paper = self.paper.iter().map(|(outliers, values)| {
+            let values: BTreeMap<String, Published> = values.clone().try_into().map_err(TextError::form(&origin))?;
+            Ok::<_, TextError>((outliers.clone(), values))
+        });
+        Ok(Cell { name: self.name.clone(), config, paper: paper.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The table that holds the last part of `key`, and that part.
+fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, &'k str)> {
+    let Some((path, last)) = key.rsplit_once('.') else { return Some((table, key)) };
+    let mut parent = table;
+    for part in path.split('.') {
+        parent = parent.get_mut(part)?.as_table_mut()?;
+    }
+    Some((parent, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(name: &str, scale: Scale) -> Settings {
+        let known = EXPERIMENTS.iter().find(|known| known.name == name).expect("comes with the program");
+        Settings::parse(known.text, known.name, scale).expect("valid")
+    }
+
+    #[test]
+    fn every_experiment_can_be_made_at_every_scale() {
+        for Known { name, .. } in EXPERIMENTS {
+            for scale in [Scale::Smoke, Scale::Cpu, Scale::Paper] {
+                let settings = known(name, scale);
+                assert!(!settings.cells.is_empty() && settings.cells.iter().all(|cell| !cell.paper.is_empty()));
+            }
+        }
+        let paper = known("mnist-holdout", Scale::Paper);
+        assert_eq!(paper.cells[1].config.raw().training.updates, 19000);
+        assert_eq!(paper.cells[1].config.held_out(), Some(1));
+        assert_eq!(paper.cells[1].paper["digit 1 (held out)"]["nae"], Published::Estimate([0.919, 0.013]));
+        let lengths = known("mnist-pretraining", Scale::Paper);
+        let epochs: Vec<usize> = lengths.cells.iter().map(|cell| cell.config.pretraining().epochs).collect();
+        assert_eq!(epochs, [0, 10, 50, 100, 150, 200]);
+        assert_eq!(known("mnist-ood", Scale::Cpu).cells[0].config.held_out(), None);
+    }
+
+    #[test]
+    fn a_scale_like_another_experiments_has_its_settings_and_then_its_own() {
+        let (holdout, lengths) = (known("mnist-holdout", Scale::Cpu), known("mnist-pretraining", Scale::Cpu));
+        let [like, ours] = [&holdout.cells[9], &lengths.cells[3]].map(|cell| cell.config.raw());
+        assert_eq!(ours.architecture, like.architecture);
+        assert_eq!(ours.training, like.training);
+        assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
+        assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (2, 8));
+        assert_eq!(known("mnist-ood", Scale::Cpu).work, holdout.work);
+    }
+
+    #[test]
+    fn what_is_recorded_are_the_settings_and_not_the_words_of_the_file() {
+        let recorded = |text: &str| {
+            let settings = Settings::parse(text, "mine.toml", Scale::Cpu).expect("valid");
+            serde_json::to_string(&settings.recorded(None)).expect("settings are JSON")
+        };
+        let text = EXPERIMENTS[0].text;
+        let said = text.replace("# ", "#  ").replace("0.819", "0.818");
+        assert_ne!(said, text);
+        assert_eq!(recorded(&said), recorded(text));
+        let longer = text.replace("\"training.updates\" = 600", "\"training.updates\" = 601");
+        assert_ne!(recorded(&longer), recorded(text));
+    }
+
+    #[test]
+    fn states_are_selected_by_a_set_that_is_there() {
+        let cifar = known("cifar10-ood", Scale::Paper);
+        assert_eq!(cifar.selection.as_deref(), Some("MNIST, padded"));
+        assert_eq!(known("mnist-holdout", Scale::Paper).selection, None);
+        let text = EXPERIMENTS.iter().find(|known| known.name == "cifar10-ood").expect("there").text;
+        let wrong = text.replace("selection = \"MNIST, padded\"", "selection = \"MNIST\"");
+        let message = Settings::parse(&wrong, "mine.toml", Scale::Paper).expect_err("no such set").to_string();
+        assert!(message.contains("there is no set of outliers `MNIST`; known: Fashion-MNIST"), "{message}");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_cell() {
+        let text = EXPERIMENTS[0].text;
+        let message = |from: &str, to: &str| {
+            assert!(text.contains(from), "{from}");
+            Settings::parse(&text.replacen(from, to, 1), "mine.toml", Scale::Smoke).expect_err("wrong").to_string()
+        };
+        let said = message("\"data.held_out\" = 3", "\"data.held.out\" = 3");
+        assert!(said.contains("mine.toml, cell digit-3") && said.contains("data.held.out"), "{said}");
+        let said = message("\"data.held_out\" = 3", "\"data.held_out\" = 10");
+        assert!(said.contains("cell digit-3") && said.contains("10"), "{said}");
+        let said = message("work = \"seconds a model, with a network of two channels\"", "");
+        assert!(said.contains("mine.toml: scale `smoke`"), "{said}");
+        let said = message("[scales.smoke]", "[scales.smoke]\nlike = \"mnist\"");
+        assert!(said.contains("no experiment `mnist`; known: mnist-holdout, mnist-ood"), "{said}");
+        let said = message("mnist-holdout", "mnist-hold");
+        assert!(said.contains("mnist-hold") && said.contains("digits-omi"), "{said}");
+        let said = message("autoencoder = 0.819", "autoencoder = \"high\"");
+        assert!(said.contains("cell digit-0"), "{said}");
+    }
+}

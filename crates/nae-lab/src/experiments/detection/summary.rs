@@ -1,0 +1,135 @@
+//! What was found beside what the paper found.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use serde::Serialize;
+
+use super::settings::Published;
+use super::{Experiment, Finished};
+use crate::compare::Estimate;
+use nae_train::config::methods::MethodKind;
+use nae_train::eval::table::FOOTNOTE;
+
+/// The columns of the paper that a run has as well.
+const COLUMNS: [MethodKind; 2] = [MethodKind::Ae, MethodKind::Nae];
+
+/// One outlier set under one cell's models.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The cell.
+    pub cell: String,
+    /// The outlier set.
+    pub outliers: String,
+    /// Whether training may look at the set.
+    pub selection: bool,
+    /// Seeds; 0 where the cell was not run.
+    pub seeds: usize,
+    /// Of them, those whose negative energies ran away, and that were taken back.
+    pub diverged: usize,
+    /// Before NAE training.
+    pub autoencoder: Compared,
+    /// After.
+    pub nae: Compared,
+}
+
+/// One number, and the paper's.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Compared {
+    /// The paper's, where it has one.
+    pub paper: Option<Published>,
+    /// Ours: mean over seeds; nothing where none was run.
+    pub ours: Option<Estimate>,
+    /// Whether ours is at least the paper's, where there are both.
+    pub at_least_the_papers: Option<bool>,
+}
+
+/// All rows, in the order of the cells.
+pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for cell in &experiment.settings.cells {
+        let own: Vec<&Finished> =
+            finished.iter().filter(|f| f.cell == cell.name && f.seed < experiment.seeds).collect();
+        for (outliers, paper) in &cell.paper {
+            let of = |f: &&Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
+            let measured: Vec<_> = own.iter().filter_map(of).collect();
+            let [autoencoder, nae] = COLUMNS.map(|method| {
+                let key = method.column();
+                let values: Vec<f64> =
+                    measured.iter().filter_map(|row| row.auroc.get(key).copied().flatten()).collect();
+                compared(paper.get(key).copied(), &values)
+            });
+            rows.push(Row {
+                cell: cell.name.clone(),
+                outliers: outliers.clone(),
+                selection: measured.iter().any(|row| row.selection),
+                seeds: measured.len(),
+                diverged: own.iter().filter(|f| f.diverged).count(),
+                autoencoder,
+                nae,
+            });
+        }
+    }
+    rows
+}
+
+fn compared(paper: Option<Published>, values: &[f64]) -> Compared {
+    let ours = (!values.is_empty()).then(|| Estimate::of(values));
+    let at_least = |(ours, paper): (Estimate, Published)| ours.mean >= paper.mean();
+    Compared { paper, ours, at_least_the_papers: ours.zip(paper).map(at_least) }
+}
+
+/// The table for a terminal.
+pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header([
+        "cell",
+        "outliers",
+        "AE, paper",
+        "AE, ours",
+        "NAE, paper",
+        "NAE, ours",
+        "NAE at least the paper's",
+    ]);
+    for row in rows {
+        let mark = if row.selection { " *" } else { "" };
+        let [autoencoder, nae] = [row.autoencoder, row.nae].map(|compared| match compared.ours {
+            Some(ours) => ours.to_string(),
+            None => "not run".to_owned(),
+        });
+        let diverged = match row.diverged {
+            0 => String::new(),
+            n => format!(" ({n} of {} taken back)", row.seeds),
+        };
+        table.add_row([
+            row.cell.clone(),
+            format!("{}{mark}", row.outliers),
+            paper(row.autoencoder.paper),
+            autoencoder,
+            paper(row.nae.paper),
+            format!("{nae}{diverged}"),
+            match row.nae.at_least_the_papers {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "–",
+            }
+            .to_owned(),
+        ]);
+    }
+    let Experiment { settings, scale, .. } = experiment;
+    let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
+    format!(
+        "{} (paper, {}): AUROC, ours as mean ± standard error over up to {seeds} seeds, scale `{}`: {}\n{table}\n{FOOTNOTE}",
+        settings.title,
+        settings.source,
+        scale.name(),
+        settings.work,
+    )
+}
+
+fn paper(value: Option<Published>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(Published::Value(mean)) => format!("{mean:.3}"),
+        Some(Published::Estimate([mean, error])) => format!("{mean:.3} ± {error:.3}"),
+    }
+}

@@ -1,0 +1,219 @@
+//! One model: one method, one latent space, one seed. [`Cell`] names it, [`Job`] trains it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+use super::ExperimentError;
+use super::settings::{Latent, MethodSettings, Settings, Size};
+use crate::density::{Grid, GridDensity, GridError, Mixture, batch, points};
+use nae_train::arch::{Autoencoder, AutoencoderSpec};
+use nae_train::energy::mean;
+use nae_train::engine::EngineChoice;
+use nae_train::methods::autoencoder::AutoencoderMethod;
+use nae_train::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use nae_train::methods::{Decision, Method as _, Model as _};
+use nae_train::sample::NegativeSampler;
+use nae_train::seed::Stream;
+
+/// Points that the plain autoencoder's temperature is taken from.
+const TEMPERATURE_POINTS: usize = 10_000;
+/// Negative samples kept for the picture.
+const SHOWN: usize = 80;
+/// Where the true density is below this share of its largest, there is no data to speak of.
+const OFF_DATA: f64 = 1e-3;
+
+/// Names one model of the experiment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The method's name.
+    pub method: String,
+    /// D_z.
+    pub latent_dim: usize,
+    /// Where every random number comes from.
+    pub seed: u64,
+}
+
+/// How far a model's density is from the true one, both normalised on [−4, 4]².
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Distances {
+    /// Half the integral of |p − q|: 0 to 1.
+    pub total_variation: f64,
+    /// KL(true ‖ model), in nats.
+    pub kl_divergence: f64,
+    /// The model's mass where the true density is below a thousandth of its largest: spurious modes.
+    pub mass_off_data: f64,
+    /// T at the end.
+    pub temperature: f64,
+}
+
+/// What training leaves.
+pub struct Trained {
+    /// The model.
+    pub model: NormalizedAutoencoder,
+    /// Its distances; none of a model that diverged.
+    pub result: Option<Distances>,
+    /// Some of the last negative samples; none of a plain autoencoder.
+    pub negatives: Vec<[f32; 2]>,
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, D_z = {}, seed {}", self.method, self.latent_dim, self.seed)
+    }
+}
+
+impl Cell {
+    /// The file its weights are kept in.
+    pub fn checkpoint(&self) -> String {
+        let name: String =
+            self.method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+        format!("{name}-{}-{}.safetensors", self.latent_dim, self.seed)
+    }
+}
+
+/// A cell with all that its training needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The experiment's settings.
+    pub settings: &'a Settings,
+    /// How negative samples are made.
+    pub method: &'a MethodSettings,
+    /// The latent space.
+    pub latent: Latent,
+    /// The work.
+    pub size: Size,
+    /// Where every random number comes from.
+    pub seed: u64,
+}
+
+impl Job<'_> {
+    /// The cell's name.
+    pub fn cell(&self) -> Cell {
+        Cell { method: self.method.name.clone(), latent_dim: self.latent.dim, seed: self.seed }
+    }
+
+    /// The network before training, on the autodiff form of `device`.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Settings`] where the settings have no network.
+    pub fn start(&self, device: &Device) -> Result<Autoencoder, ExperimentError> {
+        Ok(self.network(&self.settings.architecture(self.latent, self.size)?, device))
+    }
+
+    fn network(&self, spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
+        Autoencoder::new(spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff())
+    }
+
+    /// Trains the model.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Interrupted`] soon after `stop` is set.
+    pub fn train(&self, device: &Device, stop: &AtomicBool) -> Result<Trained, ExperimentError> {
+        let truth = Mixture::eight_gaussians();
+        let mut method = self.start_method(device)?;
+        let mut data = Stream::Batches.of(self.seed);
+        for _ in 0..self.size.updates {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ExperimentError::Interrupted);
+            }
+            let x = batch(&truth.sample(self.settings.batch_size(), data.rng()), device);
+            match &mut method {
+                Started::Plain(plain) => plain.update(x),
+                Started::Normalized(nae) => nae.update(x),
+            };
+        }
+        let (model, negatives) = match method {
+            Started::Plain(plain) => {
+                (with_likeliest_temperature(plain.into_autoencoder(), &truth, self.seed, device), Vec::new())
+            }
+            Started::Normalized(nae) => {
+                let negatives = nae.negatives().map(|x| points(x.clone())).unwrap_or_default();
+                let finite = |point: &[f32; 2]| point.iter().all(|v| v.is_finite());
+                (nae.normalized().clone(), negatives.into_iter().filter(finite).take(SHOWN).collect())
+            }
+        };
+        let result = match density(&model, device) {
+            Ok(density) => Some(distances(&density, &truth, f64::from(model.temperature()))),
+            Err(GridError::NotANumber { .. } | GridError::NoMass) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Trained { model, result, negatives })
+    }
+
+    fn start_method(&self, device: &Device) -> Result<Started, ExperimentError> {
+        let spec = self.settings.architecture(self.latent, self.size)?;
+        let engine = EngineChoice::Auto.engine(&spec)?;
+        let start = self.network(&spec, device);
+        let Some(sampler) = self.settings.sampler(self.method) else {
+            let training = self.settings.plain_training(self.size);
+            return Ok(Started::Plain(Box::new(AutoencoderMethod::new(start, training, None, engine, device))));
+        };
+        let training = self.settings.training(self.method, self.latent, self.size);
+        let model = NormalizedAutoencoder::new(start, sampler.temperature);
+        let sampler = NegativeSampler::new(sampler, self.latent.dim, Stream::Chains.of(self.seed));
+        Ok(Started::Normalized(Box::new(NaeMethod::new(model, &training, sampler, engine, device))))
+    }
+}
+
+/// A method about to train.
+enum Started {
+    Plain(Box<AutoencoderMethod>),
+    Normalized(Box<NaeMethod>),
+}
+
+/// The density of `model` on the paper's domain.
+pub(super) fn density(model: &NormalizedAutoencoder, device: &Device) -> Result<GridDensity, GridError> {
+    let temperature = f64::from(model.temperature());
+    GridDensity::from_energy(Grid::paper(), temperature, device, |x| model.decide(Decision::Reconstruction, x))
+}
+
+/// A plain autoencoder as a density. Gaussian noise of variance σ² around the reconstruction gives exp(−D·E/2σ²), E per
+/// dimension; σ² = mean E is the likeliest for the data, so T = 2·(mean E)/D.
+fn with_likeliest_temperature(
+    model: Autoencoder,
+    truth: &Mixture,
+    seed: u64,
+    device: &Device,
+) -> NormalizedAutoencoder {
+    let x = batch(&truth.sample(TEMPERATURE_POINTS, Stream::Evaluation.of(seed).rng()), device);
+    let energies: Vec<f32> = model.decide(Decision::Reconstruction, x).into_data().iter::<f32>().collect();
+    let dimensions = 2.0;
+    NormalizedAutoencoder::new(model, (2.0 * mean(&energies) / dimensions) as f32)
+}
+
+fn distances(density: &GridDensity, truth: &Mixture, temperature: f64) -> Distances {
+    let grid = density.grid();
+    let logs: Vec<f64> = (0..grid.len()).map(|index| truth.log_density(grid.middle(index))).collect();
+    let floor = logs.iter().copied().fold(f64::MIN, f64::max) + OFF_DATA.ln();
+    let off = density.masses().iter().zip(&logs).filter(|(_, log)| **log < floor);
+    let mass_off_data = off.map(|(mass, _)| mass).sum();
+    // A mixture of Gaussians is a number everywhere.
+    let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x));
+    let distance = |f: &dyn Fn(&GridDensity) -> f64| exact.as_ref().map_or(f64::NAN, f);
+    Distances {
+        total_variation: distance(&|exact| exact.total_variation(density)),
+        kl_divergence: distance(&|exact| exact.kl_divergence(density)),
+        mass_off_data,
+        temperature,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_true_density_is_at_no_distance_and_the_flat_one_far() {
+        let (grid, truth) = (Grid::paper(), Mixture::eight_gaussians());
+        let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x)).expect("a density");
+        let same = distances(&exact, &truth, 1.0);
+        assert!(same.total_variation < 1e-12 && same.kl_divergence.abs() < 1e-12);
+        // A thousandth of its height bounds a Gaussian at 3.7 σ, beyond which is a thousandth of its mass.
+        assert!(same.mass_off_data < 2e-3, "{}", same.mass_off_data);
+        let flat = GridDensity::from_log_density(grid, |_| 0.0).expect("a density");
+        let far = distances(&flat, &truth, 1.0);
+        assert!(far.total_variation > 0.4 && far.mass_off_data > 0.3, "{far:?}");
+    }
+}

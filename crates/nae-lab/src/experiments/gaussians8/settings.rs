@@ -1,0 +1,281 @@
+//! What the experiment trains, read strictly and checked once.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::experiments::Scale;
+use nae_train::arch::fc_res::fc_res2;
+use nae_train::arch::{AutoencoderSpec, LatentSpace};
+use nae_train::config::methods::Regularization;
+use nae_train::config::text::{TextError, read};
+use nae_train::config::{ConfigError, Pretraining, Training, sampler};
+use nae_train::sample::{Langevin, Precision, SamplerConfig, Start};
+
+/// The paper's settings.
+pub const PAPER: &str = include_str!("../../../experiments/gaussians8.toml");
+
+/// Settings that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The text is no settings file, or a value cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// There is no such scale.
+    #[error("the settings have no `scales.{0}`")]
+    NoScale(&'static str),
+}
+
+/// A settings file. Unknown keys are refused.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    batch_size: usize,
+    temperature: f32,
+    negative_energy: f32,
+    latents: Vec<Latent>,
+    methods: Vec<MethodSettings>,
+    scales: BTreeMap<Scale, Size>,
+}
+
+/// A latent space.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latent {
+    /// D_z.
+    pub dim: usize,
+    /// Its geometry.
+    pub space: LatentSpace,
+    /// Weight of the mean ‖z‖².
+    #[serde(default)]
+    pub norm: f32,
+}
+
+/// How negative samples are made.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MethodSettings {
+    /// As in the table.
+    pub name: String,
+    /// Weight of the mean squared energy of the data.
+    #[serde(default)]
+    pub positive_energy: f32,
+    /// The chains; a plain autoencoder has none.
+    pub sampler: Option<Chains>,
+}
+
+/// A preset's `[sampler]` without the temperature, which is the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chains {
+    /// Where chains start.
+    pub start: Start,
+    /// Among latents.
+    #[serde(default)]
+    pub latent_chain: Option<Langevin>,
+    /// Among points.
+    pub visible_chain: Langevin,
+}
+
+/// The work of one scale.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// Parameter updates.
+    pub updates: usize,
+    /// Adam's, of the weights.
+    pub learning_rate: f64,
+    /// Adam's, of log T.
+    pub temperature_learning_rate: f64,
+    /// FCRes2's.
+    pub network: Network,
+}
+
+/// The size of FCRes2.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Residual blocks in encoder and decoder each.
+    pub blocks: usize,
+    /// Width between blocks.
+    pub width: usize,
+    /// Width within.
+    pub hidden: usize,
+}
+
+/// Checked settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    raw: Raw,
+    text: String,
+    origin: String,
+}
+
+impl Settings {
+    /// Reads settings from `text`; `origin` is named in errors.
+    ///
+    /// # Errors
+    /// [`TextError`] where the text is no settings file or a value cannot be used.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, TextError> {
+        let raw: Raw = read(text, origin)?;
+        check(&raw).map_err(TextError::value(origin))?;
+        Ok(Self { raw, text: text.to_owned(), origin: origin.to_owned() })
+    }
+
+    /// The text they were read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Points an update.
+    pub fn batch_size(&self) -> usize {
+        self.raw.batch_size
+    }
+
+    /// Latent spaces, one column of the experiment each.
+    pub fn latents(&self) -> &[Latent] {
+        &self.raw.latents
+    }
+
+    /// Methods, one row each.
+    pub fn methods(&self) -> &[MethodSettings] {
+        &self.raw.methods
+    }
+
+    /// The work of `scale`.
+    ///
+    /// # Errors
+    /// [`SettingsError::NoScale`].
+    pub fn size(&self, scale: Scale) -> Result<Size, SettingsError> {
+        self.raw.scales.get(&scale).copied().ok_or(SettingsError::NoScale(scale.name()))
+    }
+
+    /// The chains of `method`; `None` for a plain autoencoder.
+    pub fn sampler(&self, method: &MethodSettings) -> Option<SamplerConfig> {
+        method.sampler.map(|chains| with_temperature(chains, self.raw.temperature))
+    }
+
+    /// Optimisation of `method` on `latent`.
+    pub fn training(&self, method: &MethodSettings, latent: Latent, size: Size) -> Training {
+        Training {
+            updates: size.updates,
+            batch_size: self.raw.batch_size,
+            learning_rate: size.learning_rate,
+            encoder_learning_rate: None,
+            decoder_learning_rate: None,
+            temperature_learning_rate: Some(size.temperature_learning_rate),
+            fixed_decoder: false,
+            average: None,
+            negative_bound: None,
+            regularization: Regularization {
+                negative_energy: self.raw.negative_energy,
+                positive_energy: method.positive_energy,
+                encoder_l2: 0.0,
+                decoder_l2: 0.0,
+                latent_norm: latent.norm,
+            },
+        }
+    }
+
+    /// Optimisation of the plain autoencoder.
+    pub fn plain_training(&self, size: Size) -> Pretraining {
+        Pretraining::new(1, self.raw.batch_size, size.learning_rate)
+    }
+
+    /// The network.
+    ///
+    /// # Errors
+    /// [`SettingsError::Text`] where a size of it is zero.
+    pub fn architecture(&self, latent: Latent, size: Size) -> Result<AutoencoderSpec, SettingsError> {
+        Ok(architecture(latent, size).map_err(TextError::value(&self.origin))?)
+    }
+}
+
+fn architecture(latent: Latent, size: Size) -> Result<AutoencoderSpec, ConfigError> {
+    let Network { blocks, width, hidden } = size.network;
+    fc_res2(blocks, width, hidden, latent.dim, latent.space).map_err(|error| ConfigError {
+        key: "scales.*.network",
+        expected: "layers that fit together",
+        found: error.to_string(),
+    })
+}
+
+fn with_temperature(chains: Chains, temperature: f32) -> SamplerConfig {
+    let Chains { start, latent_chain, visible_chain } = chains;
+    SamplerConfig { start, latent_chain, visible_chain, temperature, precision: Precision::F32 }
+}
+
+fn check(raw: &Raw) -> Result<(), ConfigError> {
+    let require = |key, valid: bool, expected, found: String| {
+        if valid { Ok(()) } else { Err(ConfigError { key, expected, found }) }
+    };
+    let positive = |v: f64| v.is_finite() && v > 0.0;
+    require("batch_size", raw.batch_size > 0, "at least 1", raw.batch_size.to_string())?;
+    require("temperature", positive(raw.temperature.into()), "above 0", raw.temperature.to_string())?;
+    let weight = |v: f32| v.is_finite() && v >= 0.0;
+    require("negative_energy", weight(raw.negative_energy), "at least 0", raw.negative_energy.to_string())?;
+    for (index, method) in raw.methods.iter().enumerate() {
+        require("methods.positive_energy", weight(method.positive_energy), "at least 0", method.name.clone())?;
+        let twice = raw.methods[..index].iter().any(|m| m.name == method.name);
+        require("methods.name", !twice, "a name of its own", method.name.clone())?;
+        for latent in &raw.latents {
+            if let Some(chains) = method.sampler {
+                sampler::check(&with_temperature(chains, raw.temperature), latent.space)?;
+            }
+        }
+    }
+    for (index, latent) in raw.latents.iter().enumerate() {
+        require("latents.norm", weight(latent.norm), "at least 0", latent.norm.to_string())?;
+        let twice = raw.latents[..index].iter().any(|l| l.dim == latent.dim);
+        require("latents.dim", !twice, "given once", latent.dim.to_string())?;
+        for size in raw.scales.values() {
+            architecture(*latent, *size)?;
+        }
+    }
+    for size in raw.scales.values() {
+        require("scales.*.updates", size.updates > 0, "at least 1", size.updates.to_string())?;
+        for (key, rate) in [
+            ("scales.*.learning_rate", size.learning_rate),
+            ("scales.*.temperature_learning_rate", size.temperature_learning_rate),
+        ] {
+            require(key, positive(rate), "above 0", rate.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_settings_are_valid() {
+        let settings = Settings::parse(PAPER, "gaussians8.toml").expect("valid");
+        let size = settings.size(Scale::Paper).expect("there");
+        assert_eq!((size.updates, size.network.hidden), (2000, 1024));
+        let names: Vec<&str> = settings.methods().iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(names, ["AE", "OMI", "CD", "PCD", "PCD, 5% restart"]);
+        let omi = &settings.methods()[1];
+        let training = settings.training(omi, settings.latents()[1], size);
+        assert!((training.temperature_learning_rate.expect("learned") - 1e-3).abs() < 1e-12);
+        assert_eq!(training.regularization.latent_norm, 0.01);
+        assert_eq!(settings.sampler(omi).expect("chains").temperature, 0.5);
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let with = |from: &str, to: &str| {
+            let text = PAPER.replacen(from, to, 1);
+            assert_ne!(text, PAPER, "{from} is not in the file");
+            Settings::parse(&text, "my.toml").expect_err("invalid").to_string()
+        };
+        let message = with("batch_size = 200", "batch_size = 0");
+        assert!(message.contains("my.toml") && message.contains("batch_size"), "{message}");
+        let message = with("temperature_learning_rate", "temperatur_rate");
+        assert!(message.contains("temperatur_rate"), "{message}");
+        let message = with("name = \"CD\"", "name = \"OMI\"");
+        assert!(message.contains("methods.name"), "{message}");
+        let message = with("start = \"data\"", "start = { on_manifold = {} }");
+        assert!(message.contains("sampler.latent_chain"), "{message}");
+    }
+}

@@ -1,0 +1,118 @@
+//! The experiment's table, over seeds, and its picture, of the first seed.
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use serde::Serialize;
+
+use super::cell::{Distances, density};
+use super::{Experiment, ExperimentError, Finished};
+use crate::compare::Estimate;
+use crate::density::picture::{self, Panel};
+use crate::density::{Grid, GridDensity, Mixture};
+use nae_train::arch::checkpoint;
+use nae_train::methods::nae::NormalizedAutoencoder;
+use nae_train::seed::Stream;
+
+/// Data drawn in each panel.
+const SHOWN: usize = 80;
+
+/// One method on one latent space, over all seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The method.
+    pub method: String,
+    /// D_z.
+    pub latent_dim: usize,
+    /// Seeds.
+    pub seeds: usize,
+    /// Seeds that diverged; the means are over the others.
+    pub diverged: usize,
+    /// See [`Distances`].
+    pub total_variation: Estimate,
+    /// In nats.
+    pub kl_divergence: Estimate,
+    /// Spurious modes.
+    pub mass_off_data: Estimate,
+    /// T at the end.
+    pub temperature: Estimate,
+}
+
+/// Means over seeds, in the order of the settings.
+pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for latent in experiment.settings().latents() {
+        for method in experiment.settings().methods() {
+            let own: Vec<&Finished> =
+                finished.iter().filter(|f| f.cell.method == method.name && f.cell.latent_dim == latent.dim).collect();
+            let results: Vec<Distances> = own.iter().filter_map(|f| f.result).collect();
+            let estimate = |of: &dyn Fn(&Distances) -> f64| Estimate::of(&results.iter().map(of).collect::<Vec<_>>());
+            rows.push(Row {
+                method: method.name.clone(),
+                latent_dim: latent.dim,
+                seeds: own.len(),
+                diverged: own.len() - results.len(),
+                total_variation: estimate(&|d| d.total_variation),
+                kl_divergence: estimate(&|d| d.kl_divergence),
+                mass_off_data: estimate(&|d| d.mass_off_data),
+                temperature: estimate(&|d| d.temperature),
+            });
+        }
+    }
+    rows
+}
+
+/// The table for a terminal.
+pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["D_z", "method", "total variation", "KL, nats", "mass off the data", "T"]);
+    for row in rows {
+        table.add_row([
+            row.latent_dim.to_string(),
+            match row.diverged {
+                0 => row.method.clone(),
+                n => format!("{} ({n} of {} diverged)", row.method, row.seeds),
+            },
+            row.total_variation.to_string(),
+            row.kl_divergence.to_string(),
+            row.mass_off_data.to_string(),
+            row.temperature.to_string(),
+        ]);
+    }
+    let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
+    format!(
+        "8 Gaussians, model against true density on [−4, 4]², mean ± standard error over {seeds} seeds, scale `{}`\n\
+         {table}",
+        experiment.scale().name()
+    )
+}
+
+/// Densities of the first seed's models beside the true one, as SVG; weights are read from the folder `path`.
+///
+/// # Errors
+/// [`ExperimentError`] where weights cannot be read or drawing fails.
+pub fn figure(
+    experiment: &Experiment,
+    finished: &[Finished],
+    path: &Path,
+    device: &Device,
+) -> Result<String, ExperimentError> {
+    let truth = Mixture::eight_gaussians();
+    let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
+    let exact = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x))?;
+    let mut drawn = vec![("8 Gaussians".to_owned(), exact, Vec::new())];
+    for job in experiment.jobs().iter().filter(|job| job.seed == 0) {
+        let cell = job.cell();
+        let Some(f) = finished.iter().find(|f| f.cell == cell && f.result.is_some()) else { continue };
+        let blank = NormalizedAutoencoder::new(job.start(device)?, 1.0);
+        let model = checkpoint::load(blank, &cell.to_string(), &path.join(cell.checkpoint()))?;
+        let title = format!("{}, D_z = {}", cell.method, cell.latent_dim);
+        drawn.push((title, density(&model, device)?, f.negatives.clone()));
+    }
+    let panels: Vec<Panel<'_>> =
+        drawn.iter().map(|(title, density, samples)| Panel { title, density, data: &data, samples }).collect();
+    picture::densities(&panels, 4)
+        .map_err(|reason| ExperimentError::Io { path: path.to_owned(), cause: std::io::Error::other(reason) })
+}

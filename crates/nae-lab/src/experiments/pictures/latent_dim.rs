@@ -1,0 +1,132 @@
+//! Reconstruction error against D_z (paper, figure "Detecting hold-out digit 9 from the rest of MNIST"): plain
+//! autoencoders reconstruct the digit they never saw, once the latent space is large.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burn::tensor::Device;
+use serde_json::json;
+
+use super::{Made, PicturesError, cells};
+use crate::experiments::Scale;
+use nae_data::own::Corrupt;
+use nae_train::energy::mean;
+use nae_train::engine::EngineChoice;
+use nae_train::eval::metrics::auroc;
+use nae_train::eval::scoring::Scorer;
+use nae_train::methods::Decision;
+use nae_train::report::page::curves::{Lines, draw};
+use nae_train::run::Prepared;
+
+/// The ends of the paper's error bars.
+const PERCENTILES: [f64; 2] = [0.1, 0.9];
+
+/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim` on the data in `folder`; `begin` is told of
+/// each.
+///
+/// # Errors
+/// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.
+pub fn latent_dim(
+    scale: Scale,
+    folder: &Path,
+    seed: u64,
+    engine: EngineChoice,
+    device: &Device,
+    stop: &AtomicBool,
+    mut begin: impl FnMut(usize),
+) -> Result<Made, PicturesError> {
+    let mut rows = Vec::new();
+    for config in cells("mnist-latent-dim", scale)? {
+        let dim = config.architecture().latent_dim();
+        begin(dim);
+        let engine = engine.engine(config.architecture())?;
+        let prepared = Prepared::new(config.clone(), seed, Some(folder), Corrupt::Skip)?;
+        let model = prepared.train_autoencoder(&config, engine, device, stop)?;
+        if stop.load(Ordering::Relaxed) {
+            return Err(PicturesError::Interrupted);
+        }
+        let (test, held_out) = (&prepared.split.test, &prepared.split.held_out);
+        let scorer = Scorer::new(&model, Decision::Reconstruction, test.shape(), engine, device);
+        let (normal, outlier) = (scorer.scores(test), scorer.scores(held_out));
+        rows.push(Row {
+            dim,
+            auroc: auroc(&normal, &outlier),
+            normal: Spread::of(normal),
+            outlier: Spread::of(outlier),
+        });
+    }
+    rows.sort_by_key(|row| row.dim);
+    let line = |name: &str, of: &dyn Fn(&Row) -> f64| {
+        (name.to_owned(), rows.iter().map(|row| ((row.dim as f64).log2(), of(row))).collect())
+    };
+    let charts = [
+        Lines {
+            title: "Reconstruction error, mean and 10th and 90th percentiles".to_owned(),
+            x: "log2 of D_z",
+            series: vec![
+                line("normal", &|row| row.normal.mean),
+                line("9, held out", &|row| row.outlier.mean),
+                line("normal, 10%", &|row| row.normal.low),
+                line("9, 10%", &|row| row.outlier.low),
+                line("normal, 90%", &|row| row.normal.high),
+                line("9, 90%", &|row| row.outlier.high),
+            ],
+            unit: false,
+        },
+        Lines {
+            title: "AUROC, 9 against the rest".to_owned(),
+            x: "log2 of D_z",
+            series: vec![line("autoencoder", &|row| row.auroc.unwrap_or(f64::NAN))],
+            unit: false,
+        },
+    ];
+    let picture = draw(&charts, 2).map_err(PicturesError::Draw)?;
+    let figures = rows.iter().map(|row| {
+        json!({
+            "latent_dim": row.dim, "auroc": row.auroc,
+            "normal": [row.normal.low, row.normal.mean, row.normal.high],
+            "held_out": [row.outlier.low, row.outlier.mean, row.outlier.high],
+        })
+    });
+    Ok(Made {
+        figures: json!({ "spread": "10th percentile, mean, 90th percentile", "rows": figures.collect::<Vec<_>>() }),
+        pictures: vec![("errors.svg", picture.into_bytes())],
+    })
+}
+
+struct Row {
+    dim: usize,
+    auroc: Option<f64>,
+    normal: Spread,
+    outlier: Spread,
+}
+
+#[derive(Clone, Copy)]
+struct Spread {
+    low: f64,
+    mean: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(mut energies: Vec<f32>) -> Self {
+        energies.sort_by(f32::total_cmp);
+        let at = |share: f64| {
+            let last = energies.len().saturating_sub(1) as f64;
+            energies.get((share * last).round() as usize).map_or(f64::NAN, |&e| f64::from(e))
+        };
+        Self { low: at(PERCENTILES[0]), mean: mean(&energies), high: at(PERCENTILES[1]) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_of_its_percentiles() {
+        let spread = Spread::of((0..=100).rev().map(|v| v as f32).collect());
+        assert_eq!((spread.low, spread.mean, spread.high), (10.0, 50.0, 90.0));
+        assert!(Spread::of(Vec::new()).low.is_nan());
+    }
+}

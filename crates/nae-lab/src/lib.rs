@@ -1,0 +1,15 @@
+//! The paper's experiments, to be made again, and comparisons: what a researcher runs beside single trainings.
+//!
+//! Training itself is in `nae-train`; nothing there depends on this crate.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`experiments`] | the paper's tables and pictures, and a study of what to stop training by |
+//! | [`density`] | densities in the plane, where Ω can be integrated |
+//! | [`compare`] | the NAE beside a plain autoencoder that got the same time |
+//! | [`paper`] | where each equation, table row and algorithm line of the paper is, and which test proves it |
+
+pub mod compare;
+pub mod density;
+pub mod experiments;
+pub mod paper;

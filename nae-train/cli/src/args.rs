@@ -1,0 +1,395 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nae_core::kernels::int8::Layout;
+use nae_graph::quantize::Ranges;
+use nae_lab::experiments::Scale;
+
+pub(crate) use crate::train_args::{ComputeArgs, EngineArg, ExportFiles, MethodArg, TrainArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  nae-train --export model.onnx                 train on the embedded digits, export the model
+  nae-train --data DIR --export model.onnx      train on normal images of your own: a folder, or a .tar, .tar.gz, .zip,
+                                                .npy or .npz file
+  nae-train --data normal.csv --export m.onnx   train on a table of normal readings
+  nae-train --data normal.csv --window 20 --export m.onnx
+                                                ... on a time series, 20 rows a sample
+  nae-train --data DIR --tile 64 --export m.onnx
+                                                look for small defects in large images
+  nae-train --data DIR --outliers DIR2 --time-budget 30m
+                                                ... and see what it makes of others
+  nae-train --preset digits-omi --seed 3        the paper's chains, another seed
+  nae-train --preset mnist-holdout --data DIR   the paper's first experiment; days on two cores
+  nae-train --method vae                        a baseline of the paper on the same data
+  nae-train presets digits > my.toml            a preset to change ...
+  nae-train --preset my.toml --out runs/mine    ... and to train with
+  nae-train --resume runs/mine --export m.onnx  go on with an interrupted run
+  nae-train export runs/mine --export m.onnx    ... or take the model that it has so far
+  nae-train sample runs/mine -o samples.png     what that model takes for normal
+  nae-train eval m.onnx --normal A --outliers B how well a model tells one folder from another
+  nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
+  nae-train deploy model.onnx -o model.nae      the same model for a microcontroller
+  nae-train deploy model.onnx --int8 --calibrate runs/mine -o model.nae
+                                                ... in 8 bits, and what that costs";
+
+/// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
+///
+/// Without a command, trains: pre-training as an autoencoder, NAE training with Langevin sampling, calibration on
+/// held-out normal images, evaluation, export.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) train: TrainArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Turn an ONNX autoencoder, or a dense int8 TFLite one, into a .nae file for a microcontroller.
+    Deploy(DeployArgs),
+    /// Calibrate and export the model of a run folder, also of an interrupted run.
+    Export(ExportArgs),
+    /// Measure how well a model tells outliers: any model, on any data.
+    Eval(EvalArgs),
+    /// Draw new images from a trained model.
+    Sample(SampleArgs),
+    /// What every stopping signal would have cost some runs: half of them to choose on, half to show.
+    StoppingStudy(StudyArgs),
+    /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
+    Compare(CompareArgs),
+    /// Make an experiment of the paper again.
+    Reproduce(ReproduceArgs),
+    /// List the presets, or print one.
+    Presets(PresetsArgs),
+    /// List what --device can be on this machine.
+    Devices(DevicesArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Graphics cards are there where nae-train was built for them: cargo build --release -p nae-train --features wgpu")]
+pub(crate) struct DevicesArgs {
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// The data of your own that the run was trained on, or the folder of a data set that is not part of the program
+    /// [default: its own in $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) export: ExportFiles,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train eval model.onnx --normal good/ --outliers scratched/ --outliers dented.zip
+  nae-train eval model.nae --normal good.csv --outliers bad.csv --json
+  nae-train eval runs/digits-0                 the run's own test data once more")]
+pub(crate) struct EvalArgs {
+    /// A model, .onnx or .nae, or a run folder.
+    #[arg(value_name = "MODEL|DIR")]
+    pub(crate) model: PathBuf,
+    /// Normal data that the model was not trained on: a folder, a .tar, .tar.gz, .zip, .npy or .npz file of images, or
+    /// a table [default for a run folder: its test data].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) normal: Option<PathBuf>,
+    /// Outliers, likewise; once for each set [default for a run folder: the sets it was evaluated on].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) outliers: Vec<PathBuf>,
+    /// For a run folder without --normal: the data it was trained on, where they are not part of the program [default:
+    /// their folder in $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train sample runs/digits-0 -o samples.png
+  nae-train sample runs/digits-0 --count 100 --seed 3 -o samples.png")]
+pub(crate) struct SampleArgs {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// The picture to write.
+    #[arg(long, short, value_name = "FILE.png")]
+    pub(crate) output: PathBuf,
+    /// Number of images.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(crate) count: u16,
+    /// Seed of the chains.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// What computes gradients.
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
+    pub(crate) engine: EngineArg,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train --seed 1 --trace-outliers --out runs/a
+  nae-train stopping-study runs/a runs/b runs/c runs/d
+  nae-train stopping-study runs/mnist-holdout-cpu/digit-*    after reproduce mnist-holdout --trace-outliers
+  nae-train stopping-study runs/* --outliers \"digit 1 (held out)\"")]
+pub(crate) struct StudyArgs {
+    /// Folders of runs made with --trace-outliers, by nae-train or by nae-train reproduce.
+    #[arg(required = true, num_args = 1.., value_name = "DIR")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// An outlier set that counts, by its name in the run's table; once for each [default: all but ConstantGray].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) outliers: Vec<String>,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployArgs {
+    /// The model: any autoencoder whose operators are supported; or a dense int8 network in TFLite.
+    #[arg(value_name = "MODEL.onnx|MODEL.tflite")]
+    pub(crate) model: PathBuf,
+    /// The file to write.
+    #[arg(long, short, value_name = "MODEL.nae")]
+    pub(crate) output: PathBuf,
+    /// Quantise to 8 bits, and say what that costs.
+    #[arg(long, requires = "calibrate")]
+    pub(crate) int8: bool,
+    /// Normal data to choose ranges by and to compute the threshold from: the folder of the run that made the model, or
+    /// images or a table as for training with --data.
+    #[arg(long, value_name = "RUN|DIR|FILE", requires = "int8")]
+    pub(crate) calibrate: Option<PathBuf>,
+    /// Where the data of the run lies, when it is not part of the program.
+    #[arg(long, value_name = "DIR|FILE", requires = "int8")]
+    pub(crate) data: Option<PathBuf>,
+    /// Outliers to measure AUROC on, beside those of the run.
+    #[arg(long, value_name = "DIR|FILE", requires = "int8")]
+    pub(crate) outliers: Option<PathBuf>,
+    /// The false-positive rate the threshold is for [default: the model's, or 0.01].
+    #[arg(long, value_name = "RATE", requires = "int8")]
+    pub(crate) false_positive_rate: Option<f32>,
+    /// How the range of an 8-bit tensor is chosen [default: mse, and the model's own scales where it is quantised].
+    #[arg(long, value_enum, requires = "int8")]
+    pub(crate) ranges: Option<RangesArg>,
+    /// Whether channels are evened out between layers first.
+    #[arg(long, value_enum, default_value_t = EqualizeArg::Auto, requires = "int8")]
+    pub(crate) equalize: EqualizeArg,
+    /// How 8-bit weights are laid out. Every processor reads both.
+    #[arg(long, value_enum, default_value_t = LayoutArg::Paired)]
+    pub(crate) layout: LayoutArg,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RangesArg {
+    /// Where rounding and clipping together have the least mean squared error.
+    Mse,
+    /// All but a ten-thousandth of the values at either end.
+    Percentile,
+    /// All values.
+    Minmax,
+}
+
+impl From<RangesArg> for Ranges {
+    fn from(ranges: RangesArg) -> Self {
+        match ranges {
+            RangesArg::Mse => Self::MeanSquaredError,
+            RangesArg::Percentile => Self::Percentile(0.9999),
+            RangesArg::Minmax => Self::MinMax,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum EqualizeArg {
+    /// Where it leaves the smaller error.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl From<EqualizeArg> for Option<bool> {
+    fn from(equalize: EqualizeArg) -> Self {
+        match equalize {
+            EqualizeArg::Auto => None,
+            EqualizeArg::Always => Some(true),
+            EqualizeArg::Never => Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LayoutArg {
+    /// In pairs, for processors with dual multiply-accumulate: Cortex-M4, M7, M33.
+    Paired,
+    /// One by one, for all others. Needs less RAM.
+    Plain,
+}
+
+impl From<LayoutArg> for Layout {
+    fn from(layout: LayoutArg) -> Self {
+        match layout {
+            LayoutArg::Paired => Self::Paired,
+            LayoutArg::Plain => Self::Plain,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// The NAE's preset.
+    #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
+    pub(crate) preset: String,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub(crate) seeds: u16,
+    /// Held-out classes, one comparison each.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
+    pub(crate) held_out: Vec<u8>,
+    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Latent dimensions the plain autoencoder chooses from.
+    #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
+    pub(crate) latent_dims: Vec<usize>,
+    /// What computes gradients.
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
+    pub(crate) engine: EngineArg,
+    /// Write every run's figures as JSON.
+    #[arg(long, short, value_name = "FILE.json")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON in place of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw no progress bar, print nothing but errors.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train reproduce gaussians8 --scale smoke           does it run? seconds
+  nae-train reproduce gaussians8 --seeds 3               table and picture; goes on where it was broken off
+  nae-train reproduce gaussians8 --print > mine.toml     its settings, to change ...
+  nae-train reproduce gaussians8 --settings mine.toml    ... and to train with
+  nae-train reproduce mnist-holdout --data DIR --cells digit-1,digit-9 --seeds 3
+                                                         table 1, some of its cells; DIR has the folder mnist
+  nae-train reproduce mnist-ood --data DIR --json > ood.json")]
+pub(crate) struct ReproduceArgs {
+    /// The experiment.
+    #[arg(value_enum)]
+    pub(crate) experiment: ExperimentArg,
+    /// How much work.
+    #[arg(long, value_enum, default_value_t = ScaleArg::Cpu)]
+    pub(crate) scale: ScaleArg,
+    /// Number of seeds.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) seeds: u16,
+    /// The folder for weights, table and picture, and for going on after Ctrl-C [default: runs/EXPERIMENT-SCALE].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Only these cells; the table says that the others were not run [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub(crate) cells: Vec<String>,
+    /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default:
+    /// $NAE_DATA].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Also measure every outlier set at each look at a model, into its metrics.jsonl: for stopping-study, nothing is
+    /// chosen by it.
+    #[arg(long)]
+    pub(crate) trace_outliers: bool,
+    #[command(flatten)]
+    pub(crate) compute: ComputeArgs,
+    /// Settings in place of the paper's.
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Print the paper's settings and do nothing.
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw no progress bar, print nothing but errors.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ExperimentArg {
+    /// Density of eight Gaussians in the plane, by how negative samples are started.
+    Gaussians8,
+    /// MNIST, one digit held out in turn: table 1.
+    MnistHoldout,
+    /// All of MNIST against other images.
+    MnistOod,
+    /// CIFAR-10 against other images.
+    #[value(name = "cifar10-ood")]
+    Cifar10Ood,
+    /// MNIST, 9 held out, by length of pre-training.
+    MnistPretraining,
+    /// MNIST, 9 held out, by latent chain, replay buffer and latent space.
+    MnistSampling,
+    /// MNIST, 9 held out, by D_z.
+    MnistLatentDim,
+    /// Picture: samples of a model that was never trained, by CD and OMI.
+    RandomInit,
+    /// Pictures: samples along training, and reconstructions of digits and of the digit held out.
+    AlongTraining,
+    /// Picture: reconstruction error of digits and of the digit held out, by D_z.
+    ReconstructionError,
+    /// Picture: two clusters in the plane, one latent dimension.
+    Bimodal,
+}
+
+impl ExperimentArg {
+    /// As on the command line, and as the settings that come with the program are called.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ScaleArg {
+    /// Seconds: does it run?
+    Smoke,
+    /// What two cores do in an hour, with smaller networks.
+    Cpu,
+    /// The paper's size.
+    Paper,
+}
+
+impl From<ScaleArg> for Scale {
+    fn from(scale: ScaleArg) -> Self {
+        match scale {
+            ScaleArg::Smoke => Self::Smoke,
+            ScaleArg::Cpu => Self::Cpu,
+            ScaleArg::Paper => Self::Paper,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PresetsArgs {
+    /// Print this preset's TOML.
+    pub(crate) name: Option<String>,
+}

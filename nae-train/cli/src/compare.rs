@@ -1,0 +1,128 @@
+//! `nae-train compare`: the NAE beside a plain autoencoder of the same time, over seeds.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use burn::tensor::Device;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use nae_lab::compare::{CompareError, Compared, Comparison, Part};
+use nae_onnx::file;
+use nae_train::config::{Config, preset};
+use nae_train::engine::EngineChoice;
+use nae_train::eval::table::FOOTNOTE;
+use nae_train::report::journal::{self, Journal};
+
+use crate::args::CompareArgs;
+use crate::train::stop_on_interrupt;
+use crate::{Done, progress};
+
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
+    let base = preset::load(&args.preset)?;
+    let comparisons: Vec<Comparison> = args
+        .held_out
+        .iter()
+        .map(|&held_out| {
+            let mut raw = base.raw().clone();
+            raw.data.held_out = Some(held_out);
+            let config = Config::new(raw).context("--held-out")?;
+            let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
+            let (latent_dims, data) = (args.latent_dims.clone(), args.data.clone());
+            Ok(Comparison { config, seeds: args.seeds.into(), latent_dims, engine, data })
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let stop = stop_on_interrupt()?;
+    let device = Device::flex();
+    let bar = progress::bar("comparing", "parts", comparisons.iter().map(Comparison::parts).sum(), args.quiet);
+    let mut results = Vec::new();
+    for comparison in &comparisons {
+        let mut notebook = Notebook::open(args.output.as_deref(), comparison)?;
+        let kept = std::mem::take(&mut notebook.kept);
+        bar.inc(kept.len() as u64);
+        let done = |part: &Part| -> anyhow::Result<()> {
+            bar.inc(1);
+            notebook.append(part)
+        };
+        match comparison.run(&device, &stop, &kept, done) {
+            Ok(result) => results.push(result),
+            Err(error) if matches!(error.downcast_ref(), Some(CompareError::Interrupted)) => {
+                notebook.say_where();
+                return Ok(Done::Interrupted);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    bar.finish_and_clear();
+    let json = serde_json::to_string_pretty(&results)? + "\n";
+    if let Some(path) = &args.output {
+        file::write(path, json.as_bytes())?;
+        // All of it is in the output now.
+        let _ = std::fs::remove_file(partial(path));
+    }
+    if args.json {
+        print!("{json}");
+    } else if !args.quiet {
+        comparisons.iter().zip(&results).for_each(|(comparison, result)| print(comparison, result));
+    }
+    Ok(Done::Whole)
+}
+
+/// Finished parts of one comparison, kept beside the output until it is written.
+struct Notebook {
+    journal: Option<(PathBuf, Journal)>,
+    kept: Vec<Part>,
+}
+
+impl Notebook {
+    fn open(output: Option<&Path>, comparison: &Comparison) -> anyhow::Result<Self> {
+        let Some(output) = output else { return Ok(Self { journal: None, kept: Vec::new() }) };
+        let path = partial(output);
+        let digest = comparison.digest()?;
+        let kept = journal::read(&path, &digest)?;
+        let journal = Journal::open(&path, digest)?;
+        Ok(Self { journal: Some((path, journal)), kept })
+    }
+
+    fn append(&self, part: &Part) -> anyhow::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |(_, journal)| Ok(journal.append(part)?))
+    }
+
+    fn say_where(&self) {
+        if let Some((path, _)) = &self.journal {
+            eprintln!("interrupted; the same command goes on with what {} does not have yet", path.display());
+        }
+    }
+}
+
+/// `FILE.json` to `FILE.json.partial`.
+fn partial(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+fn print(comparison: &Comparison, compared: &Compared) {
+    let mut table = comfy_table::Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["outliers", "autoencoder", "NAE", "difference"]);
+    for row in &compared.rows {
+        let mark = if row.selection { " *" } else { "" };
+        table.add_row([
+            format!("{}{mark}", row.outliers),
+            row.autoencoder.to_string(),
+            row.nae.to_string(),
+            row.difference.to_string(),
+        ]);
+    }
+    let tried: Vec<String> = compared.choice.iter().map(|(d, auroc)| format!("{d}: {auroc:.3}")).collect();
+    println!(
+        "AUROC, mean ± standard error over {} seeds, {} held out\n{table}\n\
+         autoencoder: D_z = {} of {} (selection AUROC); NAE: D_z = {}; the same time for both\n{FOOTNOTE}\n",
+        compared.seeds.len(),
+        compared
+            .held_out
+            .map_or_else(|| "nothing".to_owned(), |class| format!("{} {class}", comparison.config.source().class())),
+        compared.autoencoder_latent_dim,
+        tried.join(", "),
+        compared.latent_dim,
+    );
+}

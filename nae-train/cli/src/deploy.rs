@@ -1,0 +1,201 @@
+//! `nae-train deploy`: ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use nae_core::model::Model;
+use nae_data::ImageSet;
+use nae_data::form::ImageForm;
+use nae_data::own::{self, Corrupt};
+use nae_data::own_table::{self, OwnTable};
+use nae_graph::quantize::{self, QuantizeOptions, Scales};
+use nae_graph::{Graph, emit};
+use nae_input::table::is_table;
+use nae_onnx::check::{Limits, check};
+use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
+use nae_onnx::{file, lower, tflite};
+use nae_simd::Observer;
+use nae_train::deploy::data::Data;
+use nae_train::deploy::report::{self, Report};
+use nae_train::report::folder::{CONFIG, RunFolder};
+use nae_train::run::Prepared;
+use serde_json::json;
+
+use crate::Done;
+use crate::args::{DeployArgs, RangesArg};
+
+/// No autoencoder for a microcontroller comes near this.
+const MAX_MODEL_BYTES: u64 = 1 << 30;
+/// The rate of a threshold where neither the model nor the command line has one.
+const FALSE_POSITIVE_RATE: f32 = 0.01;
+
+pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
+    let bytes = file::read(&args.model, MAX_MODEL_BYTES)?;
+    let mut report = None;
+    let mut graph = if tflite::is_tflite(&bytes) {
+        if args.int8 {
+            bail!("{}: a TFLite model is read with its own scales; leave --int8 out", display(&args.model));
+        }
+        tflite::lower(&bytes).with_context(|| display(&args.model))?
+    } else {
+        let model = check(&bytes, &Limits::default()).map_err(lower::LowerError::from);
+        let model = model.with_context(|| display(&args.model))?;
+        let (graph, scales) = lower::lower_with_scales(&model).with_context(|| display(&args.model))?;
+        let metadata = model.metadata().with_context(|| display(&args.model))?;
+        if let Some(metadata) = &metadata {
+            check_parts(args, metadata)?;
+        }
+        match &args.calibrate {
+            None => {
+                if !scales.is_empty() {
+                    eprintln!("{}: it is quantised, and is deployed in f32 without --int8", display(&args.model));
+                }
+                graph
+            }
+            Some(path) => {
+                let data = read(args, path, &graph, metadata.as_ref())?;
+                let (graph, measured) = quantize(args, &graph, scales, &data)?;
+                report = Some(measured);
+                graph
+            }
+        }
+    };
+    graph.layout = args.layout.into();
+    let nae = emit(&graph).with_context(|| display(&args.model))?;
+    let model = Model::parse(&nae).with_context(|| display(&args.output))?;
+    file::write(&args.output, &nae)?;
+    say(args, &model, nae.len(), report.as_ref());
+    Ok(Done::Whole)
+}
+
+/// What a device has to do by itself, and what it cannot.
+fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()> {
+    let model = display(&args.model);
+    if metadata.transforms != Transforms::default() {
+        eprintln!(
+            "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
+        );
+    }
+    let Some(Tiles { stride, top_k }) = metadata.tiles else { return Ok(()) };
+    if top_k > 1 {
+        bail!(
+            "{model}: an image's score is the mean of its {top_k} largest tiles' energies, and the threshold is for \
+             such scores; a .nae file scores one tile at a time. Train with --top-k 1"
+        );
+    }
+    if args.int8 {
+        bail!("{model}: it looks at tiles; 8-bit models of tiles cannot be calibrated by image yet. Leave --int8 out");
+    }
+    eprintln!(
+        "{model}: the .nae file scores one tile; the device cuts the image, {stride} pixels from one tile to the next. An \
+         image is an anomaly where one of its tiles is: the threshold is for the largest energy of an image"
+    );
+    Ok(())
+}
+
+fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Report>) {
+    let arena = model.arena_len() * size_of::<f32>();
+    let input = model.input_shape();
+    let is_int8 = model.image_quantization().is_some();
+    if args.json {
+        let mut line = json!({
+            "output": display(&args.output),
+            "flash_bytes": flash,
+            "arena_bytes": arena,
+            "layers": model.layer_count(),
+            "input": [input.channels, input.height, input.width],
+            "input_type": if is_int8 { "int8" } else { "float32" },
+            "calibrated": model.calibration().is_some(),
+        });
+        if let Some(report) = report {
+            line["quantization"] = json!(report);
+        }
+        println!("{line}");
+        return;
+    }
+    if let Some(report) = report {
+        print!("{}", report.terminal());
+    }
+    println!(
+        "{}: {} layers, {flash} bytes of flash, {arena} bytes of RAM for the arena, input {}×{}×{}{}{}",
+        display(&args.output),
+        model.layer_count(),
+        input.channels,
+        input.height,
+        input.width,
+        if is_int8 { " of 8 bits" } else { "" },
+        match (model.calibration().is_some(), model.threshold().is_some()) {
+            (false, _) => "; not calibrated: it gives energies, no verdicts",
+            (true, false) => "; no threshold: too few calibration data for the rate, so it gives no verdicts",
+            (true, true) => "",
+        },
+    );
+}
+
+fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> anyhow::Result<(Graph, Report)> {
+    // Ranges asked for are wanted everywhere.
+    let scales = if args.ranges.is_none() { scales } else { Scales::default() };
+    let equalize = args.equalize.into();
+    if equalize == Some(true) && !scales.is_empty() {
+        bail!(
+            "--equalize always: {} comes with scales, which are wrong for other channels; choose new ones by --ranges",
+            display(&args.model)
+        );
+    }
+    let ranges = args.ranges.unwrap_or(RangesArg::Mse).into();
+    let options = QuantizeOptions { ranges, equalize, layout: args.layout.into(), scales };
+    let mut quantized = quantize::quantize(graph, &data.ranges, &options, &Observer)?;
+    let rate = args
+        .false_positive_rate
+        .or(graph.contract.threshold().map(|t| t.false_positive_rate))
+        .unwrap_or(FALSE_POSITIVE_RATE);
+    if !(rate > 0.0 && rate < 1.0) {
+        bail!("--false-positive-rate: expected a number between 0 and 1, found {rate}");
+    }
+    let report = report::calibrate(graph, &mut quantized, data, rate)?;
+    Ok((quantized.graph, report))
+}
+
+/// Reads the data to quantise on: of a run, or of one's own.
+fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
+    if path.join(CONFIG).is_file() {
+        let (config, seed) = RunFolder::read(path)?;
+        let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+        let (run, model) = (prepared.config.source().image(), graph.input());
+        if run != model {
+            bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));
+        }
+        if let Some(outliers) = &args.outliers {
+            prepared.add_outliers(outliers, Corrupt::Skip)?;
+        }
+        return Ok(Data::of_run(&prepared, graph));
+    }
+    if args.data.is_some() {
+        bail!("--data: {} is not the folder of a run, which would be divided as in the run", display(path));
+    }
+    let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
+        if !is_table(path) {
+            let filter = graph.contract.preprocessing.filter();
+            let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
+            let form = ImageForm { transforms, ..ImageForm::resized(graph.input(), filter) };
+            return Ok(own::load(path, &form, Corrupt::Skip).context(option)?.images);
+        }
+        let Some(columns) = metadata.and_then(|metadata| metadata.columns.as_ref()) else {
+            bail!("{option}: {} is a table, and the model was not trained on one", display(path));
+        };
+        let window = metadata.and_then(|metadata| metadata.window);
+        let (title, missing) = (own::title(path), columns.missing());
+        let own = OwnTable { title, missing, window, columns: columns.columns().to_vec() };
+        Ok(own_table::load_whole(path, &own).context(option)?.samples)
+    };
+    let normal = load(path, "--calibrate")?;
+    let outliers = match &args.outliers {
+        Some(path) => Some((format!("{} (given)", own::title(path)), load(path, "--outliers")?)),
+        None => None,
+    };
+    Ok(Data::of_images(&normal, outliers.as_ref().map(|(name, set)| (name.clone(), set)), graph))
+}
+
+fn display(path: &Path) -> String {
+    path.display().to_string()
+}

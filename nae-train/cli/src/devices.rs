@@ -1,0 +1,26 @@
+//! `nae-train devices`: where a run can be computed on this machine.
+
+use comfy_table::{Table, presets};
+use nae_train::device::DeviceChoice;
+
+use crate::Done;
+use crate::args::DevicesArgs;
+
+pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<Done> {
+    let listed = DeviceChoice::list();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&listed)?);
+        return Ok(Done::Whole);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["--device", "adapter", "kind", "driver", "interface"]);
+    for device in listed {
+        let choice = device.choice.to_string();
+        table.add_row([choice, device.adapter, device.kind.to_owned(), device.driver, device.interface]);
+    }
+    println!("{}", table.trim_fmt());
+    if !cfg!(any(feature = "wgpu", feature = "cuda")) {
+        println!("This build computes on the processor alone: see nae-train devices --help");
+    }
+    Ok(Done::Whole)
+}

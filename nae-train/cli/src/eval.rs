@@ -1,0 +1,143 @@
+//! `nae-train eval`: how well a model tells outliers from normal data; any model, any data.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::Device;
+use nae_data::ImageSet;
+use nae_data::form::{Form, ImageForm};
+use nae_data::own::{self, Corrupt};
+use nae_data::own_table::OwnTable;
+use nae_infer::{BackendKind, Detector};
+use nae_train::engine::EngineChoice;
+use nae_train::eval::evaluation::{Evaluation, ScoredSet};
+use nae_train::eval::scoring::{decided, share_above};
+use nae_train::eval::table::{Column, OutlierKind, Table};
+use nae_train::methods::{self, Decision};
+use nae_train::report::folder::{CHECKPOINT, CONFIG, RunFolder};
+use nae_train::run::Prepared;
+use serde_json::json;
+
+use crate::Done;
+use crate::args::EvalArgs;
+
+pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<Done> {
+    let (scored, threshold) = if args.model.is_dir() { of_run(args)? } else { of_file(args)? };
+    let table = Table::of(&scored);
+    let above = |energies: &[f32]| threshold.and_then(|threshold| share_above(energies, threshold)).unwrap_or(0.0);
+    let rate = threshold.map(|_| above(&scored.normal[0]));
+    let caught: Vec<(String, f64)> =
+        scored.outliers.iter().map(|set| (set.name.clone(), above(&set.scores[0]))).collect();
+    if args.json {
+        let caught: std::collections::BTreeMap<_, _> = caught.into_iter().collect();
+        let caught = threshold.map(|_| caught);
+        println!(
+            "{}",
+            json!({ "threshold": threshold, "false_positive_rate": rate, "caught": caught, "auroc": table })
+        );
+        return Ok(Done::Whole);
+    }
+    println!("{}", table.figures_terminal());
+    match (threshold, rate) {
+        (Some(threshold), Some(rate)) => {
+            println!("threshold {threshold:.5}: above it are, of normal {}, a share of {rate:.3}", table.samples);
+            for (name, share) in caught {
+                println!("  {share:.3} of {name}");
+            }
+        }
+        _ => println!("the model is not calibrated: it has no threshold"),
+    }
+    Ok(Done::Whole)
+}
+
+type Scored = (Evaluation, Option<f32>);
+
+/// A run folder's model, on its own test data or on others.
+fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
+    let path = &args.model;
+    if !path.join(CONFIG).exists() {
+        bail!("{}: this folder is none of a run: it has no {CONFIG}", path.display());
+    }
+    let device = Device::flex();
+    let (config, seed) = RunFolder::read(path)?;
+    let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
+    let (form, samples) = (config.form(), config.source().samples());
+    let engine = EngineChoice::Auto.engine(config.architecture())?;
+    let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, engine, &device));
+    if args.normal.is_some() {
+        return Ok((given(args, &form, samples, score)?, None));
+    }
+    let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+    for path in &args.outliers {
+        prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
+    }
+    let metadata = prepared.calibrate(&*model, &device)?;
+    let method = prepared.config.method();
+    let (key, title) = (method.column(), method.title());
+    let column = Column { key, title, model: &*model, decision: Decision::Reconstruction };
+    let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
+    Ok((prepared.evaluate(&[column], engine, &device), threshold))
+}
+
+/// A model file.
+fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
+    // The one backend that is part of this program; for the others there is `nae-infer score`.
+    let detector = Detector::builder().backend(BackendKind::Native).open(&args.model)?;
+    let settings = detector.settings();
+    let (form, samples) = match &settings.columns {
+        None => {
+            let form = ImageForm {
+                tiles: settings.tiles,
+                transforms: settings.transforms,
+                ..ImageForm::resized(settings.input, settings.preprocessing.filter())
+            };
+            (Form::Images(form), "images")
+        }
+        Some(columns) => {
+            let (title, missing) = (own::title(&args.model), columns.missing());
+            let (window, columns) = (settings.window, columns.columns().to_vec());
+            let samples = if window.is_some() { "windows" } else { "rows" };
+            (Form::Rows(OwnTable { title, missing, window, columns }), samples)
+        }
+    };
+    let (low, high) = (settings.preprocessing.low(), settings.preprocessing.high());
+    let score = |set: &ImageSet| -> anyhow::Result<Vec<f32>> {
+        let ranged: Vec<f32> = match form {
+            Form::Images(_) => set.values().iter().map(|v| low + v * (high - low)).collect(),
+            Form::Rows(_) => set.values().to_vec(),
+        };
+        Ok(set.decide(detector.score_prepared(&ranged)?.iter().map(|scored| scored.energy).collect()))
+    };
+    Ok((given(args, &form, samples, score)?, detector.threshold()))
+}
+
+/// Energies of the data that were given.
+fn given(
+    args: &EvalArgs,
+    form: &Form,
+    samples: &'static str,
+    score: impl Fn(&ImageSet) -> anyhow::Result<Vec<f32>>,
+) -> anyhow::Result<Evaluation> {
+    let Some(normal) = &args.normal else {
+        bail!("{}: a model file has no test data of its own; give normal data with --normal", args.model.display());
+    };
+    if args.outliers.is_empty() {
+        bail!("there is nothing to compare with: give outliers with --outliers, once for each set");
+    }
+    let read = |path: &Path| -> anyhow::Result<Vec<f32>> {
+        let loaded = form.read(path, Corrupt::Skip)?;
+        for warning in &loaded.warnings {
+            eprintln!("warning: {}: {warning}", path.display());
+        }
+        score(&loaded.train)
+    };
+    let scored = |path: &Path| -> anyhow::Result<ScoredSet> {
+        Ok(ScoredSet { name: own::title(path), kind: OutlierKind::Given, selection: false, scores: vec![read(path)?] })
+    };
+    Ok(Evaluation {
+        columns: vec![("model", "model")],
+        samples,
+        normal: vec![read(normal).context("--normal")?],
+        outliers: args.outliers.iter().map(|path| scored(path).context("--outliers")).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,70 @@
+//! `nae-train export`: the model of a run folder. Also writes the files for `nae-train --export`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::Device;
+use nae_data::own::Corrupt;
+use nae_onnx::file;
+use nae_onnx::metadata::ModelMetadata;
+use nae_train::config::Config;
+use nae_train::methods::Model;
+use nae_train::report::folder::{CHECKPOINT, RunFolder};
+use nae_train::run::Prepared;
+use nae_train::{export, methods};
+
+use crate::Done;
+use crate::args::{ExportArgs, ExportFiles};
+
+pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
+    if args.export.export.is_none() && args.export.export_parts.is_none() {
+        bail!("nothing to write: give --export FILE.onnx or --export-parts DIR");
+    }
+    check(&args.export)?;
+    let device = Device::flex();
+    let (config, seed) = RunFolder::read(&args.run)?;
+    let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
+    let prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+    let metadata = prepared.calibrate(&*model, &device)?;
+    write(&args.export, &*model, &prepared.config, &metadata)?;
+    Ok(Done::Whole)
+}
+
+/// Refuses targets that could not be written, before hours are spent on what goes there.
+pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
+    if let Some(path) = &files.export {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            bail!("{}: the folder {} does not exist; make it first", path.display(), folder.display());
+        }
+        if path.is_dir() {
+            bail!("{}: this is a folder; give the name of a file", path.display());
+        }
+    }
+    if let Some(folder) = &files.export_parts
+        && folder.exists()
+        && !folder.is_dir()
+    {
+        bail!("{}: this is a file; --export-parts takes a folder", folder.display());
+    }
+    Ok(())
+}
+
+/// Writes the files asked for.
+pub(crate) fn write(
+    files: &ExportFiles,
+    model: &dyn Model,
+    config: &Config,
+    metadata: &ModelMetadata,
+) -> anyhow::Result<()> {
+    if let Some(path) = &files.export {
+        file::write(path, &export::model(model, config, metadata)?)?;
+    }
+    if let Some(folder) = &files.export_parts {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        for (name, bytes) in export::parts(model, config)? {
+            file::write(folder.join(name), &bytes)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! `nae-train --data` without a preset: settings for data of one's own, chosen and said.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use burn::tensor::Device;
+use nae_data::ImageSet;
+use nae_data::Loaded;
+use nae_data::own::{self, Collection, OwnImages};
+use nae_data::own_table::{self, OwnTable, Rows};
+use nae_data::tables::is_tables;
+use nae_onnx::metadata::{Tiles, Window};
+use nae_train::config::Config;
+use nae_train::engine::EngineChoice;
+use nae_train::plan;
+use nae_train::run::Prepared;
+use nae_train::train::speed;
+
+use crate::args::{MethodArg, TrainArgs};
+use crate::job::Job;
+
+/// Where no `--time-budget` is given.
+const TIME: Duration = Duration::from_secs(600);
+
+/// Reads the data at `path` and plans a run on them, to end in time.
+pub(crate) fn plan(
+    args: &TrainArgs,
+    path: &Path,
+    engines: EngineChoice,
+    device: &Device,
+    started: Instant,
+) -> anyhow::Result<Job> {
+    if args.method.is_some_and(|method| method != MethodArg::Nae) {
+        bail!(
+            "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from; for \
+               another method, give the run's config.toml as --preset"
+        );
+    }
+    if let Some(outliers) = &args.outliers {
+        apart(path, outliers)?;
+    }
+    let (mut draft, loaded, found) = if is_tables(path) {
+        if args.tile.is_some() {
+            bail!("--tile: {} is a table; tiles are of images", path.display());
+        }
+        let (table, rows) = own_table::choose(path, args.missing.into(), args.window()).context("--data")?;
+        let found = describe_rows(&table, &rows);
+        (plan::draft_table(&table, rows.samples.len())?, Loaded::from(rows), found)
+    } else {
+        if args.window.is_some() {
+            bail!("--window: {} is no table, .csv or .tsv; windows are of its rows", path.display());
+        }
+        let asked = args.asked();
+        if let Some((side, Tiles { stride, .. })) = asked.tiles
+            && stride > side
+        {
+            bail!("--stride: {stride} pixels from one tile of {side} to the next would leave some out");
+        }
+        let (images, collection) = own::choose_with(path, &asked, args.corrupt()).context("--data")?;
+        let found = describe_images(&images, &collection);
+        let draft = plan::draft(&images, asked.transforms, collection.images.decisions())?;
+        (draft, Loaded::from(collection), found)
+    };
+    if args.held_out.is_some() {
+        let mut raw = draft.raw().clone();
+        raw.data.held_out = args.held_out;
+        draft = Config::new(raw).context("--held-out")?;
+    }
+    let engine = engines.engine(draft.architecture())?;
+    let mut prepared = Prepared::of(draft, args.seed, loaded);
+
+    let speed = speed::measure(&prepared.config, &prepared.split, engine, device);
+    let time = args.time_budget.unwrap_or(TIME);
+    let train = prepared.split.train.len();
+    let config = plan::schedule(&prepared.config, train, &speed, time.saturating_sub(started.elapsed()))?;
+    let mut choices = vec![format!("{}: {found}", config.source().title())];
+    choices.extend(describe(&prepared, &config));
+    let schedule = plan::describe(&config, train, &speed);
+    choices.push(format!("{schedule}, for {} in all", humantime::format_duration(time)));
+    prepared.config = config;
+    Ok(Job { prepared, engine, choices, resume: None })
+}
+
+fn describe_images(images: &OwnImages, found: &Collection) -> String {
+    let OwnImages { channels, side, .. } = images;
+    let (count, classes) = (found.images.units().len(), found.classes.len());
+    let folders = if classes > 1 { format!(" in {classes} folders") } else { String::new() };
+    let colour = if *channels == 1 { "grey" } else { "RGB" };
+    let how = match images.tiles {
+        None => format!("brought to {side}x{side} pixels ({})", own::RESIZE.name()),
+        Some(Tiles { stride, top_k }) => format!(
+            "cut into {} tiles of {side}x{side} pixels, {stride} apart; an image's score is {}",
+            found.images.len(),
+            if top_k == 1 { "the largest energy".to_owned() } else { format!("the mean of the {top_k} largest") }
+        ),
+    };
+    format!("{count} images{folders}, {colour}, {how}")
+}
+
+fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
+    let windows = table.window.map(|Window { rows: size, stride }| {
+        format!("; {} windows of {size}, {stride} from one to the next", rows.samples.len())
+    });
+    let columns = table.columns.len();
+    format!("{} rows, {columns} columns of numbers, standardised{}", rows.rows, windows.unwrap_or_default())
+}
+
+/// How many samples there are, and how many images where they are tiles.
+fn count(set: &ImageSet) -> String {
+    if set.are_tiles() { format!("{} ({} tiles)", set.decisions(), set.len()) } else { set.len().to_string() }
+}
+
+fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
+    let (split, spec) = (&prepared.split, config.architecture());
+    vec![
+        format!("network: {}, {} parameters", spec.name(), spec.parameters()),
+        format!(
+            "{} to train on, {} for validation, {} for calibration, {} for the test",
+            count(&split.train),
+            count(&split.validation),
+            count(&split.calibration),
+            count(&split.test)
+        ),
+        format!(
+            "threshold for a false-positive rate of {}, calibrated on {}",
+            config.false_positive_rate(),
+            split.calibration.decisions()
+        ),
+    ]
+}
+
+/// Refuses outliers that would be trained on.
+pub(crate) fn apart(data: &Path, outliers: &Path) -> anyhow::Result<()> {
+    // What is not there is said when it is read.
+    if let (Ok(data), Ok(outliers)) = (data.canonicalize(), outliers.canonicalize())
+        && outliers.starts_with(&data)
+    {
+        bail!("--outliers: {} lies in {}, and would be trained on; keep it apart", outliers.display(), data.display());
+    }
+    Ok(())
+}
+
+/// What was chosen, and what is odd about the data, before the run starts.
+pub(crate) fn say(choices: &[String], warnings: &[String]) {
+    for sentence in choices {
+        eprintln!("{sentence}");
+    }
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}

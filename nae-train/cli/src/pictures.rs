@@ -1,0 +1,110 @@
+//! `nae-train reproduce` for the paper's illustrations: pictures and their numbers.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context as _, bail};
+use nae_data::own::Corrupt;
+use nae_data::source::DATA_FOLDER;
+use nae_lab::experiments::Scale;
+use nae_lab::experiments::pictures::along_training::along_training;
+use nae_lab::experiments::pictures::bimodal::bimodal;
+use nae_lab::experiments::pictures::latent_dim::latent_dim;
+use nae_lab::experiments::pictures::random_init::random_init;
+use nae_lab::experiments::pictures::{Made, PicturesError, mnist_without_nine};
+use nae_onnx::file;
+use nae_train::report::progress::Bars;
+use nae_train::run::Prepared;
+use serde_json::json;
+
+use crate::Done;
+use crate::args::{ExperimentArg, ReproduceArgs};
+use crate::train::stop_on_interrupt;
+
+/// The seed; pictures are of one.
+const SEED: u64 = 0;
+
+pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
+    if !args.cells.is_empty() || args.settings.is_some() || args.print || args.trace_outliers {
+        bail!("{}: it has neither cells nor a file of settings, nor a trace of outliers", args.experiment.name());
+    }
+    let stop = stop_on_interrupt()?;
+    let made = match make(args, &stop) {
+        Ok(made) => made,
+        Err(error) => {
+            if matches!(error.downcast_ref(), Some(PicturesError::Interrupted)) {
+                eprintln!("interrupted; pictures are begun anew");
+                return Ok(Done::Interrupted);
+            }
+            return Err(error);
+        }
+    };
+    std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
+    let result = json!({
+        "experiment": args.experiment.name(),
+        "scale": Scale::from(args.scale),
+        "work": work(args),
+        "seed": SEED,
+        "device": args.compute.device,
+        "version": env!("CARGO_PKG_VERSION"),
+        "figures": made.figures,
+    });
+    let text = serde_json::to_string_pretty(&result)? + "\n";
+    file::write(path.join("result.json"), text.as_bytes())?;
+    for (name, content) in &made.pictures {
+        file::write(path.join(name), content)?;
+    }
+    if args.json {
+        print!("{text}");
+    } else if !args.quiet {
+        let names: Vec<&str> = made.pictures.iter().map(|(name, _)| *name).collect();
+        println!("result.json and {} are in {}", names.join(", "), path.display());
+    }
+    Ok(Done::Whole)
+}
+
+/// What it takes on two cores: measured where it is less than a minute, else from the time of an update of Conv28 in
+/// nae-train/ENGINE.md.
+fn work(args: &ReproduceArgs) -> &'static str {
+    use ExperimentArg::{AlongTraining, Bimodal, RandomInit, ReconstructionError};
+    match (Scale::from(args.scale), args.experiment) {
+        (Scale::Smoke, _) => "seconds",
+        (_, RandomInit | Bimodal) => "less than a minute",
+        (Scale::Cpu, AlongTraining) => "about half an hour",
+        (Scale::Cpu, ReconstructionError) => "about 17 minutes an autoencoder, eight of them",
+        (Scale::Paper, AlongTraining | ReconstructionError) => "the paper's schedule: days",
+        _ => "minutes",
+    }
+}
+
+fn make(args: &ReproduceArgs, stop: &AtomicBool) -> anyhow::Result<Made> {
+    let scale = Scale::from(args.scale);
+    let (device, engine) = args.compute.open(None, args.quiet)?;
+    if !args.quiet {
+        eprintln!("{}, scale `{}`: {}", args.experiment.name(), scale.name(), work(args));
+    }
+    if matches!(args.experiment, ExperimentArg::Bimodal) {
+        if args.data.is_some() {
+            bail!("bimodal draws its data: leave --data out");
+        }
+        return Ok(bimodal(scale, SEED, &device, stop)?);
+    }
+    let Some(data) = args.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
+        bail!(
+            "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
+        );
+    };
+    let mnist = data.join("mnist");
+    let prepared = || -> anyhow::Result<Prepared> {
+        Ok(Prepared::new(mnist_without_nine(scale)?, SEED, Some(&mnist), Corrupt::Skip)?)
+    };
+    Ok(match args.experiment {
+        ExperimentArg::RandomInit => random_init(&prepared()?, engine, &device)?,
+        ExperimentArg::AlongTraining => along_training(&prepared()?, engine, &device, stop, Bars::new(args.quiet))?,
+        _ => latent_dim(scale, &mnist, SEED, engine, &device, stop, |dim| {
+            if !args.quiet {
+                eprintln!("D_z = {dim}");
+            }
+        })?,
+    })
+}

@@ -1,0 +1,23 @@
+//! `nae-train presets`.
+
+use nae_train::config::preset::{PRESETS, load};
+
+use crate::Done;
+use crate::args::PresetsArgs;
+
+pub(crate) fn run(args: &PresetsArgs) -> anyhow::Result<Done> {
+    let Some(name) = &args.name else {
+        for preset in PRESETS {
+            let about = preset.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
+            println!("{:<12} {about}", preset.name);
+        }
+        return Ok(Done::Whole);
+    };
+    match PRESETS.iter().find(|preset| preset.name == name) {
+        Some(preset) => print!("{}", preset.text),
+        None => {
+            load(name)?;
+        }
+    }
+    Ok(Done::Whole)
+}

@@ -1,0 +1,174 @@
+//! `nae-train reproduce`: an experiment of the paper, with a table beside the paper's values, or a picture.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::Device;
+use nae_data::source::DATA_FOLDER;
+use nae_lab::experiments::Scale;
+use nae_lab::experiments::detection::settings::{EXPERIMENTS, Settings as DetectionSettings};
+use nae_lab::experiments::detection::{self, DetectionError};
+use nae_lab::experiments::gaussians8::settings::{PAPER, Settings};
+use nae_lab::experiments::gaussians8::{self, ExperimentError};
+use nae_onnx::file;
+use nae_train::device::DeviceChoice;
+use nae_train::report::progress::Bars;
+use serde_json::json;
+
+use crate::args::{ExperimentArg, ReproduceArgs};
+use crate::train::stop_on_interrupt;
+use crate::{Done, pictures, progress};
+
+/// A model trains for minutes to days.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(args: &ReproduceArgs) -> anyhow::Result<Done> {
+    use ExperimentArg::{AlongTraining, Bimodal, RandomInit, ReconstructionError};
+    if matches!(args.experiment, RandomInit | AlongTraining | ReconstructionError | Bimodal) {
+        return pictures::run(args, &folder(args));
+    }
+    let known = EXPERIMENTS.iter().find(|known| known.name == args.experiment.name());
+    let paper = known.map_or(PAPER, |known| known.text);
+    if args.print {
+        print!("{paper}");
+        return Ok(Done::Whole);
+    }
+    let (text, origin) = match &args.settings {
+        None => (paper.to_owned(), args.experiment.name()),
+        Some(path) => {
+            (std::fs::read_to_string(path).with_context(|| path.display().to_string())?, path.display().to_string())
+        }
+    };
+    match args.experiment {
+        ExperimentArg::Gaussians8 => gaussians8(args, &text, &origin),
+        _ => detection(args, &text, &origin),
+    }
+}
+
+fn folder(args: &ReproduceArgs) -> PathBuf {
+    let name = || PathBuf::from(format!("runs/{}-{}", args.experiment.name(), Scale::from(args.scale).name()));
+    args.out.clone().unwrap_or_else(name)
+}
+
+fn say_interrupted(path: &Path) -> Done {
+    eprintln!("interrupted; the same command goes on with what {} does not have yet", path.display());
+    Done::Interrupted
+}
+
+fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
+    let scale = Scale::from(args.scale);
+    let settings = DetectionSettings::parse(text, origin, scale)?;
+    let Some(data) = args.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
+        bail!(
+            "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
+        );
+    };
+    let (device, engine) = args.compute.open(None, args.quiet)?;
+    let experiment = detection::Experiment {
+        settings,
+        scale,
+        seeds: args.seeds.into(),
+        only: args.cells.clone(),
+        engine,
+        device: args.compute.device,
+        data,
+        checkpoint_every: CHECKPOINT_EVERY,
+        trace_outliers: args.trace_outliers,
+    };
+    let path = folder(args);
+    let stop = stop_on_interrupt()?;
+
+    let (all, mut at) = (experiment.jobs()?.len(), 0);
+    if !args.quiet {
+        eprintln!("{}, scale `{}`: {}", experiment.settings.title, scale.name(), experiment.settings.work);
+    }
+    let unnamed = if experiment.only.is_empty() { experiment.without_data() } else { Vec::new() };
+    for (what, names) in [("cells", unnamed), ("sets of outliers", experiment.absent_sets())] {
+        if !names.is_empty() {
+            let data = experiment.data.display();
+            eprintln!("warning: {what} without data in {data}, and so not run: {}", names.join(", "));
+        }
+    }
+    if let (Some(named), None) = (&experiment.settings.selection, experiment.selection()) {
+        eprintln!("warning: ConstantGray selects in place of {named}");
+    }
+    let begin = |job: &detection::Job<'_>| {
+        at += 1;
+        if !args.quiet {
+            eprintln!("{}, seed {} ({at} of at most {all})", job.cell.name, job.seed);
+        }
+        Bars::new(args.quiet)
+    };
+    let finished = match experiment.run(&path, &device, &stop, begin) {
+        Ok(finished) => finished,
+        Err(DetectionError::Interrupted) => return Ok(say_interrupted(&path)),
+        Err(error) => return Err(error.into()),
+    };
+    let rows = detection::summary::rows(&experiment, &finished);
+    let json = json!({
+        "experiment": args.experiment.name(),
+        "scale": scale,
+        "work": experiment.settings.work,
+        "seeds": args.seeds,
+        "device": args.compute.device,
+        "version": env!("CARGO_PKG_VERSION"),
+        "settings": experiment.recorded(),
+        "rows": rows,
+        "models": finished,
+    });
+    let json = serde_json::to_string_pretty(&json)? + "\n";
+    file::write(path.join("result.json"), json.as_bytes())?;
+    if args.json {
+        print!("{json}");
+    } else if !args.quiet {
+        println!("{}", detection::summary::terminal(&experiment, &rows));
+        println!("result.json and a run folder for each model are in {}", path.display());
+    }
+    Ok(Done::Whole)
+}
+
+fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
+    if !args.cells.is_empty() || args.data.is_some() || args.trace_outliers {
+        bail!(
+            "gaussians8 has no --cells, its data are drawn, and there are no outliers: leave --data and --trace-outliers out"
+        );
+    }
+    if args.compute.device != DeviceChoice::Cpu {
+        bail!("gaussians8 trains many small networks side by side on the processor: leave --device out");
+    }
+    let scale = Scale::from(args.scale);
+    let experiment = gaussians8::Experiment::new(Settings::parse(text, origin)?, scale, args.seeds.into())?;
+    let path = folder(args);
+    let stop = stop_on_interrupt()?;
+    let device = Device::flex();
+
+    let bar = progress::bar("training", "models", experiment.jobs().len(), args.quiet);
+    bar.inc(experiment.finished(&path)?.len() as u64);
+    let finished = match experiment.run(&path, &device, &stop, || bar.inc(1)) {
+        Ok(finished) => finished,
+        Err(ExperimentError::Interrupted) => return Ok(say_interrupted(&path)),
+        Err(error) => return Err(error.into()),
+    };
+    bar.finish_and_clear();
+    let rows = gaussians8::summary::rows(&experiment, &finished);
+    let json = json!({
+        "experiment": "gaussians8",
+        "scale": scale,
+        "seeds": args.seeds,
+        "version": env!("CARGO_PKG_VERSION"),
+        "settings": experiment.settings().text(),
+        "rows": rows,
+    });
+    let json = serde_json::to_string_pretty(&json)? + "\n";
+    file::write(path.join("result.json"), json.as_bytes())?;
+    let figure = gaussians8::summary::figure(&experiment, &finished, &path, &device)?;
+    file::write(path.join("densities.svg"), figure.as_bytes())?;
+    if args.json {
+        print!("{json}");
+    } else if !args.quiet {
+        println!("{}", gaussians8::summary::terminal(&experiment, &rows));
+        println!("result.json, densities.svg and weights are in {}", path.display());
+    }
+    Ok(Done::Whole)
+}

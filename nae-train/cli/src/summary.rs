@@ -1,0 +1,129 @@
+//! What is said of a finished run: on the terminal, in its report, as JSON.
+
+use std::time::Instant;
+
+use nae_train::config::methods::MethodKind;
+use nae_train::eval::table::Table;
+use nae_train::run::Prepared;
+use nae_train::train::{Ending, Outcome};
+use serde_json::json;
+
+/// What is said of a finished run.
+pub(crate) struct Summary<'a> {
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) table: &'a Table,
+    pub(crate) prepared: &'a Prepared,
+    pub(crate) choices: &'a [String],
+    pub(crate) warnings: &'a [String],
+    /// Share of the normal test images above the threshold.
+    pub(crate) measured: Option<f64>,
+    pub(crate) started: Instant,
+}
+
+impl Summary<'_> {
+    fn ending(&self) -> String {
+        let kept = self.outcome.kept_update;
+        if self.prepared.config.method() != MethodKind::Nae {
+            return format!("state of epoch {kept} kept");
+        }
+        match self.outcome.ending {
+            Ending::Diverged { update } => {
+                format!("negative energies ran away at update {update}; taken back to update {kept}")
+            }
+            _ => format!("state of update {kept} kept"),
+        }
+    }
+
+    fn calibration(&self, threshold: Option<f32>) -> String {
+        let (Some(threshold), Some(measured)) = (threshold, self.measured) else { return "not calibrated".to_owned() };
+        format!(
+            "threshold {threshold:.5} for a false-positive rate of {}; measured on test {}: {measured:.3}",
+            self.prepared.config.false_positive_rate(),
+            self.prepared.config.source().samples()
+        )
+    }
+
+    /// What is said of outliers that were given.
+    fn given(&self) -> String {
+        if self.prepared.outliers.is_empty() {
+            return String::new();
+        }
+        "Outliers that were given are in this table only: never used in training, stopping or calibration.\n\n"
+            .to_owned()
+    }
+
+    /// The bound on negative energies where it follows from the data.
+    fn bound(&self) -> Option<String> {
+        let (bound, weight) = (self.prepared.config.training().negative_bound?, self.outcome.negative_weight?);
+        Some(format!(
+            "negative samples are pushed up to an energy of {:.5} and no further (γ = {weight:.3}), {bound} times that of \
+             validation images after pre-training",
+            1.0 / (2.0 * weight)
+        ))
+    }
+
+    pub(crate) fn terminal(&self, threshold: Option<f32>) -> String {
+        let seconds = self.started.elapsed().as_secs();
+        let warnings: String = self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+        let (table, ending, calibration) = (self.table.terminal(), self.ending(), self.calibration(threshold));
+        format!("{table}\n{ending}\n{calibration}\n{warnings}{seconds} s in all")
+    }
+
+    /// Of a report.
+    pub(crate) fn title(&self) -> String {
+        let config = &self.prepared.config;
+        format!("{} · seed {}", config.source().own_title().unwrap_or(config.name()), self.prepared.seed)
+    }
+
+    /// What a report says beside the figures, a sentence each.
+    pub(crate) fn facts(&self, threshold: Option<f32>) -> Vec<String> {
+        let network = self.prepared.config.architecture();
+        let mut facts = vec![
+            self.ending(),
+            self.calibration(threshold),
+            format!("network: {}, {} parameters", network.name(), network.parameters()),
+        ];
+        facts.extend(self.bound());
+        facts.push(format!("{} s in all", self.started.elapsed().as_secs()));
+        facts
+    }
+
+    pub(crate) fn markdown(&self, threshold: Option<f32>) -> String {
+        let facts: String = self.facts(threshold).iter().map(|fact| format!("- {fact}\n")).collect();
+        format!(
+            "# {}\n\n{}{}\n{}![Energies](energies.svg)\n\n{facts}{}",
+            self.title(),
+            list("Warnings", self.warnings),
+            self.table.markdown(),
+            self.given(),
+            if self.choices.is_empty() { String::new() } else { format!("\n{}", list("Chosen", self.choices)) },
+        )
+    }
+
+    pub(crate) fn json(&self, threshold: Option<f32>) -> serde_json::Value {
+        json!({
+            "preset": self.prepared.config.name(),
+            "method": self.prepared.config.method(),
+            "temperature": self.outcome.model.temperature(),
+            "seed": self.prepared.seed,
+            "held_out": self.prepared.config.held_out(),
+            "warnings": self.warnings,
+            "choices": self.choices,
+            "auroc": self.table,
+            "kept_update": self.outcome.kept_update,
+            "diverged": matches!(self.outcome.ending, Ending::Diverged { .. }),
+            "threshold": threshold,
+            "false_positive_rate": { "target": self.prepared.config.false_positive_rate(), "measured": self.measured },
+            "seconds": self.started.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// A section of the report; nothing where there is nothing to say.
+fn list(title: &str, sentences: &[String]) -> String {
+    if sentences.is_empty() {
+        return String::new();
+    }
+    let lines: String = sentences.iter().map(|sentence| format!("- {sentence}\n")).collect();
+    format!("## {title}\n\n{lines}\n")
+}

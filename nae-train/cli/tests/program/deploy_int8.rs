@@ -1,0 +1,350 @@
+//! Quantisation after training: the digits model and networks made here, before and after.
+
+use nae_core::Shape;
+use nae_core::energy::Energy;
+use nae_core::engine::Engine;
+use nae_core::layer::{Activation, Element, Padding, ResizeMode};
+use nae_core::model::{Model, Preprocessing, ResizeFilter};
+use nae_graph::quantize::activations::split;
+use nae_graph::quantize::evaluate::{energies, reconstruction_error};
+use nae_graph::quantize::{Activations, QuantizeOptions, Ranges, Scales, equalize, quantize};
+use nae_graph::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, Int8Operation, MaxPool2d, Op, emit,
+};
+use nae_onnx::check::{Limits, check};
+use nae_onnx::lower::lower_with_scales;
+use nae_simd::Observer;
+use nae_train::deploy::data::Data;
+use nae_train::deploy::report;
+use std::process::Command;
+
+/// Numbers between −1 and 1, the same ones for a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    fn weights(&mut self, count: usize, fan_in: usize) -> Vec<f32> {
+        (0..count).map(|_| self.next() * (3.0 / fan_in as f32).sqrt()).collect()
+    }
+
+    fn images(&mut self, count: usize, shape: Shape) -> Vec<Vec<f32>> {
+        (0..count).map(|_| (0..shape.len()).map(|_| self.next().abs()).collect()).collect()
+    }
+}
+
+const IMAGE: Shape = Shape::new(2, 8, 8);
+
+/// Every kind of layer, with a branch and the latent in the middle.
+fn network() -> Graph {
+    let mut n = Numbers(1);
+    let mut network = Graph::new(IMAGE);
+    let conv = Conv2d::from_oihw(&n.weights(6 * 18, 18), [6, 2, 3, 3], Some(&n.weights(6, 20))).unwrap();
+    network.push(conv.with_padding(Padding::all(1)).with_activation(Activation::Relu));
+    network.push(MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE });
+    let branch = network.push(Activation::LeakyRelu { slope: 0.1 });
+    let conv = Conv2d::from_oihw(&n.weights(6 * 54, 54), [6, 6, 3, 3], None).unwrap().with_padding(Padding::all(1));
+    network.push(conv);
+    network.push(Activation::LeakyRelu { slope: 0.2 });
+    network.push(Op::Add { other: branch });
+    let scale = network.push(Activation::Sigmoid);
+    network.push_from(branch, Op::Multiply { other: scale });
+    network.push(AveragePool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE, count_include_padding: true });
+    network.push(Dense::from_out_in(&n.weights(5 * 24, 24), [5, 24], None).unwrap());
+    network.latent = Some(network.push(Op::L2Normalize { epsilon: 1e-12 }));
+    network.push(Dense::from_out_in(&n.weights(16 * 5, 5), [16, 5], None).unwrap().with_activation(Activation::Tanh));
+    network.push(Op::Reshape(Shape::new(4, 2, 2)));
+    let up = ConvTranspose2d::from_iohw(&n.weights(4 * 3 * 4, 12), [4, 3, 2, 2], None).unwrap();
+    network.push(up.with_stride([2, 2]).with_activation(Activation::Relu));
+    network.push(Op::Resize { height: 8, width: 8, mode: ResizeMode::BilinearHalfPixel });
+    let conv = Conv2d::from_oihw(&n.weights(2 * 27, 27), [2, 3, 3, 3], None).unwrap().with_padding(Padding::all(1));
+    network.push(conv.with_activation(Activation::Sigmoid));
+    network
+}
+
+fn mean(values: &[f32]) -> f64 {
+    values.iter().map(|&v| f64::from(v)).sum::<f64>() / values.len() as f64
+}
+
+#[test]
+fn energies_stay_what_they_are() {
+    let network = network();
+    let mut numbers = Numbers(2);
+    let (images, others) = (numbers.images(40, IMAGE), numbers.images(20, IMAGE));
+    let before = energies(&network, &others).unwrap();
+    for ranges in [Ranges::MinMax, Ranges::Percentile(0.9999), Ranges::MeanSquaredError] {
+        for equalize in [Some(false), Some(true), None] {
+            let quantized = quantize(
+                &network,
+                &images,
+                &QuantizeOptions { ranges, equalize, ..QuantizeOptions::default() },
+                &Observer,
+            )
+            .unwrap();
+            assert!(quantized.float_layers.is_empty());
+            let after = energies(&quantized.graph, &others).unwrap();
+            for (a, b) in before.iter().zip(&after) {
+                assert!((a / b - 1.0).abs() < 0.05, "{ranges:?} {equalize:?}: {a} {b}");
+            }
+            let error = reconstruction_error(&network, &quantized.graph, &others).unwrap();
+            assert!(error < 2e-4, "{ranges:?} {equalize:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn evening_out_channels_changes_nothing_in_f32() {
+    let mut network = network();
+    // Channels of very different size.
+    let Op::Conv2d(first) = &mut network.nodes[0].op else { panic!() };
+    first
+        .weights
+        .chunks_exact_mut(18)
+        .enumerate()
+        .for_each(|(i, row)| row.iter_mut().for_each(|w| *w *= (i + 1) as f32));
+    let plain = split(&network, &Scales::default()).0;
+    let images = Numbers(3).images(10, IMAGE);
+    let seen = Activations::observe(&plain, &images, &Observer).unwrap();
+    let equal = equalize(&plain, &seen).unwrap();
+    assert_ne!(equal, plain);
+    assert!(reconstruction_error(&plain, &equal, &images).unwrap() < 1e-10);
+}
+
+#[test]
+fn what_has_no_8_bit_form_stays_f32_and_is_named() {
+    let mut network = network();
+    network.contract.energy = Energy::Ssim;
+    let images = Numbers(2).images(10, IMAGE);
+    let options = QuantizeOptions::default();
+    let quantized = quantize(&network, &images, &options, &Observer).unwrap();
+    // Structural similarity is computed in f32.
+    assert_eq!(quantized.graph.element, Element::F32);
+    assert!(
+        (mean(&energies(&quantized.graph, &images).unwrap()) - mean(&energies(&network, &images).unwrap())).abs()
+            < 0.02
+    );
+
+    let mut grouped = Graph::new(IMAGE);
+    let mut numbers = Numbers(8);
+    let padded = |shape: [usize; 4], weights: &[f32]| {
+        Conv2d::from_oihw(weights, shape, None).unwrap().with_padding(Padding::all(1))
+    };
+    grouped.push(padded([4, 2, 3, 3], &numbers.weights(72, 18)).with_activation(Activation::Relu));
+    let (scale, shift) = (numbers.weights(4, 3), numbers.weights(4, 3));
+    grouped.push(GroupNormalize { groups: 2, scale, shift, epsilon: 1e-5 });
+    grouped.push(Activation::Relu);
+    grouped.push(padded([2, 4, 3, 3], &numbers.weights(72, 36)).with_activation(Activation::Sigmoid));
+    let quantized = quantize(&grouped, &images, &options, &Observer).unwrap();
+    let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
+    assert_eq!(named, [(2, "group normalisation")]);
+    let [before, after] = [&grouped, &quantized.graph].map(|network| mean(&energies(network, &images).unwrap()));
+    assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
+
+    let mut wide = Graph::new(Shape::vector(2));
+    let mut numbers = Numbers(5);
+    wide.push(
+        Dense::from_out_in(&numbers.weights(40_000, 2), [20_000, 2], None).unwrap().with_activation(Activation::Relu),
+    );
+    wide.push(Dense::from_out_in(&numbers.weights(40_000, 20_000), [2, 20_000], None).unwrap());
+    let images = numbers.images(10, Shape::vector(2));
+    let quantized = quantize(&wide, &images, &options, &Observer).unwrap();
+    let named: Vec<_> = quantized.float_layers.iter().map(|layer| layer.node).collect();
+    assert_eq!(named, [(2, "dense")]);
+    assert!(reconstruction_error(&wide, &quantized.graph, &images).unwrap() < 1e-3);
+}
+
+#[test]
+fn images_between_minus_one_and_one() {
+    let mut network = network();
+    network.contract.preprocessing = Preprocessing::new(-1.0, 1.0, ResizeFilter::Box).unwrap();
+    let images: Vec<Vec<f32>> = Numbers(6)
+        .images(20, IMAGE)
+        .into_iter()
+        .map(|image| image.into_iter().map(|v| 2.0 * v - 1.0).collect())
+        .collect();
+    let quantized = quantize(&network, &images, &QuantizeOptions::default(), &Observer).unwrap();
+    let (before, after) = (energies(&network, &images).unwrap(), energies(&quantized.graph, &images).unwrap());
+    assert!((mean(&before) / mean(&after) - 1.0).abs() < 0.02);
+}
+
+/// A network of three dense layers whose middle one 8 bits spoil: in each row a weight of a thousand, which
+/// normal data never meet, beside one of one.
+#[test]
+fn the_layer_that_costs_most_is_named() {
+    let shape = Shape::vector(16);
+    let mut network = Graph::new(shape);
+    let identity: Vec<f32> = (0..256).map(|i| f32::from(i % 17 == 0)).collect();
+    network.push(Dense::from_out_in(&identity, [16, 16], None).unwrap());
+    // Every output is its own input; one more input, which is always 0, has a huge weight.
+    let mut spoiled = identity.clone();
+    spoiled.chunks_exact_mut(16).for_each(|row| row[15] = 1000.0);
+    network.push(Dense::from_out_in(&spoiled, [16, 16], None).unwrap());
+    network.push(Dense::from_out_in(&identity, [16, 16], None).unwrap());
+    let mut numbers = Numbers(7);
+    let mut draw = |count: usize, last: f32| {
+        let mut images = numbers.images(count, shape);
+        images.iter_mut().for_each(|image| image[15] = last);
+        images
+    };
+    let data = Data {
+        ranges: draw(50, 0.0),
+        calibration: draw(200, 0.0),
+        test: draw(50, 0.0),
+        outliers: vec![("last".to_owned(), draw(50, 0.004))],
+        description: String::new(),
+    };
+    let mut quantized = quantize(
+        &network,
+        &data.ranges,
+        &QuantizeOptions { equalize: Some(false), ..QuantizeOptions::default() },
+        &Observer,
+    )
+    .unwrap();
+    let report = report::calibrate(&network, &mut quantized, &data, 0.01).unwrap();
+    let row = &report.rows[0];
+    assert_eq!(row.auroc.f32, Some(1.0));
+    assert!(row.auroc.int8.unwrap() < 0.9, "{row:?}");
+    let cost = report.costliest.as_ref().unwrap();
+    assert_eq!((cost.layer, cost.kind), (1, "dense"));
+    assert!(report.terminal().contains("layer 1 (dense)"), "{}", report.terminal());
+    // The file's threshold is that of its own energies.
+    let bytes = emit(&quantized.graph).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!(model.threshold(), report.threshold.int8);
+    assert_eq!(model.calibration().unwrap().count(), 200);
+}
+
+#[test]
+fn the_digits_model_keeps_what_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits");
+    let output = folder.path().join("digits.nae");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+    command.args(["deploy", &format!("{digits}/digits.onnx"), "--int8", "--calibrate", digits, "--json", "-o"]);
+    let printed = command.arg(&output).output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let line: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    assert_eq!((&line["input_type"], &line["calibrated"]), (&"int8".into(), &true.into()));
+    let report = &line["quantization"];
+    assert!(report["float_layers"].as_array().unwrap().is_empty());
+    for row in report["rows"].as_array().unwrap() {
+        let [before, after] = ["f32", "int8"].map(|side| row["auroc"][side].as_f64().unwrap());
+        assert!(after > before - 0.005, "{row}");
+    }
+    assert!(report["costliest"].is_null());
+    let [before, after] = ["f32", "int8"].map(|side| report["threshold"][side].as_f64().unwrap());
+    assert!((after / before - 1.0).abs() < 0.1);
+    let bytes = std::fs::read(output).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!(model.threshold(), Some(after as f32));
+    assert!(bytes.len() < 100_000 && model.arena_len() * 4 < 5000);
+}
+
+fn weights(layer: &Op) -> Option<&[f32]> {
+    match layer {
+        Op::Conv2d(layer) => Some(&layer.weights),
+        Op::ConvTranspose2d(layer) => Some(&layer.weights),
+        Op::Dense(layer) => Some(&layer.weights),
+        _ => None,
+    }
+}
+
+fn integers(layer: &Op) -> Option<&[i8]> {
+    let Op::Int8(layer) = layer else { return None };
+    match &layer.operation {
+        Int8Operation::Conv2d(layer, _) => Some(&layer.weights),
+        Int8Operation::ConvTranspose2d(layer, _) => Some(&layer.weights),
+        Int8Operation::Dense(layer, _) => Some(&layer.weights),
+        _ => None,
+    }
+}
+
+/// ONNX Runtime's quantiser chose the scales (`tests/python/qdq_vectors.py`); int8 has one for each output of a layer,
+/// uint8 one for all its weights.
+#[test]
+fn a_quantised_model_keeps_its_scales() {
+    for name in ["int8", "uint8"] {
+        let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/qdq");
+        let onnx = std::fs::read(format!("{vectors}/digits-{name}.onnx")).unwrap();
+        let samples = std::fs::read(format!("{vectors}/digits-{name}.bin")).unwrap();
+        let values: Vec<f32> = samples.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        let pairs: Vec<&[f32]> = values.chunks_exact(512).collect();
+        let images: Vec<Vec<f32>> = pairs.iter().map(|pair| pair[..256].to_vec()).collect();
+
+        let (network, scales) = lower_with_scales(&check(&onnx, &Limits::default()).unwrap()).unwrap();
+        let with = |scales| {
+            quantize(&network, &images, &QuantizeOptions { scales, ..QuantizeOptions::default() }, &Observer).unwrap()
+        };
+        let quantized = with(scales.clone());
+        assert!(!quantized.equalized && quantized.own_scales() == scales.tensors.len());
+        assert!(quantized.float_layers.is_empty());
+
+        // Weights are integers times scales, and these integers come out. Outputs whose weights are next to nothing, as
+        // those of units that died have them, are their biases.
+        let before = (1..).zip(&network.nodes).filter_map(|(tensor, node)| Some((tensor, weights(&node.op)?)));
+        let after = quantized.graph.nodes.iter().filter_map(|node| integers(&node.op));
+        let mut rows = 0;
+        for ((tensor, floats), integers) in before.zip(after) {
+            let scales = &scales.weights[&tensor];
+            let row = floats.len() / scales.len();
+            for ((floats, integers), &scale) in floats.chunks(row).zip(integers.chunks(row)).zip(scales) {
+                if scale > 1e-6 {
+                    assert!(floats.iter().zip(integers).all(|(&w, &q)| (w / scale - f32::from(q)).abs() < 1e-4));
+                    rows += 1;
+                }
+            }
+        }
+        assert!(rows > 230, "{name}: {rows}");
+
+        let errors = |network: &Graph| {
+            let file = emit(network).unwrap();
+            let words: Vec<u32> = file.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
+            let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+            let engine = Engine::new(&model).unwrap();
+            let (from, to) = (model.image_quantization().unwrap(), model.reconstruction_quantization().unwrap());
+            let mut arena = vec![0.0; model.arena_len()];
+            let mut errors = Vec::new();
+            for pair in &pairs {
+                let pixels: Vec<i8> = pair[..256].iter().map(|&value| from.quantize(value)).collect();
+                let output = engine.run_i8(&pixels, &mut arena).unwrap();
+                errors.extend(
+                    output.reconstruction.iter().zip(&pair[256..]).map(|(&q, &e)| (to.dequantize(q) - e).abs()),
+                );
+            }
+            (errors.iter().copied().fold(0.0, f32::max), mean(&errors))
+        };
+        // ONNX Runtime computes the norm and the last sigmoid in floats, and the layers from integers like these.
+        let (own, chosen) = (errors(&quantized.graph), errors(&with(Scales::default()).graph));
+        assert!(own.0 < 0.07 && own.1 < 0.005 && own.1 < 0.8 * chosen.1, "{name}: {own:?} {chosen:?}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
+    let tflite = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tflite/dense.tflite");
+    let output = folder.path().join("m.nae");
+    let deploy = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
+        let printed = command.arg("deploy").args(arguments).arg("-o").arg(&output).output().unwrap();
+        (printed.status.success(), String::from_utf8(printed.stderr).unwrap())
+    };
+    let (ok, message) = deploy(&[digits, "--int8"]);
+    assert!(!ok && message.contains("--calibrate"), "{message}");
+    let (ok, message) = deploy(&[tflite, "--int8", "--calibrate", "x"]);
+    assert!(!ok && message.contains("own scales"), "{message}");
+    let (ok, message) = deploy(&[digits, "--int8", "--calibrate", "nothing-here"]);
+    assert!(!ok && message.contains("nothing-here"), "{message}");
+    let (run, qdq) = ("/../../models/digits", "/../../tests/vectors/qdq/digits-int8.onnx");
+    let [run, qdq] = [run, qdq].map(|path| format!("{}{path}", env!("CARGO_MANIFEST_DIR")));
+    let quantised = [qdq.as_str(), "--int8", "--calibrate", run.as_str()];
+    let (ok, message) = deploy(&[&quantised[..], &["--equalize", "always"]].concat());
+    assert!(!ok && message.contains("choose new ones by --ranges"), "{message}");
+    assert!(!output.exists());
+    assert!(deploy(&[&quantised[..], &["--equalize", "always", "--ranges", "mse"]].concat()).0);
+    assert!(deploy(&[tflite]).0 && output.exists());
+}

@@ -1,0 +1,231 @@
+//! A run that was broken off ends as if it had not been.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::changed::replaced;
+use crate::harness::{interrupted_at, nae_train, refused, run, spawn};
+use burn::tensor::Device;
+use nae_data::own::Corrupt;
+use nae_train::config::methods::MethodKind;
+use nae_train::config::{Config, preset};
+use nae_train::engine::Engine;
+use nae_train::export;
+use nae_train::run::Prepared;
+use nae_train::train::observer::{Observer, Silent};
+use nae_train::train::snapshot::Snapshot;
+use nae_train::train::{Ending, Outcome};
+use tempfile::TempDir;
+
+/// Breaks a run off after some updates, of whatever part, and has what it goes on from as bytes.
+struct Break<'a> {
+    after: usize,
+    stop: &'a AtomicBool,
+    stored: Option<Vec<u8>>,
+}
+
+impl Observer for Break<'_> {
+    fn wants_snapshot(&mut self, last: bool) -> bool {
+        if self.after == 0 {
+            assert!(last);
+            return true;
+        }
+        self.after -= 1;
+        if self.after == 0 {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        false
+    }
+
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(snapshot, &mut bytes).unwrap();
+        self.stored = Some(bytes);
+    }
+}
+
+fn model(prepared: &Prepared, outcome: &Outcome) -> Vec<u8> {
+    let metadata = prepared.calibrate(&*outcome.model, &Device::flex()).unwrap();
+    export::model(&*outcome.model, &prepared.config, &metadata).unwrap()
+}
+
+/// Every method, and every kind of negative samples that keeps something between updates, broken off in all parts of
+/// the run and within epochs.
+#[test]
+fn every_method_goes_on_to_the_same_model() {
+    let device = Device::flex();
+    let short = |name: &str, change: &dyn Fn(&str) -> String| {
+        let text = preset::PRESETS.iter().find(|p| p.name == name).unwrap().text;
+        preset::parse(&change(text), name).unwrap().raw().clone()
+    };
+    let digits = |text: &str| {
+        let text = replaced(text, "epochs = 600", "epochs = 2");
+        replaced(&replaced(&text, "updates = 1500", "updates = 6"), "every = 20", "every = 4")
+    };
+    let omi = |text: &str| {
+        let text = replaced(&text.replace("steps = 10", "steps = 2"), "steps = 50", "steps = 2");
+        let text = replaced(&text, "epochs = 600", "epochs = 2");
+        replaced(&replaced(&text, "updates = 1500", "updates = 6"), "every = 20", "every = 4")
+    };
+    let persistent = |text: &str| {
+        let text = replaced(text, "{ perturbed_data = { max_scale = 0.3 } }", "{ persistent = { restart = 0.05 } }");
+        let text = replaced(&text, "latent_chain = { steps = 5, step_size = 0.2, noise = 0.05 }\n", "");
+        replaced(&digits(&text), "temperature = 1.0", "temperature = 0.5")
+            .replace("average = 0.98", "temperature_learning_rate = 1e-3\nencoder_learning_rate = 1e-4")
+    };
+    let mut configs = vec![short("digits", &digits), short("digits-omi", &omi), short("digits", &persistent)];
+    for method in [MethodKind::Ae, MethodKind::Dae, MethodKind::Vae, MethodKind::Wae] {
+        let mut config = short("digits", &digits);
+        config.method = method;
+        configs.push(config);
+    }
+    for raw in configs {
+        let prepared = Prepared::new(Config::new(raw).unwrap(), 0, None, Corrupt::Refuse).unwrap();
+        let never = AtomicBool::new(false);
+        let whole = prepared.train(Engine::Cpu, &device, &mut Silent, &never, None).unwrap();
+        let expected = model(&prepared, &whole);
+        // Within the second epoch, at the end of pre-training or the baseline, between two looks, at one.
+        for after in [11, 14, 17, 19] {
+            let stop = AtomicBool::new(false);
+            let mut broken = Break { after, stop: &stop, stored: None };
+            let outcome = prepared.train(Engine::Cpu, &device, &mut broken, &stop, None).unwrap();
+            let Some(stored) = broken.stored else {
+                // The baselines have no more updates than that.
+                assert!(outcome.ending == Ending::Finished && prepared.config.method() != MethodKind::Nae);
+                continue;
+            };
+            let resume: Snapshot = ciborium::from_reader(stored.as_slice()).unwrap();
+            let outcome = prepared.train(Engine::Cpu, &device, &mut Silent, &never, Some(resume)).unwrap();
+            let name = format!("{} by {}, after {after}", prepared.config.name(), prepared.config.method().name());
+            assert_eq!(outcome.ending, whole.ending, "{name}");
+            assert_eq!(outcome.kept_update, whole.kept_update, "{name}");
+            assert!(model(&prepared, &outcome) == expected, "{name}");
+        }
+    }
+}
+
+/// Some seconds of updates and looks.
+fn preset_of_seconds(folder: &Path) -> std::path::PathBuf {
+    crate::changed::preset(folder, "seconds.toml", |text| {
+        let text = replaced(&text, "epochs = 600", "epochs = 20");
+        replaced(&replaced(&text, "updates = 1500", "updates = 80"), "every = 20", "every = 5")
+    })
+}
+
+fn start(folder: &Path, name: &str, preset: &Path) -> Command {
+    crate::harness::train(folder, name, "--preset", preset, &["--quiet", "--checkpoint-every", "0s"])
+}
+
+fn resume(folder: &Path, name: &str) -> Command {
+    let mut command = nae_train();
+    command.arg("--resume").arg(folder.join(name)).args(["--quiet", "--checkpoint-every", "0s", "--export"]);
+    command.arg(folder.join(format!("{name}.onnx")));
+    command
+}
+
+/// What was measured, without the times.
+fn metrics(run: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let parse = |line| {
+        let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+        for time in ["seconds", "processor_seconds"] {
+            value.as_object_mut().unwrap().remove(time).unwrap();
+        }
+        value
+    };
+    text.lines().map(parse).collect()
+}
+
+fn same(folder: &Path, one: &str, other: &str) {
+    let model = |name: &str| std::fs::read(folder.join(format!("{name}.onnx"))).unwrap();
+    assert!(model(one) == model(other), "the models of {one} and {other} differ");
+    assert_eq!(metrics(&folder.join(one)), metrics(&folder.join(other)));
+}
+
+#[test]
+fn after_ctrl_c_a_run_goes_on() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let preset = preset_of_seconds(path);
+    assert!(run(&mut start(path, "whole", &preset)).status.success());
+    let message = refused(&mut resume(path, "whole"));
+    assert!(message.contains("resume.bin") && message.contains("nae-train export"), "{message}");
+
+    let child = spawn(&mut start(path, "broken", &preset));
+    let state = path.join("broken/resume.bin");
+    let said = interrupted_at(child, &state);
+    assert!(said.contains("nae-train --resume") && said.contains("nae-train export"), "{said}");
+    // Starting anew there would lose it.
+    let message = refused(&mut start(path, "broken", &preset));
+    assert!(message.contains("--resume") && message.contains("--out"), "{message}");
+
+    let good = std::fs::read(&state).unwrap();
+    let mut bad = good.clone();
+    *bad.last_mut().unwrap() ^= 1;
+    for (bytes, said) in [(&bad[..], "checksum"), (&good[..good.len() / 2], "checksum"), (&good[..5], "too short")] {
+        std::fs::write(&state, bytes).unwrap();
+        let message = refused(&mut resume(path, "broken"));
+        assert!(message.contains("resume.bin") && message.contains(said), "{message}");
+    }
+    std::fs::write(&state, good).unwrap();
+    let output = run(&mut resume(path, "broken"));
+    assert!(output.status.success(), "{output:?}");
+    same(path, "whole", "broken");
+    assert!(!state.exists());
+    // Time counts on where the run was broken off.
+    let text = std::fs::read_to_string(path.join("broken/metrics.jsonl")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    for time in ["seconds", "processor_seconds"] {
+        assert!(lines.clone().map(|line| line[time].as_f64().unwrap()).is_sorted(), "{text}");
+    }
+}
+
+/// Killed fifty times at random moments, a run never loses its state, and ends as if nothing had been. Slow.
+#[test]
+fn killed_at_any_moment_a_run_goes_on() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        println!("skipped: set NAE_SLOW_TESTS=1 to kill a run fifty times");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let preset = preset_of_seconds(path);
+    assert!(run(&mut start(path, "whole", &preset)).status.success());
+
+    let mut noise = nae_train::sample::NoiseSource::new(0, 0);
+    let (mut kills, mut runs, mut begun) = (0, 0, false);
+    while kills < 50 {
+        let name = format!("run-{runs}");
+        let command = if begun { resume(path, &name) } else { start(path, &name, &preset) };
+        let mut child = spawn(&mut { command });
+        // Up to the time in which such a process reads the data, goes on, stores a number of states and more.
+        let wait = Duration::from_secs_f32(1.5 * noise.uniform_values(1)[0]);
+        std::thread::sleep(wait);
+        let ended = child.try_wait().unwrap();
+        if ended.is_none() {
+            child.kill().unwrap();
+            kills += 1;
+        }
+        let output = child.wait_with_output().unwrap();
+        let state = path.join(&name).join("resume.bin").exists();
+        if let Some(status) = ended {
+            assert!(status.success(), "after {kills} kills: {output:?}");
+            same(path, "whole", &name);
+            (begun, runs) = (false, runs + 1);
+        } else {
+            // Once there is a state, it stays until the run has ended.
+            assert!(state || !begun || path.join(format!("{name}.onnx")).exists(), "after {kills} kills");
+            begun = state;
+            if !state && path.join(&name).exists() {
+                std::fs::remove_dir_all(path.join(&name)).unwrap();
+            }
+        }
+    }
+    let name = format!("run-{runs}");
+    let output = run(&mut if begun { resume(path, &name) } else { start(path, &name, &preset) });
+    assert!(output.status.success(), "after {kills} kills: {output:?}");
+    same(path, "whole", &name);
+    println!("{kills} kills, {} runs that ended whole", runs + 1);
+}
