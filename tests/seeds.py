@@ -1,6 +1,6 @@
 """The same experiment in several ways, over seeds: AUROC means, their standard errors, and whether the ways differ.
 
-    cargo build --release -p nae-train
+    cargo build --release -p nae-train-cli
     python3 tests/seeds.py target/release/nae-train engines.json --seeds 10 \\
         cpu="--preset digits --held-out 9 --engine cpu" burn="--preset digits --held-out 9 --engine burn"
 

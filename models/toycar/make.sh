@@ -14,7 +14,7 @@ export NAE_DATA NAE_TOYCAR
 cd "$(dirname "$0")/../.."
 
 "${PYTHON:-.venv/bin/python}" models/toycar/prepare.py "$NAE_DATA/mlperf-tiny-ad01" "$NAE_TOYCAR"
-cargo build --release --quiet --locked -p nae-train
+cargo build --release --quiet --locked -p nae-train-cli
 nae_train=${CARGO_TARGET_DIR:-$PWD/target}/release/nae-train
 (
   cd "$NAE_TOYCAR"

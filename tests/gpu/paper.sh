@@ -16,7 +16,7 @@ feature=${device%%:*}
 out=runs/gpu
 mkdir -p "$out"
 
-cargo build --locked --release -p nae-train --features "$feature"
+cargo build --locked --release -p nae-train-cli --features "$feature"
 train=${CARGO_TARGET_DIR:-target}/release/nae-train
 "$train" devices | tee "$out/devices.txt"
 

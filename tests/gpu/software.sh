@@ -17,7 +17,7 @@ fi
 export VK_DRIVER_FILES=$driver
 
 cargo test --locked -p nae-train --features wgpu --test devices -- --nocapture
-cargo build --locked -p nae-train --features wgpu
+cargo build --locked -p nae-train-cli --features wgpu
 train=${CARGO_TARGET_DIR:-target}/debug/nae-train
 
 "$train" devices

@@ -1,6 +1,6 @@
 """Latency of a model, one image at a time and one thread: `nae-infer bench` and Python's onnxruntime, in turns.
 
-    cargo build --release -p nae-infer
+    cargo build --release -p nae-infer-cli
     pip install -r tests/peers/requirements.txt
     python tests/peers/latency.py target/release/nae-infer MODEL.onnx [--rounds 5] [--seconds 2]
 

@@ -1,6 +1,6 @@
 """Requests per second of `nae-infer serve` and of a FastAPI + onnxruntime service, in turns on the same machine.
 
-    cargo build --release -p nae-infer
+    cargo build --release -p nae-infer-cli
     apt-get install wrk; pip install -r tests/peers/requirements.txt
     python tests/peers/service.py target/release/nae-infer models/digits/digits.onnx [--rounds 5] [--seconds 10]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Exports autoencoders written as people write them with both of PyTorch's exporters, for
-nae-onnx/tests/pytorch.rs: tests/vectors/pytorch/NAME-old.onnx and NAME-new.onnx, and NAME.bin with samples, each the
+crates/nae-onnx/tests/pytorch.rs: tests/vectors/pytorch/NAME-old.onnx and NAME-new.onnx, and NAME.bin with samples, each the
 float32 input followed by PyTorch's float32 output.
 
     pip install torch==2.15.0 onnx onnxscript

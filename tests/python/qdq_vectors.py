@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Quantises the digits model with ONNX Runtime's static quantiser, for nae-onnx/tests/qdq.rs.
+"""Quantises the digits model with ONNX Runtime's static quantiser, for crates/nae-onnx/tests/qdq.rs.
 
     pip install onnxruntime==1.31.1 onnx==1.23.2
     python3 tests/python/qdq_vectors.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs dense int8 models through TFLite's built-in reference kernels and writes what they give, for
-nae-onnx/tests/tflite.rs.
+crates/nae-onnx/tests/tflite.rs.
 
     pip install ai-edge-litert==2.3.0
     python3 tests/python/tflite_vectors.py [ad01_int8.tflite toycar_logmel_eval248_float32.npz]

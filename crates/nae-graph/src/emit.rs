@@ -17,6 +17,7 @@ use crate::{Graph, GraphError};
 /// [`GraphError`] naming the layer or field that is wrong.
 pub fn emit(graph: &Graph) -> Result<Vec<u8>, GraphError> {
     let shapes = graph.shapes()?;
+    graph.check_finite()?;
     if graph.nodes.is_empty() {
         return Err(GraphError::NoLayers);
     }

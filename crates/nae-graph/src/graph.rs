@@ -106,6 +106,18 @@ impl Graph {
         Ok(shapes)
     }
 
+    /// Checks that all weights and parameters are finite. Shapes do not depend on that, and training may look at a network
+    /// that diverges.
+    ///
+    /// # Errors
+    /// [`GraphError::NonFinite`] naming the first layer that has another.
+    pub fn check_finite(&self) -> Result<(), GraphError> {
+        match self.nodes.iter().position(|node| !node.op.is_finite()) {
+            Some(layer) => Err(GraphError::NonFinite { layer }),
+            None => Ok(()),
+        }
+    }
+
     /// Types of all tensors: the image's, then each layer's output.
     ///
     /// # Errors

@@ -31,13 +31,11 @@ impl Op {
         if shape.is_empty() {
             return Err(GraphError::EmptyOutput { layer: index, input });
         }
-        if !self.is_finite() {
-            return Err(GraphError::NonFinite { layer: index });
-        }
         Ok(shape)
     }
 
-    fn is_finite(&self) -> bool {
+    /// Whether all weights and parameters are finite, and those positive that have to be.
+    pub(crate) fn is_finite(&self) -> bool {
         let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
         match self {
             Self::Conv2d(layer) => all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation),

@@ -3,7 +3,7 @@
 use super::hash;
 use nae_core::Shape;
 use nae_core::kernels::int8::Windows;
-use nae_core::model::layer::Padding;
+use nae_core::layer::Padding;
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,5 @@ mod validate;
 
 pub use crate::contract::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
 pub use crate::format::{Kind, LayerFault, ModelError, Record, Span};
-pub use crate::layer;
 pub use operators::Operators;
 pub use parse::Model;

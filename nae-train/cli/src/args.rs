@@ -72,7 +72,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Graphics cards are there where nae-train was built for them: cargo build --release -p nae-train --features wgpu")]
+Graphics cards are there where nae-train was built for them: cargo build --release -p nae-train-cli --features wgpu")]
 pub(crate) struct DevicesArgs {
     /// Print JSON in place of the table.
     #[arg(long)]

@@ -279,8 +279,8 @@ impl<'g> Lowering<'g> {
             self.lowered.push_from(place.tensor, Activation::Identity);
             self.origins.push(autoencoder::RECONSTRUCTION.into());
         }
-        match self.lowered.shapes() {
-            Ok(_) => Ok(self.lowered),
+        match self.lowered.shapes().and_then(|_| self.lowered.check_finite()) {
+            Ok(()) => Ok(self.lowered),
             Err(error) => {
                 let node = layer_of(&error).and_then(|layer| self.origins.get(layer)).map(|n| excerpt(n));
                 Err(LowerError::Write { node, error })

@@ -11,7 +11,7 @@ use nae_core::Shape;
 use nae_core::kernels::int8::{
     self, Add, L2Normalize, Layout, LeakyRelu, Multiplier, Multiply, Range, Requantize, Sums, Weights, Windows,
 };
-use nae_core::model::layer::Padding;
+use nae_core::layer::Padding;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
