@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
-# integration and parity tests, firmware under QEMU, half a minute of fuzzing each of the parser and the engine, the
-# exported models in Python, and the slow tests.
+# integration and parity tests, firmware under QEMU, the commands of the guides in docs/, half a minute of fuzzing each
+# of the parser and the engine, the exported models in Python, and the slow tests.
 #
 #   tests/run.sh             everything
-#   tests/run.sh --quick     without QEMU, fuzzing, Python and the slow tests
+#   tests/run.sh --quick     without QEMU, the guides, fuzzing, Python and the slow tests
 #
 # Debian packages are installed where this script may (as root); elsewhere it says which are missing. The Python
 # packages go into .venv, tools into the target folder.
@@ -92,6 +92,11 @@ if ! $quick; then
 fi
 grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true
 sed -n '/^┌/,/^└/p' "$logs/tests.log"
+
+if ! $quick; then
+  step "Commands of the guides"
+  tests/guides.sh
+fi
 
 step "Lints"
 cargo clippy --locked --all-targets --quiet -- -D warnings

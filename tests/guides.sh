@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Runs every command of the guides in docs/: the blocks marked `sh`, in order, each guide in a folder of its own with the
+# repository's models and data beside. Blocks marked otherwise are for reading.
+#
+#   tests/guides.sh [GUIDE.md …]     all of docs/ without arguments
+#
+# Takes the built programs from CARGO_TARGET_DIR (or target), debug unless NAE_PROFILE says release.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+programs=$(realpath "${CARGO_TARGET_DIR:-target}/${NAE_PROFILE:-debug}")
+for program in nae-train nae-infer; do
+  [ -x "$programs/$program" ] || { echo "$programs/$program is missing: build nae-train-cli and nae-infer-cli" >&2; exit 1; }
+done
+export PATH="$programs:$PATH"
+
+guides=("$@")
+[ ${#guides[@]} -gt 0 ] || guides=(docs/*.md)
+for guide in "${guides[@]}"; do
+  folder=$(mktemp -d)
+  # Job control, for `kill %1` in a guide.
+  { echo 'set -euo pipefail; set -m'; awk '/^```/ { on = ($0 == "```sh"); next } on' "$guide"; } >"$folder/commands.sh"
+  ln -s "$root/models" "$root/data" "$folder/"
+  started=$SECONDS
+  (cd "$folder" && bash commands.sh >log 2>&1 </dev/null) || { cat "$folder/log"; echo "$guide: a command failed" >&2; exit 1; }
+  rm -rf "$folder"
+  echo "$guide: $((SECONDS - started)) s"
+done
