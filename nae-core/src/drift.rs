@@ -2,7 +2,6 @@
 //! changed. It looks at slow shifts of the mean; single anomalies are for [`crate::verdict`].
 
 use core::fmt;
-use heapless::HistoryBuf;
 
 /// Which way the mean of the energies has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,52 +123,5 @@ impl PageHinkley {
         self.mean = 0.0;
         self.above = 0.0;
         self.below = 0.0;
-    }
-}
-
-/// The last `N` energies, for a log line or a status page.
-///
-/// ```
-/// use nae_core::drift::RecentEnergies;
-/// let mut recent = RecentEnergies::<2>::new();
-/// for energy in [9.0, 1.0, 2.0] {
-///     recent.push(energy);
-/// }
-/// assert_eq!(recent.mean(), Some(1.5));
-/// assert_eq!(recent.oldest_first().collect::<Vec<_>>(), [1.0, 2.0]);
-/// ```
-#[derive(Debug)]
-pub struct RecentEnergies<const N: usize> {
-    energies: HistoryBuf<f32, N>,
-}
-
-impl<const N: usize> RecentEnergies<N> {
-    /// None yet.
-    pub const fn new() -> Self {
-        Self { energies: HistoryBuf::new() }
-    }
-
-    /// Takes one energy, dropping the oldest when `N` are there.
-    pub fn push(&mut self, energy: f32) {
-        self.energies.write(energy);
-    }
-
-    /// The energies held, the oldest first.
-    pub fn oldest_first(&self) -> impl Iterator<Item = f32> + '_ {
-        self.energies.oldest_ordered().copied()
-    }
-
-    /// Their mean; `None` when there are none.
-    pub fn mean(&self) -> Option<f32> {
-        match self.energies.len() {
-            0 => None,
-            len => Some(self.energies.as_slice().iter().sum::<f32>() / len as f32),
-        }
-    }
-}
-
-impl<const N: usize> Default for RecentEnergies<N> {
-    fn default() -> Self {
-        Self::new()
     }
 }

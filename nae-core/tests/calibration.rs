@@ -2,7 +2,6 @@
 //! and exact quantiles.
 #![allow(clippy::unwrap_used)]
 
-use nae_core::calibration::quantile::{QuantileError, StreamingQuantile};
 use nae_core::calibration::{Calibration, CalibrationError, CalibrationView, TABLE_LEN};
 use proptest::prelude::*;
 
@@ -122,55 +121,4 @@ proptest! {
             }
         }
     }
-
-    #[test]
-    fn streaming_quantiles_come_near_the_exact_ones(seed in any::<u64>(), probability in 0.05f32..0.95) {
-        let mut state = seed;
-        let mut estimate = StreamingQuantile::new(probability).unwrap();
-        let mut values: Vec<f32> = (0..5000)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let uniform = ((state >> 40) as f32 + 0.5) / (1 << 24) as f32;
-                // Exponential: skewed, as energies are.
-                -uniform.ln()
-            })
-            .collect();
-        for value in &values {
-            estimate.observe(*value).unwrap();
-        }
-        values.sort_by(f32::total_cmp);
-        let found = estimate.estimate().unwrap();
-        let rank = values.partition_point(|v| *v < found) as f32 / 5000.0;
-        prop_assert!((rank - probability).abs() < 0.03, "rank {} of {}", rank, probability);
-    }
-}
-
-/// The example of Jain and Chlamtac, table I: the median of these 20 observations, by the
-/// algorithm, is 4.44 (the exact one lies between 1.47 and 3.39).
-#[test]
-fn the_papers_worked_example() {
-    let observations = [
-        0.02, 0.15, 0.74, 3.39, 0.83, 22.37, 10.15, 15.43, 38.62, 15.92, 34.60, 10.28, 1.47, 0.40, 0.05, 11.39, 0.27,
-        0.42, 0.09, 11.37,
-    ];
-    let mut median = StreamingQuantile::new(0.5).unwrap();
-    assert_eq!(median.estimate(), None);
-    for (index, value) in observations.into_iter().enumerate() {
-        median.observe(value).unwrap();
-        if index == 4 {
-            // Five observations: exact.
-            assert_eq!(median.estimate(), Some(0.74));
-        }
-    }
-    assert!((median.estimate().unwrap() - 4.440_634).abs() < 1e-4);
-    assert_eq!(median.count(), 20);
-}
-
-#[test]
-fn streaming_quantiles_refuse_what_is_not_a_number() {
-    assert_eq!(StreamingQuantile::new(1.0).map(|_| ()), Err(QuantileError::Probability));
-    assert_eq!(StreamingQuantile::new(f32::NAN).map(|_| ()), Err(QuantileError::Probability));
-    let mut median = StreamingQuantile::new(0.5).unwrap();
-    assert_eq!(median.observe(f32::NAN), Err(QuantileError::NonFinite));
-    assert_eq!((median.count(), median.estimate()), (0, None));
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use nae_core::density::{Temperature, TemperatureError};
-use nae_core::drift::{Drift, DriftError, PageHinkley, RecentEnergies};
+use nae_core::drift::{Drift, DriftError, PageHinkley};
 use nae_core::verdict::{AlarmFilter, AlarmSettings, AlarmSettingsError, Verdict};
 use proptest::prelude::*;
 
@@ -85,14 +85,6 @@ fn the_watch_refuses_what_is_not_a_number() {
     let before = watch.clone();
     assert_eq!(watch.observe(f32::NAN), Err(DriftError::NonFinite));
     assert_eq!(watch, before);
-}
-
-#[test]
-fn recent_energies_start_empty() {
-    let mut recent = RecentEnergies::<3>::new();
-    assert_eq!((recent.mean(), recent.oldest_first().count()), (None, 0));
-    recent.push(0.5);
-    assert_eq!(recent.mean(), Some(0.5));
 }
 
 #[test]

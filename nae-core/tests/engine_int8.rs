@@ -100,13 +100,15 @@ fn graph(image: Shape, dice: &[Dice]) -> Graph {
         let shapes = graph.shapes().unwrap();
         let elements = graph.elements().unwrap();
         let (shape, from) = (*shapes.last().unwrap(), elements.last().unwrap().quantization().unwrap());
-        if shape.len() > 2000 {
-            break;
-        }
         let same: Vec<usize> = (0..shapes.len()).filter(|&t| shapes[t] == shape).collect();
         let earlier = same[dice.1[0] % same.len()];
         let earlier = (earlier < graph.nodes.len() || dice.1[1] % 4 == 0).then_some(earlier);
         graph.push(layer(dice, shape, from, earlier));
+        // Resizing grows without end, and 8-bit dense layers take up to 2^14 inputs in the layout `Paired`.
+        if graph.shapes().unwrap().last().unwrap().len() > 1 << 14 {
+            graph.nodes.pop();
+            break;
+        }
     }
     let shape = *graph.shapes().unwrap().last().unwrap();
     graph.latent = Some(graph.nodes.len()).filter(|&n| n > 0);

@@ -1,6 +1,6 @@
 //! What the energies of held-out normal data say about a new one: conformal p-values and a
 //! threshold for a target false-positive rate. Fixed memory. The decision itself is in
-//! [`crate::verdict`]; estimating a quantile from a stream is in [`quantile`].
+//! [`crate::verdict`].
 //!
 //! With n held-out energies, the conformal p-value of an energy e is
 //! p(e) = (1 + #{calibration energies ≥ e})/(n + 1) (Vovk, Gammerman and Shafer, 2005; Bates et
@@ -17,7 +17,6 @@
 //! the safe side for the false-positive rate, up: by at most one step of the table, 1/255.
 
 mod collect;
-pub mod quantile;
 
 pub use collect::{CollectError, Collector};
 

@@ -5,6 +5,22 @@ use crate::format::{Kind, Record, UNIFORM};
 use crate::kernels::int8::Layout;
 use crate::layer::{Activation, Element};
 
+/// Number of operators: 16 kinds of layers and 3 energies twice, 4 activations, 2 layouts, 2 dense layers.
+const SINGLE_OPERATORS: usize = 16 * 2 + 3 * 2 + 4 + 2 + 2;
+
+// Two operators with one bit would bring kernels into an engine that its model does not use, unnoticed.
+const _: () = {
+    let mut seen = Operators::NONE;
+    let mut i = 0;
+    while i < SINGLE_OPERATORS {
+        let operator = Operators::EACH[i];
+        assert!(operator.bits().count_ones() == 1, "an operator is one bit");
+        assert!(seen.bits() & operator.bits() == 0, "two operators share a bit");
+        seen = seen.with(operator);
+        i += 1;
+    }
+};
+
 /// A set of layer kinds, activations and energies.
 ///
 /// An [`Engine`](crate::engine::Engine) is generic over it: kernels outside the set are not
@@ -74,6 +90,44 @@ impl Operators {
     pub const fn dense_i8(uniform: bool) -> Self {
         Self(1 << (58 + uniform as u8))
     }
+
+    /// Every single operator there is, for the proof below that no two share a bit.
+    const EACH: [Self; SINGLE_OPERATORS] = {
+        let mut each = [Self::NONE; SINGLE_OPERATORS];
+        let mut count = 0;
+        let mut id = 1;
+        while let Some(kind) = Kind::from_id(id) {
+            each[count] = Self::kind(kind);
+            each[count + 1] = Self::kind_i8(kind);
+            count += 2;
+            id += 1;
+        }
+        let activations =
+            [Activation::Relu, Activation::LeakyRelu { slope: 0.0 }, Activation::Sigmoid, Activation::Tanh];
+        let mut i = 0;
+        while i < activations.len() {
+            each[count] = Self::activation(activations[i]);
+            count += 1;
+            i += 1;
+        }
+        let mut id = 0;
+        while let Some(energy) = Energy::from_id(id) {
+            each[count] = Self::energy(energy);
+            each[count + 1] = Self::energy_i8(energy);
+            count += 2;
+            id += 1;
+        }
+        let mut tag = 0;
+        while let Some(layout) = Layout::from_tag(tag) {
+            each[count] = Self::layout(layout);
+            count += 1;
+            tag += 1;
+        }
+        each[count] = Self::dense_i8(false);
+        each[count + 1] = Self::dense_i8(true);
+        assert!(count + 2 == SINGLE_OPERATORS, "SINGLE_OPERATORS is not the number of operators");
+        each
+    };
 
     pub(super) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

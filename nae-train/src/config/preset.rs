@@ -147,6 +147,8 @@ mod tests {
         use nae_core::energy::Energy;
         for (key, energy) in [
             ("", Energy::SquaredL2),
+            ("energy = \"squared-l2\"", Energy::SquaredL2),
+            // The name before.
             ("energy = \"squared_l2\"", Energy::SquaredL2),
             ("energy = \"l1\"", Energy::L1),
             ("energy = \"ssim\"", Energy::Ssim),

@@ -47,10 +47,12 @@ pub struct RawConfig {
 
 /// The known energies; [`nae_core::energy::Energy`] has their definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum EnergyKind {
     /// Squared error per dimension, the paper's.
     #[default]
+    // The name in presets and recorded runs of before.
+    #[serde(alias = "squared_l2")]
     SquaredL2,
     /// Absolute error per dimension.
     L1,
