@@ -2,7 +2,7 @@
 #![cfg(feature = "audio")]
 #![allow(clippy::unwrap_used)]
 
-use nae_core::audio::{BANDS, HOP, LogMel, SampleError, Window};
+use nae_core::audio::{BANDS, FrameWindow, HOP, LogMel, SampleError};
 
 /// 1.5 seconds, hop by hop.
 fn samples() -> Vec<[i16; HOP]> {
@@ -40,7 +40,7 @@ fn floats_and_integers_are_the_same_stream() {
 
 #[test]
 fn a_window_is_its_last_frames_in_order() {
-    let mut window = Window::<{ 5 * BANDS }>::new();
+    let mut window = FrameWindow::<{ 5 * BANDS }>::new();
     for frame in 0..8u8 {
         let input = window.push(&[f32::from(frame); BANDS]).copied();
         let expected = |earliest: u8| core::array::from_fn(|i| f32::from(earliest) + (i / BANDS) as f32);

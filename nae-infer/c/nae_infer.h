@@ -49,11 +49,12 @@ struct nae_detector *nae_detector_open(const char *path,
 // `detector` is null or from `nae_detector_open`, not freed yet, and not in use.
 void nae_detector_free(struct nae_detector *detector);
 
-// Channels, height and width of the image the network takes; images of other sizes are resized.
+// Channels, height and width of the image the network takes; images of other sizes are resized. NULL for one that is
+// not wanted. Returns 1, or 0 where the detector is NULL.
 //
 // # Safety
-// `detector` is from `nae_detector_open`, and the others are valid for a write each.
-void nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
+// `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
+int32_t nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
 
 // Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
 // height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there

@@ -3,16 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use nae_core::Shape;
-use nae_core::calibration::Calibration;
 use nae_core::contract::Contract;
-use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_input::{Pixels, PrepareError};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance, Tiles, Transforms, Window};
+use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -54,30 +51,22 @@ impl From<ModelError> for ModelFileError {
     }
 }
 
-/// How images become energies and verdicts: all that matters of a model beside its network.
+/// What a [`Detector`](crate::Detector) knows of a model beside its network: how samples become inputs, and how inputs
+/// become energies and verdicts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Channels, height and width of the image the network takes.
-    pub input: Shape,
-    /// Range of values and resize filter.
-    pub preprocessing: Preprocessing,
+#[non_exhaustive]
+pub struct ScoringSettings {
+    /// Input, preprocessing, energy, calibration and the file's threshold.
+    pub contract: Contract,
     /// What is done to an image before it has the input's size; nothing for `.nae` files, which do not hold it.
     pub transforms: Transforms,
     /// How a row of a table becomes the input; `None` for images, and for `.nae` files, which do not hold it.
     pub columns: Option<Columns>,
     /// How many rows of a table make a sample, where it is more than one.
-    pub window: Option<Window>,
+    pub window: Option<RowWindow>,
     /// How an image larger than the input is cut and scored; `None` where it is resized, and for `.nae` files, which
     /// score one tile.
     pub tiles: Option<Tiles>,
-    /// Energy of an image and its reconstruction.
-    pub energy: Energy,
-    /// T of p(x) ∝ exp(−E(x)/T).
-    pub temperature: Temperature,
-    /// Energies of held-out normal data.
-    pub calibration: Option<Calibration>,
-    /// The threshold in the file, and the rate it is for.
-    pub threshold: Option<Threshold>,
 }
 
 /// How images are prepared and scored for a network that does not say.
@@ -89,32 +78,10 @@ pub struct Assumed {
     pub preprocessing: Preprocessing,
 }
 
-/// An energy above which an image is an anomaly.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Threshold {
-    /// The energy.
-    pub energy: f32,
-    /// Share of normal images above it, at most; `None` for an energy that was given to a model without calibration.
-    pub false_positive_rate: Option<f32>,
-}
-
-impl Settings {
-    /// Those of a model that says no more than its contract.
-    fn of<C>(contract: &Contract<C>, calibration: Option<Calibration>) -> Self {
-        Self {
-            input: contract.input,
-            preprocessing: contract.preprocessing,
-            transforms: Transforms::default(),
-            columns: None,
-            window: None,
-            tiles: None,
-            energy: contract.energy,
-            temperature: contract.temperature,
-            calibration,
-            threshold: contract
-                .threshold()
-                .map(|t| Threshold { energy: t.energy, false_positive_rate: Some(t.false_positive_rate) }),
-        }
+impl ScoringSettings {
+    /// Images of the input's shape or resized to it, and this contract.
+    pub fn new(contract: Contract) -> Self {
+        Self { contract, transforms: Transforms::default(), columns: None, window: None, tiles: None }
     }
 
     /// The network's input for an image: its channels first, of the input's size, in the model's range.
@@ -122,7 +89,7 @@ impl Settings {
     /// # Errors
     /// [`PrepareError`] where the image cannot become that input.
     pub fn prepare(&self, pixels: &Pixels) -> Result<Vec<f32>, PrepareError> {
-        nae_input::prepare(pixels, self.input, self.preprocessing, self.transforms)
+        nae_input::prepare(pixels, self.contract.input, self.contract.preprocessing, self.transforms)
     }
 }
 
@@ -186,21 +153,17 @@ impl ModelFile {
         })
     }
 
-    /// How images become energies and verdicts; `None` for an ONNX model without metadata.
-    pub fn settings(&self) -> Option<Settings> {
+    /// How samples become energies and verdicts; `None` for an ONNX model without metadata.
+    pub fn settings(&self) -> Option<ScoringSettings> {
         match &self.content {
-            Content::Onnx(_, metadata) => metadata.as_ref().map(|m| Settings {
+            Content::Onnx(_, metadata) => metadata.as_ref().map(|m| ScoringSettings {
+                contract: m.contract.clone(),
                 transforms: m.transforms,
                 columns: m.columns.clone(),
                 window: m.window,
                 tiles: m.tiles,
-                ..Settings::of(&m.contract, m.contract.calibration().cloned())
             }),
-            Content::Nae => {
-                let model = Model::parse(&self.bytes).ok()?;
-                let calibration = model.calibration().map(|calibration| calibration.to_owned());
-                Some(Settings::of(model.contract(), calibration))
-            }
+            Content::Nae => Some(ScoringSettings::new(Model::parse(&self.bytes).ok()?.contract().to_owned())),
         }
     }
 
@@ -240,13 +203,15 @@ impl ModelFile {
             }
         }
         if let Some(s) = self.settings() {
-            let (low, high) = (s.preprocessing.low(), s.preprocessing.high());
+            let contract = &s.contract;
+            let (input, preprocessing) = (contract.input, contract.preprocessing);
+            let (low, high) = (preprocessing.low(), preprocessing.high());
             card.extend([
-                ("energy", s.energy.name().to_owned()),
-                ("temperature", format!("{:?}", s.temperature.get())),
-                ("image", format!("{} × {} × {} (C×H×W)", s.input.channels, s.input.height, s.input.width)),
+                ("energy", contract.energy.name().to_owned()),
+                ("temperature", format!("{:?}", contract.temperature.get())),
+                ("image", format!("{} × {} × {} (C×H×W)", input.channels, input.height, input.width)),
                 ("range", format!("{low:?} to {high:?}")),
-                ("resize", s.preprocessing.filter().name().to_owned()),
+                ("resize", preprocessing.filter().name().to_owned()),
             ]);
             let Transforms { crop, fit, invert } = s.transforms;
             if let Some(side) = crop {
@@ -260,7 +225,7 @@ impl ModelFile {
                 card.push(("columns", names.join(", ")));
                 card.push(("missing", columns.missing().name().to_owned()));
             }
-            if let Some(Window { rows, stride }) = s.window {
+            if let Some(RowWindow { rows, stride }) = s.window {
                 card.push(("window", format!("{rows} rows, {stride} from one to the next")));
             }
             if let Some(Tiles { stride, top_k }) = s.tiles {
@@ -271,12 +236,12 @@ impl ModelFile {
                 };
                 card.push(("tiles", format!("{stride} pixels from one to the next, an image's score is {score}")));
             }
-            if let Some(c) = &s.calibration {
+            if let Some(c) = contract.calibration() {
                 card.push(("calibration", format!("{} held-out normal energies", c.count())));
             }
-            if let Some(t) = s.threshold {
+            if let Some(t) = contract.threshold() {
                 card.push(("threshold", format!("{:?}", t.energy)));
-                card.extend(t.false_positive_rate.map(|rate| ("false_positive_rate", format!("{rate:?}"))));
+                card.push(("false_positive_rate", format!("{:?}", t.false_positive_rate)));
             }
         }
         if let Content::Onnx(_, Some(m)) = &self.content {

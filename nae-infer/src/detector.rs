@@ -6,6 +6,7 @@ use std::sync::Arc;
 use image::DynamicImage;
 use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
+use nae_core::contract::Contract;
 use nae_core::energy::EnergyError;
 use nae_core::verdict::{AlarmSettings, Verdict};
 use nae_input::layout::to_channels_last;
@@ -15,15 +16,16 @@ use nae_onnx::file::FileError;
 use crate::backend::{
     self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, ExecutionProvider, Limits,
 };
-use crate::card::{ModelFile, ModelFileError, Settings, Threshold};
+use crate::card::{ModelFile, ModelFileError, ScoringSettings};
 use crate::heat_map::HeatMap;
 
 /// A model with a backend: scores images, from any number of threads. A clone shares the backend.
 #[derive(Clone)]
 pub struct Detector {
-    settings: Settings,
+    settings: ScoringSettings,
     backend: Arc<dyn Backend>,
     threshold: Option<f32>,
+    false_positive_rate: Option<f32>,
     alarm: Option<AlarmSettings>,
     threads: usize,
 }
@@ -165,10 +167,17 @@ impl Detector {
         DetectorBuilder::default()
     }
 
-    /// With a backend of the caller's own, which reconstructs images of the shape `settings.input`.
-    pub fn with_backend(settings: Settings, backend: Arc<dyn Backend>) -> Self {
-        let threshold = settings.threshold.map(|t| t.energy);
-        Self { settings, backend, threshold, alarm: None, threads: 1 }
+    /// With a backend of the caller, which reconstructs images of the shape `settings.contract.input`.
+    pub fn with_backend(settings: ScoringSettings, backend: Arc<dyn Backend>) -> Self {
+        let threshold = settings.contract.threshold();
+        Self {
+            threshold: threshold.map(|t| t.energy),
+            false_positive_rate: threshold.map(|t| t.false_positive_rate),
+            settings,
+            backend,
+            alarm: None,
+            threads: 1,
+        }
     }
 
     /// The same network, calibrated by other normal data, with the threshold for a false-positive rate
@@ -177,21 +186,17 @@ impl Detector {
     /// # Errors
     /// [`CalibrationError`] where so few energies do not give a threshold for this rate.
     pub fn recalibrated(&self, calibration: Calibration, false_positive_rate: f32) -> Result<Self, CalibrationError> {
-        let energy = calibration.threshold(false_positive_rate)?;
-        let mut detector = self.clone();
-        detector.threshold = Some(energy);
-        detector.settings.threshold = Some(Threshold { energy, false_positive_rate: Some(false_positive_rate) });
-        detector.settings.calibration = Some(calibration);
-        Ok(detector)
+        let settings = self.settings.clone();
+        let contract = settings.contract.with_calibration(calibration, false_positive_rate)?;
+        let detector = Self::with_backend(ScoringSettings { contract, ..settings }, Arc::clone(&self.backend));
+        Ok(Self { alarm: self.alarm, threads: self.threads, ..detector })
     }
 
-    /// The same with the energy `threshold`, whatever the model says. Its false-positive rate is what a calibration
+    /// The same with the energy `threshold`, whatever the model says. Its false-positive rate is what the calibration
     /// says of it.
-    fn with_threshold(mut self, threshold: f32) -> Self {
-        let false_positive_rate = self.settings.calibration.as_ref().and_then(|c| c.p_value(threshold).ok());
-        self.threshold = Some(threshold);
-        self.settings.threshold = Some(Threshold { energy: threshold, false_positive_rate });
-        self
+    fn with_threshold(self, threshold: f32) -> Self {
+        let false_positive_rate = self.contract().calibration().and_then(|c| c.p_value(threshold).ok());
+        Self { threshold: Some(threshold), false_positive_rate, ..self }
     }
 
     /// The alarm filter that the builder was given.
@@ -199,9 +204,14 @@ impl Detector {
         self.alarm
     }
 
-    /// What the model says about images and energies.
-    pub const fn settings(&self) -> &Settings {
+    /// How samples become energies and verdicts.
+    pub const fn settings(&self) -> &ScoringSettings {
         &self.settings
+    }
+
+    /// Input, preprocessing, energy and calibration.
+    pub const fn contract(&self) -> &Contract {
+        &self.settings.contract
     }
 
     /// Which backend reconstructs.
@@ -212,6 +222,11 @@ impl Detector {
     /// The energy above which an image is an anomaly; `None` for a model without calibration.
     pub const fn threshold(&self) -> Option<f32> {
         self.threshold
+    }
+
+    /// The share of normal images above the threshold, at most; `None` for a model without calibration.
+    pub const fn false_positive_rate(&self) -> Option<f32> {
+        self.false_positive_rate
     }
 
     /// Scores an image of any size; of a model that looks at tiles, of at least one tile.
@@ -236,7 +251,7 @@ impl Detector {
     fn score_one(&self, prepared: &[f32]) -> Result<Scored, ScoreError> {
         match self.score_prepared(prepared)?.pop() {
             Some(scored) => Ok(scored),
-            None => Err(ScoreError::Length { expected: self.settings.input.len(), found: 0 }),
+            None => Err(ScoreError::Length { expected: self.contract().input.len(), found: 0 }),
         }
     }
 
@@ -245,7 +260,7 @@ impl Detector {
     pub fn score_each<'a>(&'a self, batch: &'a [f32]) -> impl Iterator<Item = Result<Scored, ScoreError>> + 'a {
         let together = self.score_prepared(batch).ok();
         let alone = if together.is_some() { &[] } else { batch };
-        let alone = alone.chunks(self.settings.input.len()).map(|image| self.score_one(image));
+        let alone = alone.chunks(self.contract().input.len()).map(|image| self.score_one(image));
         together.into_iter().flatten().map(Ok).chain(alone)
     }
 
@@ -256,7 +271,7 @@ impl Detector {
     /// # Errors
     /// [`ScoreError`]; of several, the first.
     pub fn score_prepared(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
-        let length = self.settings.input.len();
+        let length = self.contract().input.len();
         if !batch.len().is_multiple_of(length) {
             return Err(ScoreError::Length { expected: length, found: batch.len() });
         }
@@ -285,7 +300,8 @@ impl Detector {
     }
 
     fn score_part(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
-        let Settings { input, energy, calibration, .. } = &self.settings;
+        let Contract { input, energy, .. } = self.contract();
+        let calibration = self.contract().calibration();
         let length = input.len();
         let result = self.backend.reconstruct(batch)?;
         let images = batch.len() / length;
@@ -299,7 +315,7 @@ impl Detector {
             energy.error_map(&image, &reconstruction, *input, &mut error_map)?;
             scored.push(Scored {
                 energy: value,
-                p_value: calibration.as_ref().and_then(|c| c.p_value(value).ok()),
+                p_value: calibration.and_then(|c| c.p_value(value).ok()),
                 verdict: self.threshold.map(|t| Verdict::of(value, t)),
                 latent: result.latents.as_ref().zip(latent_length).map(|(l, n)| l[i * n..(i + 1) * n].to_vec()),
                 error_map,
@@ -417,18 +433,18 @@ impl DetectorBuilder {
         let settings = file.settings().ok_or_else(|| OpenError::NoMetadata { path: path() })?;
         if let crate::card::Content::Onnx(model, _) = file.content() {
             let found = model.graph.sample_shape(model.graph.input);
-            if found != Some(settings.input) {
+            if found != Some(settings.contract.input) {
                 let found = found.map_or_else(|| "something else".to_owned(), |s| s.to_string());
-                return Err(OpenError::Input { path: path(), expected: settings.input, found });
+                return Err(OpenError::Input { path: path(), expected: settings.contract.input, found });
             }
         }
         let threads = self.threads.unwrap_or(1).max(1);
         let options =
             BackendOptions { threads, ort_library: self.ort_library, execution_providers: self.execution_providers };
-        let backend = backend::load(file, self.backend, &options, settings.input.len())
+        let backend = backend::load(file, self.backend, &options, settings.contract.input.len())
             .map_err(|error| OpenError::Backend { path: path(), error })?;
         let detector = Detector { threads, alarm: self.alarm, ..Detector::with_backend(settings, backend) };
-        match (self.threshold, detector.settings.calibration.clone()) {
+        match (self.threshold, detector.contract().calibration().cloned()) {
             (None, _) => Ok(detector),
             (Some(Wanted::Energy(energy)), _) if energy.is_finite() => Ok(detector.with_threshold(energy)),
             (Some(Wanted::Energy(energy)), _) => Err(OpenError::Threshold { path: path(), energy }),

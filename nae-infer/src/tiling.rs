@@ -44,10 +44,10 @@ impl Detector {
     /// Scores an image by its tiles.
     pub(crate) fn score_tiles(&self, pixels: &Pixels, tiles: Tiles) -> Result<Scored, ScoreError> {
         let settings = self.settings();
-        let tile = settings.input;
+        let tile = settings.contract.input;
         let image = Shape { channels: tile.channels, ..pixels.shape };
         let grid = Grid::new(image, tile, tiles.stride)?;
-        let values = prepare(pixels, image, settings.preprocessing, settings.transforms)?;
+        let values = prepare(pixels, image, settings.contract.preprocessing, settings.transforms)?;
         let mut energies = Vec::with_capacity(grid.len());
         let mut map = Stitched::new(image);
         for from in (0..grid.len()).step_by(BATCH) {
@@ -60,7 +60,7 @@ impl Detector {
         let energy = image_score(&energies, tiles.top_k);
         Ok(Scored {
             energy,
-            p_value: settings.calibration.as_ref().and_then(|c| c.p_value(energy).ok()),
+            p_value: settings.contract.calibration().and_then(|c| c.p_value(energy).ok()),
             verdict: self.threshold().map(|threshold| Verdict::of(energy, threshold)),
             latent: None,
             error_map_shape: map.shape,

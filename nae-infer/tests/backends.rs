@@ -222,7 +222,7 @@ fn a_stream_raises_and_clears_the_alarm() {
         .map(|observed| (observed.scored.verdict.unwrap().is_anomaly(), observed.alarm));
     let expected = [(true, false), (false, false), (true, false), (true, true), (false, true), (false, false)];
     assert_eq!(alarms, expected);
-    let rate = detector.settings().threshold.unwrap().false_positive_rate.unwrap();
+    let rate = detector.false_positive_rate().unwrap();
     assert!(rate > 0.0 && rate <= 1.0, "what the calibration says of the energy: {rate}");
 }
 
@@ -297,7 +297,7 @@ fn altered_models_do_not_panic() {
         for kind in backends_without_ort() {
             if let Ok(detector) = open(kind, &bytes) {
                 opened += 1;
-                if detector.settings().input == Shape::new(3, 6, 8) {
+                if detector.contract().input == Shape::new(3, 6, 8) {
                     for scored in detector.score_prepared(&batch).into_iter().flatten() {
                         assert!(scored.energy.is_finite());
                     }

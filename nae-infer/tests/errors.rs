@@ -45,7 +45,7 @@ fn every_error_names_the_file_and_the_cause_once() {
     }
 
     let detector = Detector::open(models.join("digits.onnx")).unwrap();
-    let nan = vec![f32::NAN; detector.settings().input.len()];
+    let nan = vec![f32::NAN; detector.contract().input.len()];
     let said = text(&detector.score_prepared(&nan).unwrap_err());
     assert!(said.contains("NaN or infinite"), "{said}");
 }

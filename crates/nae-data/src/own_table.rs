@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nae_core::Shape;
 use nae_input::table::{RowError, Table, TableError};
-use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, Window};
+use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, RowWindow};
 use serde::{Deserialize, Serialize};
 
 use crate::image_set::ImageSet;
@@ -38,7 +38,7 @@ pub struct OwnTable {
     pub missing: Missing,
     /// How many rows make a sample; one where this is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<Window>,
+    pub window: Option<RowWindow>,
     /// The columns, in the order of the network's input.
     pub columns: Vec<Column>,
 }
@@ -48,7 +48,7 @@ impl OwnTable {
     pub fn shape(&self) -> Shape {
         match self.window {
             None => Shape::new(1, self.columns.len(), 1),
-            Some(Window { rows, .. }) => Shape::new(1, rows, self.columns.len()),
+            Some(RowWindow { rows, .. }) => Shape::new(1, rows, self.columns.len()),
         }
     }
 
@@ -79,7 +79,7 @@ pub struct Rows {
 ///
 /// # Errors
 /// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
-pub fn choose(path: &Path, missing: Missing, window: Option<Window>) -> Result<(OwnTable, Rows), OwnTableError> {
+pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), OwnTableError> {
     let read = read(path)?;
     let (mut columns, mut left_out, mut far) = (Vec::new(), Vec::new(), Vec::new());
     let names = read.tables.first().map(Table::names).unwrap_or_default();
@@ -105,7 +105,7 @@ pub fn choose(path: &Path, missing: Missing, window: Option<Window>) -> Result<(
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
         return Err(OwnTableError::Columns { path: path.to_owned(), least, found: columns.len() });
     }
-    if let Some(Window { rows, .. }) = window
+    if let Some(RowWindow { rows, .. }) = window
         && rows.saturating_mul(columns.len()) > MAX_COLUMNS
     {
         return Err(OwnTableError::Wide { path: path.to_owned(), rows, columns: columns.len() });

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nae_onnx::metadata::{Columns, Window};
+use nae_onnx::metadata::{Columns, RowWindow};
 
 use crate::table::{Row, RowError, Table, TableError};
 
@@ -11,11 +11,11 @@ use crate::table::{Row, RowError, Table, TableError};
 ///
 /// ```
 /// use nae_input::window::windows;
-/// use nae_onnx::metadata::Window;
-/// let found: Vec<_> = windows(8, Window { rows: 3, stride: 2 }).collect();
+/// use nae_onnx::metadata::RowWindow;
+/// let found: Vec<_> = windows(8, RowWindow { rows: 3, stride: 2 }).collect();
 /// assert_eq!(found, [0..3, 2..5, 4..7]);
 /// ```
-pub fn windows(rows: usize, window: Window) -> impl Iterator<Item = Range<usize>> {
+pub fn windows(rows: usize, window: RowWindow) -> impl Iterator<Item = Range<usize>> {
     let last = rows.checked_sub(window.rows);
     let starts = last.map(|last| (0..=last).step_by(window.stride.max(1)));
     starts.into_iter().flatten().map(move |start| start..start + window.rows)
@@ -40,7 +40,7 @@ impl Table {
     pub fn windows<'a>(
         &'a self,
         columns: &'a Columns,
-        window: Window,
+        window: RowWindow,
     ) -> Result<impl Iterator<Item = Prepared> + 'a, TableError> {
         let positions = self.positions(columns)?;
         if self.rows().len() < window.rows {
@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn windows_follow_one_another() {
-        let starts = |rows, of, stride| windows(rows, Window { rows: of, stride }).map(|w| w.start).collect::<Vec<_>>();
+        let starts =
+            |rows, of, stride| windows(rows, RowWindow { rows: of, stride }).map(|w| w.start).collect::<Vec<_>>();
         assert_eq!(starts(5, 5, 1), [0]);
         assert_eq!(starts(7, 5, 1), [0, 1, 2]);
         assert_eq!(starts(12, 5, 5), [0, 5]);
@@ -80,12 +81,12 @@ mod tests {
         let column = |name: &str| Column { name: name.to_owned(), mean: 0.0, deviation: 1.0, span: 4.0 };
         let columns = Columns::new(vec![column("b"), column("a")], Missing::Refuse).unwrap();
         let table = parse(Path::new("t.csv"), b"a,b\n0,4\n\n-4,0\n0,0\n0,\n").unwrap();
-        let window = Window { rows: 2, stride: 1 };
+        let window = RowWindow { rows: 2, stride: 1 };
         let found: Vec<_> = table.windows(&columns, window).unwrap().collect();
         assert_eq!(found[0], Prepared { first: 2, last: 4, values: Ok(vec![1.0, 0.5, 0.5, 0.0]) });
         assert_eq!(found[2], Prepared { first: 5, last: 6, values: Err((6, RowError::Missing("b".to_owned()))) });
         assert_eq!(found.len(), 3);
-        let error = table.windows(&columns, Window { rows: 5, stride: 1 }).err().unwrap().to_string();
+        let error = table.windows(&columns, RowWindow { rows: 5, stride: 1 }).err().unwrap().to_string();
         assert!(error.contains("t.csv") && error.contains("at least 5 rows") && error.contains("found 4"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use nae_core::energy::Energy;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::{Column, Columns, Fit, Missing, ModelMetadata, Tiles, Transforms, Window};
+use nae_onnx::metadata::{Column, Columns, Fit, Missing, ModelMetadata, RowWindow, Tiles, Transforms};
 use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
 use prost::Message;
 
@@ -273,7 +273,7 @@ fn parts_travel_in_the_metadata() {
         let mut metadata = support::metadata(nae_core::Shape::new(1, 5, 1), 2, Energy::SquaredL2);
         let column = Column { name: "a".to_owned(), mean: 0.0, deviation: 1.0, span: 4.0 };
         metadata.columns = Some(Columns::new(vec![column], Missing::Refuse).unwrap());
-        metadata.window = Some(Window { rows: 5, stride: 2 });
+        metadata.window = Some(RowWindow { rows: 5, stride: 2 });
         metadata
     };
     let read = |entries: &[(String, String)]| {

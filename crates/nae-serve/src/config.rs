@@ -163,7 +163,7 @@ struct Found {
 
 /// The settings found, by name, and what is wrong so far.
 #[derive(Default)]
-struct Settings {
+struct FoundSettings {
     found: BTreeMap<String, Found>,
     problems: Vec<String>,
 }
@@ -177,7 +177,7 @@ impl Config {
         flags: &Flags,
         environment: impl Iterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let mut settings = Settings::default();
+        let mut settings = FoundSettings::default();
         let given = serde_json::to_value(flags).unwrap_or_default();
         let names: Vec<String> = given.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();
         if let Some(path) = &flags.config {
@@ -193,7 +193,7 @@ impl Config {
     }
 }
 
-impl Settings {
+impl FoundSettings {
     fn put(&mut self, name: &str, text: String, origin: String) {
         self.found.insert(name.to_owned(), Found { text, origin });
     }

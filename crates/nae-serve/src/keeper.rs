@@ -175,7 +175,7 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn set_rate(&self, rate: f32) -> Result<(), ChangeError> {
-        let calibration = self.current.load().detector.settings().calibration.clone();
+        let calibration = self.current.load().detector.contract().calibration().cloned();
         calibration.ok_or(ChangeError::NoCalibration)?.threshold(rate)?;
         self.add(Change::FalsePositiveRate(rate))
     }
@@ -312,7 +312,7 @@ impl Keeper {
 fn adjusted(detector: &Detector, change: &Change) -> Result<Detector, ChangeError> {
     Ok(match change {
         Change::FalsePositiveRate(rate) => {
-            let calibration = detector.settings().calibration.clone().ok_or(ChangeError::NoCalibration)?;
+            let calibration = detector.contract().calibration().cloned().ok_or(ChangeError::NoCalibration)?;
             detector.recalibrated(calibration, *rate)?
         }
         Change::Calibration { count, table, false_positive_rate } => {

@@ -59,6 +59,6 @@ impl Model {
 
     /// The false-positive rate its threshold is for.
     pub(crate) fn false_positive_rate(&self) -> Option<f32> {
-        self.detector.settings().threshold.and_then(|t| t.false_positive_rate)
+        self.detector.false_positive_rate()
     }
 }

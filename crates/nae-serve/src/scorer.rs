@@ -176,7 +176,7 @@ impl Shared {
 /// Scores a batch and tells everyone.
 fn score(model: &Arc<Model>, jobs: Vec<Job>) {
     let detector = &model.detector;
-    let mut batch = Vec::with_capacity(jobs.len() * detector.settings().input.len());
+    let mut batch = Vec::with_capacity(jobs.len() * detector.contract().input.len());
     let mut replies = Vec::with_capacity(jobs.len());
     for Job { input, reply } in jobs {
         match prepared(input, model) {
@@ -214,9 +214,9 @@ fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
                 None => Ok(Prepared::Input(settings.prepare(&pixels)?)),
             }
         }
-        Input::Prepared(values) if values.len() == settings.input.len() => Ok(Prepared::Input(values)),
+        Input::Prepared(values) if values.len() == settings.contract.input.len() => Ok(Prepared::Input(values)),
         Input::Prepared(values) => {
-            Err(ScoreError::Length { expected: settings.input.len(), found: values.len() }.into())
+            Err(ScoreError::Length { expected: settings.contract.input.len(), found: values.len() }.into())
         }
     }
 }
@@ -254,11 +254,10 @@ fn watch(shared: &Weak<Shared>, mut desks: Vec<Arc<Desk>>) {
 mod tests {
     use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-    use nae_core::density::Temperature;
-    use nae_core::energy::Energy;
-    use nae_core::model::{Preprocessing, ResizeFilter};
+    use nae_core::calibration::Calibration;
+    use nae_core::contract::Contract;
     use nae_infer::backend::{Backend, BackendError, Reconstructions};
-    use nae_infer::card::{Settings, Threshold};
+    use nae_infer::card::ScoringSettings;
     use nae_infer::{BackendKind, Detector, Shape};
     use nae_onnx::metadata::Tiles;
 
@@ -291,18 +290,10 @@ mod tests {
     }
 
     fn with_tiles(tiles: Option<Tiles>) -> Arc<Current> {
-        let settings = Settings {
-            input: Shape::new(1, 2, 2),
-            preprocessing: Preprocessing::new(0.0, 1.0, ResizeFilter::Bilinear).unwrap(),
-            transforms: Default::default(),
-            columns: None,
-            window: None,
-            tiles,
-            energy: Energy::SquaredL2,
-            temperature: Temperature::new(1.0).unwrap(),
-            calibration: None,
-            threshold: Some(Threshold { energy: 0.5, false_positive_rate: Some(0.01) }),
-        };
+        let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
+        let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
+        let mut settings = ScoringSettings::new(contract);
+        settings.tiles = tiles;
         let detector = Detector::with_backend(settings, Arc::new(Moody));
         let model = Model { detector, card: Vec::new(), digest: String::new(), bytes: Arc::default() };
         Arc::new(Current::from_pointee(model))

@@ -8,7 +8,7 @@
 #![allow(clippy::expect_used, unsafe_code)]
 
 use cpu_time::ThreadTime;
-use nae_simd::loops::{Finish, Kernel, Outer, Reading, Window, correlate, weight_gradient};
+use nae_simd::loops::{Finish, Kernel, KernelWindow, Outer, Reading, correlate, weight_gradient};
 use nae_simd::{Planes, Size, Workspace};
 use pulp::{Arch, Simd, WithSimd};
 
@@ -158,7 +158,7 @@ fn main() {
         let (from, to) = (Size { h: side, w: side, c: inp }, Size { h: other, w: other, c: out });
         let values = |n: usize| (0..n).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<f32>>();
         let weight = values(kernel * kernel * inp * out);
-        let window = Window { kernel: [kernel, kernel], stride: 1, padding: 0 };
+        let window = KernelWindow { kernel: [kernel, kernel], stride: 1, padding: 0 };
         let back = match reading {
             Reading::Convolution => Reading::Transposed,
             Reading::Transposed => Reading::Convolution,

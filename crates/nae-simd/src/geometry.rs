@@ -9,7 +9,7 @@ use crate::plane::Size;
 
 /// Kernel, stride and padding, the same along both axes but for the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct KernelWindow {
     /// Rows and columns of the kernel.
     pub kernel: [usize; 2],
     /// Distance between neighbouring windows.
@@ -72,8 +72,8 @@ pub fn taps(reading: Reading, kernel: usize, stride: usize) -> Vec<Vec<usize>> {
     }
 }
 
-fn reaches(reading: Reading, kernel: usize, window: Window, from: usize, to: usize) -> Vec<Reach> {
-    let Window { stride, padding, .. } = window;
+fn reaches(reading: Reading, kernel: usize, window: KernelWindow, from: usize, to: usize) -> Vec<Reach> {
+    let KernelWindow { stride, padding, .. } = window;
     // The inputs that taps 0.. would read start at `at`, which is before the first where the kernel hangs over.
     let clip = |phase: usize, at: isize, taps: usize| {
         let low = at.max(0);
@@ -93,7 +93,7 @@ fn reaches(reading: Reading, kernel: usize, window: Window, from: usize, to: usi
 }
 
 /// The classes of output pixels from `from` to `to`, whose channels do not matter but for the values of a pixel.
-pub fn classes(reading: Reading, window: Window, from: Size, to: Size) -> Vec<Class> {
+pub fn classes(reading: Reading, window: KernelWindow, from: Size, to: Size) -> Vec<Class> {
     let rows = reaches(reading, window.kernel[0], window, from.h, to.h);
     let columns = reaches(reading, window.kernel[1], window, from.w, to.w);
     let mut classes: Vec<Class> = Vec::new();

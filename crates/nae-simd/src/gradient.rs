@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use crate::geometry::Window;
+use crate::geometry::KernelWindow;
 use crate::instructions::{lanes, on_vectors_of};
 use crate::plane::Planes;
 use crate::sums::VECTORS;
@@ -22,7 +22,7 @@ const CACHED_OF_EIGHT: usize = 1 << 13;
 ///
 /// Each sum is a chain of multiply-adds, or, where [`winograd`] is quicker, made of some that start at zero: a batch
 /// may be given in pieces, but is rounded otherwise then.
-pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: Window, gradient: &mut [f32]) {
+pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: KernelWindow, gradient: &mut [f32]) {
     debug_assert_eq!(gradient.len(), window.kernel[0] * window.kernel[1] * wide.size.c * narrow.size.c);
     let bordered = (window.padding > 0).then(|| wide.bordered(window.padding));
     let wide = bordered.as_ref().unwrap_or(wide);
@@ -34,7 +34,7 @@ pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: Window, gradient:
 struct Sums<'a> {
     wide: &'a Planes,
     narrow: &'a Planes,
-    window: Window,
+    window: KernelWindow,
     gradient: &'a mut [f32],
 }
 
@@ -81,7 +81,7 @@ impl Sums<'_> {
     #[inline(always)]
     fn block<S: Simd, const T: usize, const V: usize>(&mut self, simd: S, part: &Part, first: usize) {
         let (wide, narrow) = (self.wide.size, self.narrow.size);
-        let Window { kernel: [rows, columns], stride, .. } = self.window;
+        let KernelWindow { kernel: [rows, columns], stride, .. } = self.window;
         let (span, width) = (columns * wide.c, narrow.c);
         let (wide_row, narrow_row, step) = (wide.w * wide.c, narrow.w * narrow.c, stride * wide.c);
         let mut counts = [S::F32_LANES; V];

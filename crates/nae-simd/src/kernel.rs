@@ -1,7 +1,7 @@
 //! Weights laid out for [`correlate`](crate::correlate): for each phase of the kernel, in blocks of as many output
 //! channels as are computed together, within a block by kernel row, column and input channel.
 
-use crate::geometry::{Class, Reading, Window, classes, taps};
+use crate::geometry::{Class, KernelWindow, Reading, classes, taps};
 use crate::instructions::lanes;
 use crate::plane::Size;
 use crate::sums::VECTORS;
@@ -50,7 +50,7 @@ impl Kernel {
     /// Lays out weights given by `weight(out channel, in channel, row, column)`; no bias where `bias` is empty.
     pub fn new(
         reading: Reading,
-        window: Window,
+        window: KernelWindow,
         from: Size,
         to: Size,
         bias: &[f32],
@@ -87,7 +87,7 @@ impl Kernel {
 }
 
 /// The largest magnitude of a kernel's weights.
-fn largest(window: Window, from: Size, to: Size, weight: impl Fn(usize, usize, usize, usize) -> f32) -> f32 {
+fn largest(window: KernelWindow, from: Size, to: Size, weight: impl Fn(usize, usize, usize, usize) -> f32) -> f32 {
     let [rows, columns] = window.kernel;
     let mut largest = 0.0f32;
     for o in 0..to.c {
@@ -115,7 +115,7 @@ mod tests {
 
     fn pointwise(weights: [f32; 2]) -> Vec<f32> {
         let (from, to) = (Size { h: 1, w: 1, c: 2 }, Size { h: 1, w: 1, c: 1 });
-        let window = Window { kernel: [1, 1], stride: 1, padding: 0 };
+        let window = KernelWindow { kernel: [1, 1], stride: 1, padding: 0 };
         let kernel = Kernel::new(Reading::Convolution, window, from, to, &[], |_, i, _, _| weights[i]);
         kernel.phases[0][0].weights.clone()
     }

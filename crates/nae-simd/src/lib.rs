@@ -44,7 +44,7 @@ pub use workspace::Workspace;
 #[doc(hidden)]
 pub mod loops {
     pub use crate::correlate::correlate;
-    pub use crate::geometry::{Reading, Window};
+    pub use crate::geometry::{KernelWindow, Reading};
     pub use crate::gradient::weight_gradient;
     pub use crate::kernel::Kernel;
     pub use crate::outer::Outer;

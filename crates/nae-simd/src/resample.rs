@@ -127,7 +127,7 @@ pub fn average_pool_backward(gradient: &Planes, from: Size, window: usize) -> Pl
 
 /// Windows of a pool that may overlap, or hang over the edge, for scoring; each meets the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Windows {
+pub struct PoolWindows {
     /// Rows and columns of a window.
     pub kernel: [usize; 2],
     /// From one window to the next, down and across.
@@ -138,7 +138,7 @@ pub struct Windows {
     pub to: [usize; 2],
 }
 
-impl Windows {
+impl PoolWindows {
     /// The largest value of each window.
     pub fn max(&self, x: &Planes) -> Planes {
         self.fold(x, f32::NEG_INFINITY, f32::max, |_| 1.0)
@@ -361,11 +361,11 @@ mod tests {
         let size = Size { h: 4, w: 6, c: 3 };
         let mut x = Planes::zeros(&crate::Workspace::default(), 2, size);
         x.data.iter_mut().enumerate().for_each(|(i, value)| *value = (i as f32 * 1.7).sin());
-        let windows = Windows { kernel: [2, 2], stride: [2, 2], padding: [0, 0], to: [2, 3] };
+        let windows = PoolWindows { kernel: [2, 2], stride: [2, 2], padding: [0, 0], to: [2, 3] };
         assert_eq!(windows.max(&x), max_pool(&x, 2));
         assert_eq!(windows.mean(&x, false), average_pool(&x, 2));
         // Of a corner, one pixel of four is in the input.
-        let over = Windows { padding: [1, 1], to: [3, 4], ..windows };
+        let over = PoolWindows { padding: [1, 1], to: [3, 4], ..windows };
         assert_eq!(over.max(&x).data[..3], x.data[..3]);
         assert_eq!(over.mean(&x, true).data[0], x.data[0] / 4.0);
         assert_eq!(over.mean(&x, false).data[0], x.data[0]);

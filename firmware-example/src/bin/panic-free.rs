@@ -8,7 +8,7 @@
 
 use core::hint::black_box;
 use cortex_m as _;
-use nae_core::audio::{HOP, LogMel, Window};
+use nae_core::audio::{FrameWindow, HOP, LogMel};
 use nae_core::drift::PageHinkley;
 use nae_core::engine::Engine;
 use nae_core::model::Model;
@@ -30,7 +30,7 @@ static ARENA: ConstStaticCell<[f32; 512]> = ConstStaticCell::new([0.0; 512]);
 static IMAGE: ConstStaticCell<[i8; 256]> = ConstStaticCell::new([0; 256]);
 static REALS: ConstStaticCell<[f32; 256]> = ConstStaticCell::new([0.0; 256]);
 static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
-static WINDOW: ConstStaticCell<Window<640>> = ConstStaticCell::new(Window::new());
+static WINDOW: ConstStaticCell<FrameWindow<640>> = ConstStaticCell::new(FrameWindow::new());
 
 /// Samples, whole and real, to features.
 fn listen() {

@@ -16,7 +16,7 @@ mod recording;
 use cortex_m as _; // its critical section
 use defmt_semihosting as _;
 use firmware_example::{ImageSource, Judge};
-use nae_core::audio::{HOP, LogMel, Window};
+use nae_core::audio::{FrameWindow, HOP, LogMel};
 use no_pin::NoPin;
 use semihosting::process;
 use static_cell::ConstStaticCell;
@@ -31,7 +31,7 @@ static RECORDING: &[u8] = include_bytes!("../../../nae-core/tests/audio/samples.
 const LEN: usize = 2 * HOP;
 
 static LOG_MEL: ConstStaticCell<LogMel> = ConstStaticCell::new(LogMel::new());
-static WINDOW: ConstStaticCell<Window<{ Ad01::IMAGE_LEN }>> = ConstStaticCell::new(Window::new());
+static WINDOW: ConstStaticCell<FrameWindow<{ Ad01::IMAGE_LEN }>> = ConstStaticCell::new(FrameWindow::new());
 static ARENA: ConstStaticCell<[f32; Ad01::ARENA_LEN]> = ConstStaticCell::new([0.0; Ad01::ARENA_LEN]);
 static INPUT: ConstStaticCell<[i8; Ad01::IMAGE_LEN]> = ConstStaticCell::new([0; Ad01::IMAGE_LEN]);
 

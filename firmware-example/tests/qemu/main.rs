@@ -7,7 +7,7 @@ mod machine;
 
 use firmware_example::model::{self, Digits};
 use machine::{flash, run, tool, variable};
-use nae_core::audio::{BANDS, LogMel, Window};
+use nae_core::audio::{BANDS, FrameWindow, LogMel};
 use nae_core::engine::Engine;
 use nae_core::model::Model;
 use std::path::{Path, PathBuf};
@@ -166,7 +166,7 @@ fn sound_on_cortex_m4() {
     let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word)).collect();
     let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
     let (engine, scale) = (Engine::new(&model).unwrap(), model.image_quantization().unwrap());
-    let (mut log_mel, mut window, mut arena) = (LogMel::new(), Window::<640>::new(), vec![0.0; model.arena_len()]);
+    let (mut log_mel, mut window, mut arena) = (LogMel::new(), FrameWindow::<640>::new(), vec![0.0; model.arena_len()]);
     let mut host = Vec::new();
     for hop in samples().as_chunks().0 {
         if let Some(input) = log_mel.push_i16(hop).and_then(|frame| window.push(frame)) {

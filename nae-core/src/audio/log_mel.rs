@@ -12,8 +12,8 @@ const LOUDEST: f32 = 65_536.0;
 /// A stream of samples, turned into log-mel frames hop by hop.
 ///
 /// ```
-/// use nae_core::audio::{HOP, LogMel, Window};
-/// let (mut log_mel, mut window) = (LogMel::new(), Window::<640>::new());
+/// use nae_core::audio::{HOP, LogMel, FrameWindow};
+/// let (mut log_mel, mut window) = (LogMel::new(), FrameWindow::<640>::new());
 /// let hop = [0; HOP]; // from a microphone
 /// assert!(log_mel.push_i16(&hop).is_none(), "a frame is of two hops");
 /// for _ in 0..4 {

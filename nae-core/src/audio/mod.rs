@@ -4,7 +4,7 @@
 //! second, frames of 1024 samples every 512, a periodic Hann window, the power spectrum, 128 mel bands as `librosa` has
 //! them (Slaney's scale and areas, 0 to 8000 Hz), in decibels; five frames together are one input.
 //!
-//! [`LogMel`] makes a frame of every hop of samples, [`Window`] puts frames together. What is not here: how a frame
+//! [`LogMel`] makes a frame of every hop of samples, [`FrameWindow`] puts frames together. What is not here: how a frame
 //! becomes the model's range or its 8-bit values, which is the model's.
 //!
 //! # Edges
@@ -25,7 +25,7 @@ mod tables;
 mod window;
 
 pub use log_mel::{LogMel, SampleError};
-pub use window::Window;
+pub use window::FrameWindow;
 
 /// Samples a second.
 pub const SAMPLE_RATE: u32 = 16_000;

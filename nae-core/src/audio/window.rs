@@ -4,12 +4,12 @@ use super::BANDS;
 
 /// The last few frames as one input, the earliest first. `LEN` is a multiple of [`BANDS`]: 640 for five frames.
 #[derive(Clone, Debug)]
-pub struct Window<const LEN: usize> {
+pub struct FrameWindow<const LEN: usize> {
     values: [f32; LEN],
     missing: usize,
 }
 
-impl<const LEN: usize> Window<LEN> {
+impl<const LEN: usize> FrameWindow<LEN> {
     const FRAMES: usize = {
         assert!(LEN > 0 && LEN.is_multiple_of(BANDS), "a window is of one or more whole frames");
         LEN / BANDS
@@ -31,7 +31,7 @@ impl<const LEN: usize> Window<LEN> {
     }
 }
 
-impl<const LEN: usize> Default for Window<LEN> {
+impl<const LEN: usize> Default for FrameWindow<LEN> {
     fn default() -> Self {
         Self::new()
     }

@@ -10,7 +10,7 @@ use core::fmt;
 pub use preprocessing::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
 
 use crate::Shape;
-use crate::calibration::{Calibration, CalibrationError};
+use crate::calibration::{Calibration, CalibrationError, CalibrationView};
 use crate::density::Temperature;
 use crate::energy::Energy;
 
@@ -27,8 +27,6 @@ use crate::energy::Energy;
 /// assert_eq!(contract.threshold().map(|t| t.energy), Some(94.0));
 /// # Ok::<(), nae_core::calibration::CalibrationError>(())
 /// ```
-///
-/// [`CalibrationView`]: crate::calibration::CalibrationView
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Contract<C = Calibration> {
@@ -123,6 +121,15 @@ impl<C> Contract<C> {
     #[must_use]
     pub fn without_calibration(self) -> Self {
         Self { calibration: None, threshold: None, ..self }
+    }
+}
+
+impl Contract<CalibrationView<'_>> {
+    /// The same with a calibration of its own.
+    pub fn to_owned(&self) -> Contract {
+        let Self { input, preprocessing, energy, temperature, log_normalizer, calibration, threshold } = *self;
+        let calibration = calibration.map(|c| c.to_owned());
+        Contract { input, preprocessing, energy, temperature, log_normalizer, calibration, threshold }
     }
 }
 

@@ -112,22 +112,32 @@ pub unsafe extern "C" fn nae_detector_free(detector: *mut Detector) {
     }
 }
 
-/// Channels, height and width of the image the network takes; images of other sizes are resized.
+/// Channels, height and width of the image the network takes; images of other sizes are resized. NULL for one that is
+/// not wanted. Returns 1, or 0 where the detector is NULL.
 ///
 /// # Safety
-/// `detector` is from `nae_detector_open`, and the others are valid for a write each.
+/// `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nae_detector_input(
     detector: *const Detector,
     channels: *mut usize,
     height: *mut usize,
     width: *mut usize,
-) {
-    // SAFETY: as this function's caller says.
-    unsafe {
-        let shape = (*detector).0.settings().input;
-        (*channels, *height, *width) = (shape.channels, shape.height, shape.width);
+) -> i32 {
+    let work = || {
+        // SAFETY: null, or from `nae_detector_open` as the caller says.
+        let detector = unsafe { detector.as_ref() }.ok_or("the detector is NULL")?;
+        Ok(detector.0.contract().input)
+    };
+    // SAFETY: there is no room for a message, and null says so.
+    let Some(shape) = (unsafe { guarded(ptr::null_mut(), 0, work) }) else { return 0 };
+    for (to, side) in [(channels, shape.channels), (height, shape.height), (width, shape.width)] {
+        if !to.is_null() {
+            // SAFETY: it is not null, and the caller says that it is valid for a write.
+            unsafe { to.write(side) };
+        }
     }
+    1
 }
 
 /// Scores with `image` what the caller brought, and writes the score, and the error map if there is room for it.

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
             writeln!(out, "{}", serde_json::to_string(line)?)?;
         }
     } else {
-        let image = Detector::open(&arguments.model)?.settings().input;
+        let image = Detector::open(&arguments.model)?.contract().input;
         let plural = if arguments.threads.get() == 1 { "" } else { "s" };
         writeln!(out, "images of {image} (CxHxW), {} thread{plural}", arguments.threads)?;
         writeln!(out, "{}", table(&lines).trim_fmt())?;
@@ -90,9 +90,9 @@ fn measure(arguments: &Bench, kind: BackendKind) -> anyhow::Result<Measured> {
     let (backend, providers) = runtime(Some(kind.name()), &arguments.execution_provider)?;
     let builder = Detector::builder().backend(backend).execution_providers(providers);
     let detector = builder.threads(threads).open(&arguments.model)?;
-    let length = detector.settings().input.len();
+    let length = detector.contract().input.len();
     // Grey levels of every kind; the time does not depend on them.
-    let (low, high) = (detector.settings().preprocessing.low(), detector.settings().preprocessing.high());
+    let (low, high) = (detector.contract().preprocessing.low(), detector.contract().preprocessing.high());
     let batch: Vec<f32> = (0..BATCH * length).map(|i| low + (high - low) * ((i * 37 % 101) as f32 / 100.0)).collect();
     let one = &batch[..length];
     detector.score_prepared(one)?;

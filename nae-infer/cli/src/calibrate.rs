@@ -104,7 +104,7 @@ fn score(detector: &Detector, arguments: &Calibrate) -> anyhow::Result<(Vec<f32>
                 bar.suspend(|| report(&error.into()));
             }
         }
-        if batch.len() >= BATCH * detector.settings().input.len() {
+        if batch.len() >= BATCH * detector.contract().input.len() {
             flush(&mut batch, &mut energies)?;
         }
         bar.inc(1);

@@ -12,7 +12,7 @@ use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, read, table};
 use nae_infer::{Detector, Scored};
-use nae_onnx::metadata::{Columns, Window};
+use nae_onnx::metadata::{Columns, RowWindow};
 use serde::Serialize;
 
 use crate::arguments::{Score, runtime};
@@ -142,7 +142,7 @@ impl Run<'_> {
         &mut self,
         path: &Path,
         columns: &Columns,
-        window: Window,
+        window: RowWindow,
     ) -> Result<anyhow::Result<()>, TableError> {
         let table = table::read(path)?;
         let mut windows = table.windows(columns, window)?;

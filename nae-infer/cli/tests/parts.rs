@@ -10,7 +10,7 @@ use assert_cmd::Command;
 use nae_core::energy::Energy;
 use nae_infer::Detector;
 use nae_infer::image::{self, DynamicImage, GenericImageView, GrayImage, Luma};
-use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata, Tiles, Window};
+use nae_onnx::metadata::{Column, Columns, Missing, ModelMetadata, RowWindow, Tiles};
 use nae_onnx::proto::ModelProto;
 use predicates::str::contains;
 use prost::Message as _;
@@ -77,7 +77,7 @@ fn a_time_series_has_an_energy_for_each_window() {
     let column = |n| Column { name: format!("c{n}"), mean: 0.5, deviation: 0.125, span: 4.0 };
     model(folder, |metadata| {
         metadata.columns = Some(Columns::new((0..64).map(column).collect(), Missing::Refuse).unwrap());
-        metadata.window = Some(Window { rows: 4, stride: 3 });
+        metadata.window = Some(RowWindow { rows: 4, stride: 3 });
     });
     let header = (0..64).map(|n| format!("c{n}")).collect::<Vec<_>>().join(",");
     let rows: Vec<Vec<f64>> =

@@ -89,7 +89,7 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
             let form = ImageForm {
                 tiles: settings.tiles,
                 transforms: settings.transforms,
-                ..ImageForm::resized(settings.input, settings.preprocessing.filter())
+                ..ImageForm::resized(settings.contract.input, settings.contract.preprocessing.filter())
             };
             (Form::Images(form), "images")
         }
@@ -100,7 +100,7 @@ fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
             (Form::Rows(OwnTable { title, missing, window, columns }), samples)
         }
     };
-    let (low, high) = (settings.preprocessing.low(), settings.preprocessing.high());
+    let (low, high) = (settings.contract.preprocessing.low(), settings.contract.preprocessing.high());
     let score = |set: &ImageSet| -> anyhow::Result<Vec<f32>> {
         let ranged: Vec<f32> = match form {
             Form::Images(_) => set.values().iter().map(|v| low + v * (high - low)).collect(),

@@ -10,7 +10,7 @@ use nae_data::Loaded;
 use nae_data::own::{self, Collection, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
 use nae_data::tables::is_tables;
-use nae_onnx::metadata::{Tiles, Window};
+use nae_onnx::metadata::{RowWindow, Tiles};
 use nae_train::config::Config;
 use nae_train::engine::EngineChoice;
 use nae_train::plan;
@@ -99,7 +99,7 @@ fn describe_images(images: &OwnImages, found: &Collection) -> String {
 }
 
 fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
-    let windows = table.window.map(|Window { rows: size, stride }| {
+    let windows = table.window.map(|RowWindow { rows: size, stride }| {
         format!("; {} windows of {size}, {stride} from one to the next", rows.samples.len())
     });
     let columns = table.columns.len();

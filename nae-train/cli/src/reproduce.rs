@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 use burn::tensor::Device;
 use nae_data::source::DATA_FOLDER;
 use nae_lab::experiments::Scale;
-use nae_lab::experiments::detection::settings::{EXPERIMENTS, Settings as DetectionSettings};
+use nae_lab::experiments::detection::settings::{DetectionSettings, EXPERIMENTS};
 use nae_lab::experiments::detection::{self, DetectionError};
-use nae_lab::experiments::gaussians8::settings::{PAPER, Settings};
+use nae_lab::experiments::gaussians8::settings::{DensitySettings, PAPER};
 use nae_lab::experiments::gaussians8::{self, ExperimentError};
 use nae_onnx::file;
 use nae_train::device::DeviceChoice;
@@ -138,7 +138,7 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
         bail!("gaussians8 trains many small networks side by side on the processor: leave --device out");
     }
     let scale = Scale::from(args.scale);
-    let experiment = gaussians8::Experiment::new(Settings::parse(text, origin)?, scale, args.seeds.into())?;
+    let experiment = gaussians8::Experiment::new(DensitySettings::parse(text, origin)?, scale, args.seeds.into())?;
     let path = folder(args);
     let stop = stop_on_interrupt()?;
     let device = Device::flex();

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use nae_data::own::{Asked, Corrupt};
-use nae_onnx::metadata::{Fit, Missing, Tiles, Transforms, Window};
+use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
 use nae_train::config::methods::MethodKind;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
@@ -141,9 +141,9 @@ impl TrainArgs {
     }
 
     /// The windows of a time series.
-    pub(crate) fn window(&self) -> Option<Window> {
+    pub(crate) fn window(&self) -> Option<RowWindow> {
         let rows = usize::from(self.window?);
-        Some(Window { rows, stride: self.window_stride.map_or((rows / 4).max(1), usize::from) })
+        Some(RowWindow { rows, stride: self.window_stride.map_or((rows / 4).max(1), usize::from) })
     }
 
     /// What to do about images that cannot be read.

@@ -1,7 +1,7 @@
 //! The form of a preset file, key by key, and the check of its values.
 
 use nae_core::energy::Energy;
-use nae_onnx::metadata::{Fit, Tiles, Transforms, Window};
+use nae_onnx::metadata::{Fit, RowWindow, Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
@@ -136,7 +136,7 @@ impl RawConfig {
                 require("data.source.own.tiles.stride", *stride, "1 to the side", |s| (1..=*side).contains(s))?;
                 require("data.source.own.tiles.top_k", *top_k, "1 to 65536", |k| (1..=1 << 16).contains(k))
             }
-            (Source::Table(OwnTable { window: Some(Window { rows, stride }), .. }), None)
+            (Source::Table(OwnTable { window: Some(RowWindow { rows, stride }), .. }), None)
                 if !(1..=1 << 16).contains(rows) || !(1..=1 << 16).contains(stride) =>
             {
                 let expected = "1 to 65536 rows, and as many from one to the next";

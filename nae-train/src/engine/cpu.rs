@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use nae_simd::{Planes, Size, Workspace};
 
 use super::chain::ShardChain;
-use super::network::{BothGradients, Network};
+use super::network::{BothGradients, CpuAutoencoder};
 use super::parameters::WeightGradients;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource};
@@ -13,7 +13,7 @@ use crate::shard::{self, SHARD};
 
 /// Energies and gradients of one state of an autoencoder.
 pub struct CpuEngine {
-    network: Network,
+    network: CpuAutoencoder,
     workspace: Workspace,
     latent_space: LatentSpace,
     device: Device,
@@ -39,7 +39,7 @@ impl CpuEngine {
     /// update.
     pub fn in_workspace(workspace: &Workspace, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
         Self {
-            network: Network::new(model, shape),
+            network: CpuAutoencoder::new(model, shape),
             workspace: workspace.clone(),
             latent_space: model.latent_space(),
             device: device.clone(),

@@ -24,7 +24,7 @@ pub fn comparison(energy: Energy) -> Option<Comparison> {
 }
 
 /// An autoencoder with its weights laid out.
-pub struct Network {
+pub struct CpuAutoencoder {
     encoder: Half,
     decoder: Half,
     compare: Comparison,
@@ -52,7 +52,7 @@ pub struct BothGradients {
     decoder: Gradients,
 }
 
-impl Network {
+impl CpuAutoencoder {
     /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` ×
     /// `width`.
     pub fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {

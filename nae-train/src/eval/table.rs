@@ -117,7 +117,7 @@ pub struct Row {
     pub given: bool,
     /// All figures by the column's key, but for columns that could not be measured.
     #[serde(default)]
-    pub figures: BTreeMap<String, Figures>,
+    pub figures: BTreeMap<String, DetectionFigures>,
     /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
     #[serde(flatten)]
     pub auroc: BTreeMap<String, Option<f64>>,
@@ -126,7 +126,7 @@ pub struct Row {
 /// How well one column tells one outlier set, with 95% confidence intervals: of the images drawn, not of the training's
 /// seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct DetectionFigures {
     /// [`auroc`].
     pub auroc: Figure,
     /// [`aupr`].
@@ -145,7 +145,7 @@ pub struct Figure {
     pub interval: Interval,
 }
 
-impl Figures {
+impl DetectionFigures {
     /// `None` where one of the sets is empty or a score is NaN.
     pub fn measure(normal: &[f32], outlier: &[f32]) -> Option<Self> {
         let area = auroc(normal, outlier)?;
@@ -196,9 +196,11 @@ impl Table {
         let Evaluation { columns, samples, normal, outliers } = evaluation;
         let rows = outliers.iter().map(|set| {
             let measured = columns.iter().zip(normal).zip(&set.scores);
-            let figures: Vec<(String, Option<Figures>)> =
-                measured.map(|(((key, _), normal), own)| ((*key).to_owned(), Figures::measure(normal, own))).collect();
-            let auroc = |(key, figures): &(String, Option<Figures>)| (key.clone(), figures.map(|f| f.auroc.value));
+            let figures: Vec<(String, Option<DetectionFigures>)> = measured
+                .map(|(((key, _), normal), own)| ((*key).to_owned(), DetectionFigures::measure(normal, own)))
+                .collect();
+            let auroc =
+                |(key, figures): &(String, Option<DetectionFigures>)| (key.clone(), figures.map(|f| f.auroc.value));
             Row {
                 outliers: set.name.clone(),
                 count: set.scores.first().map_or(0, Vec::len),
@@ -257,7 +259,8 @@ impl Table {
         table.set_header(["outliers", self.samples, "AUROC", "AUPR", "FPR@95"]);
         for row in &self.rows {
             for figures in self.columns.iter().map(|(key, _)| row.figures.get(*key)) {
-                let shown = |of: fn(&Figures) -> Figure| figures.map_or_else(|| "–".to_owned(), |f| of(f).to_string());
+                let shown =
+                    |of: fn(&DetectionFigures) -> Figure| figures.map_or_else(|| "–".to_owned(), |f| of(f).to_string());
                 let [auroc, aupr, fpr95] = [shown(|f| f.auroc), shown(|f| f.aupr), shown(|f| f.fpr95)];
                 table.add_row([row.outliers.clone(), row.count.to_string(), auroc, aupr, fpr95]);
             }
@@ -286,7 +289,7 @@ impl Table {
                 .to_owned();
         for row in &self.rows {
             for (key, title) in &self.columns {
-                if let Some(Figures { auroc, aupr, fpr95 }) = row.figures.get(*key) {
+                if let Some(DetectionFigures { auroc, aupr, fpr95 }) = row.figures.get(*key) {
                     text += &format!("| {} | {title} | {auroc} | {aupr} | {fpr95} |\n", row.outliers);
                 }
             }
@@ -309,7 +312,8 @@ mod tests {
             count: 3,
             selection,
             given: false,
-            figures: [("autoencoder".to_owned(), Figures::measure(&[0.1, 0.2], &[0.3]).expect("no NaN"))].into(),
+            figures: [("autoencoder".to_owned(), DetectionFigures::measure(&[0.1, 0.2], &[0.3]).expect("no NaN"))]
+                .into(),
             auroc: [("autoencoder".to_owned(), Some(0.5321)), ("nae".to_owned(), None)].into(),
         };
         let table = Table {

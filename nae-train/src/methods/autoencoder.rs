@@ -11,7 +11,7 @@ use serde_bytes::ByteBuf;
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
-use super::{Decision, Figures, Method, Model};
+use super::{Decision, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
@@ -79,7 +79,7 @@ impl AutoencoderMethod {
 }
 
 impl Method for AutoencoderMethod {
-    fn update(&mut self, x: Tensor<4>) -> Figures {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let input = self.input(&x);
         let [n, c, h, w] = x.dims();
         let (gradients, figures) = match self.engine {
@@ -94,7 +94,7 @@ impl Method for AutoencoderMethod {
             Engine::Cpu => {
                 let engine = CpuEngine::in_workspace(&self.workspace, &self.model, [c, h, w], &self.device);
                 let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
-                (engine.register(gradients), Figures::new([("energy", mean(&energies))]))
+                (engine.register(gradients), UpdateFigures::new([("energy", mean(&energies))]))
             }
         };
         self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();

@@ -8,7 +8,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::Tensor;
 
-use super::Figures;
+use super::UpdateFigures;
 use crate::shard;
 
 /// A shard's loss `[1]`, and figures worth reporting, `[1]` each.
@@ -24,20 +24,20 @@ pub fn sharded<M: Module + Sync, S: Send>(
     model: &M,
     shards: Vec<(usize, S)>,
     loss: impl Fn(&M, S) -> ShardLoss + Sync,
-) -> (GradientsParams, Figures) {
+) -> (GradientsParams, UpdateFigures) {
     let samples: usize = shards.iter().map(|(count, _)| count).sum();
     let device = model.devices().remove(0);
-    let parts: Vec<(GradientsParams, f64, Figures)> = shard::map(shards, |(count, shard)| {
+    let parts: Vec<(GradientsParams, f64, UpdateFigures)> = shard::map(shards, |(count, shard)| {
         let weight = count as f64 / samples as f64;
         // Weights shared between shards would tie their graphs together, and burn then locks up.
         let model = model.clone().fork(&device);
         let ShardLoss { loss, report } = loss(&model, shard);
         let report = report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>())));
-        let report = Figures::new(report);
+        let report = UpdateFigures::new(report);
         (GradientsParams::from_grads(loss.mul_scalar(weight).backward(), &model), weight, report)
     });
     let mut gradients = GradientsAccumulator::new();
-    let mut means = Figures::default();
+    let mut means = UpdateFigures::default();
     for (part, weight, report) in parts {
         gradients.accumulate(model, part);
         means.add(&report, weight);

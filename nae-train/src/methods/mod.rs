@@ -38,7 +38,7 @@ use state::StateError;
 /// Trains: one update after the other.
 pub trait Method {
     /// One update of the parameters on the batch `x` `[N, C, H, W]`. The figures are of the model before it.
-    fn update(&mut self, x: Tensor<4>) -> Figures;
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures;
     /// The state reached.
     fn model(&self) -> &dyn Model;
     /// What it goes on from after this update.
@@ -102,9 +102,9 @@ impl Decision {
 
 /// What an update found, by name: means over the batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures(Vec<(Cow<'static, str>, f64)>);
+pub struct UpdateFigures(Vec<(Cow<'static, str>, f64)>);
 
-impl Figures {
+impl UpdateFigures {
     /// Figures in the order in which they are to be shown.
     pub fn new(figures: impl IntoIterator<Item = (&'static str, f64)>) -> Self {
         Self(figures.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect())
@@ -126,7 +126,7 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for UpdateFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (k, (name, value)) in self.0.iter().enumerate() {
             let comma = if k == 0 { "" } else { ", " };
@@ -136,7 +136,7 @@ impl fmt::Display for Figures {
     }
 }
 
-impl Serialize for Figures {
+impl Serialize for UpdateFigures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
@@ -146,18 +146,18 @@ impl Serialize for Figures {
     }
 }
 
-impl<'de> Deserialize<'de> for Figures {
+impl<'de> Deserialize<'de> for UpdateFigures {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Figures;
+            type Value = UpdateFigures;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("figures by name")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Figures, M::Error> {
-                let mut figures = Figures::default();
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<UpdateFigures, M::Error> {
+                let mut figures = UpdateFigures::default();
                 while let Some((name, value)) = map.next_entry::<String, f64>()? {
                     figures.0.push((Cow::Owned(name), value));
                 }

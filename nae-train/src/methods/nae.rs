@@ -12,7 +12,7 @@ use super::autoencoder::coefficient;
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::state::{self, StateError};
-use super::{Decision, Figures, Method, Model};
+use super::{Decision, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::graph::floats;
@@ -197,7 +197,7 @@ impl NaeMethod {
     }
 
     /// One update against given negative samples. Returns both mean energies before.
-    pub fn update_against(&mut self, x: Tensor<4>, negatives: Tensor<4>) -> Figures {
+    pub fn update_against(&mut self, x: Tensor<4>, negatives: Tensor<4>) -> UpdateFigures {
         let (regularization, model) = (self.regularization, &self.model.autoencoder);
         let (gradients, figures) = match self.engine {
             // The CPU engine has no gradient of a function of the latents.
@@ -211,7 +211,7 @@ impl NaeMethod {
                 add_l2(&model.encoder, regularization.encoder_l2, &mut total);
                 add_l2(&model.decoder, regularization.decoder_l2, &mut total);
                 let figures = [("positive_energy", mean(&positive)), ("negative_energy", mean(&negative))];
-                (engine.register(total), Figures::new(figures))
+                (engine.register(total), UpdateFigures::new(figures))
             }
             _ => {
                 let pairs = shard::shards(x).into_iter().zip(shard::shards(negatives));
@@ -229,7 +229,7 @@ impl NaeMethod {
     }
 
     /// T learns from (mean E(x) − mean E(x′))/T, energies held constant; Adam moves log T, so that T stays positive.
-    fn learn_temperature(&mut self, figures: &Figures) {
+    fn learn_temperature(&mut self, figures: &UpdateFigures) {
         let (Some(adam), Some(positive), Some(negative)) =
             (&mut self.temperature, figures.get("positive_energy"), figures.get("negative_energy"))
         else {
@@ -242,7 +242,7 @@ impl NaeMethod {
 }
 
 impl Method for NaeMethod {
-    fn update(&mut self, x: Tensor<4>) -> Figures {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let [_, c, h, w] = x.dims();
         let (model, precision) = (&self.model.autoencoder, self.sampler.precision());
         let frozen = self.engine.freeze_in(&self.workspace, model, [c, h, w], precision, &self.device);
@@ -251,12 +251,12 @@ impl Method for NaeMethod {
         self.negatives = Some(negatives.clone());
         let mut figures = self.update_against(x, negatives);
         if self.temperature.is_some() {
-            figures.add(&Figures::new([("temperature", f64::from(self.model.temperature()))]), 1.0);
+            figures.add(&UpdateFigures::new([("temperature", f64::from(self.model.temperature()))]), 1.0);
             self.learn_temperature(&figures);
         }
         let acceptance = self.sampler.acceptance();
         for (name, share) in [("latent_acceptance", acceptance.latent), ("acceptance", acceptance.visible)] {
-            figures.add(&Figures::new(share.map(|share| (name, share))), 1.0);
+            figures.add(&UpdateFigures::new(share.map(|share| (name, share))), 1.0);
         }
         figures
     }
@@ -375,11 +375,11 @@ mod tests {
     fn temperature_learns_from_the_difference_of_energies() {
         let training = Training { temperature_learning_rate: Some(1e-2), ..config().training() };
         let mut nae = method(start(16), &training, Engine::Cpu);
-        nae.learn_temperature(&Figures::new([("positive_energy", 0.1), ("negative_energy", 0.3)]));
+        nae.learn_temperature(&UpdateFigures::new([("positive_energy", 0.1), ("negative_energy", 0.3)]));
         let lower = nae.model.temperature();
         assert!((lower - (-0.01f32).exp()).abs() < 1e-6, "{lower}");
         for _ in 0..20 {
-            nae.learn_temperature(&Figures::new([("positive_energy", 0.3), ("negative_energy", 0.1)]));
+            nae.learn_temperature(&UpdateFigures::new([("positive_energy", 0.3), ("negative_energy", 0.1)]));
         }
         assert!(nae.model.temperature() > lower);
     }

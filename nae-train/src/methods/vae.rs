@@ -14,7 +14,7 @@ use serde_bytes::ByteBuf;
 use super::gradients::{ShardLoss, sharded};
 use super::optimizer::{Optimizer, ScalarAdam, constant};
 use super::state::{self, StateError};
-use super::{Decision, Figures, Method, Model};
+use super::{Decision, Method, Model, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec};
@@ -163,7 +163,7 @@ impl VaeMethod {
 }
 
 impl Method for VaeMethod {
-    fn update(&mut self, x: Tensor<4>) -> Figures {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let [n, c, h, w] = x.dims();
         let dim = self.model.autoencoder.latent_dim();
         let epsilon = self.noise.normal::<4>([n, dim, 1, 1], &self.device);

@@ -8,7 +8,7 @@ use super::gradients::{ShardLoss, sharded};
 use super::mmd::mmd_squared;
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
-use super::{Figures, Method, Model};
+use super::{Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
 use crate::config::methods::Wasserstein;
@@ -42,7 +42,7 @@ impl WaeMethod {
 }
 
 impl Method for WaeMethod {
-    fn update(&mut self, x: Tensor<4>) -> Figures {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let n = x.dims()[0];
         let (space, dim) = (self.model.latent_space(), self.model.latent_dim());
         let noise = self.prior.latents(space, n, dim, &self.device);

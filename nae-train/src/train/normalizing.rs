@@ -12,7 +12,7 @@ use crate::config::{Config, Training};
 use crate::engine::Engine;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
 use crate::methods::state::{self, StateError};
-use crate::methods::{Figures, Method as _};
+use crate::methods::{Method as _, UpdateFigures};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
 
@@ -108,7 +108,7 @@ impl Normalizing {
     }
 
     /// One update on the batch `x`.
-    pub(super) fn update(&mut self, x: Tensor<4>) -> Figures {
+    pub(super) fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let figures = self.method.update(x);
         self.sums.add(&figures);
         if let Some(average) = &mut self.average {
@@ -160,7 +160,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, figures: &Figures) {
+    fn add(&mut self, figures: &UpdateFigures) {
         self.positive += figures.get("positive_energy").unwrap_or(f64::NAN);
         self.negative += figures.get("negative_energy").unwrap_or(f64::NAN);
         self.updates += 1;

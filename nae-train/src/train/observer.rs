@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::snapshot::Snapshot;
 use super::stopping::Look;
-use crate::methods::{Figures, Model};
+use crate::methods::{Model, UpdateFigures};
 
 /// The parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub struct Progress {
     pub step: usize,
     /// Means over the step.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: UpdateFigures,
 }
 
 /// Watches a run. All methods may do nothing.

@@ -10,7 +10,7 @@ use serde_bytes::ByteBuf;
 
 use super::batches::Batches;
 use super::normalizing::NormalizingState;
-use crate::methods::Figures;
+use crate::methods::UpdateFigures;
 
 /// A run between two updates.
 #[derive(Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub(super) struct EpochsState {
     /// Whole epochs done.
     pub(super) done: usize,
     /// Means over the epoch that has begun.
-    pub(super) means: Figures,
+    pub(super) means: UpdateFigures,
     /// The method; `None` before its first update.
     pub(super) method: Option<ByteBuf>,
 }

@@ -111,7 +111,7 @@ pub struct OnnxNode {
 
 /// Attributes of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct WindowAttributes {
     /// Height and width.
     pub kernel: [usize; 2],
     /// Down and across.
@@ -139,11 +139,11 @@ pub enum ResizeKind {
 #[allow(missing_docs)] // the names are ONNX's
 pub enum Operator {
     Conv {
-        window: Window,
+        window: WindowAttributes,
         groups: usize,
     },
     ConvTranspose {
-        window: Window,
+        window: WindowAttributes,
         output_padding: [usize; 2],
         groups: usize,
     },
@@ -180,9 +180,9 @@ pub enum Operator {
         min: f32,
         max: f32,
     },
-    MaxPool(Window),
+    MaxPool(WindowAttributes),
     AveragePool {
-        window: Window,
+        window: WindowAttributes,
         count_include_padding: bool,
     },
     GlobalAveragePool,

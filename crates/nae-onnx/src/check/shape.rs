@@ -1,6 +1,6 @@
 //! Arithmetic of shapes: windows, broadcasting, reshaping. `None` is "cannot be".
 
-use super::graph::{Dim, Window};
+use super::graph::{Dim, WindowAttributes};
 use super::operator::integers::BATCH;
 
 /// Elements for one image; saturates.
@@ -12,12 +12,12 @@ pub(super) fn elements(shape: &[Dim]) -> u64 {
 }
 
 /// Rows or columns a window covers.
-pub(super) fn span(window: &Window, axis: usize) -> usize {
+pub(super) fn span(window: &WindowAttributes, axis: usize) -> usize {
     window.dilation[axis].saturating_mul(window.kernel[axis] - 1).saturating_add(1)
 }
 
 /// Extents after a convolution or pooling.
-pub(super) fn windows(size: [usize; 2], window: &Window) -> Option<[usize; 2]> {
+pub(super) fn windows(size: [usize; 2], window: &WindowAttributes) -> Option<[usize; 2]> {
     let mut out = [0; 2];
     for axis in 0..2 {
         let padded = size[axis].checked_add(window.padding[axis])?.checked_add(window.padding[axis + 2])?;
@@ -27,7 +27,11 @@ pub(super) fn windows(size: [usize; 2], window: &Window) -> Option<[usize; 2]> {
 }
 
 /// Extents after a transposed convolution.
-pub(super) fn transposed(size: [usize; 2], window: &Window, output_padding: [usize; 2]) -> Option<[usize; 2]> {
+pub(super) fn transposed(
+    size: [usize; 2],
+    window: &WindowAttributes,
+    output_padding: [usize; 2],
+) -> Option<[usize; 2]> {
     let mut out = [0; 2];
     for axis in 0..2 {
         let full = size[axis]
@@ -42,7 +46,7 @@ pub(super) fn transposed(size: [usize; 2], window: &Window, output_padding: [usi
 }
 
 /// The padding that `SAME_UPPER` and `SAME_LOWER` stand for.
-pub(super) fn same_padding(size: [usize; 2], window: &Window, upper: bool) -> Option<[usize; 4]> {
+pub(super) fn same_padding(size: [usize; 2], window: &WindowAttributes, upper: bool) -> Option<[usize; 4]> {
     let mut padding = [0; 4];
     for axis in 0..2 {
         let out = size[axis].div_ceil(window.stride[axis]);

@@ -5,7 +5,7 @@ use nae_core::layer::{Activation, Padding, ResizeMode};
 use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d, Op, TensorId};
 
 use super::{LowerError, Lowering, Place};
-use crate::check::graph::{Dim, OnnxNode, Operator, ResizeKind, Window};
+use crate::check::graph::{Dim, OnnxNode, Operator, ResizeKind, WindowAttributes};
 
 /// Least norm divided by where the graph names none.
 const SMALLEST_NORM: f32 = f32::MIN_POSITIVE;
@@ -132,7 +132,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn plain(&self, node: &OnnxNode, window: &Window, groups: usize) -> Result<(), LowerError> {
+    fn plain(&self, node: &OnnxNode, window: &WindowAttributes, groups: usize) -> Result<(), LowerError> {
         if groups != 1 {
             return Err(self.unsupported(node, format!("{groups} groups; the engine has one")));
         }
@@ -142,7 +142,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn conv(&mut self, node: &OnnxNode, window: &Window, groups: usize) -> Result<Place, LowerError> {
+    fn conv(&mut self, node: &OnnxNode, window: &WindowAttributes, groups: usize) -> Result<Place, LowerError> {
         self.plain(node, window, groups)?;
         let weights = self.weights(node, 1).unwrap_or_default();
         let layer = Conv2d::from_oihw(weights, self.dims(node, 1), self.weights(node, 2))
@@ -157,7 +157,7 @@ impl Lowering<'_> {
     fn conv_transpose(
         &mut self,
         node: &OnnxNode,
-        window: &Window,
+        window: &WindowAttributes,
         output_padding: [usize; 2],
         groups: usize,
     ) -> Result<Place, LowerError> {
@@ -173,7 +173,11 @@ impl Lowering<'_> {
         Ok(place)
     }
 
-    fn pool(&self, node: &OnnxNode, window: &Window) -> Result<([usize; 2], [usize; 2], Padding), LowerError> {
+    fn pool(
+        &self,
+        node: &OnnxNode,
+        window: &WindowAttributes,
+    ) -> Result<([usize; 2], [usize; 2], Padding), LowerError> {
         self.plain(node, window, 1)?;
         Ok((window.kernel, window.stride, Padding::from_onnx(window.padding)))
     }

@@ -17,7 +17,7 @@
 //! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
 //! | `nae.table.mean`, `.deviation`, `.span` | their means, deviations and spans, separated by spaces: see [`Columns`] |
 //! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
-//! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`Window`] |
+//! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`RowWindow`] |
 //! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`table`](nae_core::calibration::Calibration::table) |
@@ -45,7 +45,7 @@ use nae_core::contract::Contract;
 use prost::Message;
 
 pub use columns::{Column, Columns, ColumnsError, Missing};
-pub use parts::{Tiles, Window};
+pub use parts::{RowWindow, Tiles};
 pub use transforms::{Fit, Transforms};
 
 use crate::builder::GraphBuilder;
@@ -79,7 +79,7 @@ pub struct ModelMetadata {
     /// How a row of a table becomes the network's input, which has one value a column; `None` for images.
     pub columns: Option<Columns>,
     /// How many rows make a sample, where it is more than one: the input then has one value a row and column.
-    pub window: Option<Window>,
+    pub window: Option<RowWindow>,
     /// How an image larger than the input is cut; `None` where it is resized.
     pub tiles: Option<Tiles>,
     /// Where the model comes from. Nothing depends on it.

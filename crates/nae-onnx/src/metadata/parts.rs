@@ -20,7 +20,7 @@ pub struct Tiles {
 /// Rows of a table that follow one another and make one sample together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Window {
+pub struct RowWindow {
     /// Rows of a sample. The network's input has row after row, and in a row the columns.
     pub rows: usize,
     /// Rows from the beginning of one window to that of the next.

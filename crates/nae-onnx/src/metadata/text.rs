@@ -13,7 +13,7 @@ use crate::excerpt::excerpt;
 
 use super::{
     Column, Columns, ColumnsError, FORMAT_VERSION, Fit, Geometry, Latent, MetadataError, Missing, ModelMetadata,
-    Provenance, Tiles, Transforms, Window,
+    Provenance, RowWindow, Tiles, Transforms,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -98,7 +98,7 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
             (key::MISSING, c.missing().name().to_owned()),
         ]);
     }
-    if let Some(Window { rows, stride }) = m.window {
+    if let Some(RowWindow { rows, stride }) = m.window {
         entries.extend([(key::WINDOW, rows.to_string()), (key::WINDOW_STRIDE, stride.to_string())]);
     }
     if let Some(Tiles { stride, top_k }) = m.tiles {
@@ -203,13 +203,13 @@ fn transforms(entries: &Entries<'_>) -> Result<Transforms, MetadataError> {
     Ok(transforms)
 }
 
-fn window(entries: &Entries<'_>) -> Result<Option<Window>, MetadataError> {
+fn window(entries: &Entries<'_>) -> Result<Option<RowWindow>, MetadataError> {
     if entries.none_of(&[key::WINDOW, key::WINDOW_STRIDE]) {
         return Ok(None);
     }
     // Columns are asked for where they are read.
     entries.text(key::COLUMNS, "the columns of the rows in a window")?;
-    Ok(Some(Window { rows: entries.extent(key::WINDOW)?, stride: entries.extent(key::WINDOW_STRIDE)? }))
+    Ok(Some(RowWindow { rows: entries.extent(key::WINDOW)?, stride: entries.extent(key::WINDOW_STRIDE)? }))
 }
 
 fn tiles(entries: &Entries<'_>, input: Shape) -> Result<Option<Tiles>, MetadataError> {
@@ -231,7 +231,7 @@ fn tiles(entries: &Entries<'_>, input: Shape) -> Result<Option<Tiles>, MetadataE
     Ok(Some(tiles))
 }
 
-fn columns(entries: &Entries<'_>, input: Shape, window: Option<Window>) -> Result<Option<Columns>, MetadataError> {
+fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Result<Option<Columns>, MetadataError> {
     let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::SPAN, key::MISSING];
     if entries.none_of(&keys) {
         return Ok(None);

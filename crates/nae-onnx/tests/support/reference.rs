@@ -146,7 +146,7 @@ fn dense(x: &[&Array], transposed: bool, alpha: f64, beta: f64) -> Vec<f64> {
         .collect()
 }
 
-fn conv(x: &[&Array], shape: &[usize], w: &Window, groups: usize) -> Vec<f64> {
+fn conv(x: &[&Array], shape: &[usize], w: &WindowAttributes, groups: usize) -> Vec<f64> {
     let (input, weight) = (x[0], x[1]);
     let [c, h, width] = [input.shape[0], input.shape[1], input.shape[2]];
     let per_group = c / groups;
@@ -175,7 +175,7 @@ fn conv(x: &[&Array], shape: &[usize], w: &Window, groups: usize) -> Vec<f64> {
     out
 }
 
-fn conv_transpose(x: &[&Array], shape: &[usize], w: &Window, groups: usize) -> Vec<f64> {
+fn conv_transpose(x: &[&Array], shape: &[usize], w: &WindowAttributes, groups: usize) -> Vec<f64> {
     let (input, weight) = (x[0], x[1]);
     let [c, h, width] = [input.shape[0], input.shape[1], input.shape[2]];
     assert_eq!(groups, 1);
@@ -203,7 +203,7 @@ fn conv_transpose(x: &[&Array], shape: &[usize], w: &Window, groups: usize) -> V
     out
 }
 
-fn pool(input: &Array, shape: &[usize], w: &Window, f: fn(&[f64]) -> f64, zeros: bool) -> Vec<f64> {
+fn pool(input: &Array, shape: &[usize], w: &WindowAttributes, f: fn(&[f64]) -> f64, zeros: bool) -> Vec<f64> {
     let [h, width] = [input.shape[1], input.shape[2]];
     let mut out = Vec::new();
     for c in 0..shape[0] {

@@ -42,7 +42,7 @@ pub(super) async fn server() -> Response {
 pub(super) async fn model(State(service): State<Arc<Service>>, Path(name): Path<String>) -> Result<Response, Problem> {
     known(&service, &name)?;
     let model = service.model.load();
-    let Shape { channels, height, width } = model.detector.settings().input;
+    let Shape { channels, height, width } = model.detector.contract().input;
     let scalar = |name: &str| value!({"name": name, "datatype": "FP32", "shape": [-1]});
     Ok(json(
         StatusCode::OK,
@@ -77,7 +77,7 @@ pub(super) async fn infer(
     let [tensor] = inputs.as_slice() else {
         return Err(wrong(format!("expected one input, `image`, found {}", inputs.len())));
     };
-    let shape = service.model.load().detector.settings().input;
+    let shape = service.model.load().detector.contract().input;
     let images = match tensor.shape.as_slice() {
         [n, c, h, w] if [*c, *h, *w] == [shape.channels, shape.height, shape.width] && (1..=MOST).contains(n) => *n,
         other => return Err(wrong(format!("expected the shape [1 to {MOST}, {shape}], found {other:?}"))),

@@ -52,7 +52,7 @@ pub(super) async fn state(State(service): State<Arc<Service>>) -> Response {
     let model = service.model.load();
     let (alarm, drift) = service.monitor.alarm_and_drift();
     let source_state = service.monitor.source();
-    let calibration = model.detector.settings().calibration.as_ref();
+    let calibration = model.detector.contract().calibration();
     json(
         StatusCode::OK,
         &Summary {
@@ -98,7 +98,7 @@ pub(super) async fn what_if(
         .and_then(|rate| rate.parse().ok())
         .ok_or_else(|| wrong(&"expected ?false_positive_rate=, above 0 and below 1"))?;
     let model = service.model.load();
-    let calibration = model.detector.settings().calibration.as_ref();
+    let calibration = model.detector.contract().calibration();
     let calibration = calibration.ok_or_else(|| wrong(&"the model is not calibrated"))?;
     let threshold = calibration.threshold(rate).map_err(|e| wrong(&e))?;
     Ok(json(StatusCode::OK, &service.monitor.what_if(threshold)))

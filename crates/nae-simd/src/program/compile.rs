@@ -8,11 +8,11 @@ use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GraphError
 use super::gradients::{Slots, Taps};
 use super::kernel::Layer;
 use super::{Learned, Operation, Options, Program, Step, slope_of};
-use crate::geometry::{Reading, Window};
+use crate::geometry::{KernelWindow, Reading};
 use crate::group::GroupNorm;
 use crate::kernel::Kernel;
 use crate::plane::Size;
-use crate::resample::{Alignment, Enlargement, Windows};
+use crate::resample::{Alignment, Enlargement, PoolWindows};
 
 /// Most pixels of a plane: there are tables of where each comes from, of some tens of bytes a pixel.
 const LARGEST_PLANE: usize = 1 << 22;
@@ -119,7 +119,7 @@ struct Context {
 /// A layer's weights, `[output][row][column][input channel]`, and how its kernel is read.
 struct Weights<'a> {
     reading: Reading,
-    window: Window,
+    window: KernelWindow,
     weights: &'a [f32],
     bias: &'a [f32],
 }
@@ -140,7 +140,7 @@ impl Context {
                 self.kernel(weights, step.activation, [from, to], slots)?
             }
             Op::Dense(Dense { weights, bias, .. }) => {
-                let window = Window { kernel: [from.h, from.w], stride: 1, padding: 0 };
+                let window = KernelWindow { kernel: [from.h, from.w], stride: 1, padding: 0 };
                 let weights = Weights { reading: Reading::Convolution, window, weights, bias };
                 self.kernel(weights, step.activation, [from, to], slots)?
             }
@@ -225,11 +225,11 @@ impl Context {
         stride: [usize; 2],
         padding: Padding,
         to: Size,
-    ) -> Result<Windows, &'static str> {
+    ) -> Result<PoolWindows, &'static str> {
         if self.both_ways {
             return Err("pools windows that are no blocks side by side, which has no way back");
         }
-        Ok(Windows { kernel, stride, padding: [padding.top, padding.left], to: [to.h, to.w] })
+        Ok(PoolWindows { kernel, stride, padding: [padding.top, padding.left], to: [to.h, to.w] })
     }
 }
 
@@ -250,14 +250,14 @@ fn resize(mode: ResizeMode, from: Size, to: Size) -> Result<Operation, &'static 
 }
 
 /// The window of a kernel. What is cut off or added at the bottom and at the right follows from the output's size.
-fn window(kernel: [usize; 2], [down, across]: [usize; 2], padding: Padding) -> Result<Window, &'static str> {
+fn window(kernel: [usize; 2], [down, across]: [usize; 2], padding: Padding) -> Result<KernelWindow, &'static str> {
     if down != across {
         return Err("has another stride down than across");
     }
     if padding.top != padding.left {
         return Err("has another padding at the top than at the left");
     }
-    Ok(Window { kernel, stride: down, padding: padding.top })
+    Ok(KernelWindow { kernel, stride: down, padding: padding.top })
 }
 
 /// The side of a pool's windows, where they are squares side by side.

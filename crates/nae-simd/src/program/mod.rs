@@ -19,7 +19,7 @@ pub use observer::Observer;
 
 use crate::group::GroupNorm;
 use crate::plane::Size;
-use crate::resample::{Enlargement, Windows};
+use crate::resample::{Enlargement, PoolWindows};
 use gradients::Slot;
 
 /// A graph with its weights laid out.
@@ -121,8 +121,8 @@ enum Operation {
     MaxPool(usize),
     AveragePool(usize),
     /// The same of windows that may overlap or hang over the edge, and whether padding counts. Forward alone.
-    MaxOf(Windows),
-    MeanOf(Windows, bool),
+    MaxOf(PoolWindows),
+    MeanOf(PoolWindows, bool),
     /// Each pixel as a block of so many by so many.
     Repeat(usize),
     Enlarge(Enlargement),
@@ -138,7 +138,7 @@ mod kernel {
     //! A layer with a kernel, laid out both ways.
 
     use crate::correlate::correlate;
-    use crate::geometry::{Reading, Window};
+    use crate::geometry::{KernelWindow, Reading};
     use crate::gradient::weight_gradient;
     use crate::kernel::Kernel;
     use crate::plane::{Planes, Size};
@@ -148,7 +148,7 @@ mod kernel {
     #[derive(Debug)]
     pub(super) struct Layer {
         pub(super) reading: Reading,
-        pub(super) window: Window,
+        pub(super) window: KernelWindow,
         pub(super) forward: Kernel,
         /// `None` where there is no way back.
         pub(super) backward: Option<Kernel>,

@@ -5,7 +5,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::{APART, PLACES, TILES, is_quicker, place, stride, tiles_of_one, transform};
-use crate::geometry::Window;
+use crate::geometry::KernelWindow;
 use crate::instructions::{lanes, on_vectors_of};
 use crate::plane::{Planes, Size};
 use crate::sums::VECTORS;
@@ -13,7 +13,7 @@ use crate::sums::VECTORS;
 /// Adds to `gradient` `[row][column · wide channel][narrow channel]` the products of `wide` with `narrow`, as
 /// [`weight_gradient`](crate::gradient::weight_gradient) does, where this way is quicker; else does nothing and returns
 /// false. Windows lie within `wide`: padding is in it.
-pub fn add_to(wide: &Planes, narrow: &Planes, window: Window, gradient: &mut [f32]) -> bool {
+pub fn add_to(wide: &Planes, narrow: &Planes, window: KernelWindow, gradient: &mut [f32]) -> bool {
     let lanes = lanes(narrow.size.c);
     let applies = is_quicker(window, [wide.size, narrow.size], lanes);
     if applies {
@@ -207,7 +207,7 @@ mod tests {
             };
             let (x, g) = (planes(wide, 0.7), planes(narrow, 0.3));
             let mut gradient = vec![1.0; 9 * from * to];
-            weight_gradient(&x, &g, Window { kernel: [3, 3], stride: 1, padding }, &mut gradient);
+            weight_gradient(&x, &g, KernelWindow { kernel: [3, 3], stride: 1, padding }, &mut gradient);
             for (at, value) in gradient.into_iter().enumerate() {
                 let (tap, a, b) = (at / (from * to), at / to % from, at % to);
                 let mut sum = 1.0;

@@ -11,7 +11,7 @@ pub mod gradient;
 
 use pulp::{Simd, WithSimd};
 
-use crate::geometry::{Reading, Window, taps};
+use crate::geometry::{KernelWindow, Reading, taps};
 use crate::plane::{Planes, Size};
 use crate::sums::{Finish, VECTORS, finished, sum_of_products};
 use crate::vector::store;
@@ -43,7 +43,7 @@ impl Winograd {
     /// make a vector.
     pub fn new(
         reading: Reading,
-        window: Window,
+        window: KernelWindow,
         [from, to]: [Size; 2],
         lanes: usize,
         weight: impl Fn(usize, usize, usize, usize) -> f32,
@@ -73,7 +73,7 @@ impl Winograd {
 }
 
 /// Whether this way is quicker than the window's own, for vectors of `lanes` values.
-fn is_quicker(window: Window, [from, to]: [Size; 2], lanes: usize) -> bool {
+fn is_quicker(window: KernelWindow, [from, to]: [Size; 2], lanes: usize) -> bool {
     let whole = from.c.is_multiple_of(lanes) && to.c.is_multiple_of(lanes);
     let worth = from.c.min(to.c) >= CHANNELS && to.h * to.w >= PIXELS;
     window.kernel == [3, 3] && window.stride == 1 && whole && worth

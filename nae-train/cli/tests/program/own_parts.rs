@@ -10,7 +10,7 @@ use nae_infer::image::{self, GrayImage, Luma};
 use nae_infer::{BackendKind, Detector};
 use nae_input::table;
 use nae_input::tiling::{Grid, image_score};
-use nae_onnx::metadata::{Missing, Tiles, Window};
+use nae_onnx::metadata::{Missing, RowWindow, Tiles};
 use nae_train::engine::Engine;
 use nae_train::eval::scoring::{decided, energies};
 use nae_train::methods::{self, Decision, Model};
@@ -75,8 +75,8 @@ fn tiles_are_scored_as_they_were_trained() {
     for backend in backends.into_iter().filter(|kind| kind.is_built_in()) {
         let detector = Detector::builder().backend(backend).threads(2).open(path.join("one.onnx")).unwrap();
         let settings = detector.settings();
-        assert_eq!((settings.tiles, settings.input), (chosen.tiles, chosen.shape()));
-        assert_eq!(settings.calibration.as_ref().unwrap().count(), 6);
+        assert_eq!((settings.tiles, settings.contract.input), (chosen.tiles, chosen.shape()));
+        assert_eq!(settings.contract.calibration().unwrap().count(), 6);
         for (n, expected) in expected.iter().enumerate() {
             let picture = image::open(data.join(format!("{n:03}.png"))).unwrap();
             let scored = detector.score(&picture).unwrap();
@@ -120,7 +120,7 @@ fn a_device_scores_single_tiles() {
     assert_eq!(device.threshold(), whole.threshold());
     let picture = image::open(data.join("007.png")).unwrap();
     let (width, height) = (picture.width() as usize, picture.height() as usize);
-    let tile = whole.settings().input;
+    let tile = whole.contract().input;
     let grid = Grid::new(nae_core::Shape::new(1, height, width), tile, 6).unwrap();
     let values: Vec<f32> = picture.to_luma8().into_raw().into_iter().map(|v| f32::from(v) / 255.0).collect();
     let scored = device.score_prepared(&grid.cut(&values, 0..grid.len())).unwrap();
@@ -161,7 +161,7 @@ fn windows_are_scored_as_they_were_trained() {
     assert_made_again(path, &data);
 
     let model = trained(&path.join("one"));
-    let (own, _) = own_table::choose(&data, Missing::Refuse, Some(Window { rows: 8, stride: 2 })).unwrap();
+    let (own, _) = own_table::choose(&data, Missing::Refuse, Some(RowWindow { rows: 8, stride: 2 })).unwrap();
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
     let columns = detector.settings().columns.as_ref().unwrap();
     let window = detector.settings().window.unwrap();
@@ -188,7 +188,7 @@ fn parts_of_one_whole_stay_together() {
         let rows: String = (0..300).map(|n| format!("{},{}\n", from + n, n % 7)).collect();
         std::fs::write(files.join(name), format!("row,b\n{rows}")).unwrap();
     }
-    let (own, rows) = own_table::choose(&files, Missing::Refuse, Some(Window { rows: 6, stride: 1 })).unwrap();
+    let (own, rows) = own_table::choose(&files, Missing::Refuse, Some(RowWindow { rows: 6, stride: 1 })).unwrap();
     let config = nae_train::plan::draft_table(&own, rows.samples.len()).unwrap();
     let prepared = nae_train::run::Prepared::of(config, 3, rows.into());
     let column = &own.columns[0];

@@ -88,7 +88,7 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     let (config, _) = RunFolder::read(&path.join("one")).unwrap();
     let trained = methods::load(&config, &path.join("one/checkpoint.safetensors"), &Device::flex()).unwrap();
     let (chosen, read) = own::choose(&data, Corrupt::Refuse).unwrap();
-    assert_eq!((chosen.shape(), detector.settings().input), (Shape::new(1, 16, 16), Shape::new(1, 16, 16)));
+    assert_eq!((chosen.shape(), detector.contract().input), (Shape::new(1, 16, 16), Shape::new(1, 16, 16)));
     for (n, energy) in energies(&*trained, &read.images, Engine::Burn, &Device::flex()).into_iter().enumerate() {
         let sub = if n < 60 { format!("level/{:03}", 2 * n + 1) } else { format!("upright/{:03}", 2 * (n - 60)) };
         let image = nae_infer::image::open(data.join(format!("{sub}.png"))).unwrap();

@@ -30,7 +30,7 @@ use nae_train::report::resume::{RESUME, Resume, ResumeError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::Ending;
 use nae_train::train::observer::{Both, Observer};
-use settings::{Cell, FileSet, Files, Recorded, Settings, SettingsError};
+use settings::{Cell, DetectionSettings, FileSet, Files, Recorded, SettingsError};
 
 /// One finished model a line.
 pub const CELLS: &str = "cells.jsonl";
@@ -39,7 +39,7 @@ pub const CELLS: &str = "cells.jsonl";
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// What is trained.
-    pub settings: Settings,
+    pub settings: DetectionSettings,
     /// How much work.
     pub scale: Scale,
     /// Number of seeds.

@@ -88,7 +88,7 @@ impl SettingsError {
 
 /// An experiment, checked for one scale.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DetectionSettings {
     /// What it is about.
     pub title: String,
     /// Where the paper has it.
@@ -214,7 +214,7 @@ struct RawCell {
     paper: Table,
 }
 
-impl Settings {
+impl DetectionSettings {
     /// Reads `text`, which comes from `origin`, and checks every cell at `scale`.
     ///
     /// # Errors
@@ -309,9 +309,9 @@ fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, 
 mod tests {
     use super::*;
 
-    fn known(name: &str, scale: Scale) -> Settings {
+    fn known(name: &str, scale: Scale) -> DetectionSettings {
         let known = EXPERIMENTS.iter().find(|known| known.name == name).expect("comes with the program");
-        Settings::parse(known.text, known.name, scale).expect("valid")
+        DetectionSettings::parse(known.text, known.name, scale).expect("valid")
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn what_is_recorded_are_the_settings_and_not_the_words_of_the_file() {
         let recorded = |text: &str| {
-            let settings = Settings::parse(text, "mine.toml", Scale::Cpu).expect("valid");
+            let settings = DetectionSettings::parse(text, "mine.toml", Scale::Cpu).expect("valid");
             serde_json::to_string(&settings.recorded(None)).expect("settings are JSON")
         };
         let text = EXPERIMENTS[0].text;
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(known("mnist-holdout", Scale::Paper).selection, None);
         let text = EXPERIMENTS.iter().find(|known| known.name == "cifar10-ood").expect("there").text;
         let wrong = text.replace("selection = \"MNIST, padded\"", "selection = \"MNIST\"");
-        let message = Settings::parse(&wrong, "mine.toml", Scale::Paper).expect_err("no such set").to_string();
+        let message = DetectionSettings::parse(&wrong, "mine.toml", Scale::Paper).expect_err("no such set").to_string();
         assert!(message.contains("there is no set of outliers `MNIST`; known: Fashion-MNIST"), "{message}");
     }
 
@@ -373,7 +373,9 @@ mod tests {
         let text = EXPERIMENTS[0].text;
         let message = |from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
-            Settings::parse(&text.replacen(from, to, 1), "mine.toml", Scale::Smoke).expect_err("wrong").to_string()
+            DetectionSettings::parse(&text.replacen(from, to, 1), "mine.toml", Scale::Smoke)
+                .expect_err("wrong")
+                .to_string()
         };
         let said = message("\"data.held_out\" = 3", "\"data.held.out\" = 3");
         assert!(said.contains("mine.toml, cell digit-3") && said.contains("data.held.out"), "{said}");

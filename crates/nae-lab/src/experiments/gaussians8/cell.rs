@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
-use super::settings::{Latent, MethodSettings, Settings, Size};
+use super::settings::{DensitySettings, Latent, MethodSettings, Size};
 use crate::density::{Grid, GridDensity, GridError, Mixture, batch, points};
 use nae_train::arch::{Autoencoder, AutoencoderSpec};
 use nae_train::energy::mean;
@@ -77,7 +77,7 @@ impl Cell {
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The experiment's settings.
-    pub settings: &'a Settings,
+    pub settings: &'a DensitySettings,
     /// How negative samples are made.
     pub method: &'a MethodSettings,
     /// The latent space.

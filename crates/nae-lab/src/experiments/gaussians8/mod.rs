@@ -24,7 +24,7 @@ use nae_train::engine::Unsupported;
 use nae_train::methods::Model as _;
 use nae_train::report::journal::{self, Journal, JournalError};
 use nae_train::shard;
-use settings::{Settings, SettingsError, Size};
+use settings::{DensitySettings, SettingsError, Size};
 
 /// One finished cell a line.
 pub const CELLS: &str = "cells.jsonl";
@@ -32,7 +32,7 @@ pub const CELLS: &str = "cells.jsonl";
 /// The experiment, at one scale.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    settings: Settings,
+    settings: DensitySettings,
     scale: Scale,
     size: Size,
     seeds: u64,
@@ -87,7 +87,7 @@ impl Experiment {
     ///
     /// # Errors
     /// [`ExperimentError::Settings`] where the settings have no such scale.
-    pub fn new(settings: Settings, scale: Scale, seeds: u64) -> Result<Self, ExperimentError> {
+    pub fn new(settings: DensitySettings, scale: Scale, seeds: u64) -> Result<Self, ExperimentError> {
         let size = settings.size(scale)?;
         let digest = journal::digest([settings.text(), scale.name()]);
         Ok(Self { settings, scale, size, seeds, digest })
@@ -160,7 +160,7 @@ impl Experiment {
     }
 
     /// What is trained.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &DensitySettings {
         &self.settings
     }
 }

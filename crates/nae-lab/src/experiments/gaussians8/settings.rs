@@ -88,13 +88,13 @@ pub struct Size {
     /// Adam's, of log T.
     pub temperature_learning_rate: f64,
     /// FCRes2's.
-    pub network: Network,
+    pub network: NetworkSize,
 }
 
 /// The size of FCRes2.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Network {
+pub struct NetworkSize {
     /// Residual blocks in encoder and decoder each.
     pub blocks: usize,
     /// Width between blocks.
@@ -105,13 +105,13 @@ pub struct Network {
 
 /// Checked settings.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DensitySettings {
     raw: Raw,
     text: String,
     origin: String,
 }
 
-impl Settings {
+impl DensitySettings {
     /// Reads settings from `text`; `origin` is named in errors.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ impl Settings {
 }
 
 fn architecture(latent: Latent, size: Size) -> Result<AutoencoderSpec, ConfigError> {
-    let Network { blocks, width, hidden } = size.network;
+    let NetworkSize { blocks, width, hidden } = size.network;
     fc_res2(blocks, width, hidden, latent.dim, latent.space).map_err(|error| ConfigError {
         key: "scales.*.network",
         expected: "layers that fit together",
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_papers_settings_are_valid() {
-        let settings = Settings::parse(PAPER, "gaussians8.toml").expect("valid");
+        let settings = DensitySettings::parse(PAPER, "gaussians8.toml").expect("valid");
         let size = settings.size(Scale::Paper).expect("there");
         assert_eq!((size.updates, size.network.hidden), (2000, 1024));
         let names: Vec<&str> = settings.methods().iter().map(|m| m.name.as_str()).collect();
@@ -267,7 +267,7 @@ mod tests {
         let with = |from: &str, to: &str| {
             let text = PAPER.replacen(from, to, 1);
             assert_ne!(text, PAPER, "{from} is not in the file");
-            Settings::parse(&text, "my.toml").expect_err("invalid").to_string()
+            DensitySettings::parse(&text, "my.toml").expect_err("invalid").to_string()
         };
         let message = with("batch_size = 200", "batch_size = 0");
         assert!(message.contains("my.toml") && message.contains("batch_size"), "{message}");

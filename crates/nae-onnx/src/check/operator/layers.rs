@@ -1,7 +1,7 @@
 //! Operators with windows or weights: convolutions, dense layers, pooling, batch normalisation.
 
 use super::super::attributes::Attributes;
-use super::super::graph::{Dim, Operator, ValueId, Window};
+use super::super::graph::{Dim, Operator, ValueId, WindowAttributes};
 use super::super::{CheckError, shape};
 use super::{Interpreter, Meaning, maps_shape, product};
 use crate::excerpt::excerpt;
@@ -16,9 +16,9 @@ impl Interpreter<'_, '_> {
         a: &Attributes<'_>,
         kernel: [usize; 2],
         size: [usize; 2],
-    ) -> Result<Window, CheckError> {
+    ) -> Result<WindowAttributes, CheckError> {
         let kernel = a.sizes("kernel_shape", kernel, 1, MAX_WINDOW)?;
-        let mut window = Window {
+        let mut window = WindowAttributes {
             kernel,
             stride: a.sizes("strides", [1; 2], 1, MAX_WINDOW)?,
             padding: a.sizes("pads", [0; 4], 0, MAX_WINDOW)?,
