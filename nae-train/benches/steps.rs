@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 use cpu_time::ProcessTime;
-use nae_train::arch::conv28::conv28;
-use nae_train::arch::fc_res::fc_res2;
+use nae_train::arch::conv28;
+use nae_train::arch::fc_res2;
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use nae_train::config::{Training, preset};
 use nae_train::device::DeviceChoice;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use nae_onnx::metadata::Transforms;
 
 use crate::arch::LatentSpace;
-use crate::arch::dense::Output;
+use crate::arch::dense::DenseOutput;
 use crate::config::{ArchitectureConfig, Config, ConfigError, PresetError, preset};
 use crate::sample::gradient_clip::{ClipBy, GradientClip};
 use crate::sample::replay_buffer::ReplayConfig;
@@ -110,7 +110,7 @@ pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
     let architecture = ArchitectureConfig::Dense {
         image: [shape.channels, shape.height, shape.width],
         widths: TABLE_WIDTHS.to_vec(),
-        output: Output::Sigmoid,
+        output: DenseOutput::Sigmoid,
         latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
         latent_space: LatentSpace::Sphere,
     };

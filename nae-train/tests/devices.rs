@@ -6,7 +6,9 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use burn::tensor::{Device, Tensor};
-use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace, conv28, conv32, dense, fc_res, small_conv};
+use nae_train::arch::{
+    Autoencoder, AutoencoderSpec, DenseOutput, LatentSpace, conv28, conv32, dense, fc_res2, small_conv16,
+};
 use nae_train::config::preset;
 use nae_train::device::{Adapter, DeviceChoice, on_processor};
 use nae_train::engine::{Engine, EngineChoice};
@@ -31,11 +33,11 @@ static DRAWING: Mutex<()> = Mutex::new(());
 fn networks() -> Vec<AutoencoderSpec> {
     use LatentSpace::{Euclidean, Sphere};
     vec![
-        fc_res::fc_res2(1, 16, 32, 3, Euclidean).unwrap(),
-        conv28::conv28(4, 8, Sphere).unwrap(),
-        conv32::conv32(4, 8, Sphere).unwrap(),
-        small_conv::small_conv16(1, 8, 32, Sphere).unwrap(),
-        dense::dense(nae_core::Shape::vector(20), &[16], 4, dense::Output::Linear, Euclidean).unwrap(),
+        fc_res2(1, 16, 32, 3, Euclidean).unwrap(),
+        conv28(4, 8, Sphere).unwrap(),
+        conv32(4, 8, Sphere).unwrap(),
+        small_conv16(1, 8, 32, Sphere).unwrap(),
+        dense(nae_core::Shape::vector(20), &[16], 4, DenseOutput::Linear, Euclidean).unwrap(),
     ]
 }
 
@@ -85,7 +87,7 @@ fn energies_and_input_gradients_are_the_processors() {
 #[test]
 fn an_update_is_the_processors() {
     let config = preset::load("digits").unwrap();
-    let spec = small_conv::small_conv16(1, 8, 16, LatentSpace::Sphere).unwrap();
+    let spec = small_conv16(1, 8, 16, LatentSpace::Sphere).unwrap();
     let after = |device: &Device| {
         let start = NormalizedAutoencoder::new(model(&spec, device), 1.0);
         let sampler = NegativeSampler::new(config.sampler(), 16, NoiseSource::new(3, 0));
@@ -134,7 +136,7 @@ fn noise_is_drawn_on_the_card_from_the_runs_seed() {
 fn a_chain_is_a_function_of_the_seed() {
     let _alone = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
     let config = preset::load("digits").unwrap();
-    let spec = small_conv::small_conv16(1, 4, 16, LatentSpace::Sphere).unwrap();
+    let spec = small_conv16(1, 4, 16, LatentSpace::Sphere).unwrap();
     let frozen = BurnFrozen::new(&model(&spec, &card()), Precision::F32);
     let draw = |seed| {
         let mut sampler = NegativeSampler::new(config.sampler(), 16, NoiseSource::new(seed, 3));
@@ -149,7 +151,7 @@ fn a_chain_is_a_function_of_the_seed() {
 /// On a card that has no f16, the preset that asks for it is refused by its key.
 #[test]
 fn half_precision_is_near_or_refused() {
-    let spec = small_conv::small_conv16(1, 8, 32, LatentSpace::Sphere).unwrap();
+    let spec = small_conv16(1, 8, 32, LatentSpace::Sphere).unwrap();
     let image = uniform(1, [N, 1, 16, 16], &card());
     if let Err(error) = Precision::F16.check(&card()) {
         assert!(error.to_string().contains("sampler.precision is \"f16\""), "{error}");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use burn::tensor::Device;
-use nae_train::arch::small_conv::small_conv16;
+use nae_train::arch::small_conv16;
 use nae_train::arch::{Autoencoder, LatentSpace};
 use nae_train::config::preset;
 use nae_train::engine::Engine;

@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 
 use nae_data::own::Corrupt;
 use nae_train::arch::Autoencoder;
-use nae_train::config::methods::MethodKind;
+use nae_train::config::MethodKind;
 use nae_train::config::{Config, ConfigError};
 use nae_train::engine::Engine;
-use nae_train::eval::table::Table;
+use nae_train::eval::Table;
 use nae_train::methods::Model;
 use nae_train::report::journal;
 use nae_train::run::{Prepared, RunError, nae_column, plain_column};
-use nae_train::train::observer::{Observer, Phase, Progress};
 use nae_train::train::selection_auroc;
+use nae_train::train::{Observer, Phase, Progress};
 
 /// The seed on which D_z is chosen.
 pub const CHOOSING_SEED: u64 = 1_000_000;

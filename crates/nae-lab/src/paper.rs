@@ -38,8 +38,8 @@
 //! | pre-training as an autoencoder | [`Trainer::train`](nae_train::train::Trainer::train) | `nae-train/cli/tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
 //! | ℝ^D and the unit sphere; projection | [`LatentSpace`](nae_train::arch::LatentSpace) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | q₀(z): standard normal, uniform on the sphere | [`NoiseSource::latents`](nae_train::sample::NoiseSource::latents) | `nae-train/src/sample/noise.rs` `latents_of_the_plane_are_standard_normal`, `latents_of_the_sphere_are_uniform` |
-//! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::methods::Regularization::latent_norm) | `nae-train/src/methods/nae.rs` `the_latent_norm_is_a_mean_over_both_batches` |
-//! | α·mean E(x′)², γ here | [`Regularization::negative_energy`](nae_train::config::methods::Regularization::negative_energy) | `nae-train/src/methods/nae.rs` `both_engines_make_the_same_updates` |
+//! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm) | `nae-train/src/methods/nae.rs` `the_latent_norm_is_a_mean_over_both_batches` |
+//! | α·mean E(x′)², γ here | [`Regularization::negative_energy`](nae_train::config::Regularization::negative_energy) | `nae-train/src/methods/nae.rs` `both_engines_make_the_same_updates` |
 //!
 //! # Section 5.2: two dimensions
 //!
@@ -76,12 +76,12 @@
 //!
 //! | row | item | test |
 //! |---|---|---|
-//! | FCRes2 | [`fc_res2`](nae_train::arch::fc_res::fc_res2) | `nae-train/src/arch/fc_res.rs` `parameters_as_counted_by_hand` |
-//! | Conv28 | [`conv28`](nae_train::arch::conv28::conv28) | `nae-train/src/arch/conv28.rs` `parameters_as_counted_by_hand` |
-//! | Conv32 | [`conv32`](nae_train::arch::conv32::conv32) | `nae-train/src/arch/conv32.rs` `parameters_as_counted_by_hand` |
-//! | Conv32Big | [`conv32_big`](nae_train::arch::conv32_big::conv32_big) | `nae-train/src/arch/conv32_big.rs` `parameters_as_counted_by_hand`, `every_weight_of_the_encoder_is_normalised` |
-//! | Conv64 | [`conv64`](nae_train::arch::conv64::conv64) | `nae-train/src/arch/conv64.rs` `parameters_as_counted_by_hand` |
-//! | the code's CIFAR-10 pair | [`igebm32`](nae_train::arch::igebm::igebm32) | `nae-train/src/arch/igebm.rs` `parameters_as_counted_by_hand` |
+//! | FCRes2 | [`fc_res2`](nae_train::arch::fc_res2) | `nae-train/src/arch/fc_res.rs` `parameters_as_counted_by_hand` |
+//! | Conv28 | [`conv28`](nae_train::arch::conv28) | `nae-train/src/arch/conv28.rs` `parameters_as_counted_by_hand` |
+//! | Conv32 | [`conv32`](nae_train::arch::conv32) | `nae-train/src/arch/conv32.rs` `parameters_as_counted_by_hand` |
+//! | Conv32Big | [`conv32_big`](nae_train::arch::conv32_big) | `nae-train/src/arch/conv32_big.rs` `parameters_as_counted_by_hand`, `every_weight_of_the_encoder_is_normalised` |
+//! | Conv64 | [`conv64`](nae_train::arch::conv64) | `nae-train/src/arch/conv64.rs` `parameters_as_counted_by_hand` |
+//! | the code's CIFAR-10 pair | [`igebm32`](nae_train::arch::igebm32) | `nae-train/src/arch/igebm.rs` `parameters_as_counted_by_hand` |
 //! | FCRes, Res, ResUp, ResAtt | [`blocks`](nae_train::arch::blocks) | `nae-train/src/arch/blocks.rs` `shapes_and_parameters_as_in_the_paper` |
 //! | Bilinear, Nearest | [`upsample`](nae_train::arch::upsample) | `nae-train/src/arch/upsample.rs` `corners_stay_and_the_middle_is_the_mean`, `nearest_repeats_pixels` |
 //! | spectral normalisation | [`spectral`](nae_train::arch::spectral) | `nae-train/src/arch/spectral.rs` `steps_approach_the_largest_singular_value_from_below` |
@@ -101,7 +101,7 @@
 //! | Metropolis–Hastings | `metropolis = "exact"` | `nae-train/tests/method/langevin_density.rs` `adjusted_chains_sample_a_mixture_at_both_temperatures`, `without_the_correction_the_histogram_is_off` |
 //! | bounds | `bounds = { min, max, leaving }` | `nae-train/tests/method/langevin_density.rs` `bounds_that_reject_cut_the_density_off` |
 //! | new samples: a latent chain eight times as long | [`NewImages`](nae_train::sample::NewImages) | `nae-train/tests/method/sampler_starts.rs` `new_images_take_a_latent_chain_eight_times_as_long` |
-//! | L2 of the encoder's weights; of the decoder's | [`Regularization`](nae_train::config::methods::Regularization) | `nae-train/src/methods/nae.rs` `both_engines_make_the_same_updates` |
+//! | L2 of the encoder's weights; of the decoder's | [`Regularization`](nae_train::config::Regularization) | `nae-train/src/methods/nae.rs` `both_engines_make_the_same_updates` |
 //! | a fixed decoder, rates of their own | [`Training`](nae_train::config::Training) | `nae-train/src/methods/nae.rs` `a_fixed_decoder_stays_and_rates_differ` |
 //! | the gradient's norm in pre-training (code) | [`Pretraining::max_gradient_norm`](nae_train::config::Pretraining::max_gradient_norm) | `nae-train/src/methods/gradients.rs` `the_norm_is_that_of_all_parameters_together` |
 //!
@@ -109,9 +109,9 @@
 //!
 //! | line | item | test |
 //! |---|---|---|
-//! | u < 0.95: z₀ from the buffer, else from q₀ | [`ReplayBuffer::draw`](nae_train::sample::replay_buffer::ReplayBuffer::draw) | `nae-train/src/sample/replay_buffer.rs` `the_ratio_is_kept` |
+//! | u < 0.95: z₀ from the buffer, else from q₀ | [`ReplayBuffer::draw`](nae_train::sample::ReplayBuffer::draw) | `nae-train/src/sample/replay_buffer.rs` `the_ratio_is_kept` |
 //! | latent chain, projected to the sphere | [`Langevin::run`](nae_train::sample::Langevin::run) | `nae-train/tests/method/sampler_determinism.rs` `a_draw_is_a_function_of_the_seed_alone` |
-//! | append z_τ to the buffer | [`ReplayBuffer::append`](nae_train::sample::replay_buffer::ReplayBuffer::append) | `nae-train/src/sample/replay_buffer.rs` `the_oldest_leaves_first` |
+//! | append z_τ to the buffer | [`ReplayBuffer::append`](nae_train::sample::ReplayBuffer::append) | `nae-train/src/sample/replay_buffer.rs` `the_oldest_leaves_first` |
 //! | x₀ = f_d(z_τ) | [`NegativeSampler::sample`](nae_train::sample::NegativeSampler::sample) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | main chain, rejection, annealing | [`Langevin::run`](nae_train::sample::Langevin::run) | `nae-train/tests/method/langevin_density.rs` `adjusted_chains_sample_a_mixture_at_both_temperatures` |
 //!
@@ -120,9 +120,9 @@
 //! | | item | test |
 //! |---|---|---|
 //! | AE | [`AutoencoderMethod`](nae_train::methods::autoencoder::AutoencoderMethod) | `nae-train/cli/tests/program/cli.rs` `every_method_trains_and_exports` |
-//! | DAE, σ = 0.3 | [`Denoising`](nae_train::config::methods::Denoising) | `nae-train/src/methods/autoencoder.rs` `a_denoiser_is_compared_with_the_data_without_noise` |
-//! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::vae::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `the_bound_is_a_bound` |
-//! | WAE-MMD, RBF kernel, median heuristic | [`WaeMethod`](nae_train::methods::wae::WaeMethod), [`mmd_squared`](nae_train::methods::mmd::mmd_squared) | `nae-train/src/methods/mmd.rs` `equal_samples_are_at_no_distance`, `two_points_each_by_hand` |
+//! | DAE, σ = 0.3 | [`Denoising`](nae_train::config::Denoising) | `nae-train/src/methods/autoencoder.rs` `a_denoiser_is_compared_with_the_data_without_noise` |
+//! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `the_bound_is_a_bound` |
+//! | WAE-MMD, RBF kernel, median heuristic | [`WaeMethod`](nae_train::methods::WaeMethod), [`mmd_squared`](nae_train::methods::mmd_squared) | `nae-train/src/methods/mmd.rs` `equal_samples_are_at_no_distance`, `two_points_each_by_hand` |
 //! | IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly | not here yet; [`Method`](nae_train::methods::Method) and [`Model`](nae_train::methods::Model) are where they come in | – |
 //!
 //! # Where this crate differs from the paper's text or its code

@@ -9,7 +9,7 @@ use nae_lab::compare::{CompareError, Compared, Comparison, Part};
 use nae_onnx::file;
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
-use nae_train::eval::table::FOOTNOTE;
+use nae_train::eval::FOOTNOTE;
 use nae_train::report::journal::{self, Journal};
 
 use crate::args::CompareArgs;

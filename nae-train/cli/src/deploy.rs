@@ -15,9 +15,9 @@ use nae_onnx::check::{Limits, check};
 use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
-use nae_train::deploy::data::Data;
+use nae_train::deploy::Data;
 use nae_train::deploy::report::{self, Report};
-use nae_train::report::folder::{CONFIG, RunFolder};
+use nae_train::report::{CONFIG, RunFolder};
 use nae_train::run::Prepared;
 use serde_json::json;
 

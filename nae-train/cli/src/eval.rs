@@ -10,11 +10,11 @@ use nae_data::own::{self, Corrupt};
 use nae_data::own_table::OwnTable;
 use nae_infer::{BackendKind, Detector};
 use nae_train::engine::EngineChoice;
-use nae_train::eval::evaluation::{Evaluation, ScoredSet};
-use nae_train::eval::scoring::{decided, share_above};
-use nae_train::eval::table::{Column, OutlierKind, Table};
+use nae_train::eval::{Column, OutlierKind, Table};
+use nae_train::eval::{Evaluation, ScoredSet};
+use nae_train::eval::{decided, share_above};
 use nae_train::methods::{self, Decision};
-use nae_train::report::folder::{CHECKPOINT, CONFIG, RunFolder};
+use nae_train::report::{CHECKPOINT, CONFIG, RunFolder};
 use nae_train::run::Prepared;
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
 use nae_train::config::Config;
 use nae_train::methods::Model;
-use nae_train::report::folder::{CHECKPOINT, RunFolder};
+use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;
 use nae_train::{export, methods};
 

@@ -1,7 +1,7 @@
 //! A training that is to be run: what a preset, a user's data or a run that was broken off come to.
 
 use nae_train::engine::Engine;
-use nae_train::report::resume::Resume;
+use nae_train::report::Resume;
 use nae_train::run::Prepared;
 
 /// A run that is about to start.

@@ -5,8 +5,8 @@ use burn::tensor::Device;
 use nae_onnx::file;
 use nae_train::engine::EngineChoice;
 use nae_train::methods;
-use nae_train::report::folder::{CHECKPOINT, RunFolder};
 use nae_train::report::images;
+use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::sample::{NewImages, Precision};
 use nae_train::seed::Stream;
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use nae_train::config::methods::MethodKind;
-use nae_train::eval::table::Table;
+use nae_train::config::MethodKind;
+use nae_train::eval::Table;
 use nae_train::run::Prepared;
 use nae_train::train::{Ending, Outcome};
 use serde_json::json;

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use clap::{Args, ValueEnum};
 use nae_data::own::{Asked, Corrupt};
 use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
-use nae_train::config::methods::MethodKind;
+use nae_train::config::MethodKind;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
 

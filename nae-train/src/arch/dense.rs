@@ -9,7 +9,7 @@ use super::spec::{LayerSpec, SpecError, fc};
 /// Range of a decoder's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Output {
+pub enum DenseOutput {
     /// Any number.
     #[default]
     Linear,
@@ -30,7 +30,7 @@ pub fn dense(
     image: Shape,
     widths: &[usize],
     latent_dim: usize,
-    output: Output,
+    output: DenseOutput,
     latent_space: LatentSpace,
 ) -> Result<AutoencoderSpec, SpecError> {
     let hidden = |width: &usize| [fc(*width), LayerSpec::Relu];
@@ -38,7 +38,7 @@ pub fn dense(
     encoder.push(fc(latent_dim));
     let mut decoder: Vec<LayerSpec> = widths.iter().rev().flat_map(hidden).collect();
     decoder.push(fc(image.len()));
-    if output == Output::Sigmoid {
+    if output == DenseOutput::Sigmoid {
         decoder.push(LayerSpec::Sigmoid);
     }
     if image != Shape::vector(image.len()) {
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn parameters_as_counted_by_hand() {
         let space = LatentSpace::Euclidean;
-        let spec = dense(Shape::vector(640), &[128; 4], 8, Output::Linear, space).expect("a valid architecture");
+        let spec = dense(Shape::vector(640), &[128; 4], 8, DenseOutput::Linear, space).expect("a valid architecture");
         let half = |from: usize, to: usize| (from * 128 + 128) + 3 * (128 * 128 + 128) + (128 * to + to);
         assert_eq!(spec.parameters(), half(640, 8) + half(8, 640));
         // 264,192 multiplications: the biases are left out.
@@ -67,13 +67,13 @@ mod tests {
     #[test]
     fn images_come_back_in_their_shape() {
         let image = Shape::new(3, 4, 5);
-        let spec = dense(image, &[16, 8], 2, Output::Sigmoid, LatentSpace::Sphere).expect("a valid architecture");
+        let spec = dense(image, &[16, 8], 2, DenseOutput::Sigmoid, LatentSpace::Sphere).expect("a valid architecture");
         assert_eq!(spec.image(), image);
         assert_eq!(
             spec.parameters(),
             (60 * 16 + 16) + (16 * 8 + 8) + (8 * 2 + 2) + (2 * 8 + 8) + (8 * 16 + 16) + (16 * 60 + 60)
         );
-        assert!(dense(Shape::new(0, 4, 4), &[16], 2, Output::Linear, LatentSpace::Sphere).is_err());
-        assert!(dense(image, &[0], 2, Output::Linear, LatentSpace::Sphere).is_err());
+        assert!(dense(Shape::new(0, 4, 4), &[16], 2, DenseOutput::Linear, LatentSpace::Sphere).is_err());
+        assert!(dense(image, &[0], 2, DenseOutput::Linear, LatentSpace::Sphere).is_err());
     }
 }

@@ -15,7 +15,7 @@ use super::spectral::SpectralConv;
 
 /// Layers with their weights as a graph, and what of it is learned.
 #[derive(Clone, Debug)]
-pub struct LearnedGraph {
+pub(crate) struct LearnedGraph {
     /// The graph. Its output need not have its input's shape.
     pub graph: Graph,
     /// The nodes that are learned, in order.
@@ -26,7 +26,7 @@ pub struct LearnedGraph {
 
 /// One of burn's parameters.
 #[derive(Clone, Debug)]
-pub struct Parameter {
+pub(crate) struct Parameter {
     /// Its number.
     pub id: ParamId,
     /// Its shape.
@@ -37,7 +37,7 @@ pub struct Parameter {
 
 /// Weights W with what they are divided by: σ, their largest singular value, and its left singular vector u.
 #[derive(Clone, Debug)]
-pub struct Spectral {
+pub(crate) struct Spectral {
     weight: Vec<f32>,
     left: Vec<f32>,
     sigma: f64,
@@ -45,7 +45,7 @@ pub struct Spectral {
 
 impl LearnedGraph {
     /// Layers on an input of this shape; with vectors of unit length behind them where `on_sphere`.
-    pub fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
+    pub(crate) fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
         let mut described = Self { graph: Graph::new(input), learned: Vec::new(), parameters: Vec::new() };
         described.path(layers, 0, input);
         if on_sphere {
@@ -212,7 +212,7 @@ impl Spectral {
     }
 
     /// The gradient G of W/σ becomes that of W: G/σ − ⟨G, W⟩/σ²·u vᵀ, with v = Wᵀu/σ. See [`crate::arch::spectral`].
-    pub fn chain(&self, gradient: &mut [f32]) {
+    pub(crate) fn chain(&self, gradient: &mut [f32]) {
         let columns = self.weight.len() / self.left.len();
         let mut right = vec![0.0f64; columns];
         for (row, u) in self.weight.chunks_exact(columns).zip(&self.left) {
@@ -231,11 +231,11 @@ impl Spectral {
 }
 
 /// The values of a parameter, in burn's order.
-pub fn floats<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
+pub(crate) fn floats<const D: usize>(param: &Param<Tensor<D>>) -> Vec<f32> {
     values(param.val())
 }
 
 /// The values of weights, in burn's order.
-pub fn values<const D: usize>(weights: Tensor<D>) -> Vec<f32> {
+pub(crate) fn values<const D: usize>(weights: Tensor<D>) -> Vec<f32> {
     weights.into_data().try_into_vec::<f32>().expect("weights are float")
 }

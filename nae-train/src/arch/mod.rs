@@ -14,27 +14,35 @@
 //! [`layer`] has the modules, [`spectral`] and [`upsample`] those that burn lacks, [`autoencoder`] puts them together.
 //! Weights are drawn in [`init`]. A model names its energy; nothing here computes one, samples or trains.
 
-pub mod autoencoder;
-pub mod autoencoder_spec;
+pub(crate) mod autoencoder;
+pub(crate) mod autoencoder_spec;
 pub mod blocks;
 pub mod checkpoint;
-pub mod conv28;
-pub mod conv32;
-pub mod conv32_big;
-pub mod conv64;
-pub mod dense;
-pub mod fc_res;
-pub mod graph;
-pub mod igebm;
-pub mod init;
-pub mod latent;
-pub mod layer;
-pub mod small_conv;
+pub(crate) mod conv28;
+pub(crate) mod conv32;
+pub(crate) mod conv32_big;
+pub(crate) mod conv64;
+pub(crate) mod dense;
+pub(crate) mod fc_res;
+pub(crate) mod graph;
+pub(crate) mod igebm;
+pub(crate) mod init;
+pub(crate) mod latent;
+pub(crate) mod layer;
+pub(crate) mod small_conv;
 pub mod spec;
-pub mod spectral;
-pub mod upsample;
+pub(crate) mod spectral;
+pub(crate) mod upsample;
 
 pub use autoencoder::Autoencoder;
 pub use autoencoder_spec::AutoencoderSpec;
+pub use conv28::conv28;
+pub use conv32::conv32;
+pub use conv32_big::conv32_big;
+pub use conv64::{Conv64Widths, conv64};
+pub use dense::{DenseOutput, dense};
+pub use fc_res::fc_res2;
+pub use igebm::igebm32;
 pub use latent::LatentSpace;
+pub use small_conv::{small_conv, small_conv16};
 pub use spec::LayerSpec;

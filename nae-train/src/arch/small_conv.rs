@@ -10,7 +10,7 @@ use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
 
 /// Sides that [`small_conv`] is made for, in pixels.
-pub const SIDES: std::ops::RangeInclusive<usize> = 12..=82;
+pub(crate) const SIDES: std::ops::RangeInclusive<usize> = 12..=82;
 /// Larger ones are halved first.
 const WHOLE: usize = 40;
 

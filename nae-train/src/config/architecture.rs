@@ -9,7 +9,7 @@ use crate::arch::conv28::conv28;
 use crate::arch::conv32::conv32;
 use crate::arch::conv32_big::conv32_big;
 use crate::arch::conv64::{Conv64Widths, conv64};
-use crate::arch::dense::{Output, dense};
+use crate::arch::dense::{DenseOutput, dense};
 use crate::arch::fc_res::fc_res2;
 use crate::arch::igebm::igebm32;
 use crate::arch::small_conv::{SIDES, small_conv, small_conv16};
@@ -128,7 +128,7 @@ pub enum ArchitectureConfig {
         widths: Vec<usize>,
         /// Range of the output.
         #[serde(default)]
-        output: Output,
+        output: DenseOutput,
         /// D_z.
         latent_dim: usize,
         /// Geometry of the latent space.
@@ -299,7 +299,7 @@ mod tests {
             ("kind = 'igebm32'", igebm32(128, 2, 8, sphere)),
             (
                 "kind = 'dense'\nimage = [640, 1, 1]\nwidths = [128, 64]",
-                dense(Shape::vector(640), &[128, 64], 8, Output::Linear, sphere),
+                dense(Shape::vector(640), &[128, 64], 8, DenseOutput::Linear, sphere),
             ),
         ] {
             let text = format!("{text}\nlatent_dim = 8\nlatent_space = 'sphere'");

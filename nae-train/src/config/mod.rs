@@ -4,10 +4,10 @@
 //! samples, [`preset`] finds it, [`text`] reads it, and [`Config`] is what the rest of the crate gets: values that need
 //! no further checking.
 
-pub mod architecture;
-pub mod methods;
+pub(crate) mod architecture;
+pub(crate) mod methods;
 pub mod preset;
-pub mod raw;
+pub(crate) mod raw;
 pub mod sampler;
 pub mod text;
 
@@ -15,15 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::sample::SamplerConfig;
-use methods::{Denoising, MethodKind, Regularization, Variational, Wasserstein};
 use nae_data::Source;
 use nae_data::augmentation::Augmentation;
 use nae_data::form::{Form, ImageForm};
 use nae_data::split::SplitShares;
-use raw::{RawConfig, require};
+use raw::require;
 
 pub use architecture::ArchitectureConfig;
+pub use methods::{Denoising, MethodKind, Regularization, Variational, Wasserstein};
 pub use preset::{Preset, PresetError};
+pub use raw::RawConfig;
 
 /// A value that no run can use.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -3,7 +3,7 @@
 //! The same definitions as [`nae_core::energy`], which scores at run time; the tests hold the two together. Which one
 //! a model has is its [`Autoencoder::energy`]. [`ssim`] is structural similarity.
 
-pub mod ssim;
+pub(crate) mod ssim;
 
 use burn::tensor::{DType, FloatDType, Tensor};
 use nae_core::energy::Energy;

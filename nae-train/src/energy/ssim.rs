@@ -14,7 +14,7 @@ const C2: f32 = 0.03 * 0.03;
 
 /// One minus the mean structural similarity of images `[N, C, H, W]` in [0, 1] and their reconstructions; `[N]`, in
 /// [0, 2]. [`nae_core::energy::Energy::Ssim`] has the definition in full.
-pub fn ssim(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
+pub(crate) fn ssim(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
     let windows = Windows::new(&x);
     // Variances do not change when both images are moved by the same value; near zero, less is lost to cancellation
     // in E[x²] − E[x]².

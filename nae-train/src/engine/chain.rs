@@ -12,7 +12,7 @@ use crate::sample::{ChainNoise, Langevin, Metropolis};
 
 /// A chain as each shard runs it.
 #[derive(Clone, Copy)]
-pub struct ShardChain<'a> {
+pub(crate) struct ShardChain<'a> {
     /// Its settings.
     pub chain: &'a Langevin,
     /// Temperature T.
@@ -27,7 +27,7 @@ impl ShardChain<'_> {
     /// Where the chain ends that begins at `start`, and how many of its steps were taken. The shard's samples are the
     /// batch's from number `first` on. `gradient` gives energies and their gradients, as often as
     /// [`Langevin::run`] asks for them.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         start: Planes,
         first: usize,

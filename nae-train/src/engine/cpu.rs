@@ -151,7 +151,7 @@ fn sweep(device: &Device) {
 }
 
 /// Adds `part` to `total`, which lists the same parameters in the same order.
-pub fn add(total: &mut WeightGradients, part: WeightGradients) {
+pub(crate) fn add(total: &mut WeightGradients, part: WeightGradients) {
     for ((_, _, sum), (_, _, values)) in total.iter_mut().zip(part) {
         for (sum, value) in sum.iter_mut().zip(values) {
             *sum += value;

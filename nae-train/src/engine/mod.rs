@@ -8,11 +8,11 @@
 //! squared L2 and L1 for the energy: [`support`] says so, and chooses the engine. The results are those of burn to
 //! rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
 
-pub mod chain;
-pub mod cpu;
-pub mod network;
-pub mod parameters;
-pub mod support;
+pub(crate) mod chain;
+pub(crate) mod cpu;
+pub(crate) mod network;
+pub(crate) mod parameters;
+pub(crate) mod support;
 
 pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};

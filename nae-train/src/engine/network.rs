@@ -12,10 +12,10 @@ use crate::arch::{Autoencoder, LatentSpace};
 
 /// Energies of images, given their reconstructions, and the gradient with respect to the images; that with respect to
 /// the reconstructions is its negative.
-pub type Comparison = fn(&Planes, &Planes) -> (Vec<f32>, Planes);
+pub(crate) type Comparison = fn(&Planes, &Planes) -> (Vec<f32>, Planes);
 
 /// How images are compared with their reconstructions; `None` for energies that the engine does not have.
-pub fn comparison(energy: Energy) -> Option<Comparison> {
+pub(crate) fn comparison(energy: Energy) -> Option<Comparison> {
     match energy {
         Energy::SquaredL2 => Some(squared_l2),
         Energy::L1 => Some(l1),
@@ -24,7 +24,7 @@ pub fn comparison(energy: Energy) -> Option<Comparison> {
 }
 
 /// An autoencoder with its weights laid out.
-pub struct CpuAutoencoder {
+pub(crate) struct CpuAutoencoder {
     encoder: Half,
     decoder: Half,
     compare: Comparison,
@@ -47,7 +47,7 @@ impl Half {
 
 /// Gradients of the weights of both halves, for a shard.
 #[derive(Debug)]
-pub struct BothGradients {
+pub(crate) struct BothGradients {
     encoder: Gradients,
     decoder: Gradients,
 }
@@ -55,7 +55,7 @@ pub struct BothGradients {
 impl CpuAutoencoder {
     /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` ×
     /// `width`.
-    pub fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {
+    pub(crate) fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {
         let on_sphere = model.latent_space() == LatentSpace::Sphere;
         Self {
             encoder: Half::new(&model.encoder, Shape::new(channels, height, width), on_sphere),
@@ -65,22 +65,22 @@ impl CpuAutoencoder {
     }
 
     /// Latents of images.
-    pub fn encode(&self, x: &Planes) -> Planes {
+    pub(crate) fn encode(&self, x: &Planes) -> Planes {
         self.encoder.program.run(x.clone()).output
     }
 
     /// Images of latents.
-    pub fn decode(&self, z: &Planes) -> Planes {
+    pub(crate) fn decode(&self, z: &Planes) -> Planes {
         self.decoder.program.run(z.clone()).output
     }
 
     /// E(x).
-    pub fn energies(&self, x: &Planes) -> Vec<f32> {
+    pub(crate) fn energies(&self, x: &Planes) -> Vec<f32> {
         (self.compare)(x, &self.decode(&self.encode(x))).0
     }
 
     /// E(x) and ∇ₓE(x).
-    pub fn visible(&self, x: &Planes) -> (Vec<f32>, Planes) {
+    pub(crate) fn visible(&self, x: &Planes) -> (Vec<f32>, Planes) {
         let encoded = self.encoder.program.trace(x);
         let z = encoded.output(x);
         let decoded = self.decoder.program.trace(z);
@@ -91,7 +91,7 @@ impl CpuAutoencoder {
     }
 
     /// H(z) = E(f_d(z)) and ∇H(z).
-    pub fn latent(&self, z: &Planes) -> (Vec<f32>, Planes) {
+    pub(crate) fn latent(&self, z: &Planes) -> (Vec<f32>, Planes) {
         let generated = self.decoder.program.trace(z);
         let (energies, gradient) = self.visible(generated.output(z));
         (energies, self.decoder.program.backward(z, &generated, gradient, true, None))
@@ -99,7 +99,7 @@ impl CpuAutoencoder {
 
     /// Energies of `target` compared with the reconstruction of `input`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with
     /// respect to the weights, coefficients held constant.
-    pub fn weights(
+    pub(crate) fn weights(
         &self,
         input: &Planes,
         target: &Planes,
@@ -123,7 +123,7 @@ impl CpuAutoencoder {
     }
 
     /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
-    pub fn summed(&self, workspace: &Workspace, shards: Vec<BothGradients>) -> WeightGradients {
+    pub(crate) fn summed(&self, workspace: &Workspace, shards: Vec<BothGradients>) -> WeightGradients {
         let (encoder, decoder) = shards.into_iter().map(|shard| (shard.encoder, shard.decoder)).unzip();
         let mut gradients = summed(&self.encoder.program, &self.encoder.parameters, workspace, encoder);
         gradients.extend(summed(&self.decoder.program, &self.decoder.parameters, workspace, decoder));

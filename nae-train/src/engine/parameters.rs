@@ -8,7 +8,7 @@ use crate::arch::graph::Parameter;
 use crate::shard;
 
 /// Gradients of weights, by parameter, in burn's order and shape.
-pub type WeightGradients = Vec<(ParamId, Vec<usize>, Vec<f32>)>;
+pub(crate) type WeightGradients = Vec<(ParamId, Vec<usize>, Vec<f32>)>;
 
 /// The sum of the gradients of the shards of a batch, as burn has the parameters of a program.
 pub(super) fn summed(

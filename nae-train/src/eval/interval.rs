@@ -29,7 +29,7 @@ pub struct Interval {
 /// The interval of an AUROC of `auroc`, measured with `normal` and `outlier` samples: method 5 of Newcombe (Statistics
 /// in Medicine 25, 2006, part 2), the values θ with |auroc − θ| ≤ z·√V(θ), V of exponential distributions (Hanley and
 /// McNeil 1982). Unlike a bootstrap, it does not shrink to a point where nothing overlaps.
-pub fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
+pub(crate) fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
     let (n, m) = (normal as f64, outlier as f64);
     let spare = (n + m) / 2.0 - 1.0;
     let variance = |t: f64| t * (1.0 - t) * (1.0 + spare * (1.0 - t) / (2.0 - t) + spare * t / (1.0 + t)) / (n * m);
@@ -54,7 +54,7 @@ pub fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
 /// The same `seed` gives the same interval.
 ///
 /// `None` where the metric is.
-pub fn bootstrap(
+pub(crate) fn bootstrap(
     metric: impl Fn(&[f32], &[f32]) -> Option<f64>,
     normal: &[f32],
     outlier: &[f32],

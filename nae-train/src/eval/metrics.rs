@@ -25,7 +25,7 @@ pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
 /// energy down. A detector that knows nothing has the share of outliers.
 ///
 /// `None` where one of the sets is empty or an energy is NaN.
-pub fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
+pub(crate) fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
     let mut area = 0.0;
     let mut recall = 0.0;
     for Alarms { caught, false_alarms } in thresholds(normal, outlier)? {
@@ -40,7 +40,7 @@ pub fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
 /// "FPR95"; outliers are the positives, as in Hendrycks, Mazeika and Dietterich, ICLR 2019).
 ///
 /// `None` where one of the sets is empty or an energy is NaN.
-pub fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: &[f32]) -> Option<f64> {
+pub(crate) fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: &[f32]) -> Option<f64> {
     let enough = |alarms: &Alarms| alarms.caught as f64 / outlier.len() as f64 >= true_positive_rate;
     let alarms = thresholds(normal, outlier)?.into_iter().find(enough)?;
     Some(alarms.false_alarms as f64 / normal.len() as f64)
@@ -50,7 +50,7 @@ pub fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: 
 /// threshold from the highest down.
 ///
 /// `None` where one of the sets is empty or an energy is NaN.
-pub fn roc(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f64, f64)>> {
+pub(crate) fn roc(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f64, f64)>> {
     let share = |count: usize, of: &[f32]| count as f64 / of.len() as f64;
     let steps = thresholds(normal, outlier)?.into_iter();
     let steps = steps.map(|alarms| (share(alarms.false_alarms, normal), share(alarms.caught, outlier)));

@@ -4,9 +4,13 @@
 //! [`evaluation`] those of all sets under all models, [`table`] the comparison of the plain autoencoder with the NAE
 //! that every run ends with, [`trace`] the same along training.
 
-pub mod evaluation;
-pub mod interval;
-pub mod metrics;
-pub mod scoring;
-pub mod table;
-pub mod trace;
+pub(crate) mod evaluation;
+pub(crate) mod interval;
+pub(crate) mod metrics;
+pub(crate) mod scoring;
+pub(crate) mod table;
+pub(crate) mod trace;
+pub use evaluation::{Evaluation, ScoredSet};
+pub use metrics::auroc;
+pub use scoring::{Scorer, decided, energies, share_above};
+pub use table::{Column, FOOTNOTE, OutlierKind, OutlierSet, SELECTION_SETS, Table};

@@ -59,7 +59,7 @@ pub enum OutlierKind {
 /// The outlier sets a run on `split` is evaluated against: the class kept out of training, if any; synthetic ones.
 /// There are no chimeras of images of one class; tables have shuffled rows; images cut into tiles have squares that do
 /// not belong there.
-pub fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
+pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let (shape, source) = (split.test.shape(), config.source());
     let [constant_gray, gray_squares] = SELECTION_SETS;
     let mut sets = Vec::new();

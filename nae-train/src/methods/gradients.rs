@@ -12,7 +12,7 @@ use super::UpdateFigures;
 use crate::shard;
 
 /// A shard's loss `[1]`, and figures worth reporting, `[1]` each.
-pub struct ShardLoss {
+pub(crate) struct ShardLoss {
     /// What is minimised.
     pub loss: Tensor<1>,
     /// By name.
@@ -20,7 +20,7 @@ pub struct ShardLoss {
 }
 
 /// Gradients of the mean loss over `shards`, each given with its number of samples, and the means of the reports.
-pub fn sharded<M: Module + Sync, S: Send>(
+pub(crate) fn sharded<M: Module + Sync, S: Send>(
     model: &M,
     shards: Vec<(usize, S)>,
     loss: impl Fn(&M, S) -> ShardLoss + Sync,
@@ -46,7 +46,7 @@ pub fn sharded<M: Module + Sync, S: Send>(
 }
 
 /// The gradients of the parameters of `module`, taken out of `gradients`.
-pub fn take(module: &impl Module, gradients: &mut GradientsParams) -> GradientsParams {
+pub(crate) fn take(module: &impl Module, gradients: &mut GradientsParams) -> GradientsParams {
     struct Take<'a> {
         from: &'a mut GradientsParams,
         into: GradientsParams,
@@ -64,7 +64,7 @@ pub fn take(module: &impl Module, gradients: &mut GradientsParams) -> GradientsP
 }
 
 /// Scales `gradients` of the parameters of `module` so that their common L2 norm is at most `max_norm`.
-pub fn clip_norm(module: &impl Module, gradients: &mut GradientsParams, max_norm: f64) {
+pub(crate) fn clip_norm(module: &impl Module, gradients: &mut GradientsParams, max_norm: f64) {
     struct SumOfSquares<'a>(&'a GradientsParams, f64);
     impl ModuleVisitor for SumOfSquares<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

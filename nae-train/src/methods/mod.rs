@@ -11,13 +11,16 @@
 //! The paper's other baselines (IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly) are not here.
 
 pub mod autoencoder;
-pub mod gradients;
-pub mod mmd;
+pub(crate) mod gradients;
+pub(crate) mod mmd;
 pub mod nae;
-pub mod optimizer;
-pub mod state;
-pub mod vae;
-pub mod wae;
+pub(crate) mod optimizer;
+pub(crate) mod state;
+pub(crate) mod vae;
+pub(crate) mod wae;
+pub use mmd::mmd_squared;
+pub use vae::VariationalAutoencoder;
+pub use wae::WaeMethod;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -17,14 +17,14 @@ const BETA_2: f64 = 0.999;
 const EPSILON: f64 = 1e-8;
 
 /// Adam on the weights of one model.
-pub struct Optimizer {
+pub(crate) struct Optimizer {
     adam: ModuleOptimizer,
     max_norm: Option<f64>,
 }
 
 /// Learning rates of an autoencoder's two halves; `None` leaves a half as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// Of the encoder.
     pub encoder: Option<f64>,
     /// Of the decoder.
@@ -33,7 +33,7 @@ pub struct Rates {
 
 impl Optimizer {
     /// Adam that first scales the gradient to an L2 norm of at most `max_norm`, where one is given.
-    pub fn new(max_norm: Option<f64>) -> Self {
+    pub(crate) fn new(max_norm: Option<f64>) -> Self {
         Self { adam: fresh(), max_norm }
     }
 
@@ -41,7 +41,7 @@ impl Optimizer {
     ///
     /// # Errors
     /// [`StateError`] where burn cannot write them.
-    pub fn state(&self) -> Result<ByteBuf, StateError> {
+    pub(crate) fn state(&self) -> Result<ByteBuf, StateError> {
         Ok(ByteBuf::from(self.adam.into_bytes()?.to_vec()))
     }
 
@@ -49,19 +49,24 @@ impl Optimizer {
     ///
     /// # Errors
     /// [`StateError`] where they are not from [`state`](Self::state).
-    pub fn restore(&mut self, state: ByteBuf) -> Result<(), StateError> {
+    pub(crate) fn restore(&mut self, state: ByteBuf) -> Result<(), StateError> {
         self.adam = fresh().from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
         Ok(())
     }
 
     /// One step of all weights of `model`.
-    pub fn step<M: Module>(&mut self, rate: f64, model: M, mut gradients: GradientsParams) -> M {
+    pub(crate) fn step<M: Module>(&mut self, rate: f64, model: M, mut gradients: GradientsParams) -> M {
         self.clip(&model, &mut gradients);
         self.adam.step(rate, model, gradients)
     }
 
     /// One step of the weights of `model`, each half at its own rate.
-    pub fn step_halves(&mut self, rates: Rates, model: Autoencoder, mut gradients: GradientsParams) -> Autoencoder {
+    pub(crate) fn step_halves(
+        &mut self,
+        rates: Rates,
+        model: Autoencoder,
+        mut gradients: GradientsParams,
+    ) -> Autoencoder {
         if rates.encoder == rates.decoder
             && let Some(rate) = rates.encoder
         {
@@ -91,7 +96,7 @@ fn fresh() -> ModuleOptimizer {
 
 /// Adam on one number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ScalarAdam {
+pub(crate) struct ScalarAdam {
     rate: f64,
     mean: f64,
     variance: f64,
@@ -100,12 +105,12 @@ pub struct ScalarAdam {
 
 impl ScalarAdam {
     /// Adam at learning rate `rate`.
-    pub fn new(rate: f64) -> Self {
+    pub(crate) fn new(rate: f64) -> Self {
         Self { rate, mean: 0.0, variance: 0.0, steps: 0 }
     }
 
     /// `value` after one step along `gradient`.
-    pub fn step(&mut self, value: f64, gradient: f64) -> f64 {
+    pub(crate) fn step(&mut self, value: f64, gradient: f64) -> f64 {
         self.steps += 1;
         self.mean = BETA_1 * self.mean + (1.0 - BETA_1) * gradient;
         self.variance = BETA_2 * self.variance + (1.0 - BETA_2) * gradient * gradient;

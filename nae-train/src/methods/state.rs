@@ -48,7 +48,7 @@ impl From<ciborium::de::Error<std::io::Error>> for StateError {
 ///
 /// # Errors
 /// [`StateError`] where burn cannot write them.
-pub fn weights(model: &impl Module) -> Result<ByteBuf, StateError> {
+pub(crate) fn weights(model: &impl Module) -> Result<ByteBuf, StateError> {
     Ok(ByteBuf::from(model.clone().into_record().into_bytes()?.to_vec()))
 }
 
@@ -56,7 +56,7 @@ pub fn weights(model: &impl Module) -> Result<ByteBuf, StateError> {
 ///
 /// # Errors
 /// [`StateError`] where they are of another network.
-pub fn with_weights<M: Module>(blank: M, state: ByteBuf) -> Result<M, StateError> {
+pub(crate) fn with_weights<M: Module>(blank: M, state: ByteBuf) -> Result<M, StateError> {
     let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
     Ok(blank.try_load_record(record)?)
 }

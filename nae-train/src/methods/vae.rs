@@ -131,7 +131,7 @@ impl Model for VariationalAutoencoder {
 }
 
 /// Trains a variational autoencoder by the bound at one latent a sample; burn computes the gradient.
-pub struct VaeMethod {
+pub(crate) struct VaeMethod {
     model: VariationalAutoencoder,
     optimizer: Optimizer,
     rate: f64,
@@ -142,7 +142,7 @@ pub struct VaeMethod {
 
 impl VaeMethod {
     /// From the state `model`; latents are drawn from `noise`.
-    pub fn new(
+    pub(crate) fn new(
         model: VariationalAutoencoder,
         pretraining: Pretraining,
         settings: Variational,

@@ -15,7 +15,7 @@ pub struct Taken {
 }
 
 /// Counts on from what was taken before.
-pub struct Clock {
+pub(crate) struct Clock {
     earlier: Taken,
     started: Instant,
     processor: ProcessTime,
@@ -23,12 +23,12 @@ pub struct Clock {
 
 impl Clock {
     /// Starts now, `earlier` having been taken.
-    pub fn after(earlier: Taken) -> Self {
+    pub(crate) fn after(earlier: Taken) -> Self {
         Self { earlier, started: Instant::now(), processor: ProcessTime::now() }
     }
 
     /// Time taken so far.
-    pub fn taken(&self) -> Taken {
+    pub(crate) fn taken(&self) -> Taken {
         let Taken { seconds, processor_seconds } = self.earlier;
         Taken {
             seconds: seconds + self.started.elapsed().as_secs_f64(),

@@ -31,11 +31,11 @@ pub const AUTOENCODER: &str = "autoencoder.safetensors";
 /// Seed and configuration.
 pub const CONFIG: &str = "config.toml";
 /// The report.
-pub const REPORT: &str = "report.md";
+pub(crate) const REPORT: &str = "report.md";
 /// The report as one page, with pictures.
-pub const PAGE: &str = "report.html";
+pub(crate) const PAGE: &str = "report.html";
 /// The picture in the report.
-pub const FIGURE: &str = "energies.svg";
+pub(crate) const FIGURE: &str = "energies.svg";
 
 /// A run folder that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -33,7 +33,7 @@ pub struct Lengths {
 }
 
 /// Writes both files.
-pub struct Metrics {
+pub(crate) struct Metrics {
     folder: PathBuf,
     lines: BufWriter<File>,
     events: Events,
@@ -44,7 +44,7 @@ impl Metrics {
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn create(folder: &Path) -> Result<Self, MetricsError> {
+    pub(crate) fn create(folder: &Path) -> Result<Self, MetricsError> {
         let create = |name: &str| File::create(folder.join(name)).map_err(|cause| failed(folder, name, cause));
         let lines = BufWriter::new(create(METRICS)?);
         let events = Events::begin(create(EVENTS)?).map_err(|cause| failed(folder, EVENTS, cause))?;
@@ -55,7 +55,7 @@ impl Metrics {
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, MetricsError> {
+    pub(crate) fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, MetricsError> {
         let open = |name: &str, length| {
             let file = OpenOptions::new().append(true).open(folder.join(name));
             let cut = file.and_then(|file| file.set_len(length).map(|()| file));
@@ -71,7 +71,7 @@ impl Metrics {
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn record(
+    pub(crate) fn record(
         &mut self,
         kind: &str,
         taken: Taken,
@@ -100,7 +100,7 @@ impl Metrics {
     ///
     /// # Errors
     /// [`MetricsError`].
-    pub fn flush(&mut self) -> Result<Lengths, MetricsError> {
+    pub(crate) fn flush(&mut self) -> Result<Lengths, MetricsError> {
         let mut lines = || -> io::Result<u64> {
             self.lines.flush()?;
             Ok(self.lines.get_ref().metadata()?.len())

@@ -3,14 +3,18 @@
 //! bars on the terminal, [`warnings`] what should be known before a model is believed; for going on where it was broken
 //! off, [`resume`] the state of a run, [`clock`] what it has taken, [`journal`] the finished parts of long commands.
 
-pub mod clock;
+pub(crate) mod clock;
 pub mod figure;
-pub mod folder;
+pub(crate) mod folder;
 pub mod images;
 pub mod journal;
-pub mod metrics;
+pub(crate) mod metrics;
 pub mod page;
 pub mod progress;
-pub mod resume;
-pub mod tensorboard;
-pub mod warnings;
+pub(crate) mod resume;
+pub(crate) mod tensorboard;
+pub(crate) mod warnings;
+pub use folder::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, FolderError, RunFolder};
+pub use metrics::METRICS;
+pub use resume::{RESUME, Resume, ResumeError};
+pub use warnings::warnings;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use prost::Message;
 
 /// TensorBoard knows event files by this part of their names.
-pub const EVENTS: &str = "events.out.tfevents.nae";
+pub(crate) const EVENTS: &str = "events.out.tfevents.nae";
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {
@@ -40,7 +40,7 @@ struct Scalar {
 }
 
 /// Writes an event file.
-pub struct Events {
+pub(crate) struct Events {
     file: BufWriter<File>,
 }
 
@@ -49,14 +49,14 @@ impl Events {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn begin(file: File) -> io::Result<Self> {
+    pub(crate) fn begin(file: File) -> io::Result<Self> {
         let mut events = Self::append(file);
         events.write(Event { file_version: Some("brain.Event:2".to_owned()), ..event(0) })?;
         Ok(events)
     }
 
     /// Goes on with the event file `file`, which is open for appending.
-    pub fn append(file: File) -> Self {
+    pub(crate) fn append(file: File) -> Self {
         Self { file: BufWriter::new(file) }
     }
 
@@ -64,7 +64,7 @@ impl Events {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn scalars(&mut self, step: usize, values: impl IntoIterator<Item = (String, f64)>) -> io::Result<()> {
+    pub(crate) fn scalars(&mut self, step: usize, values: impl IntoIterator<Item = (String, f64)>) -> io::Result<()> {
         let scalar = |(tag, value)| Scalar { tag, simple_value: Some(value as f32) };
         let summary = Summary { value: values.into_iter().map(scalar).collect() };
         self.write(Event { summary: Some(summary), ..event(step) })
@@ -74,7 +74,7 @@ impl Events {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn flush(&mut self) -> io::Result<u64> {
+    pub(crate) fn flush(&mut self) -> io::Result<u64> {
         self.file.flush()?;
         Ok(self.file.get_ref().metadata()?.len())
     }

@@ -11,7 +11,7 @@ use crate::train::Outcome;
 use nae_data::ImageSet;
 
 /// With fewer normal images or rows, figures and thresholds are rough.
-pub const FEW_IMAGES: usize = 200;
+pub(crate) const FEW_IMAGES: usize = 200;
 
 /// All warnings of a finished run, one sentence each; those of its data first.
 pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<String> {

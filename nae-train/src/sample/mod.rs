@@ -10,19 +10,19 @@
 //!
 //! The temperature is given at each draw; learning it is the training loop's part.
 
-pub mod annealing;
-pub mod bounds;
-pub mod frozen;
-pub mod gradient_clip;
-pub mod langevin;
-pub mod metropolis;
-pub mod negatives;
-pub mod new_images;
-pub mod noise;
-pub mod persistent;
-pub mod precision;
-pub mod replay_buffer;
-pub mod start;
+pub(crate) mod annealing;
+pub(crate) mod bounds;
+pub(crate) mod frozen;
+pub(crate) mod gradient_clip;
+pub(crate) mod langevin;
+pub(crate) mod metropolis;
+pub(crate) mod negatives;
+pub(crate) mod new_images;
+pub(crate) mod noise;
+pub(crate) mod persistent;
+pub(crate) mod precision;
+pub(crate) mod replay_buffer;
+pub(crate) mod start;
 
 pub use annealing::Annealing;
 pub use bounds::{Bounds, Leaving};
@@ -34,5 +34,5 @@ pub use negatives::{Acceptance, NegativeSampler, SamplerConfig};
 pub use new_images::NewImages;
 pub use noise::{ChainNoise, NoiseSource};
 pub use precision::{Precision, PrecisionUnavailable};
-pub use replay_buffer::ReplayConfig;
+pub use replay_buffer::{ReplayBuffer, ReplayConfig};
 pub use start::Start;

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 /// The last states of a number of chains.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct PersistentChains {
+pub(crate) struct PersistentChains {
     states: Vec<Vec<f32>>,
 }
 
 impl PersistentChains {
     /// Where the next steps start: `fresh` holds a new beginning for each chain, `len` values a chain. Chains that
     /// have a state put theirs in its place, but for a share of `restart`, drawn chain by chain.
-    pub fn resume(&self, fresh: &mut [f32], len: usize, restart: f64, rng: &mut impl Rng) {
+    pub(crate) fn resume(&self, fresh: &mut [f32], len: usize, restart: f64, rng: &mut impl Rng) {
         for (start, state) in fresh.chunks_exact_mut(len).zip(&self.states) {
             if !rng.random_bool(restart) {
                 start.copy_from_slice(state);
@@ -21,7 +21,7 @@ impl PersistentChains {
     }
 
     /// Keeps the last states. A smaller batch than before leaves the other chains where they are.
-    pub fn keep(&mut self, states: &[f32], len: usize) {
+    pub(crate) fn keep(&mut self, states: &[f32], len: usize) {
         for (place, state) in states.chunks_exact(len).enumerate() {
             match self.states.get_mut(place) {
                 Some(kept) => kept.copy_from_slice(state),

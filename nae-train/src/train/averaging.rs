@@ -8,32 +8,32 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
 
 /// The exponentially weighted mean of a model's states.
-pub struct Average<M> {
+pub(crate) struct Average<M> {
     decay: f64,
     model: M,
 }
 
 impl<M: Module> Average<M> {
     /// Starts at `model`; each update, 1 − `decay` of the latest state comes in.
-    pub fn new(decay: f64, model: &M) -> Self {
+    pub(crate) fn new(decay: f64, model: &M) -> Self {
         // Without autodiff, or the graph of the sums would grow with every update.
         Self { decay, model: model.valid() }
     }
 
     /// Takes in the state `latest` of the same model.
-    pub fn update(&mut self, latest: &M) {
+    pub(crate) fn update(&mut self, latest: &M) {
         let mut weights = Weights::default();
         latest.visit(&mut weights);
         self.model = self.model.clone().map(&mut Blend { latest: weights.0, decay: self.decay });
     }
 
     /// Goes on from the mean `model`, which is without autodiff.
-    pub fn restore(&mut self, model: M) {
+    pub(crate) fn restore(&mut self, model: M) {
         self.model = model;
     }
 
     /// The mean, without autodiff.
-    pub fn model(&self) -> &M {
+    pub(crate) fn model(&self) -> &M {
         &self.model
     }
 }

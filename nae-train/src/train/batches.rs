@@ -12,13 +12,13 @@ use nae_data::augmentation::Augmentation;
 
 /// Shuffled positions of a set, epoch after epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Batches {
+pub struct BatchOrder {
     order: Vec<usize>,
     at: usize,
     noise: NoiseSource,
 }
 
-impl Batches {
+impl BatchOrder {
     /// Positions 0 to `len` − 1, shuffled from `noise`.
     pub fn new(len: usize, noise: NoiseSource) -> Self {
         Self { order: (0..len).collect(), at: len, noise }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_image_once_before_any_comes_again() {
-        let mut batches = Batches::new(10, NoiseSource::new(0, 0));
+        let mut batches = BatchOrder::new(10, NoiseSource::new(0, 0));
         for _ in 0..3 {
             let mut seen: Vec<usize> = (0..5).flat_map(|_| batches.next(2)).collect();
             seen.sort_unstable();

@@ -6,14 +6,18 @@
 //! from, [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
-pub mod averaging;
-pub mod batches;
+pub(crate) mod averaging;
+pub(crate) mod batches;
 mod normalizing;
-pub mod observer;
-pub mod signals;
-pub mod snapshot;
+pub(crate) mod observer;
+pub(crate) mod signals;
+pub(crate) mod snapshot;
 pub mod speed;
-pub mod stopping;
+pub(crate) mod stopping;
+pub use batches::BatchOrder;
+pub use observer::{Both, Observer, Phase, Progress, Silent};
+pub use snapshot::Snapshot;
+pub use stopping::{Look, Verdict, Watch};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,12 +38,9 @@ use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
 use crate::methods::wae::WaeMethod;
 use crate::methods::{Decision, Method, Model};
 use crate::seed::Stream;
-use batches::Batches;
 use nae_data::{ImageSet, Split, outliers};
 use normalizing::Normalizing;
-use observer::{Observer, Phase, Progress};
-use snapshot::{EpochsState, Snapshot, Stage};
-use stopping::{Look, Verdict};
+use snapshot::{EpochsState, Stage};
 
 /// Images of the selection set looked at during training.
 const SELECTION_IMAGES: usize = 300;
@@ -133,7 +134,7 @@ impl Trainer<'_> {
     }
 
     fn beginning(&self) -> Snapshot {
-        let order = Batches::new(self.split.train.len(), Stream::Batches.of(self.seed));
+        let order = BatchOrder::new(self.split.train.len(), Stream::Batches.of(self.seed));
         Snapshot { order, stage: Stage::Epochs(EpochsState::default()) }
     }
 
@@ -147,14 +148,14 @@ impl Trainer<'_> {
         if self.config.pretraining().output_at_mean { fresh.with_output_at(&self.split.train.mean()) } else { fresh }
     }
 
-    fn pretrain(&mut self, order: &mut Batches, from: EpochsState) -> Result<Autoencoder, StateError> {
+    fn pretrain(&mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Autoencoder, StateError> {
         let settings = self.config.pretraining();
         let mut method = AutoencoderMethod::new(self.fresh_autoencoder(), settings, None, self.engine, self.device);
         self.epochs(Phase::Pretraining, settings, &mut method, order, from)?;
         Ok(method.into_autoencoder())
     }
 
-    fn train_baseline(mut self, order: &mut Batches, from: EpochsState) -> Result<Outcome, StateError> {
+    fn train_baseline(mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Outcome, StateError> {
         let settings = self.config.pretraining();
         let baselines = self.config.baselines();
         let noise = Stream::Baseline.of(self.seed);
@@ -187,7 +188,7 @@ impl Trainer<'_> {
         phase: Phase,
         settings: Pretraining,
         method: &mut dyn Method,
-        order: &mut Batches,
+        order: &mut BatchOrder,
         from: EpochsState,
     ) -> Result<usize, StateError> {
         let images = &self.split.train;
@@ -219,7 +220,7 @@ impl Trainer<'_> {
         Ok(done)
     }
 
-    fn normalize(mut self, mut run: Normalizing, mut order: Batches) -> Result<Outcome, StateError> {
+    fn normalize(mut self, mut run: Normalizing, mut order: BatchOrder) -> Result<Outcome, StateError> {
         let (stopping, settings) = (self.config.stopping(), run.training);
         let mut ending = Ending::Finished;
         self.observer.begin(Phase::Normalizing, run.update, settings.updates);

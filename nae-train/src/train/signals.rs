@@ -12,7 +12,7 @@ const PARTS: f64 = 1e9;
 /// it, with data and negative samples.
 ///
 /// Where one batch is larger, its last samples are left out; `None` where one is empty or a distance is no number.
-pub fn earth_movers_distance(a: &Tensor<4>, b: &Tensor<4>) -> Option<f64> {
+pub(crate) fn earth_movers_distance(a: &Tensor<4>, b: &Tensor<4>) -> Option<f64> {
     let n = a.dims()[0].min(b.dims()[0]);
     let rows = |x: &Tensor<4>| -> Vec<Vec<f32>> {
         let [_, c, h, w] = x.dims();
@@ -40,7 +40,7 @@ fn euclidean(a: &[f32], b: &[f32]) -> f64 {
 
 /// Share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would pass as normal; both
 /// are energies. `None` where one is empty.
-pub fn share_below_threshold(negatives: &[f32], normal: &[f32], rate: f64) -> Option<f64> {
+pub(crate) fn share_below_threshold(negatives: &[f32], normal: &[f32], rate: f64) -> Option<f64> {
     let mut normal = normal.to_vec();
     normal.sort_by(f32::total_cmp);
     let rank = ((1.0 - rate) * normal.len() as f64).ceil() as usize;

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-use super::batches::Batches;
+use super::batches::BatchOrder;
 use super::normalizing::NormalizingState;
 use crate::methods::UpdateFigures;
 
@@ -16,7 +16,7 @@ use crate::methods::UpdateFigures;
 #[derive(Serialize, Deserialize)]
 pub struct Snapshot {
     /// Order of the data, and the place in it.
-    pub(super) order: Batches,
+    pub(super) order: BatchOrder,
     pub(super) stage: Stage,
 }
 

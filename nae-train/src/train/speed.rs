@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 
-use super::batches::Batches;
+use super::batches::BatchOrder;
 use super::selection_auroc;
 use crate::arch::Autoencoder;
 use crate::config::Config;
@@ -39,7 +39,7 @@ pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) 
     let (pretraining, training) = (config.pretraining(), config.training());
     let spec = config.architecture();
     let model = Autoencoder::new(spec, Stream::Weights.of(SEED).rng(), &device.clone().autodiff());
-    let mut order = Batches::new(split.train.len(), Stream::Batches.of(SEED));
+    let mut order = BatchOrder::new(split.train.len(), Stream::Batches.of(SEED));
 
     let mut method = AutoencoderMethod::new(model.clone(), pretraining, None, engine, device);
     let size = pretraining.batch_size.min(split.train.len());

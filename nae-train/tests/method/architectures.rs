@@ -5,7 +5,7 @@ use burn::tensor::{Device, FloatDType, Tensor};
 use nae_train::arch::checkpoint;
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LayerSpec};
 use nae_train::config::Pretraining;
-use nae_train::config::methods::Regularization;
+use nae_train::config::Regularization;
 use nae_train::energy::{energy, on_manifold_energy};
 use nae_train::engine::Engine;
 use nae_train::methods::Method as _;

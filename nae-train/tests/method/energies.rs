@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use nae_core::energy::Energy;
-use nae_train::arch::{Autoencoder, LatentSpace, small_conv::small_conv16};
+use nae_train::arch::{Autoencoder, LatentSpace, small_conv16};
 use nae_train::energy::{distance, energy, l1, mean_squared_norm};
 use nae_train::sample::NoiseSource;
 

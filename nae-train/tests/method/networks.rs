@@ -5,16 +5,16 @@
 use burn::module::{Module as _, ModuleMapper, Param};
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use nae_core::Shape;
-use nae_train::arch::conv28::conv28;
-use nae_train::arch::conv32::conv32;
-use nae_train::arch::conv32_big::conv32_big;
-use nae_train::arch::conv64::{Conv64Widths, conv64};
-use nae_train::arch::dense::{Output, dense};
-use nae_train::arch::fc_res::fc_res2;
-use nae_train::arch::igebm::igebm32;
-use nae_train::arch::small_conv::{small_conv, small_conv16};
+use nae_train::arch::conv28;
+use nae_train::arch::conv32;
+use nae_train::arch::conv32_big;
+use nae_train::arch::fc_res2;
+use nae_train::arch::igebm32;
 use nae_train::arch::spec::{conv_transpose2d, conv2d, fc, with_spectral_norm};
 use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace, LayerSpec, blocks};
+use nae_train::arch::{Conv64Widths, conv64};
+use nae_train::arch::{DenseOutput, dense};
+use nae_train::arch::{small_conv, small_conv16};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -29,8 +29,8 @@ pub(crate) fn architectures() -> Vec<AutoencoderSpec> {
         conv32_big(8, 4, 8, Sphere),
         conv64(Conv64Widths { encoder: 8, decoder: 8 }, 4, 16, Sphere),
         igebm32(8, 2, 8, Sphere),
-        dense(Shape::vector(640), &[32; 4], 8, Output::Linear, Euclidean),
-        dense(Shape::new(3, 4, 5), &[32], 4, Output::Sigmoid, Sphere),
+        dense(Shape::vector(640), &[32; 4], 8, DenseOutput::Linear, Euclidean),
+        dense(Shape::new(3, 4, 5), &[32], 4, DenseOutput::Sigmoid, Sphere),
         small_conv16(1, 8, 32, Sphere),
         small_conv(3, 28, 4, 8, Sphere),
     ]

@@ -1,7 +1,7 @@
 //! Chains in lower precision: energies and gradients near those of f32, by as much as the numbers are coarser.
 
 use burn::tensor::{DType, Device, Tensor};
-use nae_train::arch::{Autoencoder, LatentSpace, conv28, small_conv};
+use nae_train::arch::{Autoencoder, LatentSpace, conv28, small_conv16};
 use nae_train::engine::Engine;
 use nae_train::sample::{EnergyGradient, FrozenEnergy, NoiseSource, Precision};
 
@@ -32,7 +32,7 @@ fn both(frozen: &dyn FrozenEnergy, image: nae_core::Shape, latent_dim: usize) ->
 /// Gradients have more: where rounding takes a ReLU or a maximum beyond its kink, they jump.
 #[test]
 fn lower_precision_is_near_f32() {
-    for spec in [conv28::conv28(4, 8, LatentSpace::Sphere), small_conv::small_conv16(1, 8, 32, LatentSpace::Sphere)] {
+    for spec in [conv28(4, 8, LatentSpace::Sphere), small_conv16(1, 8, 32, LatentSpace::Sphere)] {
         let spec = spec.unwrap();
         let model: Autoencoder = crate::networks::trained_scale(&spec, 1);
         let image = spec.image();

@@ -5,7 +5,7 @@
 use std::num::NonZero;
 
 use burn::tensor::{Device, Tensor};
-use nae_train::arch::{Autoencoder, LatentSpace, conv32::conv32, small_conv::small_conv16};
+use nae_train::arch::{Autoencoder, LatentSpace, conv32, small_conv16};
 use nae_train::engine::Engine;
 use nae_train::sample::{
     Acceptance, Annealing, Bounds, ChainEnd, ClipBy, FrozenEnergy, GradientClip, Langevin, Leaving, Metropolis,

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::compare::Estimate;
 use nae_train::config::Stopping;
-use nae_train::eval::table::SELECTION_SETS;
-use nae_train::report::folder::{FolderError, RunFolder};
-use nae_train::report::metrics::METRICS;
-use nae_train::train::stopping::{Look, Verdict, Watch};
+use nae_train::eval::SELECTION_SETS;
+use nae_train::report::METRICS;
+use nae_train::report::{FolderError, RunFolder};
+use nae_train::train::{Look, Verdict, Watch};
 
 /// What a look is picked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

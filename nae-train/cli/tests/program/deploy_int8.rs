@@ -14,7 +14,7 @@ use nae_graph::{
 use nae_onnx::check::{Limits, check};
 use nae_onnx::lower::lower_with_scales;
 use nae_simd::Observer;
-use nae_train::deploy::data::Data;
+use nae_train::deploy::Data;
 use nae_train::deploy::report;
 use std::process::Command;
 

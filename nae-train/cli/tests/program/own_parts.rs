@@ -12,9 +12,9 @@ use nae_input::table;
 use nae_input::tiling::{Grid, image_score};
 use nae_onnx::metadata::{Missing, RowWindow, Tiles};
 use nae_train::engine::Engine;
-use nae_train::eval::scoring::{decided, energies};
+use nae_train::eval::{decided, energies};
 use nae_train::methods::{self, Decision, Model};
-use nae_train::report::folder::RunFolder;
+use nae_train::report::RunFolder;
 use tempfile::TempDir;
 
 /// Waves of 40×30 pixels and more; with a dark spot where `spot`.

@@ -13,9 +13,9 @@ use nae_infer::{BackendKind, Detector};
 use nae_input::table;
 use nae_onnx::metadata::Missing;
 use nae_train::engine::Engine;
-use nae_train::eval::scoring::energies;
+use nae_train::eval::energies;
 use nae_train::methods;
-use nae_train::report::folder::RunFolder;
+use nae_train::report::RunFolder;
 use tempfile::TempDir;
 
 /// Stripes of 20×24 pixels, upright ones in `upright`, the others in `level`.

@@ -13,13 +13,13 @@ use nae_onnx::metadata::{Fit, Transforms};
 use nae_train::config::preset::{self, PRESETS};
 use nae_train::config::{ArchitectureConfig, Config};
 use nae_train::engine::Engine;
-use nae_train::eval::scoring::energies;
+use nae_train::eval::energies;
 use nae_train::methods;
-use nae_train::report::folder::RunFolder;
+use nae_train::report::RunFolder;
 use tempfile::TempDir;
 
 /// The preset `name` with a narrow network and few updates, as a file.
-fn small(folder: &Path, name: &str, change: impl FnOnce(&mut nae_train::config::raw::RawConfig)) -> PathBuf {
+fn small(folder: &Path, name: &str, change: impl FnOnce(&mut nae_train::config::RawConfig)) -> PathBuf {
     let mut raw = preset::load(name).unwrap().raw().clone();
     match &mut raw.architecture {
         ArchitectureConfig::Conv28 { width, .. } | ArchitectureConfig::Conv32 { width, .. } => *width = 2,
@@ -137,13 +137,13 @@ fn transforms_are_the_same_in_training_and_in_scoring() {
 /// Flips and dequantisation are drawn from the run's seed, and a run that goes on draws the same.
 #[test]
 fn augmented_runs_repeat_and_go_on() {
-    use nae_train::train::batches::Batches;
+    use nae_train::train::BatchOrder;
     let augmentation = preset::load("cifar10-ood").unwrap().augmentation();
     let shape = nae_core::Shape::new(3, 4, 4);
     let set = nae_data::ImageSet::new(shape, vec![0.5; 10 * 48], vec![0; 10]).unwrap();
     let device = Device::flex();
-    let mut one = Batches::new(10, nae_train::seed::Stream::Batches.of(7));
-    let draw = |order: &mut Batches| {
+    let mut one = BatchOrder::new(10, nae_train::seed::Stream::Batches.of(7));
+    let draw = |order: &mut BatchOrder| {
         let indices = order.next(4);
         order.images(&set, &indices, augmentation, &device).into_data().try_into_vec::<f32>().unwrap()
     };
@@ -151,7 +151,7 @@ fn augmented_runs_repeat_and_go_on() {
     assert!(first.iter().all(|v| (127.5 / 256.0..128.5 / 256.0 + 1e-6).contains(v)));
     let mut text = Vec::new();
     serde_json::to_writer(&mut text, &one).unwrap();
-    let mut two: Batches = serde_json::from_slice(&text).unwrap();
+    let mut two: BatchOrder = serde_json::from_slice(&text).unwrap();
     let next = draw(&mut one);
     assert_ne!(first, next);
     assert_eq!(next, draw(&mut two));

@@ -9,14 +9,14 @@ use crate::changed::replaced;
 use crate::harness::{interrupted_at, nae_train, refused, run, spawn};
 use burn::tensor::Device;
 use nae_data::own::Corrupt;
-use nae_train::config::methods::MethodKind;
+use nae_train::config::MethodKind;
 use nae_train::config::{Config, preset};
 use nae_train::engine::Engine;
 use nae_train::export;
 use nae_train::run::Prepared;
-use nae_train::train::observer::{Observer, Silent};
-use nae_train::train::snapshot::Snapshot;
+use nae_train::train::Snapshot;
 use nae_train::train::{Ending, Outcome};
+use nae_train::train::{Observer, Silent};
 use tempfile::TempDir;
 
 /// Breaks a run off after some updates, of whatever part, and has what it goes on from as bytes.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::methods::{self, Decision, Model};
-use nae_train::report::folder::{CHECKPOINT, RunFolder};
+use nae_train::report::{CHECKPOINT, RunFolder};
 
 use super::TRAINED;
 use crate::{Images, Runtime, Unavailable};

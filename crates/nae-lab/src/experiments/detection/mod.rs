@@ -23,13 +23,13 @@ use nae_data::idx::{self, IdxError};
 use nae_data::own::{self, Corrupt, OwnError};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
-use nae_train::eval::table::{OutlierKind, OutlierSet, Table};
-use nae_train::report::folder::{Facts, FolderError, RunFolder};
+use nae_train::eval::{OutlierKind, OutlierSet, Table};
 use nae_train::report::journal::{self, Journal, JournalError};
-use nae_train::report::resume::{RESUME, Resume, ResumeError};
+use nae_train::report::{Facts, FolderError, RunFolder};
+use nae_train::report::{RESUME, Resume, ResumeError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::Ending;
-use nae_train::train::observer::{Both, Observer};
+use nae_train::train::{Both, Observer};
 use settings::{Cell, DetectionSettings, FileSet, Files, Recorded, SettingsError};
 
 /// One finished model a line.

@@ -13,8 +13,8 @@ use toml::{Table, Value};
 
 use crate::experiments::Scale;
 use nae_train::config::Config;
+use nae_train::config::RawConfig;
 use nae_train::config::preset::PRESETS;
-use nae_train::config::raw::RawConfig;
 use nae_train::config::text::{TextError, read};
 
 /// An experiment that comes with the program.

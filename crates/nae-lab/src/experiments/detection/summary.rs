@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::settings::Published;
 use super::{Experiment, Finished};
 use crate::compare::Estimate;
-use nae_train::config::methods::MethodKind;
-use nae_train::eval::table::FOOTNOTE;
+use nae_train::config::MethodKind;
+use nae_train::eval::FOOTNOTE;
 
 /// The columns of the paper that a run has as well.
 const COLUMNS: [MethodKind; 2] = [MethodKind::Ae, MethodKind::Nae];

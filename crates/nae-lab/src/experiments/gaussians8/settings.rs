@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::experiments::Scale;
-use nae_train::arch::fc_res::fc_res2;
+use nae_train::arch::fc_res2;
 use nae_train::arch::{AutoencoderSpec, LatentSpace};
-use nae_train::config::methods::Regularization;
+use nae_train::config::Regularization;
 use nae_train::config::text::{TextError, read};
 use nae_train::config::{ConfigError, Pretraining, Training, sampler};
 use nae_train::sample::{Langevin, Precision, SamplerConfig, Start};

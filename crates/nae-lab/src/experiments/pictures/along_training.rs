@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::{Made, PicturesError, SHOWN, mean_of, rows};
 use nae_train::config::Config;
 use nae_train::engine::{Engine, EngineChoice};
-use nae_train::eval::table::Table;
+use nae_train::eval::Table;
 use nae_train::methods::Model;
 use nae_train::run::Prepared;
 use nae_train::sample::{NewImages, Precision};
 use nae_train::seed::Stream;
 use nae_train::tensors::Batches as _;
-use nae_train::train::observer::{Both, Observer};
-use nae_train::train::stopping::Look;
+use nae_train::train::Look;
+use nae_train::train::{Both, Observer};
 
 /// Looks at the model that are shown, evenly from all.
 const FRAMES: usize = 8;

@@ -14,17 +14,17 @@ use serde_json::json;
 use super::{Made, PicturesError};
 use crate::density::{batch, points};
 use crate::experiments::Scale;
-use nae_train::arch::dense::{Output, dense};
 use nae_train::arch::{Autoencoder, LatentSpace};
-use nae_train::config::methods::Regularization;
+use nae_train::arch::{DenseOutput, dense};
+use nae_train::config::Regularization;
 use nae_train::config::{Pretraining, Training};
 use nae_train::energy::mean;
 use nae_train::engine::EngineChoice;
-use nae_train::eval::metrics::auroc;
+use nae_train::eval::auroc;
 use nae_train::methods::autoencoder::AutoencoderMethod;
 use nae_train::methods::nae::{NaeMethod, NormalizedAutoencoder};
 use nae_train::methods::{Decision, Method as _, Model};
-use nae_train::sample::bounds::{Bounds, Leaving};
+use nae_train::sample::{Bounds, Leaving};
 use nae_train::sample::{Langevin, NegativeSampler, Precision, SamplerConfig, Start};
 use nae_train::seed::Stream;
 
@@ -47,7 +47,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
         Scale::Smoke => (20, 5),
         Scale::Cpu | Scale::Paper => (4000, 1000),
     };
-    let spec = dense(nae_core::Shape::vector(2), &[64, 64, 64], 1, Output::Linear, LatentSpace::Euclidean)?;
+    let spec = dense(nae_core::Shape::vector(2), &[64, 64, 64], 1, DenseOutput::Linear, LatentSpace::Euclidean)?;
     let engine = EngineChoice::Auto.engine(&spec)?;
     let start = Autoencoder::new(&spec, Stream::Weights.of(seed).rng(), &device.clone().autodiff());
     let mut data = Stream::Batches.of(seed);
