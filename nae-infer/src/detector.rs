@@ -265,7 +265,7 @@ impl Detector {
     }
 
     /// Scores images that are the network's input already: one after the other, channels first, in
-    /// the model's range, as [`prepare`] makes them. Several threads share the work if the
+    /// the model's range, as `prepare` makes them. Several threads share the work if the
     /// builder was told so. Of a model that looks at tiles, they are tiles, each scored as an image of one tile.
     ///
     /// # Errors

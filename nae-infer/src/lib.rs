@@ -16,8 +16,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`detector`] | [`Detector`] and its builder, [`Scored`] |
-//! | [`stream`] | one camera's images in turn, and the alarm filter |
+//! | `detector` | [`Detector`] and its builder, [`Scored`] |
+//! | `stream` | one camera's images in turn, and the alarm filter |
 //! | [`backend`] | nae-simd (feature `simd`, default), tract (`tract`, default), ONNX Runtime (`ort`), nae-core's engine (always) |
 //! | [`heat_map`] | pictures of where the energy lies, and regions above a threshold |
 //! | [`input`] | the crate `nae-input`: image files, `.npy` batches and tables, and how they become a network's input |
@@ -28,9 +28,9 @@
 
 pub mod backend;
 pub mod card;
-pub mod detector;
+mod detector;
 pub mod heat_map;
-pub mod stream;
+mod stream;
 mod tiling;
 
 pub use backend::{BackendChoice, BackendKind, ExecutionProvider, Limits};
@@ -38,3 +38,4 @@ pub use detector::{Detector, DetectorBuilder, OpenError, ScoreError, Scored};
 pub use image;
 pub use nae_core::Shape;
 pub use nae_input as input;
+pub use stream::LONGEST_WINDOW;

@@ -8,8 +8,8 @@
 //! the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] has the losses, [`train`] the
 //! loop, [`eval`] the figures, [`export`] the model file, [`deploy`] its 8-bit form, [`report`] the run folder. [`run`]
 //! puts them together; the binary `nae-train` is a thin shell around it. [`plan`] chooses settings for data of one's
-//! own, [`device`] says where all of it is computed. [`density`] and [`experiments`] are for the paper's experiments;
-//! [`paper`] says where each of its equations is, and which test proves it. [`density`] is for two dimensions, where Ω
+//! own, [`device`] says where all of it is computed. `density` and `experiments` are for the paper's experiments;
+//! `paper` says where each of its equations is, and which test proves it. `density` is for two dimensions, where Ω
 //! can be integrated.
 
 pub mod arch;

@@ -20,9 +20,9 @@ use crate::sample::replay_buffer::ReplayConfig;
 use crate::sample::start::Start;
 use crate::train::speed::Speed;
 use nae_data::Source;
+use nae_data::SplitShares;
 use nae_data::own::OwnImages;
 use nae_data::own_table::OwnTable;
-use nae_data::split::SplitShares;
 
 /// The preset that is fitted.
 const BASE: &str = "digits";

@@ -174,7 +174,7 @@ impl Prepared {
         plain.into_iter().chain(own).collect()
     }
 
-    /// What a model is evaluated against: outliers of one's own first, then [`outlier_sets`].
+    /// What a model is evaluated against: outliers of one's own first, then `outlier_sets`.
     pub fn outlier_sets(&self) -> Vec<OutlierSet> {
         let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
         self.outliers.iter().cloned().chain(made).collect()

@@ -16,7 +16,7 @@ use nae_simd::Alignment;
 const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");
 const SIDE: usize = 8;
 /// Side of the enlarged images, in pixels.
-pub const ENLARGED: usize = 16;
+pub(crate) const ENLARGED: usize = 16;
 
 /// A row of the file that is not 64 pixels and a label.
 #[derive(Debug, thiserror::Error)]
@@ -42,14 +42,14 @@ impl From<std::io::Error> for DigitsError {
 ///
 /// # Errors
 /// [`DigitsError`] where the embedded file is not what it was when it was committed.
-pub fn load() -> Result<ImageSet, DigitsError> {
+pub(crate) fn load() -> Result<ImageSet, DigitsError> {
     let mut text = String::new();
     GzDecoder::new(FILE).read_to_string(&mut text)?;
     parse(&text)
 }
 
 /// SHA-256 of the embedded file, in hexadecimal: what a model's metadata names as its data.
-pub fn sha256() -> String {
+pub(crate) fn sha256() -> String {
     hex(Sha256::new_with_prefix(FILE))
 }
 

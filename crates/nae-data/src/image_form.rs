@@ -37,7 +37,7 @@ impl ImageForm {
     /// The images of a set that was read already, one sample each; as they are where there is nothing to do.
     ///
     /// # Errors
-    /// [`ImageSetError`] where the set has no grey or RGB images.
+    /// `ImageSetError` where the set has no grey or RGB images.
     pub fn bring(&self, set: ImageSet) -> Result<ImageSet, ImageSetError> {
         if set.shape() == self.shape && self.transforms == Transforms::default() {
             return Ok(set);

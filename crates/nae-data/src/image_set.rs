@@ -58,7 +58,7 @@ impl ImageSet {
     /// Images of `shape` from their values, one after the other.
     ///
     /// # Errors
-    /// [`ImageSetError`] where the lengths disagree or a value lies outside [0, 1].
+    /// `ImageSetError` where the lengths disagree or a value lies outside [0, 1].
     pub fn new(shape: Shape, values: Vec<f32>, labels: Vec<u8>) -> Result<Self, ImageSetError> {
         if shape.is_empty() || values.len() != labels.len() * shape.len() {
             return Err(ImageSetError::Length { values: values.len(), labels: labels.len(), shape });
@@ -72,7 +72,7 @@ impl ImageSet {
     /// The samples as parts of something larger.
     ///
     /// # Errors
-    /// [`ImageSetError::Places`] where there is not one place for each.
+    /// `ImageSetError::Places` where there is not one place for each.
     pub fn with_parts(self, parts: Parts) -> Result<Self, ImageSetError> {
         let (places, labels) = (parts.places().len(), self.len());
         if places != labels {

@@ -1,35 +1,39 @@
 //! Data for training, calibration and evaluation: named data sets, and folders, archives and tables that a user brings,
 //! divided and held in memory. Nothing here knows networks, presets or tensors.
 //!
-//! [`image_set`] holds images, [`source`] names the data sets and finds them, [`digits`] is the embedded one, [`idx`]
-//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] a user's images in a folder or an archive ([`files`],
-//! `collect`), [`own_table`] a table or a folder of [`tables`]; [`form`] says how files become a model's samples,
-//! [`augmentation`] what happens to them each time they are trained on, [`parts`] which are tiles of one image or
-//! windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`split`] the
+//! `image_set` holds images, `source` names the data sets and finds them, `digits` is the embedded one, [`idx`]
+//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] a user's images in a folder or an archive (`files`,
+//! `collect`), [`own_table`] a table or a folder of `tables`; `form` says how files become a model's samples,
+//! `augmentation` what happens to them each time they are trained on, `parts` which are tiles of one image or
+//! windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, `split` the
 //! parts a run divides its data into.
 
-pub mod augmentation;
+mod augmentation;
 pub mod cifar;
 mod collect;
 pub mod digest;
-pub mod digits;
-pub mod files;
-pub mod form;
+mod digits;
+mod files;
+mod form;
 pub mod idx;
 mod image_form;
-pub mod image_set;
+mod image_set;
 mod loaded;
 pub mod outliers;
 pub mod own;
 pub mod own_table;
-pub mod parts;
-pub mod source;
-pub mod split;
-pub mod squares;
-pub mod tables;
+mod parts;
+mod source;
+mod split;
+mod squares;
+mod tables;
 mod windows;
 
+pub use augmentation::Augmentation;
+pub use form::{Form, ImageForm};
 pub use image_set::ImageSet;
 pub use loaded::{DataError, Loaded};
-pub use source::Source;
-pub use split::Split;
+pub use source::{DATA_FOLDER, Source};
+pub use split::{Split, SplitShares};
+pub use squares::{Fill, squares};
+pub use tables::is_tables;

@@ -1,4 +1,4 @@
-//! Images of one's own: any PNG, JPEG and PNM files and NumPy batches in a [folder or an archive](super::files),
+//! Images of one's own: any PNG, JPEG and PNM files and NumPy batches in a folder or an archive,
 //! brought to one shape.
 //!
 //! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads

@@ -40,7 +40,7 @@ impl Split {
     /// Divides `images` at random; every image of class `held_out`, if any, is kept apart. Test images and outliers
     /// come from `test` where the data set gives them.
     ///
-    /// At least one image lands in each part as long as there are four normal ones. [Parts](super::parts) of one whole
+    /// At least one image lands in each part as long as there are four normal ones. Parts of one whole
     /// stay together: shares are of wholes.
     pub fn new(
         images: &ImageSet,

@@ -23,11 +23,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`op`] | what a node does |
-//! | [`layers`] | the layers with weights or windows, from weights as ONNX and PyTorch have them |
-//! | [`int8_op`] | the 8-bit layers |
-//! | [`steps`] | nodes with their activations fused, for whatever runs or writes them |
-//! | [`readers`](mod@readers) | who reads which tensor |
+//! | `op` | what a node does |
+//! | `layers` | the layers with weights or windows, from weights as ONNX and PyTorch have them |
+//! | `int8_op` | the 8-bit layers |
+//! | `steps` | nodes with their activations fused, for whatever runs or writes them |
+//! | `readers` | who reads which tensor |
 //! | [`quantize`] | 8-bit layers in place of f32 ones |
 //! | [`int8_weights`] | 8-bit weights as the kernels of `nae-core` read them |
 
@@ -35,17 +35,17 @@ mod emit;
 mod error;
 mod float_weights;
 mod graph;
-pub mod int8_op;
+mod int8_op;
 pub mod int8_weights;
-pub mod layers;
-pub mod op;
+mod layers;
+mod op;
 mod parameters;
 mod plan;
 pub mod quantize;
-pub mod readers;
+mod readers;
 mod record;
 mod shape;
-pub mod steps;
+mod steps;
 
 pub use emit::emit;
 pub use error::GraphError;
@@ -54,4 +54,4 @@ pub use int8_op::{Int8Layer, Int8Operation};
 pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, MaxPool2d};
 pub use op::Op;
 pub use readers::Readers;
-pub use steps::Step;
+pub use steps::{Step, readers};

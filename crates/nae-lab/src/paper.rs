@@ -68,8 +68,8 @@
 //! | MNIST, FashionMNIST | [`Source`](nae_data::Source), [`idx`](nae_data::idx) | `crates/nae-data/src/idx.rs` `images_and_labels_plain_and_gzipped`; `nae-train/cli/tests/program/cli.rs` `data_in_files_is_found_named_and_recorded` |
 //! | CIFAR-10 | [`cifar`](nae_data::cifar) | `crates/nae-data/src/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
 //! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](nae_data::Source), [`own`](nae_data::own) | `nae-train/cli/tests/program/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
-//! | crops, padding, inverted images | [`ImageForm`](nae_data::form::ImageForm) | `nae-train/cli/tests/program/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
-//! | flips, dequantisation | [`Augmentation`](nae_data::augmentation::Augmentation) | `crates/nae-data/src/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
+//! | crops, padding, inverted images | [`ImageForm`](nae_data::ImageForm) | `nae-train/cli/tests/program/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
+//! | flips, dequantisation | [`Augmentation`](nae_data::Augmentation) | `crates/nae-data/src/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
 //! | the presets | [`PRESETS`](nae_train::config::preset::PRESETS) | `nae-train/cli/tests/program/presets.rs` `every_preset_of_the_paper_trains_on_data_of_its_form` |
 //!
 //! # Appendix: network architectures (table of architectures)
@@ -83,8 +83,8 @@
 //! | Conv64 | [`conv64`](nae_train::arch::conv64) | `nae-train/src/arch/conv64.rs` `parameters_as_counted_by_hand` |
 //! | the code's CIFAR-10 pair | [`igebm32`](nae_train::arch::igebm32) | `nae-train/src/arch/igebm.rs` `parameters_as_counted_by_hand` |
 //! | FCRes, Res, ResUp, ResAtt | [`blocks`](nae_train::arch::blocks) | `nae-train/src/arch/blocks.rs` `shapes_and_parameters_as_in_the_paper` |
-//! | Bilinear, Nearest | [`upsample`](nae_train::arch::upsample) | `nae-train/src/arch/upsample.rs` `corners_stay_and_the_middle_is_the_mean`, `nearest_repeats_pixels` |
-//! | spectral normalisation | [`spectral`](nae_train::arch::spectral) | `nae-train/src/arch/spectral.rs` `steps_approach_the_largest_singular_value_from_below` |
+//! | Bilinear, Nearest | `upsample` | `nae-train/src/arch/upsample.rs` `corners_stay_and_the_middle_is_the_mean`, `nearest_repeats_pixels` |
+//! | spectral normalisation | `spectral` | `nae-train/src/arch/spectral.rs` `steps_approach_the_largest_singular_value_from_below` |
 //! | all, with their gradients | [`LayerSpec`](nae_train::arch::LayerSpec) | `nae-train/tests/method/architectures.rs` `input_gradients_of_every_layer_are_finite_differences` |
 //!
 //! # Appendix: NAE implementation (table of sampling parameters)

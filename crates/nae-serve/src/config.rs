@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nae_core::verdict::AlarmSettings;
-use nae_infer::stream::LONGEST_WINDOW;
+use nae_infer::LONGEST_WINDOW;
 use nae_infer::{BackendChoice, ExecutionProvider};
 use serde::Serialize;
 

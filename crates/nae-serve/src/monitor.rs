@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use nae_core::drift::{Drift, PageHinkley};
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict};
+use nae_infer::LONGEST_WINDOW;
 use nae_infer::Scored;
-use nae_infer::stream::LONGEST_WINDOW;
 use serde::Serialize;
 use tokio::sync::broadcast;
 

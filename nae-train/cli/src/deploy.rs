@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use nae_core::model::Model;
+use nae_data::ImageForm;
 use nae_data::ImageSet;
-use nae_data::form::ImageForm;
 use nae_data::own::{self, Corrupt};
 use nae_data::own_table::{self, OwnTable};
 use nae_graph::quantize::{self, QuantizeOptions, Scales};

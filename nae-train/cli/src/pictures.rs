@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail};
+use nae_data::DATA_FOLDER;
 use nae_data::own::Corrupt;
-use nae_data::source::DATA_FOLDER;
 use nae_lab::experiments::Scale;
-use nae_lab::experiments::pictures::along_training::along_training;
-use nae_lab::experiments::pictures::bimodal::bimodal;
-use nae_lab::experiments::pictures::latent_dim::latent_dim;
-use nae_lab::experiments::pictures::random_init::random_init;
+use nae_lab::experiments::pictures::along_training;
+use nae_lab::experiments::pictures::bimodal;
+use nae_lab::experiments::pictures::latent_dim;
+use nae_lab::experiments::pictures::random_init;
 use nae_lab::experiments::pictures::{Made, PicturesError, mnist_without_nine};
 use nae_onnx::file;
 use nae_train::report::progress::Bars;

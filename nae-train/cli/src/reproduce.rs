@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use nae_data::source::DATA_FOLDER;
+use nae_data::DATA_FOLDER;
 use nae_lab::experiments::Scale;
-use nae_lab::experiments::detection::settings::{DetectionSettings, EXPERIMENTS};
 use nae_lab::experiments::detection::{self, DetectionError};
-use nae_lab::experiments::gaussians8::settings::{DensitySettings, PAPER};
+use nae_lab::experiments::detection::{DetectionSettings, EXPERIMENTS};
 use nae_lab::experiments::gaussians8::{self, ExperimentError};
+use nae_lab::experiments::gaussians8::{DensitySettings, PAPER};
 use nae_onnx::file;
 use nae_train::device::DeviceChoice;
 use nae_train::report::progress::Bars;

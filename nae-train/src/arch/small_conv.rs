@@ -27,7 +27,7 @@ pub fn small_conv16(
     small_conv(channels, 16, width, latent_dim, latent_space)
 }
 
-/// The same for images of `side` × `side` pixels, within [`SIDES`]: the pooling grows with the image, so that the
+/// The same for images of `side` × `side` pixels, within `SIDES`: the pooling grows with the image, so that the
 /// convolution that makes a vector of the rest stays small. Images of more than 40 pixels a side go through one more
 /// convolution and are halved before all this, and doubled after it.
 ///

@@ -23,7 +23,7 @@ pub enum LayerSpec {
         padding: usize,
         /// Whether each channel out has a bias.
         bias: bool,
-        /// Whether the weight is divided by its largest singular value ([`spectral`](super::spectral)).
+        /// Whether the weight is divided by its largest singular value (`spectral`).
         spectral_norm: bool,
     },
     /// Transposed convolution, `kernel` × `kernel`.

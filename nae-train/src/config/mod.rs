@@ -1,6 +1,6 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
-//! [`raw`] is the file's form, [`architecture`] its part on the network, [`sampler`] checks its part on negative
+//! `raw` is the file's form, `architecture` its part on the network, [`sampler`] checks its part on negative
 //! samples, [`preset`] finds it, [`text`] reads it, and [`Config`] is what the rest of the crate gets: values that need
 //! no further checking.
 
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::sample::SamplerConfig;
+use nae_data::Augmentation;
 use nae_data::Source;
-use nae_data::augmentation::Augmentation;
-use nae_data::form::{Form, ImageForm};
-use nae_data::split::SplitShares;
+use nae_data::SplitShares;
+use nae_data::{Form, ImageForm};
 use raw::require;
 
 pub use architecture::ArchitectureConfig;

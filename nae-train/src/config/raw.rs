@@ -8,11 +8,11 @@ use super::architecture::ArchitectureConfig;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::config::methods::MethodKind;
 use crate::sample::SamplerConfig;
+use nae_data::Augmentation;
 use nae_data::Source;
-use nae_data::augmentation::Augmentation;
+use nae_data::SplitShares;
 use nae_data::own::OwnImages;
 use nae_data::own_table::OwnTable;
-use nae_data::split::SplitShares;
 
 /// A preset file. Unknown keys are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The energy of the model: how badly an image is reconstructed (paper, equation 9), differentiable.
 //!
 //! The same definitions as [`nae_core::energy`], which scores at run time; the tests hold the two together. Which one
-//! a model has is its [`Autoencoder::energy`]. [`ssim`] is structural similarity.
+//! a model has is its [`Autoencoder::energy`]. `ssim` is structural similarity.
 
 pub(crate) mod ssim;
 

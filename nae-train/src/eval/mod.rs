@@ -1,8 +1,8 @@
 //! How well energies tell outliers from normal data.
 //!
-//! [`metrics`] has the areas under the curves, [`interval`] how sure they are, [`scoring`] the energies of a set,
-//! [`evaluation`] those of all sets under all models, [`table`] the comparison of the plain autoencoder with the NAE
-//! that every run ends with, [`trace`] the same along training.
+//! `metrics` has the areas under the curves, `interval` how sure they are, `scoring` the energies of a set,
+//! `evaluation` those of all sets under all models, `table` the comparison of the plain autoencoder with the NAE
+//! that every run ends with, `trace` the same along training.
 
 pub(crate) mod evaluation;
 pub(crate) mod interval;

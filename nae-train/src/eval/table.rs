@@ -13,7 +13,7 @@ use super::metrics::{aupr, auroc, false_positive_rate_at};
 use crate::config::Config;
 use crate::energy::mean;
 use crate::methods::{Decision, Model};
-use nae_data::squares::{Fill, squares};
+use nae_data::{Fill, squares};
 use nae_data::{ImageSet, Source, Split, outliers};
 
 /// Synthetic images in each drawn outlier set.

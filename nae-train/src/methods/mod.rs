@@ -4,8 +4,8 @@
 //! outliers. The loop, the metrics, the checkpoints and the tables know no more than these two traits, so that a
 //! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`, and only export asks for it.
 //!
-//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, [`vae`] the variational,
-//! [`wae`] the Wasserstein autoencoder with [`mmd`] as its penalty. [`gradients`], [`optimizer`] and [`state`] are what
+//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational,
+//! `wae` the Wasserstein autoencoder with `mmd` as its penalty. `gradients`, `optimizer` and `state` are what
 //! they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
 //!
 //! The paper's other baselines (IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly) are not here.
@@ -47,12 +47,12 @@ pub trait Method {
     /// What it goes on from after this update.
     ///
     /// # Errors
-    /// [`StateError`] where it cannot be written.
+    /// `StateError` where it cannot be written.
     fn state(&self) -> Result<ByteBuf, StateError>;
     /// Goes on from `state`, which the same method with the same settings has given.
     ///
     /// # Errors
-    /// [`StateError`] where it is of another method or network.
+    /// `StateError` where it is of another method or network.
     fn restore(&mut self, state: &[u8]) -> Result<(), StateError>;
     /// The state reached, when training is over.
     fn into_model(self: Box<Self>) -> Box<dyn Model>;

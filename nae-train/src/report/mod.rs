@@ -1,7 +1,7 @@
-//! What a run leaves behind: for people, [`folder`] the run folder, [`metrics`] and [`tensorboard`] what is measured on
+//! What a run leaves behind: for people, `folder` the run folder, `metrics` and `tensorboard` what is measured on
 //! the way, [`figure`] its picture, [`page`] all of it for a browser, [`images`] pictures of images, [`progress`] the
 //! bars on the terminal, [`warnings`] what should be known before a model is believed; for going on where it was broken
-//! off, [`resume`] the state of a run, [`clock`] what it has taken, [`journal`] the finished parts of long commands.
+//! off, `resume` the state of a run, `clock` what it has taken, [`journal`] the finished parts of long commands.
 
 pub(crate) mod clock;
 pub mod figure;

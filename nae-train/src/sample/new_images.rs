@@ -10,7 +10,7 @@ use super::noise::NoiseSource;
 /// How many times longer the latent chain is than in training.
 pub(crate) const LONGER: usize = 8;
 
-/// Draws new images: a latent chain [`LONGER`] times as long as in training, from noise, without a replay buffer; the
+/// Draws new images: a latent chain `LONGER` times as long as in training, from noise, without a replay buffer; the
 /// decoder; the visible chain of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NewImages {

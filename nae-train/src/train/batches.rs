@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sample::NoiseSource;
 use crate::tensors::Batches as _;
+use nae_data::Augmentation;
 use nae_data::ImageSet;
-use nae_data::augmentation::Augmentation;
 
 /// Shuffled positions of a set, epoch after epoch.
 #[derive(Clone, Debug, Serialize, Deserialize)]

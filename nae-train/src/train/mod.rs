@@ -1,8 +1,8 @@
 //! The training loop: pre-training as an autoencoder, then NAE training with a look at the model now and then; or the
 //! epochs of another method.
 //!
-//! [`batches`] orders the data, [`averaging`] steadies the weights, [`signals`] and [`stopping`] decide which state to
-//! keep, [`observer`] is how a run is watched, [`checkpoint`] stores weights, [`snapshot`] is all that a run goes on
+//! `batches` orders the data, `averaging` steadies the weights, `signals` and `stopping` decide which state to
+//! keep, `observer` is how a run is watched, `checkpoint` stores weights, `snapshot` is all that a run goes on
 //! from, [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
 //! [`sample`](crate::sample).
 
@@ -98,7 +98,7 @@ impl Trainer<'_> {
     /// The whole run, by the configuration's method; or the rest of one, from where `resume` left it.
     ///
     /// # Errors
-    /// [`StateError`] where `resume` is not of this run, or what the observer wants to store cannot be written.
+    /// `StateError` where `resume` is not of this run, or what the observer wants to store cannot be written.
     pub fn train(mut self, resume: Option<Snapshot>) -> Result<Outcome, StateError> {
         let Snapshot { mut order, stage } = resume.unwrap_or_else(|| self.beginning());
         match stage {
@@ -127,7 +127,7 @@ impl Trainer<'_> {
     /// The plain autoencoder only: the pre-training of an NAE.
     ///
     /// # Errors
-    /// [`StateError`] where what the observer wants to store cannot be written.
+    /// `StateError` where what the observer wants to store cannot be written.
     pub fn train_autoencoder(mut self) -> Result<Autoencoder, StateError> {
         let mut order = self.beginning().order;
         self.pretrain(&mut order, EpochsState::default())

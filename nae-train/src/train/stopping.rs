@@ -19,7 +19,7 @@ pub struct Look {
     pub validation_energy: f64,
     /// AUROC of the selection set against validation images.
     pub selection_auroc: f64,
-    /// Lower end of its 95% confidence interval ([`of_auroc`](crate::eval::interval::of_auroc)): an AUROC above it may
+    /// Lower end of its 95% confidence interval (`of_auroc`): an AUROC above it may
     /// be lower by chance.
     pub selection_low: f64,
     /// Mean energy of the data since the last look.
@@ -27,10 +27,10 @@ pub struct Look {
     /// Mean energy of the negative samples since the last look.
     pub negative_energy: Option<f64>,
     /// Earth mover's distance between the last update's data and its negative samples
-    /// ([`earth_movers_distance`](super::signals::earth_movers_distance)).
+    /// (`earth_movers_distance`).
     pub earth_movers_distance: Option<f64>,
     /// Share of the last update's negative samples that the threshold would pass as normal
-    /// ([`share_below_threshold`](super::signals::share_below_threshold)).
+    /// (`share_below_threshold`).
     pub negatives_below_threshold: Option<f64>,
 }
 

@@ -11,7 +11,7 @@
 //! range does not depend on the last bit of a sum. What 8 bits cost is judged by `nae-core`'s engine, since its rounding
 //! is the device's.
 
-pub mod activations;
+mod activations;
 mod build;
 mod equalize;
 pub mod evaluate;
@@ -23,7 +23,7 @@ use nae_core::kernels::int8::Layout;
 use nae_core::model::ModelError;
 
 use crate::{Graph, GraphError};
-pub use activations::{Activations, TraceError, Tracer};
+pub use activations::{Activations, TraceError, Tracer, split};
 use build::Built;
 pub use build::FloatLayer;
 pub use equalize::equalize;

@@ -2,7 +2,7 @@
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
-use nae_graph::steps::readers;
+use nae_graph::readers;
 use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GraphError, MaxPool2d, Op, Readers};
 
 use super::gradients::{Slots, Taps};

@@ -5,8 +5,8 @@ use nae_core::energy::Energy;
 use nae_core::engine::Engine;
 use nae_core::layer::{Activation, Element, Padding, ResizeMode};
 use nae_core::model::{Model, Preprocessing, ResizeFilter};
-use nae_graph::quantize::activations::split;
 use nae_graph::quantize::evaluate::{energies, reconstruction_error};
+use nae_graph::quantize::split;
 use nae_graph::quantize::{Activations, QuantizeOptions, Ranges, Scales, equalize, quantize};
 use nae_graph::{
     AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, Int8Operation, MaxPool2d, Op, emit,

@@ -1,12 +1,14 @@
 //! Experiments of outlier detection: models trained with one thing changed, and the AUROC of outlier sets under each,
 //! beside the paper's.
 //!
-//! [`settings`] is the file that says what to train and what the paper found. This file goes through the models, each
+//! `settings` is the file that says what to train and what the paper found. This file goes through the models, each
 //! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
 //! too. [`summary`] is the table.
 
-pub mod settings;
+mod settings;
 pub mod summary;
+
+pub use settings::{DetectionSettings, EXPERIMENTS, SettingsError};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::experiments::Scale;
 use nae_data::DataError;
-use nae_data::form::ImageForm;
+use nae_data::ImageForm;
 use nae_data::idx::{self, IdxError};
 use nae_data::own::{self, Corrupt, OwnError};
 use nae_train::device::DeviceChoice;
@@ -30,7 +32,7 @@ use nae_train::report::{RESUME, Resume, ResumeError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::Ending;
 use nae_train::train::{Both, Observer};
-use settings::{Cell, DetectionSettings, FileSet, Files, Recorded, SettingsError};
+use settings::{Cell, FileSet, Files, Recorded};
 
 /// One finished model a line.
 pub const CELLS: &str = "cells.jsonl";

@@ -1,12 +1,14 @@
 //! Eight Gaussians in the plane: which start of the chains recovers the density (paper, section 5.2).
 //!
-//! [`settings`] is the file that says what to train, [`cell`] trains one model, this file goes through all of them and
+//! `settings` is the file that says what to train, `cell` trains one model, this file goes through all of them and
 //! keeps what is done in a folder, so that a run that was broken off goes on where it was; [`summary`] is the table and
 //! the picture.
 
-pub mod cell;
-pub mod settings;
+mod cell;
+mod settings;
 pub mod summary;
+
+pub use settings::{DensitySettings, PAPER, SettingsError};
 
 use std::fs;
 use std::io;
@@ -24,7 +26,7 @@ use nae_train::engine::Unsupported;
 use nae_train::methods::Model as _;
 use nae_train::report::journal::{self, Journal, JournalError};
 use nae_train::shard;
-use settings::{DensitySettings, SettingsError, Size};
+use settings::Size;
 
 /// One finished cell a line.
 pub const CELLS: &str = "cells.jsonl";

@@ -29,7 +29,7 @@ pub struct Row {
     pub seeds: usize,
     /// Seeds that diverged; the means are over the others.
     pub diverged: usize,
-    /// See [`Distances`].
+    /// See `Distances`.
     pub total_variation: Estimate,
     /// In nats.
     pub kl_divergence: Estimate,

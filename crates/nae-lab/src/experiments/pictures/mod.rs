@@ -5,17 +5,22 @@
 //! Those on MNIST take the settings of the experiments with tables of AUROC
 //! ([`detection`](super::detection)), so that scales mean the same.
 
-pub mod along_training;
-pub mod bimodal;
-pub mod latent_dim;
-pub mod random_init;
+mod along_training;
+mod bimodal;
+mod latent_dim;
+mod random_init;
+
+pub use along_training::along_training;
+pub use bimodal::bimodal;
+pub use latent_dim::latent_dim;
+pub use random_init::random_init;
 
 use burn::tensor::Tensor;
 use nae_core::Shape;
 use serde_json::Value;
 
 use super::Scale;
-use super::detection::settings::{DetectionSettings, EXPERIMENTS, SettingsError};
+use super::detection::{DetectionSettings, EXPERIMENTS, SettingsError};
 use nae_train::arch::spec::SpecError;
 use nae_train::config::Config;
 use nae_train::energy::mean;
