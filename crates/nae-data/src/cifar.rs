@@ -1,12 +1,13 @@
 //! CIFAR-10's binary batches (Krizhevsky 2009): records of a label and 32×32 pixels, red before green before blue.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nae_core::Shape;
-use nae_onnx::file::{self, FileError};
+use nae_onnx::file::{self};
 use sha2::{Digest as _, Sha256};
 
-use crate::image_set::{ImageSet, ImageSetError};
+use crate::error::DataError;
+use crate::image_set::ImageSet;
 
 /// Shape of an image.
 pub const SHAPE: Shape = Shape::new(3, 32, 32);
@@ -23,45 +24,12 @@ const CLASSES: u8 = 10;
 /// A batch has 10,000 records, thirty megabytes.
 const MAX_BYTES: u64 = 1 << 28;
 
-/// A batch that is none.
-#[derive(Debug, thiserror::Error)]
-pub enum CifarError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The file is not a whole number of records.
-    #[error(
-        "{}: expected records of {RECORD} bytes, found {bytes} bytes; the binary version of CIFAR-10 is read, not the one \
-         for Python",
-        path.display()
-    )]
-    Length {
-        /// The file.
-        path: PathBuf,
-        /// Its length.
-        bytes: usize,
-    },
-    /// A label is none of the set's.
-    #[error("{}: record {record}: expected a label of 0 to 9, found {label}", path.display())]
-    Label {
-        /// The file.
-        path: PathBuf,
-        /// The record, from 0.
-        record: usize,
-        /// Its label.
-        label: u8,
-    },
-    /// The values are no images.
-    #[error(transparent)]
-    Images(#[from] ImageSetError),
-}
-
 /// The images of the files `names` in `folder`, or in the folder that the set's archive unpacks to within it: 3×32×32,
 /// values in [0, 1], with their classes. Adds the bytes read to `hash`.
 ///
 /// # Errors
-/// [`CifarError`] names the file, what was expected and what was found.
-pub fn load(folder: &Path, names: &[&str], hash: &mut Sha256) -> Result<ImageSet, CifarError> {
+/// [`DataError`] names the file, what was expected and what was found.
+pub fn load(folder: &Path, names: &[&str], hash: &mut Sha256) -> Result<ImageSet, DataError> {
     let unpacked = folder.join(UNPACKED);
     let folder = if unpacked.is_dir() { &unpacked } else { folder };
     let (mut values, mut labels) = (Vec::new(), Vec::new());
@@ -70,18 +38,26 @@ pub fn load(folder: &Path, names: &[&str], hash: &mut Sha256) -> Result<ImageSet
         let bytes = file::read(&path, MAX_BYTES)?;
         let (records, rest) = bytes.as_chunks::<RECORD>();
         if records.is_empty() || !rest.is_empty() {
-            return Err(CifarError::Length { path, bytes: bytes.len() });
+            let found = bytes.len();
+            return Err(DataError::at(
+                &path,
+                format_args!(
+                    "expected records of {RECORD} bytes, found {found} bytes; the binary version of CIFAR-10 is read, \
+                     not the one for Python"
+                ),
+            ));
         }
         for (record, [label, pixels @ ..]) in records.iter().enumerate() {
             if *label >= CLASSES {
-                return Err(CifarError::Label { path, record, label: *label });
+                let problem = format_args!("record {record}: expected a label of 0 to 9, found {label}");
+                return Err(DataError::at(&path, problem));
             }
             labels.push(*label);
             values.extend(pixels.iter().map(|&byte| f32::from(byte) / 255.0));
         }
         hash.update(&bytes);
     }
-    Ok(ImageSet::new(SHAPE, values, labels)?)
+    ImageSet::new(SHAPE, values, labels).map_err(|cause| DataError::at(folder, cause))
 }
 
 #[cfg(test)]

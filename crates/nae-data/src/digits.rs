@@ -10,7 +10,8 @@ use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::hex;
-use crate::image_set::{ImageSet, ImageSetError};
+use crate::error::DataError;
+use crate::image_set::ImageSet;
 use nae_simd::Alignment;
 
 const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");
@@ -18,33 +19,14 @@ const SIDE: usize = 8;
 /// Side of the enlarged images, in pixels.
 pub(crate) const ENLARGED: usize = 16;
 
-/// A row of the file that is not 64 pixels and a label.
-#[derive(Debug, thiserror::Error)]
-pub enum DigitsError {
-    /// The archive does not unpack.
-    #[error("the embedded digits do not unpack: {0}")]
-    Unpack(std::io::Error),
-    /// A row is not 64 pixels of 0 to 16 and a label of 0 to 9.
-    #[error("row {0} of the digits is not 64 pixels of 0 to 16 and a label of 0 to 9")]
-    Row(usize),
-    /// The values are no images.
-    #[error(transparent)]
-    Images(#[from] ImageSetError),
-}
-
-impl From<std::io::Error> for DigitsError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Unpack(error)
-    }
-}
-
 /// All digits, 1×16×16, values in [0, 1]; the label is the digit.
 ///
 /// # Errors
-/// [`DigitsError`] where the embedded file is not what it was when it was committed.
-pub(crate) fn load() -> Result<ImageSet, DigitsError> {
+/// [`DataError`] where the embedded file is not what it was when it was committed.
+pub(crate) fn load() -> Result<ImageSet, DataError> {
     let mut text = String::new();
-    GzDecoder::new(FILE).read_to_string(&mut text)?;
+    let unpacked = GzDecoder::new(FILE).read_to_string(&mut text);
+    unpacked.map_err(|error| DataError::new(format_args!("the embedded digits do not unpack: {error}")))?;
     parse(&text)
 }
 
@@ -53,22 +35,22 @@ pub(crate) fn sha256() -> String {
     hex(Sha256::new_with_prefix(FILE))
 }
 
-fn parse(text: &str) -> Result<ImageSet, DigitsError> {
+fn parse(text: &str) -> Result<ImageSet, DataError> {
+    let wrong =
+        |row| DataError::new(format_args!("row {row} of the digits is not 64 pixels of 0 to 16 and a label of 0 to 9"));
     let weights = Alignment::Corners.weights(SIDE, ENLARGED);
     let (mut values, mut labels) = (Vec::new(), Vec::new());
     for (row, line) in text.lines().enumerate() {
-        let numbers: Vec<u8> = line
-            .split(',')
-            .map(|field| field.trim().parse().map_err(|_| DigitsError::Row(row)))
-            .collect::<Result<_, _>>()?;
-        let [pixels @ .., label] = numbers.as_slice() else { return Err(DigitsError::Row(row)) };
+        let numbers: Vec<u8> =
+            line.split(',').map(|field| field.trim().parse().map_err(|_| wrong(row))).collect::<Result<_, _>>()?;
+        let [pixels @ .., label] = numbers.as_slice() else { return Err(wrong(row)) };
         if pixels.len() != SIDE * SIDE || pixels.iter().any(|&p| p > 16) || *label > 9 {
-            return Err(DigitsError::Row(row));
+            return Err(wrong(row));
         }
         values.extend(enlarge(pixels, &weights));
         labels.push(*label);
     }
-    Ok(ImageSet::new(Shape::new(1, ENLARGED, ENLARGED), values, labels)?)
+    ImageSet::new(Shape::new(1, ENLARGED, ENLARGED), values, labels).map_err(DataError::new)
 }
 
 /// Bilinear, corners aligned, from 0..=16 to [0, 1].
@@ -117,7 +99,7 @@ mod tests {
         let row = vec!["1"; 65].join(",");
         for damaged in ["1,2,3".to_owned(), row.replacen('1', "17", 1), row.replacen('1', "x", 1)] {
             let text = format!("{row}\n{damaged}\n");
-            assert!(matches!(parse(&text), Err(DigitsError::Row(1))), "{damaged}");
+            assert!(parse(&text).expect_err("damaged").to_string().starts_with("row 1 "), "{damaged}");
         }
     }
 }

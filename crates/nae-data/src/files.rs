@@ -14,41 +14,14 @@ use flate2::read::MultiGzDecoder;
 use nae_input::MAX_FILE;
 use zip::ZipArchive;
 
+use crate::error::DataError;
+
 /// An archive may unpack to this many bytes, or else to [`MAX_RATIO`] times its size.
 const MIN_UNPACKED: u64 = 1 << 30;
 /// Images are packed already: deflate makes hardly less of them. Arrays of mostly zeros may shrink by tens.
 const MAX_RATIO: u64 = 100;
 /// No folder of images comes near this.
 const MAX_ENTRIES: usize = 10_000_000;
-
-/// A folder or an archive that cannot be read as a whole.
-#[derive(Debug, thiserror::Error)]
-pub enum FilesError {
-    /// There is nothing, or something else.
-    #[error("{}: expected a folder, or a .tar, .tar.gz, .tgz, .zip, .npy, .npz, .csv or .tsv file; found {found}", path.display())]
-    Kind {
-        /// What was given.
-        path: PathBuf,
-        /// What it is.
-        found: &'static str,
-    },
-    /// The folder or file cannot be read.
-    #[error("{}: {cause}", path.display())]
-    Read {
-        /// The folder or file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// The archive is damaged, or unpacks to more than is believed.
-    #[error("{}: the archive cannot be read: {reason}; unpack it and give the folder", path.display())]
-    Archive {
-        /// The archive.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-}
 
 /// A folder, an archive or a file, opened again for every pass.
 #[derive(Clone, Debug)]
@@ -73,8 +46,11 @@ pub(super) type Content = Result<Vec<u8>, String>;
 pub(super) type Each<'a> = dyn FnMut(&str, Content) -> ControlFlow<()> + 'a;
 
 impl Files {
-    pub(super) fn open(path: &Path) -> Result<Self, FilesError> {
-        let wrong = |found| FilesError::Kind { path: path.to_owned(), found };
+    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+        let wrong = |found: &str| {
+            let expected = "a folder, or a .tar, .tar.gz, .tgz, .zip, .npy, .npz, .csv or .tsv file";
+            DataError::at(path, format_args!("expected {expected}; found {found}"))
+        };
         let kind = match std::fs::metadata(path) {
             Ok(data) if data.is_dir() => Kind::Folder,
             Ok(data) if data.is_file() && is_foreign(path) => {
@@ -86,7 +62,7 @@ impl Files {
                 let found = if is_packed(path) { "an archive with its name instead; unpack it" } else { "nothing" };
                 return Err(wrong(found));
             }
-            Err(cause) => return Err(FilesError::Read { path: path.to_owned(), cause }),
+            Err(cause) => return Err(DataError::at(path, cause)),
         };
         Ok(Self { path: path.to_owned(), kind })
     }
@@ -96,8 +72,11 @@ impl Files {
     }
 
     /// Reads every file whose name `wanted` accepts: of a folder in the order of names, of an archive in its own.
-    pub(super) fn visit(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), FilesError> {
-        let archive = |reason: String| FilesError::Archive { path: self.path.clone(), reason };
+    pub(super) fn visit(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
+        let archive = |reason: String| {
+            let problem = format_args!("the archive cannot be read: {reason}; unpack it and give the folder");
+            DataError::at(&self.path, problem)
+        };
         match self.kind {
             Kind::Folder => self.folder(wanted, each),
             Kind::File => {
@@ -108,7 +87,7 @@ impl Files {
                 Ok(())
             }
             Kind::Tar | Kind::TarGz | Kind::Zip => {
-                let io = |cause| FilesError::Read { path: self.path.clone(), cause };
+                let io = |cause: io::Error| DataError::at(&self.path, cause);
                 let file = File::open(&self.path).map_err(io)?;
                 let limit = unpacked_limit(file.metadata().map_err(io)?.len());
                 // Hostile archives are read by other people's code.
@@ -124,13 +103,13 @@ impl Files {
         }
     }
 
-    fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), FilesError> {
+    fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
         let mut found = Vec::new();
         // Links are followed: data sets are made of them. walkdir refuses to go round in circles.
         for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
-            let entry = entry.map_err(|error| FilesError::Read {
-                path: error.path().unwrap_or(&self.path).to_owned(),
-                cause: error.into(),
+            let entry = entry.map_err(|error| {
+                let path = error.path().unwrap_or(&self.path).to_owned();
+                DataError::at(&path, io::Error::from(error))
             })?;
             let name = entry.path().strip_prefix(&self.path).unwrap_or(entry.path());
             let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
@@ -300,7 +279,7 @@ mod tests {
 
     use super::*;
 
-    fn names(path: &Path) -> Result<Vec<String>, FilesError> {
+    fn names(path: &Path) -> Result<Vec<String>, DataError> {
         let mut names = Vec::new();
         Files::open(path)?.visit(&|name| !name.ends_with(".txt"), &mut |name, content| {
             names.push(format!("{name} {}", content.map_or_else(|reason| reason, |bytes| bytes.len().to_string())));

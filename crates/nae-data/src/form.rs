@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::loaded::{DataError, Loaded};
+use crate::error::DataError;
+use crate::loaded::Loaded;
 use crate::own::{self, Corrupt};
 use crate::own_table::{self, OwnTable};
 

@@ -3,66 +3,20 @@
 //! The format is LeCun's: a magic number that gives the type and the number of axes, the length of each axis as a
 //! big-endian 32-bit number, then the values. Only bytes are read here.
 
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use nae_core::Shape;
 use sha2::{Digest as _, Sha256};
 
-use crate::image_set::{ImageSet, ImageSetError};
+use crate::error::DataError;
+use crate::image_set::ImageSet;
 
 /// No file of such data comes near this; a damaged or hostile one does not fill the memory.
 const MAX_BYTES: u64 = 1 << 30;
 /// The magic number's type for unsigned bytes.
 const BYTES: u8 = 0x08;
-
-/// A pair of files that is no set of labelled images.
-#[derive(Debug, thiserror::Error)]
-pub enum IdxError {
-    /// Neither the file nor its gzipped form is there.
-    #[error("{}: neither it nor its .gz is there", path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Reading or unpacking failed.
-    #[error("{}: {cause}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// The content is not an IDX file of bytes with so many axes.
-    #[error("{}: expected an IDX file of bytes with {axes} axes, found {found}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Axes expected.
-        axes: usize,
-        /// What was found.
-        found: String,
-    },
-    /// There are not as many labels as images.
-    #[error("{}: {found} labels for {expected} images", path.display())]
-    Labels {
-        /// The file of labels.
-        path: PathBuf,
-        /// Images.
-        expected: usize,
-        /// Labels.
-        found: usize,
-    },
-    /// The values are no images.
-    #[error("{}: {cause}", path.display())]
-    Images {
-        /// The file of images.
-        path: PathBuf,
-        /// Why.
-        cause: ImageSetError,
-    },
-}
 
 /// Images `1 × rows × columns` from `images`, values in [0, 1], with the classes in `labels`. Where a file is not
 /// there, its name with `.gz` added is read.
@@ -70,18 +24,17 @@ pub enum IdxError {
 /// Adds the bytes read to `hash`.
 ///
 /// # Errors
-/// [`IdxError`] names the file, what was expected and what was found.
-pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet, IdxError> {
+/// [`DataError`] names the file, what was expected and what was found.
+pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet, DataError> {
     let (bytes, path) = read(images, hash)?;
     let ([count, rows, columns], pixels) = parse::<3>(&bytes, &path)?;
     let (label_bytes, label_path) = read(labels, hash)?;
     let ([found], classes) = parse::<1>(&label_bytes, &label_path)?;
     if found != count {
-        return Err(IdxError::Labels { path: label_path, expected: count, found });
+        return Err(DataError::at(&label_path, format_args!("{found} labels for {count} images")));
     }
     let values = pixels.iter().map(|&byte| f32::from(byte) / 255.0).collect();
-    ImageSet::new(Shape::new(1, rows, columns), values, classes.to_vec())
-        .map_err(|cause| IdxError::Images { path, cause })
+    ImageSet::new(Shape::new(1, rows, columns), values, classes.to_vec()).map_err(|cause| DataError::at(&path, cause))
 }
 
 /// [`load`] from the two files whose names begin with `start`, as the sets themselves are named: `t10k` for
@@ -89,7 +42,7 @@ pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet,
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_named(start: &Path, hash: &mut Sha256) -> Result<ImageSet, IdxError> {
+pub fn load_named(start: &Path, hash: &mut Sha256) -> Result<ImageSet, DataError> {
     let path = |end: &str| {
         let mut path = start.as_os_str().to_owned();
         path.push(end);
@@ -99,13 +52,13 @@ pub fn load_named(start: &Path, hash: &mut Sha256) -> Result<ImageSet, IdxError>
 }
 
 /// The unpacked content, and the path of the file that was there.
-fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), IdxError> {
+fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), DataError> {
     let mut gzipped = path.as_os_str().to_owned();
     gzipped.push(".gz");
     let gzipped = PathBuf::from(gzipped);
     let found = [path.to_owned(), gzipped].into_iter().find(|path| path.is_file());
-    let Some(found) = found else { return Err(IdxError::Missing { path: path.to_owned() }) };
-    let failed = |cause| IdxError::Read { path: found.clone(), cause };
+    let Some(found) = found else { return Err(DataError::at(path, "neither it nor its .gz is there")) };
+    let failed = |cause: std::io::Error| DataError::at(&found, cause);
     let file = std::fs::File::open(&found).map_err(failed)?;
     let mut bytes = Vec::new();
     if found.extension().is_some_and(|extension| extension == "gz") {
@@ -118,8 +71,10 @@ fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), IdxError> 
 }
 
 /// Lengths of the axes, and the values.
-fn parse<'a, const AXES: usize>(bytes: &'a [u8], path: &Path) -> Result<([usize; AXES], &'a [u8]), IdxError> {
-    let failed = |found: String| IdxError::Format { path: path.to_owned(), axes: AXES, found };
+fn parse<'a, const AXES: usize>(bytes: &'a [u8], path: &Path) -> Result<([usize; AXES], &'a [u8]), DataError> {
+    let failed = |found: String| {
+        DataError::at(path, format_args!("expected an IDX file of bytes with {AXES} axes, found {found}"))
+    };
     let (magic, rest) = bytes.split_at_checked(4).ok_or_else(|| failed(format!("{} bytes", bytes.len())))?;
     if magic != [0, 0, BYTES, AXES as u8] {
         return Err(failed(format!("the magic number {magic:02x?}")));

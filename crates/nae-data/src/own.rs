@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nae_core::Shape;
 use nae_core::contract::ResizeFilter;
@@ -17,11 +17,12 @@ use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use crate::collect::{Collected, Collector};
-use crate::files::{Files, FilesError, zip_in_memory};
+use crate::error::DataError;
+use crate::files::{Files, zip_in_memory};
 
 pub use crate::files::title;
 use crate::image_form::ImageForm;
-use crate::image_set::{ImageSet, ImageSetError};
+use crate::image_set::ImageSet;
 
 /// Sides that [`choose`] takes, in pixels.
 pub const SIDES: [usize; 3] = [16, 28, 32];
@@ -68,81 +69,6 @@ pub enum Corrupt {
     Skip,
     /// Fail at the first, and where grey and coloured images are mixed.
     Refuse,
-}
-
-/// Images of one's own that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OwnError {
-    /// The folder or archive cannot be read.
-    #[error(transparent)]
-    Files(#[from] FilesError),
-    /// There is no image.
-    #[error(
-        "{}: expected PNG, JPEG or PNM images or .npy or .npz batches (by their names), found none among {others} other \
-         files; a data set in files of its own, such as MNIST's, needs its --preset",
-        path.display()
-    )]
-    Empty {
-        /// The folder or archive.
-        path: PathBuf,
-        /// Files that are no images by their names.
-        others: usize,
-    },
-    /// A file cannot be decoded, and none was to be skipped.
-    #[error("{}: {name}: {reason}; mend or remove it, or leave --strict out", path.display())]
-    Corrupt {
-        /// The folder or archive.
-        path: PathBuf,
-        /// The file.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Too many files cannot be decoded.
-    #[error(
-        "{}: {corrupt} of {files} files cannot be read, where at most a tenth may be; the first is {name}: {reason}",
-        path.display()
-    )]
-    MostlyCorrupt {
-        /// The folder or archive.
-        path: PathBuf,
-        /// Files that cannot be decoded.
-        corrupt: usize,
-        /// All files of images.
-        files: usize,
-        /// The first of the corrupt.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Grey and coloured images, and nothing was to be passed over.
-    #[error("{}: {grey} of {images} images are grey, the others coloured; keep them apart, or leave --strict out", path.display())]
-    Mixed {
-        /// The folder or archive.
-        path: PathBuf,
-        /// Grey images.
-        grey: usize,
-        /// All images.
-        images: usize,
-    },
-    /// More than fits into memory.
-    #[error("{}: more than {limit} images or tiles of {shape}; give a part of them, or a larger --stride", path.display())]
-    TooMany {
-        /// The folder or archive.
-        path: PathBuf,
-        /// The most that is read.
-        limit: usize,
-        /// Shape of an image.
-        shape: Shape,
-    },
-    /// The values are no images.
-    #[error("{}: {cause}", path.display())]
-    Images {
-        /// The folder or archive.
-        path: PathBuf,
-        /// Why.
-        cause: ImageSetError,
-    },
 }
 
 /// A file that was left out.
@@ -200,8 +126,8 @@ impl Collection {
 /// file too; of [`SIDES`] the largest that is not above the median of the images' shorter sides.
 ///
 /// # Errors
-/// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
-pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
+/// [`DataError`] names the folder or archive, what was expected, what was found, and what to do.
+pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
     choose_with(path, &Asked::default(), corrupt)
 }
 
@@ -218,7 +144,7 @@ pub struct Asked {
 ///
 /// # Errors
 /// As for [`choose`]. An image smaller than a tile is one that cannot be read.
-pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), OwnError> {
+pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
     let files = Files::open(path)?;
     let side = asked.tiles.map_or_else(|| side(&files), |(side, _)| Ok(side))?;
     let mut own = OwnImages { title: title(path), channels: 1, side, tiles: asked.tiles.map(|(_, tiles)| tiles) };
@@ -237,12 +163,12 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
 /// Reads the images at `path` in a given form, as in scoring.
 ///
 /// # Errors
-/// [`OwnError`] names the folder or archive, what was expected, what was found, and what to do.
-pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collection, OwnError> {
+/// [`DataError`] names the folder or archive, what was expected, what was found, and what to do.
+pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collection, DataError> {
     let files = Files::open(path)?;
     let collection = gather(&files, form, corrupt, false)?;
     // Only a search for grey images ends without.
-    collection.ok_or(OwnError::Empty { path: path.to_owned(), others: 0 })
+    collection.ok_or_else(|| empty(path, 0))
 }
 
 /// Whether a file is read, by its name. Hidden files are not, nor what other systems leave in archives.
@@ -254,7 +180,7 @@ fn is_image(name: &str) -> bool {
 }
 
 /// The side to train at. What cannot be read is left for the reading to name.
-fn side(files: &Files) -> Result<usize, OwnError> {
+fn side(files: &Files) -> Result<usize, DataError> {
     let mut sides = Vec::new();
     files.visit(&is_image, &mut |name, content| {
         let Ok(bytes) = content else { return ControlFlow::Continue(()) };
@@ -306,7 +232,7 @@ fn is_list(bytes: &[u8]) -> bool {
 }
 
 /// Reads all images in one form; `None` as soon as one is coloured where `grey_only`.
-fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) -> Result<Option<Collection>, OwnError> {
+fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) -> Result<Option<Collection>, DataError> {
     let (path, shape) = (files.path(), form.shape);
     let mut collector = Collector::new(form);
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
@@ -333,11 +259,14 @@ fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) ->
                 grey += greys;
                 if !collector.add(name, &bytes, values) {
                     let limit = collector.limit();
-                    failure = Some(OwnError::TooMany { path: path.to_owned(), limit, shape });
+                    let what = format_args!("more than {limit} images or tiles of {shape}");
+                    let todo = "give a part of them, or a larger --stride";
+                    failure = Some(DataError::at(path, format_args!("{what}; {todo}")));
                 }
             }
             Err(reason) if corrupt == Corrupt::Refuse => {
-                failure = Some(OwnError::Corrupt { path: path.to_owned(), name: name.to_owned(), reason });
+                let problem = format_args!("{name}: {reason}; mend or remove it, or leave --strict out");
+                failure = Some(DataError::at(path, problem));
             }
             Err(reason) => skipped.push(Skipped { name: name.to_owned(), reason }),
         }
@@ -351,21 +280,32 @@ fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) ->
     }
     let files = collector.files() + skipped.len();
     if files == 0 {
-        return Err(OwnError::Empty { path: path.to_owned(), others: others.get() });
+        return Err(empty(path, others.get()));
     }
     if let Some(Skipped { name, reason }) = skipped.first()
         && skipped.len() * CORRUPT_SHARE > files
     {
-        let (name, reason) = (name.clone(), reason.clone());
-        return Err(OwnError::MostlyCorrupt { path: path.to_owned(), corrupt: skipped.len(), files, name, reason });
+        let corrupt = skipped.len();
+        let share = format_args!("{corrupt} of {files} files cannot be read, where at most a tenth may be");
+        return Err(DataError::at(path, format_args!("{share}; the first is {name}: {reason}")));
     }
-    let Collected { images, classes, sha256 } =
-        collector.finish().map_err(|cause| OwnError::Images { path: path.to_owned(), cause })?;
+    let Collected { images, classes, sha256 } = collector.finish().map_err(|cause| DataError::at(path, cause))?;
     if corrupt == Corrupt::Refuse && shape.channels == 3 && grey > 0 && grey < images.units().len() {
         let images = images.units().len();
-        return Err(OwnError::Mixed { path: path.to_owned(), grey, images });
+        let problem = format_args!("{grey} of {images} images are grey, the others coloured");
+        return Err(DataError::at(path, format_args!("{problem}; keep them apart, or leave --strict out")));
     }
     Ok(Some(Collection { images, classes, sha256, skipped, others: others.get(), grey }))
+}
+
+fn empty(path: &Path, others: usize) -> DataError {
+    DataError::at(
+        path,
+        format_args!(
+            "expected PNG, JPEG or PNM images or .npy or .npz batches (by their names), found none among {others} other \
+             files; a data set in files of its own, such as MNIST's, needs its --preset"
+        ),
+    )
 }
 
 /// Whether every pixel has R = G = B.

@@ -12,11 +12,11 @@ use nae_input::table::{RowError, Table, TableError};
 use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, RowWindow};
 use serde::{Deserialize, Serialize};
 
-use crate::image_set::ImageSet;
+use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::{Part, Parts};
 use crate::tables::{MAX_COLUMNS, Read, read};
 
-pub use crate::tables::OwnTableError;
+use crate::error::DataError;
 use crate::windows::{stretches, within};
 
 /// With fewer columns there is nothing that depends on anything.
@@ -78,8 +78,8 @@ pub struct Rows {
 /// how many rows make a sample.
 ///
 /// # Errors
-/// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
-pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), OwnTableError> {
+/// [`DataError`] names the file, the line and column, what was expected, what was found, and what to do.
+pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), DataError> {
     let read = read(path)?;
     let (mut columns, mut left_out, mut far) = (Vec::new(), Vec::new(), Vec::new());
     let names = read.tables.first().map(Table::names).unwrap_or_default();
@@ -103,12 +103,16 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
     }
     let least = if window.is_some() { 1 } else { MIN_COLUMNS };
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
-        return Err(OwnTableError::Columns { path: path.to_owned(), least, found: columns.len() });
+        let found = columns.len();
+        let expected = format_args!("{least} to {MAX_COLUMNS} columns of numbers that vary");
+        return Err(DataError::at(path, format_args!("expected {expected}, found {found}")));
     }
     if let Some(RowWindow { rows, .. }) = window
         && rows.saturating_mul(columns.len()) > MAX_COLUMNS
     {
-        return Err(OwnTableError::Wide { path: path.to_owned(), rows, columns: columns.len() });
+        let columns = columns.len();
+        let found = format_args!("{rows} rows of {columns} columns are more than {MAX_COLUMNS} values");
+        return Err(DataError::at(path, format_args!("{found}; take a shorter --window")));
     }
     let own = OwnTable { title: crate::files::title(path), missing, window, columns };
     let mut rows = samples(path, &own, &read, true)?;
@@ -128,8 +132,8 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
 /// that are divided as wholes, and never span two files.
 ///
 /// # Errors
-/// [`OwnTableError`] names the file, the line and column, what was expected, what was found, and what to do.
-pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
+/// [`DataError`] names the file, the line and column, what was expected, what was found, and what to do.
+pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
     samples(path, own, &read(path)?, true)
 }
 
@@ -137,12 +141,12 @@ pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
 ///
 /// # Errors
 /// As for [`load`].
-pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, OwnTableError> {
+pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
     samples(path, own, &read(path)?, false)
 }
 
-fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Rows, OwnTableError> {
-    let columns = own.checked().map_err(|cause| OwnTableError::Numbers { path: path.to_owned(), cause })?;
+fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Rows, DataError> {
+    let columns = own.checked().map_err(|cause| DataError::at(path, cause))?;
     let (mut values, mut places, mut whole) = (Vec::new(), Vec::new(), 0);
     let (mut filled, mut moved) = (0, 0);
     for table in &read.tables {
@@ -157,7 +161,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
                     }
                     _ => "mend or remove the row, or remove the column",
                 };
-                OwnTableError::Row { path: file.to_owned(), line: row.line, cause, hint }
+                DataError::new(format_args!("{}, line {}: {cause}; {hint}", file.display(), row.line))
             })?;
             filled += usize::from(row.is_filled(&positions, &columns));
             moved += usize::from(values.iter().any(|value| !(0.0..=1.0).contains(value)));
@@ -187,7 +191,8 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
         && (whole as usize) < MIN_STRETCHES
     {
         let expected = MIN_STRETCHES * 2 * window.rows;
-        return Err(OwnTableError::Short { path: path.to_owned(), window: window.rows, expected, found: count });
+        let expected = format_args!("at least {expected} rows for windows of {}", window.rows);
+        return Err(DataError::at(path, format_args!("expected {expected}, found {count}; take a shorter --window")));
     }
     let mut warnings = Vec::new();
     if filled > 0 {
@@ -199,7 +204,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
              scored, they stand out more"
         ));
     }
-    let wrong = |cause| OwnTableError::Samples { path: path.to_owned(), cause };
+    let wrong = |cause: ImageSetError| DataError::at(path, cause);
     let labels = vec![0; values.len() / own.shape().len()];
     let mut samples = ImageSet::new(own.shape(), values, labels).map_err(wrong)?;
     if own.window.is_some() {

@@ -10,9 +10,11 @@ use sha2::{Digest as _, Sha256};
 use crate::cifar;
 use crate::digest::hex;
 use crate::digits;
+use crate::error::DataError;
 use crate::form::{Form, ImageForm};
 use crate::idx;
-use crate::loaded::{DataError, Loaded};
+use crate::image_set::ImageSetError;
+use crate::loaded::Loaded;
 use crate::own::{self, Corrupt, OwnImages};
 use crate::own_table::{self, OwnTable};
 
@@ -200,7 +202,7 @@ impl Source {
         };
         let mut loaded = self.load_images(folder, form, corrupt)?;
         if self.own_title().is_none() {
-            let wrong = |cause| DataError::Transforms { title: self.title().to_owned(), cause };
+            let wrong = |cause: ImageSetError| DataError::form(self.title(), &cause);
             loaded.train = form.bring(loaded.train).map_err(wrong)?;
             loaded.test = loaded.test.map(|test| form.bring(test).map_err(wrong)).transpose()?;
         }
@@ -209,7 +211,12 @@ impl Source {
 
     /// The set with images as they are; those that a user brings in a form.
     fn load_images(&self, folder: Option<&Path>, form: &ImageForm, corrupt: Corrupt) -> Result<Loaded, DataError> {
-        let given = || folder.ok_or_else(|| DataError::NoOwn(self.title().to_owned()));
+        let given = || {
+            folder.ok_or_else(|| {
+                let what = format_args!("this is trained on your own data, called {}", self.title());
+                DataError::new(format_args!("{what}: give the folder or file with --data"))
+            })
+        };
         match (self, self.named()) {
             (_, Some(Named { folder: None, load, .. })) => load(Path::new(""), corrupt),
             (_, Some(Named { load, .. })) => load(&self.folder(folder)?, corrupt),
@@ -222,7 +229,10 @@ impl Source {
     fn folder(&self, folder: Option<&Path>) -> Result<PathBuf, DataError> {
         let name = self.folder_name().unwrap_or_default();
         let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
-        folder.map(Path::to_owned).or_else(given).ok_or_else(|| DataError::NoFolder(self.title().to_owned(), name))
+        folder.map(Path::to_owned).or_else(given).ok_or_else(|| {
+            let todo = format_args!("--data DIR, or set NAE_DATA to the folder that has `{name}`");
+            DataError::new(format_args!("{} is not part of the program; give its folder with {todo}", self.title()))
+        })
     }
 }
 
@@ -233,7 +243,7 @@ fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
         let set = idx::load_named(&folder.join(name), &mut hash)?;
         if set.shape() != MNIST.image {
             let (expected, found) = (MNIST.image, set.shape());
-            return Err(DataError::Shape { folder: folder.to_owned(), expected, found });
+            return Err(DataError::at(folder, format_args!("images of {found}, {expected} expected")));
         }
         Ok(set)
     };

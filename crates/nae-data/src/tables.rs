@@ -2,98 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use nae_input::table::{self, Cell, RowError, Table, TableError, is_table};
-use nae_onnx::file::{self, FileError};
-use nae_onnx::metadata::ColumnsError;
+use nae_input::table::{self, Cell, Table, is_table};
+use nae_onnx::file::{self};
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::hex;
-use crate::image_set::ImageSetError;
+use crate::error::DataError;
 
 /// Most columns of a table, or values of a window.
 pub(crate) const MAX_COLUMNS: usize = 8192;
-
-/// A table of one's own that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OwnTableError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The file is no table, or lacks a column.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A row cannot be used.
-    #[error("{}, line {line}: {cause}; {hint}", path.display())]
-    Row {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u64,
-        /// Why.
-        cause: RowError,
-        /// What to do.
-        hint: &'static str,
-    },
-    /// Too few columns are numbers that vary.
-    #[error("{}: expected {least} to {MAX_COLUMNS} columns of numbers that vary, found {found}", path.display())]
-    Columns {
-        /// The file.
-        path: PathBuf,
-        /// The fewest that make sense.
-        least: usize,
-        /// How many there are.
-        found: usize,
-    },
-    /// A window of all columns has more values than a network takes.
-    #[error("{}: {rows} rows of {columns} columns are more than {MAX_COLUMNS} values; take a shorter --window", path.display())]
-    Wide {
-        /// The file.
-        path: PathBuf,
-        /// Rows of a window.
-        rows: usize,
-        /// Columns.
-        columns: usize,
-    },
-    /// The series is too short to be divided.
-    #[error(
-        "{}: expected at least {expected} rows for windows of {window}, found {found}; take a shorter --window",
-        path.display()
-    )]
-    Short {
-        /// The file or folder.
-        path: PathBuf,
-        /// Rows of a window.
-        window: usize,
-        /// Rows needed.
-        expected: usize,
-        /// Rows there are.
-        found: usize,
-    },
-    /// The folder cannot be read, or has no table.
-    #[error("{}: expected a folder of .csv or .tsv tables: {reason}", path.display())]
-    Folder {
-        /// The folder.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Means or deviations are not finite.
-    #[error("{}: {cause}", path.display())]
-    Numbers {
-        /// The file.
-        path: PathBuf,
-        /// Which.
-        cause: ColumnsError,
-    },
-    /// The values are no samples.
-    #[error("{}: {cause}", path.display())]
-    Samples {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: ImageSetError,
-    },
-}
 
 /// Whether `path` is a table, by its name, or a folder that has tables and no other files.
 pub fn is_tables(path: &Path) -> bool {
@@ -125,8 +42,8 @@ impl Read {
 }
 
 /// The table at `path`, or those in the folder there.
-pub(super) fn read(path: &Path) -> Result<Read, OwnTableError> {
-    let one = |path: &Path| -> Result<(Table, Vec<u8>), OwnTableError> {
+pub(super) fn read(path: &Path) -> Result<Read, DataError> {
+    let one = |path: &Path| -> Result<(Table, Vec<u8>), DataError> {
         let bytes = file::read(path, nae_input::MAX_FILE)?;
         Ok((table::parse(path, &bytes)?, bytes))
     };
@@ -134,7 +51,8 @@ pub(super) fn read(path: &Path) -> Result<Read, OwnTableError> {
         let (table, bytes) = one(path)?;
         return Ok(Read { tables: vec![table], sha256: hex(Sha256::new_with_prefix(&bytes)) });
     }
-    let folder = |reason: String| OwnTableError::Folder { path: path.to_owned(), reason };
+    let folder =
+        |reason: String| DataError::at(path, format_args!("expected a folder of .csv or .tsv tables: {reason}"));
     let (mut tables, mut hash) = (Vec::new(), Sha256::new());
     for file in tables_in(path).map_err(|error| folder(error.to_string()))? {
         let (table, bytes) = one(&file)?;

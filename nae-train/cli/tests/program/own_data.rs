@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nae_core::Shape;
 use nae_core::model::Preprocessing;
-use nae_data::own::{self, Corrupt, OwnError, RESIZE};
+use nae_data::own::{self, Corrupt, RESIZE};
 use nae_infer::image::{DynamicImage, GrayImage, ImageFormat, Luma, Rgb, RgbImage};
 use nae_input as input;
 use nae_input::table::{self, Cell};
@@ -146,7 +146,7 @@ fn what_cannot_be_read_is_named() {
     assert_eq!((read.images.len(), read.skipped[0].name.as_str()), (19, "05a.png"));
     assert!(read.warnings()[0].contains("05a.png"), "{:?}", read.warnings());
     let refused = own::choose(&data, Corrupt::Refuse).unwrap_err();
-    assert!(matches!(&refused, OwnError::Corrupt { name, .. } if name == "05a.png"), "{refused}");
+    assert!(refused.to_string().contains(": 05a.png: "), "{refused}");
     for n in 0..2 {
         std::fs::write(data.join(format!("cut{n}.jpg")), [0xff, 0xd8]).unwrap();
     }

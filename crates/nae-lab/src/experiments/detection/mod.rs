@@ -21,8 +21,8 @@ use sha2::{Digest as _, Sha256};
 use crate::experiments::Scale;
 use nae_data::DataError;
 use nae_data::ImageForm;
-use nae_data::idx::{self, IdxError};
-use nae_data::own::{self, Corrupt, OwnError};
+use nae_data::idx;
+use nae_data::own::{self, Corrupt};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{OutlierKind, OutlierSet, Table};
@@ -107,12 +107,9 @@ pub enum DetectionError {
     /// [`CELLS`] cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Outliers cannot be read from IDX files.
+    /// Outliers cannot be read.
     #[error("outliers: {0}")]
-    Idx(IdxError),
-    /// Outliers cannot be read from images.
-    #[error("outliers: {0}")]
-    Images(OwnError),
+    Outliers(DataError),
     /// A run that was broken off in the folder of a model had other settings.
     #[error(
         "{}: a run there was broken off, and had other settings than this one, or another selection set; remove the \
@@ -135,15 +132,9 @@ pub enum DetectionError {
     Interrupted,
 }
 
-impl From<IdxError> for DetectionError {
-    fn from(error: IdxError) -> Self {
-        Self::Idx(error)
-    }
-}
-
-impl From<OwnError> for DetectionError {
-    fn from(error: OwnError) -> Self {
-        Self::Images(error)
+impl From<DataError> for DetectionError {
+    fn from(error: DataError) -> Self {
+        Self::Outliers(error)
     }
 }
 
@@ -312,8 +303,7 @@ impl Experiment {
             Files::Images(path) => own::load(&self.data.join(path), &form, Corrupt::Skip)?.images,
             Files::Idx(start) => {
                 let read = idx::load_named(&self.data.join(start), &mut Sha256::new())?;
-                let wrong = |cause| DataError::Transforms { title: set.name.clone(), cause };
-                form.bring(read).map_err(wrong).map_err(RunError::Data)?
+                form.bring(read).map_err(|cause| DataError::form(&set.name, &cause)).map_err(RunError::Data)?
             }
         };
         let selection = self.selection() == Some(&set.name);
