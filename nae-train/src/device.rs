@@ -64,6 +64,7 @@ pub struct Listed {
 
 /// A device that cannot be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeviceError {
     /// No such name.
     #[error(

@@ -69,6 +69,7 @@ pub const MIN_IMAGES: usize = 50;
 
 /// Data that no run can be planned for.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// Too few.
     #[error("{title}: {found} images or rows; at least {MIN_IMAGES} are needed, and some hundred to be of use")]

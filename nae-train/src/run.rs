@@ -27,6 +27,7 @@ use nae_data::{DataError, Loaded};
 
 /// A run that cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// The data cannot be read.
     #[error(transparent)]

@@ -17,6 +17,7 @@ pub struct ImageSet {
 
 /// Values that are no set of images.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ImageSetError {
     /// The number of values is not a whole number of images.
     #[error("{values} values are not {labels} images of {shape}")]

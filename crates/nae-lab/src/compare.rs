@@ -44,6 +44,7 @@ pub struct Comparison {
 
 /// A comparison that cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompareError {
     /// A latent dimension no network has.
     #[error(transparent)]

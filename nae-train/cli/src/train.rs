@@ -36,7 +36,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     export::check(&args.export)?;
     let broken_off = args.resume.as_ref().map(|folder| BrokenOff::read(folder)).transpose()?;
-    let recorded = broken_off.as_ref().map(|run| run.resume.device);
+    let recorded = broken_off.as_ref().map(|run| run.resume.facts.device);
     let (device, engines) = args.compute.open(recorded, args.quiet)?;
     let Job { mut prepared, engine, choices, resume } = match (broken_off, &args.preset, &args.data) {
         (Some(run), ..) => resumed(args, run)?,
@@ -175,7 +175,7 @@ impl BrokenOff {
 /// Goes on with a run.
 fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
     let BrokenOff { folder, config, seed, resume } = run;
-    if let Some(selection) = &resume.selection {
+    if let Some(selection) = &resume.facts.selection {
         bail!(
             "{}: the run selects by the set \"{selection}\", which only the experiment has; go on with it by the same \
              `nae-train reproduce` that it was begun with",
@@ -186,18 +186,18 @@ fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
         own::apart(data, outliers)?;
     }
     let prepared = Prepared::new(config, seed, args.data.as_deref(), args.corrupt())?;
-    if prepared.data_sha256 != resume.data_sha256 {
+    if prepared.data_sha256 != resume.facts.data_sha256 {
         bail!(
             "{}: the run was begun on other data: their SHA-256 was {}, and is {} now; give the same --data",
             folder.display(),
-            resume.data_sha256,
+            resume.facts.data_sha256,
             prepared.data_sha256
         );
     }
     if !args.quiet {
         eprintln!("going on after {}", resume.snapshot);
     }
-    Ok(Job { prepared, engine: resume.engine, choices: resume.choices.clone(), resume: Some(resume) })
+    Ok(Job { prepared, engine: resume.facts.engine, choices: resume.facts.choices.clone(), resume: Some(resume) })
 }
 
 /// The first Ctrl-C asks the run to stop at the next update; the second ends the program.

@@ -11,6 +11,7 @@ use crate::arch::{Autoencoder, AutoencoderSpec};
 
 /// A checkpoint that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CheckpointError {
     /// Writing failed.
     #[error("{}: the checkpoint cannot be written: {reason}", path.display())]

@@ -99,6 +99,7 @@ pub enum LayerSpec {
 
 /// A layer that does not fit the activation it is given.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SpecError {
     /// A kernel, window or size that the input cannot take.
     #[error("layer {index} ({layer}) cannot take an input of {input}")]

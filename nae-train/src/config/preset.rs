@@ -43,6 +43,7 @@ pub struct Recorded {
 
 /// A preset that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PresetError {
     /// Neither a known name nor a `.toml` file.
     #[error("unknown preset `{name}`; known: {known}; or give the path of a .toml file")]

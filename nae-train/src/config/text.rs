@@ -6,6 +6,7 @@ use super::ConfigError;
 
 /// A text that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TextError {
     /// It does not have the form.
     #[error("{origin}: {cause}")]

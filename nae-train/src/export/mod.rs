@@ -17,6 +17,7 @@ use nae_data::Source;
 
 /// A model that cannot be exported.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExportError {
     /// The graph cannot be built.
     #[error("the model cannot be written as ONNX: {0}")]

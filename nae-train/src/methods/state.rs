@@ -14,6 +14,7 @@ use super::optimizer::Optimizer;
 
 /// A state that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StateError {
     /// Weights or moments.
     #[error("weights or moments: {0}")]

@@ -12,14 +12,12 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::config::preset::{self, Recorded};
-use crate::config::text::TextError;
-use crate::device::DeviceChoice;
-use crate::engine::Engine;
 use crate::eval::trace::Trace;
 use crate::methods::Model;
 use crate::report::clock::{Clock, Taken};
-use crate::report::metrics::{Metrics, MetricsError};
-use crate::report::resume::{RESUME, Resume, ResumeError, Saved};
+use crate::report::error::RunFolderError;
+use crate::report::metrics::Metrics;
+use crate::report::resume::{Facts, RESUME, Resume};
 use crate::train::observer::{Observer, Progress};
 use crate::train::snapshot::Snapshot;
 use crate::train::stopping::Look;
@@ -37,63 +35,8 @@ pub(crate) const PAGE: &str = "report.html";
 /// The picture in the report.
 pub(crate) const FIGURE: &str = "energies.svg";
 
-/// A run folder that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FolderError {
-    /// Reading or writing failed.
-    #[error("{}: {cause}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        cause: std::io::Error,
-    },
-    /// The configuration there cannot be used.
-    #[error(transparent)]
-    Recorded(#[from] TextError),
-    /// The configuration cannot be written.
-    #[error("{}: {reason}", path.display())]
-    Config {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// Measurements cannot be written.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-    /// The state to go on from cannot be written.
-    #[error(transparent)]
-    Resume(#[from] ResumeError),
-    /// A run there was broken off.
-    #[error(
-        "{}: a run there was broken off; go on with it: nae-train --resume {}; or remove the folder, or choose another \
-         with --out", path.display(), path.display()
-    )]
-    Unfinished {
-        /// The folder.
-        path: PathBuf,
-    },
-}
-
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> FolderError {
-    let path = path.to_owned();
-    move |cause| FolderError::Io { path, cause }
-}
-
-/// What is the same at every update of a run.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// SHA-256 of the data, in hexadecimal.
-    pub data_sha256: String,
-    /// What computes gradients.
-    pub engine: Engine,
-    /// Where.
-    pub device: DeviceChoice,
-    /// What was chosen for the run and why.
-    pub choices: Vec<String>,
-    /// The set that training looks at in place of ConstantGray, by its name.
-    pub selection: Option<String>,
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> RunFolderError + '_ {
+    |cause| RunFolderError::at(path, cause)
 }
 
 /// Writes a run folder while the run goes on.
@@ -121,16 +64,24 @@ impl RunFolder {
     /// run can go on from is stored `every` so often.
     ///
     /// # Errors
-    /// [`FolderError`] where the folder cannot be made or written, or holds a run that could go on.
-    pub fn create(path: &Path, config: &Config, seed: u64, facts: Facts, every: Duration) -> Result<Self, FolderError> {
+    /// [`RunFolderError`] where the folder cannot be made or written, or holds a run that could go on.
+    pub fn create(
+        path: &Path,
+        config: &Config,
+        seed: u64,
+        facts: Facts,
+        every: Duration,
+    ) -> Result<Self, RunFolderError> {
         if path.join(RESUME).exists() {
-            return Err(FolderError::Unfinished { path: path.to_owned() });
+            let go_on = format_args!("go on with it: nae-train --resume {}", path.display());
+            let problem =
+                format_args!("a run there was broken off; {go_on}; or remove the folder, or choose another with --out");
+            return Err(RunFolderError::at(path, problem));
         }
         fs::create_dir_all(path).map_err(io(path))?;
         let recorded = Recorded { seed, version: env!("CARGO_PKG_VERSION").to_owned(), preset: config.raw().clone() };
         let file = path.join(CONFIG);
-        let text = toml::to_string(&recorded)
-            .map_err(|error| FolderError::Config { path: file.clone(), reason: error.to_string() })?;
+        let text = toml::to_string(&recorded).map_err(|error| RunFolderError::at(&file, error))?;
         fs::write(&file, text).map_err(io(&file))?;
         Ok(Self::with(path, Metrics::create(path)?, facts, every, Taken::default()))
     }
@@ -138,12 +89,10 @@ impl RunFolder {
     /// Opens the folder of a run that goes on from `resume`: what was measured after that state is measured again.
     ///
     /// # Errors
-    /// [`FolderError::Metrics`].
-    pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, FolderError> {
-        let Resume { data_sha256, engine, device, choices, selection, taken, metrics, .. } = resume;
-        let (data_sha256, choices, selection) = (data_sha256.clone(), choices.clone(), selection.clone());
-        let facts = Facts { data_sha256, engine: *engine, device: *device, choices, selection };
-        Ok(Self::with(path, Metrics::reopen(path, *metrics)?, facts, every, *taken))
+    /// [`RunFolderError`].
+    pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, RunFolderError> {
+        let metrics = Metrics::reopen(path, resume.metrics)?;
+        Ok(Self::with(path, metrics, resume.facts.clone(), every, resume.taken))
     }
 
     fn with(path: &Path, metrics: Metrics, facts: Facts, every: Duration, earlier: Taken) -> Self {
@@ -154,10 +103,10 @@ impl RunFolder {
     /// The configuration and seed recorded in the folder at `path`.
     ///
     /// # Errors
-    /// [`FolderError`] names the file and what is wrong with it.
-    pub fn read(path: &Path) -> Result<(Config, u64), FolderError> {
+    /// [`RunFolderError`] names the file and what is wrong with it.
+    pub fn read(path: &Path) -> Result<(Config, u64), RunFolderError> {
         let file = path.join(CONFIG);
-        let text = fs::read_to_string(&file).map_err(|cause| FolderError::Io { path: file.clone(), cause })?;
+        let text = fs::read_to_string(&file).map_err(io(&file))?;
         Ok(preset::recorded_run(&text, &file.display().to_string())?)
     }
 
@@ -175,11 +124,11 @@ impl RunFolder {
     /// Writes `text` as the report, `figure` beside it, and `page` for a browser.
     ///
     /// # Errors
-    /// [`FolderError::Io`].
-    pub fn report(&self, text: &str, figure: &str, page: &str) -> Result<(), FolderError> {
+    /// [`RunFolderError`].
+    pub fn report(&self, text: &str, figure: &str, page: &str) -> Result<(), RunFolderError> {
         for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page)] {
             let file = self.path.join(name);
-            fs::write(&file, content).map_err(|cause| FolderError::Io { path: file, cause })?;
+            fs::write(&file, content).map_err(io(&file))?;
         }
         Ok(())
     }
@@ -199,8 +148,8 @@ impl RunFolder {
     /// Notes that the run has ended: there is nothing to go on from.
     ///
     /// # Errors
-    /// [`FolderError::Io`].
-    pub fn finish(&self) -> Result<(), FolderError> {
+    /// [`RunFolderError`].
+    pub fn finish(&self) -> Result<(), RunFolderError> {
         let file = self.path.join(RESUME);
         if file.exists() { fs::remove_file(&file).map_err(io(&file)) } else { Ok(()) }
     }
@@ -225,11 +174,9 @@ impl RunFolder {
         self.clock.taken()
     }
 
-    fn store(&mut self, snapshot: &Snapshot) -> Result<(), FolderError> {
+    fn store(&mut self, snapshot: &Snapshot) -> Result<(), RunFolderError> {
         let metrics = self.metrics.flush()?;
-        let Facts { data_sha256, engine, device, choices, selection } = &self.facts;
-        let (engine, device, selection, taken) = (*engine, *device, selection.as_deref(), self.taken());
-        Ok(Saved { data_sha256, engine, device, choices, selection, taken, metrics, snapshot }.write(&self.path)?)
+        Resume { facts: &self.facts, taken: self.taken(), metrics, snapshot }.write(&self.path)
     }
 
     fn record(&mut self, kind: &str, group: &str, step: usize, values: &impl Serialize) {

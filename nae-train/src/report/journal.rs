@@ -14,28 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use nae_data::digest::hex;
 
-/// A journal that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// Reading or writing failed.
-    #[error("{}: {cause}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// A line is none of a journal.
-    #[error("{}, line {line}: {cause}; remove the line, and what it holds is done again", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// From 1.
-        line: usize,
-        /// Why.
-        cause: serde_json::Error,
-    },
-}
+use super::error::RunFolderError;
 
 /// Appends entries to a file.
 #[derive(Debug)]
@@ -71,17 +50,20 @@ pub fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
 /// The entries of `path` that were written under `digest`; none where there is no file.
 ///
 /// # Errors
-/// [`JournalError`] names the file and the line.
-pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, JournalError> {
+/// [`RunFolderError`] names the file and the line.
+pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, RunFolderError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(JournalError::Io { path: path.to_owned(), cause }),
+        Err(cause) => return Err(RunFolderError::at(path, cause)),
     };
     let mut entries = Vec::new();
     let whole = &text[..whole(text.as_bytes())];
     for (index, text) in whole.lines().enumerate() {
-        let failed = |cause| JournalError::Line { path: path.to_owned(), line: index + 1, cause };
+        let failed = |cause: serde_json::Error| {
+            let todo = "remove the line, and what it holds is done again";
+            RunFolderError::new(format_args!("{}, line {}: {cause}; {todo}", path.display(), index + 1))
+        };
         let Owner { digest: owner } = serde_json::from_str(text).map_err(failed)?;
         if owner == digest {
             let line: Line<T> = serde_json::from_str(text).map_err(failed)?;
@@ -95,9 +77,9 @@ impl Journal {
     /// Opens `path` for more entries under `digest`, making it where there is none.
     ///
     /// # Errors
-    /// [`JournalError::Io`].
-    pub fn open(path: &Path, digest: String) -> Result<Self, JournalError> {
-        let io = |cause| JournalError::Io { path: path.to_owned(), cause };
+    /// [`RunFolderError`].
+    pub fn open(path: &Path, digest: String) -> Result<Self, RunFolderError> {
+        let io = |cause: io::Error| RunFolderError::at(path, cause);
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).and_then(|_| file.set_len(whole(&bytes) as u64)).map_err(io)?;
@@ -107,9 +89,9 @@ impl Journal {
     /// Writes `entry` to the end, from any thread.
     ///
     /// # Errors
-    /// [`JournalError::Io`].
-    pub fn append(&self, entry: &impl Serialize) -> Result<(), JournalError> {
-        let io = |cause| JournalError::Io { path: self.path.clone(), cause };
+    /// [`RunFolderError`].
+    pub fn append(&self, entry: &impl Serialize) -> Result<(), RunFolderError> {
+        let io = |cause: io::Error| RunFolderError::at(&self.path, cause);
         let line = Line { digest: self.digest.clone(), entry };
         let text = serde_json::to_string(&line).map_err(|error| io(error.into()))? + "\n";
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,20 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clock::Taken;
+use super::error::RunFolderError;
 use super::tensorboard::{EVENTS, Events};
 
 /// Measurements, one JSON object a line.
 pub const METRICS: &str = "metrics.jsonl";
-
-/// A file of measurements that cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {cause}", path.display())]
-pub struct MetricsError {
-    /// The file.
-    pub path: PathBuf,
-    /// Why.
-    pub cause: io::Error,
-}
 
 /// How long the files are, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +34,8 @@ impl Metrics {
     /// Begins both files in `folder`, in the place of those that may be there.
     ///
     /// # Errors
-    /// [`MetricsError`].
-    pub(crate) fn create(folder: &Path) -> Result<Self, MetricsError> {
+    /// [`RunFolderError`].
+    pub(crate) fn create(folder: &Path) -> Result<Self, RunFolderError> {
         let create = |name: &str| File::create(folder.join(name)).map_err(|cause| failed(folder, name, cause));
         let lines = BufWriter::new(create(METRICS)?);
         let events = Events::begin(create(EVENTS)?).map_err(|cause| failed(folder, EVENTS, cause))?;
@@ -54,8 +45,8 @@ impl Metrics {
     /// Goes on with both files in `folder` where they had `lengths`.
     ///
     /// # Errors
-    /// [`MetricsError`].
-    pub(crate) fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, MetricsError> {
+    /// [`RunFolderError`].
+    pub(crate) fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, RunFolderError> {
         let open = |name: &str, length| {
             let file = OpenOptions::new().append(true).open(folder.join(name));
             let cut = file.and_then(|file| file.set_len(length).map(|()| file));
@@ -70,7 +61,7 @@ impl Metrics {
     /// `group` and its own, at `step`.
     ///
     /// # Errors
-    /// [`MetricsError`].
+    /// [`RunFolderError`].
     pub(crate) fn record(
         &mut self,
         kind: &str,
@@ -78,7 +69,7 @@ impl Metrics {
         group: &str,
         step: usize,
         values: &impl Serialize,
-    ) -> Result<(), MetricsError> {
+    ) -> Result<(), RunFolderError> {
         #[derive(Serialize)]
         struct Line<'a, T> {
             kind: &'a str,
@@ -99,8 +90,8 @@ impl Metrics {
     /// Hands everything to the system.
     ///
     /// # Errors
-    /// [`MetricsError`].
-    pub(crate) fn flush(&mut self) -> Result<Lengths, MetricsError> {
+    /// [`RunFolderError`].
+    pub(crate) fn flush(&mut self) -> Result<Lengths, RunFolderError> {
         let mut lines = || -> io::Result<u64> {
             self.lines.flush()?;
             Ok(self.lines.get_ref().metadata()?.len())
@@ -111,8 +102,8 @@ impl Metrics {
     }
 }
 
-fn failed(folder: &Path, name: &str, cause: io::Error) -> MetricsError {
-    MetricsError { path: folder.join(name), cause }
+fn failed(folder: &Path, name: &str, cause: io::Error) -> RunFolderError {
+    RunFolderError::at(&folder.join(name), cause)
 }
 
 /// The numbers of `values` by their names, but for what counts steps.

@@ -4,6 +4,7 @@
 //! off, `resume` the state of a run, `clock` what it has taken, [`journal`] the finished parts of long commands.
 
 pub(crate) mod clock;
+mod error;
 pub mod figure;
 pub(crate) mod folder;
 pub mod images;
@@ -14,7 +15,8 @@ pub mod progress;
 pub(crate) mod resume;
 pub(crate) mod tensorboard;
 pub(crate) mod warnings;
-pub use folder::{AUTOENCODER, CHECKPOINT, CONFIG, Facts, FolderError, RunFolder};
+pub use error::RunFolderError;
+pub use folder::{AUTOENCODER, CHECKPOINT, CONFIG, RunFolder};
 pub use metrics::METRICS;
-pub use resume::{RESUME, Resume, ResumeError};
+pub use resume::{Facts, RESUME, Resume};
 pub use warnings::warnings;

@@ -17,6 +17,7 @@ pub struct Grid {
 
 /// An energy or log-density that is no number, or a density without mass.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GridError {
     /// −E/T or log p is NaN or +∞ at a point.
     #[error("the unnormalised log-density at ({}, {}) is {value}", point[0], point[1])]

@@ -14,7 +14,7 @@ use crate::compare::Estimate;
 use nae_train::config::Stopping;
 use nae_train::eval::SELECTION_SETS;
 use nae_train::report::METRICS;
-use nae_train::report::{FolderError, RunFolder};
+use nae_train::report::{RunFolder, RunFolderError};
 use nae_train::train::{Look, Verdict, Watch};
 
 /// What a look is picked by.
@@ -106,10 +106,11 @@ pub struct Traced {
 
 /// Runs that cannot be studied.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StudyError {
     /// The folder is none of a run.
     #[error(transparent)]
-    Folder(#[from] FolderError),
+    Folder(#[from] RunFolderError),
     /// The measurements cannot be read.
     #[error("{}: {reason}", path.display())]
     Metrics {

@@ -17,6 +17,7 @@ use nae_train::run::Prepared;
 use nae_train::train::Snapshot;
 use nae_train::train::{Ending, Outcome};
 use nae_train::train::{Observer, Silent};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// Breaks a run off after some updates, of whatever part, and has what it goes on from as bytes.
@@ -144,6 +145,20 @@ fn same(folder: &Path, one: &str, other: &str) {
     assert_eq!(metrics(&folder.join(one)), metrics(&folder.join(other)));
 }
 
+/// A state in the first version of its form, which had the facts of a run beside the rest.
+fn version_1(state: &[u8]) -> Vec<u8> {
+    use ciborium::Value;
+
+    let (mark, body) = (&state[..8], &state[40..]);
+    assert_eq!(mark, b"NAE-RUN2");
+    let entries = ciborium::from_reader::<Value, _>(body).unwrap().into_map().unwrap();
+    let (facts, mut flat): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(key, _)| key.as_text() == Some("facts"));
+    flat.extend(facts.into_iter().flat_map(|(_, facts)| facts.into_map().unwrap()));
+    let mut body = Vec::new();
+    ciborium::into_writer(&Value::Map(flat), &mut body).unwrap();
+    [&b"NAE-RUN1"[..], &Sha256::digest(&body)[..], &body].concat()
+}
+
 #[test]
 fn after_ctrl_c_a_run_goes_on() {
     let folder = TempDir::new().unwrap();
@@ -169,10 +184,18 @@ fn after_ctrl_c_a_run_goes_on() {
         let message = refused(&mut resume(path, "broken"));
         assert!(message.contains("resume.bin") && message.contains(said), "{message}");
     }
-    std::fs::write(&state, good).unwrap();
-    let output = run(&mut resume(path, "broken"));
-    assert!(output.status.success(), "{output:?}");
-    same(path, "whole", "broken");
+    std::fs::write(&state, &good).unwrap();
+    // The same, broken off by an earlier program.
+    std::fs::create_dir(path.join("earlier")).unwrap();
+    for file in std::fs::read_dir(path.join("broken")).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), path.join("earlier").join(file.file_name())).unwrap();
+    }
+    std::fs::write(path.join("earlier/resume.bin"), version_1(&good)).unwrap();
+    for name in ["broken", "earlier"] {
+        let output = run(&mut resume(path, name));
+        assert!(output.status.success(), "{output:?}");
+        same(path, "whole", name);
+    }
     assert!(!state.exists());
     // Time counts on where the run was broken off.
     let text = std::fs::read_to_string(path.join("broken/metrics.jsonl")).unwrap();

@@ -26,9 +26,8 @@ use nae_data::own::{self, Corrupt};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{OutlierKind, OutlierSet, Table};
-use nae_train::report::journal::{self, Journal, JournalError};
-use nae_train::report::{Facts, FolderError, RunFolder};
-use nae_train::report::{RESUME, Resume, ResumeError};
+use nae_train::report::journal::{self, Journal};
+use nae_train::report::{Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::Ending;
 use nae_train::train::{Both, Observer};
@@ -88,6 +87,7 @@ pub struct Finished {
 
 /// An experiment that cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DetectionError {
     /// The settings cannot be used.
     #[error(transparent)]
@@ -98,15 +98,9 @@ pub enum DetectionError {
     /// A run cannot be made.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A run folder cannot be used.
+    /// A run folder or [`CELLS`] cannot be read or written.
     #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// A run cannot be gone on with.
-    #[error(transparent)]
-    Resume(#[from] ResumeError),
-    /// [`CELLS`] cannot be read or written.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
+    Folder(#[from] RunFolderError),
     /// Outliers cannot be read.
     #[error("outliers: {0}")]
     Outliers(DataError),
@@ -261,7 +255,7 @@ impl Experiment {
                 return Err(DetectionError::OtherRun(folder.to_owned()));
             }
             let resume = Resume::read(folder)?;
-            if resume.selection.as_deref() != prepared.selection() {
+            if resume.facts.selection.as_deref() != prepared.selection() {
                 return Err(DetectionError::OtherRun(folder.to_owned()));
             }
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))

@@ -38,6 +38,7 @@ pub const EXPERIMENTS: &[Known] = &[
 
 /// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettingsError {
     /// The text is no settings file, or a value cannot be used.
     #[error(transparent)]

@@ -24,7 +24,8 @@ use cell::{Cell, Job};
 use nae_train::arch::checkpoint::CheckpointError;
 use nae_train::engine::Unsupported;
 use nae_train::methods::Model as _;
-use nae_train::report::journal::{self, Journal, JournalError};
+use nae_train::report::RunFolderError;
+use nae_train::report::journal::{self, Journal};
 use nae_train::shard;
 use settings::Size;
 
@@ -43,6 +44,7 @@ pub struct Experiment {
 
 /// An experiment that cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExperimentError {
     /// The settings cannot be used.
     #[error(transparent)]
@@ -57,7 +59,7 @@ pub enum ExperimentError {
     },
     /// [`CELLS`] cannot be read or written.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(#[from] RunFolderError),
     /// No engine has the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),

@@ -17,6 +17,7 @@ pub const PAPER: &str = include_str!("../../../experiments/gaussians8.toml");
 
 /// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettingsError {
     /// The text is no settings file, or a value cannot be used.
     #[error(transparent)]

@@ -41,6 +41,7 @@ pub struct Made {
 
 /// An illustration that cannot be made.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PicturesError {
     /// The settings cannot be used.
     #[error(transparent)]
