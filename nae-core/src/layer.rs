@@ -18,6 +18,11 @@ pub enum Activation {
         /// Factor of negative values; finite.
         slope: f32,
     },
+    /// x where x ≥ 0, else `alpha`·(exp(x) − 1) (Clevert, Unterthiner and Hochreiter, ICLR 2016)
+    Elu {
+        /// What negative values tend to, negated; finite.
+        alpha: f32,
+    },
     /// 1/(1 + exp(−x))
     Sigmoid,
     /// tanh x

@@ -73,7 +73,8 @@ fn op(dice: &Dice, input: Shape) -> Operation {
         9 => Operation::Normalize(1e-12),
         10 => dense(input, Shape::new(n[0] % 4 + 1, n[1] % 4 + 1, n[2] % 4 + 1), &mut seed),
         11 => Operation::Activation(Activation::Relu),
-        12 => Operation::Activation(Activation::LeakyRelu { slope: 0.2 }),
+        12 if n[0] % 2 == 0 => Operation::Activation(Activation::LeakyRelu { slope: 0.2 }),
+        12 => Operation::Activation(Activation::Elu { alpha: 0.7 }),
         13 => Operation::Activation(Activation::Sigmoid),
         14 => Operation::GroupNormalize(GroupNormalize {
             groups: (1..=i).rev().find(|groups| i.is_multiple_of(*groups) && *groups <= n[0] % 6 + 1).unwrap(),

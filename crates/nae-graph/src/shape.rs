@@ -187,6 +187,7 @@ fn windows(
 fn activation_is_finite(activation: Activation) -> bool {
     match activation {
         Activation::LeakyRelu { slope } => slope.is_finite(),
+        Activation::Elu { alpha } => alpha.is_finite(),
         _ => true,
     }
 }

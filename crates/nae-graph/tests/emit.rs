@@ -61,6 +61,7 @@ fn wrong_layers_are_named() {
         Op::L2Normalize { epsilon: 0.0 },
         norm(1, 0.0),
         Activation::LeakyRelu { slope: f32::NAN }.into(),
+        Activation::Elu { alpha: f32::INFINITY }.into(),
         Dense::from_out_in(&[f32::INFINITY; 256], [16, 16], None).unwrap().into(),
     ] {
         assert_eq!(error([wrong]), GraphError::NonFinite { layer: 0 });

@@ -62,6 +62,20 @@ pub fn tanh_backward(output: &Planes, gradient: &mut Planes) {
     }
 }
 
+/// x where positive, `alpha`·(exp(x) − 1) elsewhere, in place.
+pub fn elu(alpha: f32, x: &mut Planes) {
+    for value in x.data.iter_mut().filter(|value| **value < 0.0) {
+        *value = alpha * value.exp_m1();
+    }
+}
+
+/// The gradient before [`elu`], in place; `before` is its input, since with α below 0 the output does not tell its sign.
+pub fn elu_backward(alpha: f32, before: &Planes, gradient: &mut Planes) {
+    for (g, x) in gradient.data.iter_mut().zip(&before.data) {
+        *g *= if *x < 0.0 { alpha * x.exp() } else { 1.0 };
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Sum;
 

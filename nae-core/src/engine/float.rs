@@ -79,6 +79,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// Applies `activation` in place; what is not among `OPERATORS` is not compiled in.
     fn activate(activation: Activation, values: &mut [f32]) {
         const LEAKY: Activation = Activation::LeakyRelu { slope: 0.0 };
+        const ELU: Activation = Activation::Elu { alpha: 0.0 };
         match activation {
             Activation::Relu if Self::has(Operators::activation(Activation::Relu)) => kernels::relu(values),
             Activation::LeakyRelu { slope } if Self::has(Operators::activation(LEAKY)) => {
@@ -86,6 +87,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             }
             Activation::Sigmoid if Self::has(Operators::activation(Activation::Sigmoid)) => kernels::sigmoid(values),
             Activation::Tanh if Self::has(Operators::activation(Activation::Tanh)) => kernels::tanh(values),
+            Activation::Elu { alpha } if Self::has(Operators::activation(ELU)) => kernels::elu(alpha, values),
             _ => {}
         }
     }

@@ -42,7 +42,7 @@
 //! | at | type | |
 //! |---|---|---|
 //! | 0 | u8 | [kind](Kind), 1 to 16 |
-//! | 1 | u8 | activation: 0 none, 1 ReLU, 2 leaky ReLU, 3 sigmoid, 4 tanh (kinds 1, 2, 3, 8 with f32) |
+//! | 1 | u8 | activation: 0 none, 1 ReLU, 2 leaky ReLU, 3 sigmoid, 4 tanh, 5 ELU (kinds 1, 2, 3, 8 with f32) |
 //! | 2 | u8 | mode. Kind 3 with i8: 1 if one multiplier is for all outputs. Kind 5: 1 if padding counts in the divisor. Kind 7: 0 aligned corners, 1 half-pixel centres. Kind 16: groups, 1 to 255 |
 //! | 3 | u8 | type of the output: 0 f32, 1 i8 |
 //! | 4 | u16 | tensor it reads |
@@ -53,7 +53,7 @@
 //! | 28 | 2 × u16 | stride down, across |
 //! | 32 | 4 × u16 | padding: top, left, bottom, right |
 //! | 40 | 2 × u16 | output padding down, across (kind 2) |
-//! | 44 | f32 | slope of leaky ReLU, or epsilon of kinds 9 and 16 (f32 only) |
+//! | 44 | f32 | slope of leaky ReLU, α of ELU, or epsilon of kinds 9 and 16 (f32 only) |
 //! | 48 | u32 | where among the parameters the layer's weights start, in words |
 //! | 52 | u32 | how many they are; bytes where the output is i8 |
 //! | 56 | u32 | where among the parameters the biases, or channels, start, in words |

@@ -259,11 +259,11 @@ impl Record {
         }
         // 8-bit activations are tables, and 8-bit normalisation has no epsilon.
         let activates = is_f32 && (kind.has_weights() || matches!(kind, Kind::Activation));
-        if bytes[field::ACTIVATION] > 4 || bytes[field::ACTIVATION] != 0 && !activates {
+        if bytes[field::ACTIVATION] > 5 || bytes[field::ACTIVATION] != 0 && !activates {
             return Err(LayerFault::Activation);
         }
         let normalizes = is_f32 && kind.has_epsilon();
-        let parameter_used = normalizes || bytes[field::ACTIVATION] == 2;
+        let parameter_used = normalizes || matches!(bytes[field::ACTIVATION], 2 | 5);
         if (!parameter_used && parameter.to_bits() != 0) || (normalizes && parameter <= 0.0) {
             return Err(LayerFault::Parameter);
         }
@@ -327,6 +327,7 @@ impl Record {
                 1 => Activation::Relu,
                 2 => Activation::LeakyRelu { slope: parameter },
                 3 => Activation::Sigmoid,
+                5 => Activation::Elu { alpha: parameter },
                 _ => Activation::Tanh,
             },
             mode: bytes[field::MODE],
@@ -371,12 +372,13 @@ impl Record {
     /// [`FieldRange`] where a number does not fit its field.
     pub fn emit(&self) -> Result<[u8; RECORD_LEN], FieldRange> {
         let mut bytes = [0; RECORD_LEN];
-        let (activation, slope) = match self.activation {
+        let (activation, parameter) = match self.activation {
             Activation::Identity => (0, 0.0),
             Activation::Relu => (1, 0.0),
             Activation::LeakyRelu { slope } => (2, slope),
             Activation::Sigmoid => (3, 0.0),
             Activation::Tanh => (4, 0.0),
+            Activation::Elu { alpha } => (5, alpha),
         };
         bytes[field::KIND] = self.kind as u8;
         bytes[field::ACTIVATION] = activation;
@@ -409,7 +411,7 @@ impl Record {
             put_u16(&mut bytes, at, values[0])?;
             put_u16(&mut bytes, at + 2, values[1])?;
         }
-        put_f32(&mut bytes, field::PARAMETER, if self.kind.has_epsilon() { self.epsilon } else { slope });
+        put_f32(&mut bytes, field::PARAMETER, if self.kind.has_epsilon() { self.epsilon } else { parameter });
         if let Element::I8(quantization) = self.element {
             put_f32(&mut bytes, field::SCALE, quantization.scale());
             bytes[field::ZERO_POINT] = quantization.zero_point() as u8;

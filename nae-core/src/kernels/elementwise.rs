@@ -14,6 +14,13 @@ pub(crate) fn leaky_relu(slope: f32, values: &mut [f32]) {
     }
 }
 
+/// x where x ≥ 0, else `alpha`·(exp(x) − 1), in place.
+pub(crate) fn elu(alpha: f32, values: &mut [f32]) {
+    for value in values {
+        *value = if *value >= 0.0 { *value } else { alpha * libm::expm1f(*value) };
+    }
+}
+
 /// 1/(1 + exp(−x)) in place.
 pub(crate) fn sigmoid(values: &mut [f32]) {
     for value in values {

@@ -5,8 +5,8 @@ use crate::format::{Kind, Record, UNIFORM};
 use crate::kernels::int8::Layout;
 use crate::layer::{Activation, Element};
 
-/// Number of operators: 16 kinds of layers and 3 energies twice, 4 activations, 2 layouts, 2 dense layers.
-const SINGLE_OPERATORS: usize = 16 * 2 + 3 * 2 + 4 + 2 + 2;
+/// Number of operators: 16 kinds of layers and 3 energies twice, 5 activations, 2 layouts, 2 dense layers.
+const SINGLE_OPERATORS: usize = 16 * 2 + 3 * 2 + 5 + 2 + 2;
 
 // Two operators with one bit would bring kernels into an engine that its model does not use, unnoticed.
 const _: () = {
@@ -68,6 +68,7 @@ impl Operators {
             Activation::LeakyRelu { .. } => 1 << 18,
             Activation::Sigmoid => 1 << 19,
             Activation::Tanh => 1 << 20,
+            Activation::Elu { .. } => 1 << 21,
         })
     }
 
@@ -102,8 +103,13 @@ impl Operators {
             count += 2;
             id += 1;
         }
-        let activations =
-            [Activation::Relu, Activation::LeakyRelu { slope: 0.0 }, Activation::Sigmoid, Activation::Tanh];
+        let activations = [
+            Activation::Relu,
+            Activation::LeakyRelu { slope: 0.0 },
+            Activation::Sigmoid,
+            Activation::Tanh,
+            Activation::Elu { alpha: 0.0 },
+        ];
         let mut i = 0;
         while i < activations.len() {
             each[count] = Self::activation(activations[i]);

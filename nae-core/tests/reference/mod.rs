@@ -208,6 +208,7 @@ impl Operation {
                 let f = |x: &f64| match activation {
                     Activation::Relu => x.max(0.0),
                     Activation::LeakyRelu { slope } if *x < 0.0 => f64::from(*slope) * x,
+                    Activation::Elu { alpha } if *x < 0.0 => f64::from(*alpha) * x.exp_m1(),
                     Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
                     Activation::Tanh => x.tanh(),
                     _ => *x,

@@ -111,6 +111,7 @@ impl LearnedGraph {
                 let slope = leaky.negative_slope as f32;
                 (self.graph.push_from(tensor, Activation::LeakyRelu { slope }), same)
             }
+            Layer::Elu(elu) => (self.graph.push_from(tensor, Activation::Elu { alpha: elu.alpha as f32 }), same),
             Layer::Sigmoid(_) => (self.graph.push_from(tensor, Activation::Sigmoid), same),
             Layer::MaxPool(pool) => {
                 let (kernel, stride) = (pool.kernel_size, pool.kernel_size);

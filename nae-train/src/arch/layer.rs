@@ -4,7 +4,8 @@ use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
 use burn::nn::pool::{AvgPool2d, AvgPool2dConfig, MaxPool2d, MaxPool2dConfig};
 use burn::nn::{
-    GroupNorm, GroupNormConfig, LeakyRelu, LeakyReluConfig, Linear, LinearConfig, PaddingConfig2d, Relu, Sigmoid,
+    Elu, EluConfig, GroupNorm, GroupNormConfig, LeakyRelu, LeakyReluConfig, Linear, LinearConfig, PaddingConfig2d,
+    Relu, Sigmoid,
 };
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -33,6 +34,8 @@ pub enum Layer {
     Relu(Relu),
     /// x where positive, a fraction of it elsewhere.
     LeakyRelu(LeakyRelu),
+    /// x where positive, a fraction of exp(x) − 1 elsewhere.
+    Elu(Elu),
     /// Logistic function.
     Sigmoid(Sigmoid),
     /// Largest of each block.
@@ -123,6 +126,7 @@ impl Layer {
             LayerSpec::LeakyRelu { slope } => {
                 Self::LeakyRelu(LeakyReluConfig::new().with_negative_slope(f64::from(slope)).init())
             }
+            LayerSpec::Elu { alpha } => Self::Elu(EluConfig::new().with_alpha(f64::from(alpha)).init()),
             LayerSpec::Sigmoid => Self::Sigmoid(Sigmoid::new()),
             LayerSpec::MaxPool { window } => {
                 Self::MaxPool(MaxPool2dConfig::new([window, window]).with_strides([window, window]).init())
@@ -164,6 +168,7 @@ impl Layer {
             }
             Self::Relu(layer) => layer.forward(x),
             Self::LeakyRelu(layer) => layer.forward(x),
+            Self::Elu(layer) => layer.forward(x),
             Self::Sigmoid(layer) => layer.forward(x),
             Self::MaxPool(layer) => layer.forward(x),
             Self::AvgPool(layer) => layer.forward(x),

@@ -54,6 +54,11 @@ pub enum LayerSpec {
         /// Slope of the negative side.
         slope: f32,
     },
+    /// x where positive, `alpha`·(exp(x) − 1) elsewhere.
+    Elu {
+        /// What negative values tend to, negated.
+        alpha: f32,
+    },
     /// 1 / (1 + exp(−x)).
     Sigmoid,
     /// Largest of each `window` × `window` block; a remainder at the border is dropped.
@@ -147,7 +152,7 @@ impl LayerSpec {
                 let shape = Shape::new(channels, height, width);
                 (shape.len() == input.len()).then_some(shape)?
             }
-            Self::Relu | Self::LeakyRelu { .. } | Self::Sigmoid => input,
+            Self::Relu | Self::LeakyRelu { .. } | Self::Elu { .. } | Self::Sigmoid => input,
             Self::MaxPool { window } | Self::AvgPool { window } => maps(channels, &|side| side.checked_div(window))?,
             Self::Upsample { size } => Shape::new(channels, size, size),
             Self::Nearest { factor } => maps(channels, &|side| side.checked_mul(factor))?,
@@ -174,6 +179,7 @@ impl LayerSpec {
             }
             Self::Relu
             | Self::LeakyRelu { .. }
+            | Self::Elu { .. }
             | Self::Sigmoid
             | Self::Reshape { .. }
             | Self::MaxPool { .. }
@@ -200,6 +206,7 @@ impl fmt::Display for LayerSpec {
             Self::Reshape { shape: [c, h, w] } => write!(f, "Reshape({c}×{h}×{w})"),
             Self::Relu => f.write_str("ReLU"),
             Self::LeakyRelu { slope } => write!(f, "LReLU({slope})"),
+            Self::Elu { alpha } => write!(f, "ELU({alpha})"),
             Self::Sigmoid => f.write_str("Sigmoid"),
             Self::MaxPool { window } => write!(f, "MaxPool({window})"),
             Self::AvgPool { window } => write!(f, "AvgPool({window})"),

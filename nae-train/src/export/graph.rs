@@ -88,6 +88,7 @@ fn operator(graph: &mut GraphBuilder, name: &str, x: Value, layer: &Layer) -> Re
         | Layer::Reshape(_)
         | Layer::Relu(_)
         | Layer::LeakyRelu(_)
+        | Layer::Elu(_)
         | Layer::Sigmoid(_)
         | Layer::Residual(_)
         | Layer::Gated(_) => x,
@@ -119,6 +120,7 @@ fn operator(graph: &mut GraphBuilder, name: &str, x: Value, layer: &Layer) -> Re
         Layer::Reshape(reshape) => graph.reshape(name, x, &reshape.shape()),
         Layer::Relu(_) => graph.relu(name, x),
         Layer::LeakyRelu(leaky) => graph.leaky_relu(name, x, leaky.negative_slope as f32),
+        Layer::Elu(elu) => graph.elu(name, x, elu.alpha as f32),
         Layer::Sigmoid(_) => graph.sigmoid(name, x),
         Layer::MaxPool(pool) => graph.max_pool2d(name, x, &Pool2d::square(pool.kernel_size[0])),
         Layer::AvgPool(pool) => graph.average_pool2d(name, x, &Pool2d::square(pool.kernel_size[0])),

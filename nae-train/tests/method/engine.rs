@@ -299,14 +299,19 @@ proptest! {
             let x = x.clone().cast(FloatDType::F64) + d.clone().cast(FloatDType::F64).mul_scalar(h);
             energy(&model64, x.autodiff()).into_data().try_into_vec().unwrap()
         };
-        let (up, down, d) = (at(STEP), at(-STEP), values(d.clone()));
+        let difference =
+            |step: f64| -> Vec<f64> { at(step).iter().zip(at(-step)).map(|(up, down)| (up - down) / (2.0 * step)).collect() };
+        let (wide, narrow, d) = (difference(STEP), difference(STEP / 4.0), values(d.clone()));
         let len = image.len();
-        for (i, (up, down)) in up.iter().zip(&down).enumerate() {
+        for (i, (wide, narrow)) in wide.iter().zip(&narrow).enumerate() {
             let (g, d) = (&gradient[i * len..][..len], &d[i * len..][..len]);
             let along: f64 = g.iter().zip(d).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
             let size = |v: &[f32]| v.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>().sqrt();
-            let difference = (up - down) / (2.0 * STEP);
-            prop_assert!((along - difference).abs() <= 2e-5 * size(g) * size(d) + 1e-7, "{along} {difference}");
+            let bound = 2e-5 * size(g) * size(d) + 1e-7;
+            // The leaky ReLU bends within the step: there is no derivative to compare with.
+            if (wide - narrow).abs() <= bound / 8.0 {
+                prop_assert!((along - narrow).abs() <= bound, "{along} {narrow}");
+            }
         }
         let errors = weight_errors(&model, &spec, &x);
         prop_assert!(errors.iter().all(|e| *e <= 1e-4), "{errors:?}");

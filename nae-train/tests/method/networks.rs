@@ -69,6 +69,7 @@ pub(crate) fn layers() -> Vec<AutoencoderSpec> {
         vec![fc(5)],
         vec![LayerSpec::Reshape { shape: [2, 3, 24] }],
         vec![LayerSpec::LeakyRelu { slope: 0.2 }],
+        vec![LayerSpec::Elu { alpha: 0.8 }],
         vec![LayerSpec::Sigmoid],
         vec![LayerSpec::MaxPool { window: 4 }],
         vec![LayerSpec::AvgPool { window: 4 }],

@@ -347,6 +347,7 @@ fn table(activation: Activation, from: Quantization, to: Quantization) -> Vec<i8
             to.quantize(match activation {
                 Activation::Relu => x.max(0.0),
                 Activation::LeakyRelu { slope } if x < 0.0 => slope * x,
+                Activation::Elu { alpha } if x < 0.0 => alpha * x.exp_m1(),
                 Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
                 Activation::Tanh => x.tanh(),
                 _ => x,
@@ -381,5 +382,35 @@ impl Weights {
             made.factors.push(input * scale / f64::from(to.scale()));
         }
         made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_the_activations_of_what_the_integers_stand_for() {
+        let q = |scale, zero_point| Quantization::new(scale, zero_point).expect("a scale");
+        let (from, to) = (q(0.05, 10), q(0.02, -20));
+        let cases: [(Activation, fn(f64) -> f64); 6] = [
+            (Activation::Identity, |x| x),
+            (Activation::Relu, |x| x.max(0.0)),
+            (Activation::LeakyRelu { slope: 0.3 }, |x| if x < 0.0 { 0.3 * x } else { x }),
+            (Activation::Elu { alpha: 0.7 }, |x| if x < 0.0 { 0.7 * x.exp_m1() } else { x }),
+            (Activation::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
+            (Activation::Tanh, f64::tanh),
+        ];
+        for (activation, function) in cases {
+            for (integer, found) in (i8::MIN..=i8::MAX).zip(table(activation, from, to)) {
+                let x = 0.05 * (f64::from(integer) - 10.0);
+                let expected = (function(x) / 0.02 - 20.0).clamp(-128.0, 127.0);
+                // f32, and a half either way.
+                assert!(
+                    (f64::from(found) - expected).abs() <= 0.5 + 1e-4,
+                    "{activation:?} {integer}: {found} {expected}"
+                );
+            }
+        }
     }
 }

@@ -21,6 +21,15 @@ impl GraphBuilder {
         self.unary(name, "LeakyRelu", x, vec![AttributeProto::float("alpha", slope)])
     }
 
+    /// `Elu`: `x` where positive, `alpha · (exp(x) − 1)` elsewhere.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu), and [`BuildError::NotFinite`].
+    pub fn elu(&mut self, name: &str, x: Value, alpha: f32) -> Result<Value, BuildError> {
+        finite(name, "alpha", &[alpha])?;
+        self.unary(name, "Elu", x, vec![AttributeProto::float("alpha", alpha)])
+    }
+
     /// `Sigmoid`: `1 / (1 + exp(-x))`.
     ///
     /// # Errors

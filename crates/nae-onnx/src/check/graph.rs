@@ -172,6 +172,9 @@ pub enum Operator {
     LeakyRelu {
         slope: f32,
     },
+    Elu {
+        alpha: f32,
+    },
     Sigmoid,
     Tanh,
     Abs,
@@ -228,6 +231,7 @@ impl Operator {
             Self::Pow => "Pow",
             Self::Relu => "Relu",
             Self::LeakyRelu { .. } => "LeakyRelu",
+            Self::Elu { .. } => "Elu",
             Self::Sigmoid => "Sigmoid",
             Self::Tanh => "Tanh",
             Self::Abs => "Abs",

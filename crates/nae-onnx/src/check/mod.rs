@@ -11,7 +11,7 @@
 //!   float32, where N is a symbol, unknown, or a number;
 //! - `Conv`, `ConvTranspose`, `Gemm`, `MatMul`, `BatchNormalization` (inference), `InstanceNormalization`,
 //!   `GroupNormalization`;
-//!   `Add`, `Sub`, `Mul`, `Div`, `Pow`; `Relu`, `LeakyRelu`, `Sigmoid`, `Tanh`, `Abs`, `Sqrt`,
+//!   `Add`, `Sub`, `Mul`, `Div`, `Pow`; `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Abs`, `Sqrt`,
 //!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional, without
 //!   `ceil_mode`); `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,
 //!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);

@@ -29,6 +29,7 @@ impl Lowering<'_> {
             }
             Operator::Relu => self.activation(node, Activation::Relu)?,
             Operator::LeakyRelu { slope } => self.activation(node, Activation::LeakyRelu { slope: *slope })?,
+            Operator::Elu { alpha } => self.activation(node, Activation::Elu { alpha: *alpha })?,
             Operator::Sigmoid => self.activation(node, Activation::Sigmoid)?,
             Operator::Tanh => self.activation(node, Activation::Tanh)?,
             Operator::Clip { min, max } => match self.norms.get(&node.inputs[0]) {

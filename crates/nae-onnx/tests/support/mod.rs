@@ -104,13 +104,14 @@ pub(crate) fn digits(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {
     l.graph.finish_bytes()
 }
 
-/// A dense autoencoder of 2-channel 3×4 images with a Euclidean latent of 5, LeakyReLU, tanh, a
+/// A dense autoencoder of 2-channel 3×4 images with a Euclidean latent of 5, LeakyReLU, ELU, tanh, a
 /// reshape between a dense layer and a convolution, both pools and the other two resizes.
 pub(crate) fn odd(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {
     let mut l = Layers { graph: GraphBuilder::new("odd"), numbers: Numbers(seed) };
     let image = l.graph.image_input(autoencoder::IMAGE, [3, 6, 8])?;
     let mut x = l.conv("mix", image, [3, 4, 1])?;
     x = l.graph.leaky_relu("mix.leaky", x, 0.1)?;
+    x = l.graph.elu("mix.elu", x, 0.7)?;
     x = l.graph.average_pool2d("mean", x, &Pool2d { kernel: [3, 3], stride: [1, 2], padding: [1; 4] })?;
     x = l.graph.max_pool2d("max", x, &Pool2d { kernel: [2, 2], stride: [2, 1], padding: [0, 0, 0, 1] })?;
     x = l.graph.flatten("flat", x)?;

@@ -71,6 +71,7 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &OnnxGraph, 
     match operator {
         Operator::Relu => map(&|v| v.max(0.0)),
         Operator::LeakyRelu { slope } => map(&|v| if v < 0.0 { v * f64::from(*slope) } else { v }),
+        Operator::Elu { alpha } => map(&|v| if v < 0.0 { f64::from(*alpha) * v.exp_m1() } else { v }),
         Operator::Sigmoid => map(&|v| 1.0 / (1.0 + (-v).exp())),
         Operator::Tanh => map(&f64::tanh),
         Operator::Abs => map(&f64::abs),

@@ -6,7 +6,9 @@ use super::forward::{Saved, Trace};
 use super::gradients::Gradients;
 use super::{Operation, Program, Step};
 use crate::plane::Planes;
-use crate::pointwise::{add, multiply, normalize_backward, rectify_backward, sigmoid_backward, tanh_backward};
+use crate::pointwise::{
+    add, elu_backward, multiply, normalize_backward, rectify_backward, sigmoid_backward, tanh_backward,
+};
 use crate::resample::{average_pool_backward, max_pool_backward, nearest_backward};
 use crate::sums::Finish;
 
@@ -96,6 +98,10 @@ impl Step {
             }
             (Operation::Tanh, _) => {
                 tanh_backward(output, &mut gradient);
+                gradient
+            }
+            (Operation::Elu(alpha), _) => {
+                elu_backward(*alpha, before, &mut gradient);
                 gradient
             }
             (Operation::Normalize(_), Saved::Norms(norms)) => {

@@ -159,6 +159,7 @@ impl Context {
                 (Some(slope), _) => Operation::Rectify(slope),
                 (None, Activation::Sigmoid) => Operation::Sigmoid,
                 (None, Activation::Tanh) => Operation::Tanh,
+                (None, Activation::Elu { alpha }) => Operation::Elu(*alpha),
                 (None, Activation::Identity) => Operation::Identity,
                 _ => return Err("is an activation that is not known"),
             },

@@ -5,7 +5,7 @@ use nae_graph::TensorId;
 use super::{Operation, Program};
 use crate::group::Moments;
 use crate::plane::Planes;
-use crate::pointwise::{add, multiply, normalize, rectify, sigmoid, tanh};
+use crate::pointwise::{add, elu, multiply, normalize, rectify, sigmoid, tanh};
 use crate::resample::{average_pool, max_pool, nearest};
 
 /// What a program gives for a batch.
@@ -137,6 +137,11 @@ impl Operation {
             Self::Tanh => {
                 let mut x = x.own();
                 tanh(&mut x);
+                x
+            }
+            Self::Elu(alpha) => {
+                let mut x = x.own();
+                elu(*alpha, &mut x);
                 x
             }
             Self::Normalize(least) => {

@@ -114,6 +114,7 @@ enum Operation {
     Rectify(f32),
     Sigmoid,
     Tanh,
+    Elu(f32),
     /// Division by the norm, or by this where that is greater.
     Normalize(f32),
     GroupNorm(Box<GroupNorm>, Option<[usize; 2]>),

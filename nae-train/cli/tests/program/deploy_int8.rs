@@ -48,7 +48,7 @@ fn network() -> Graph {
     let branch = network.push(Activation::LeakyRelu { slope: 0.1 });
     let conv = Conv2d::from_oihw(&n.weights(6 * 54, 54), [6, 6, 3, 3], None).unwrap().with_padding(Padding::all(1));
     network.push(conv);
-    network.push(Activation::LeakyRelu { slope: 0.2 });
+    network.push(Activation::Elu { alpha: 0.7 });
     network.push(Op::Add { other: branch });
     let scale = network.push(Activation::Sigmoid);
     network.push_from(branch, Op::Multiply { other: scale });

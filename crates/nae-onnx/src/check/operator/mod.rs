@@ -69,6 +69,10 @@ impl<'c> Interpreter<'c, '_> {
                 let slope = self.attributes(&["alpha"])?.float("alpha", 0.01)?;
                 self.same_shape(Operator::LeakyRelu { slope })
             }
+            "Elu" => {
+                let alpha = self.attributes(&["alpha"])?.float("alpha", 1.0)?;
+                self.same_shape(Operator::Elu { alpha })
+            }
             "Sigmoid" => self.unary(Operator::Sigmoid),
             "Tanh" => self.unary(Operator::Tanh),
             "Abs" => self.unary(Operator::Abs),
