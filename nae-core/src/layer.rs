@@ -29,6 +29,47 @@ pub enum Activation {
     Tanh,
 }
 
+impl Activation {
+    /// Its value at x, with the functions of `libm`, as the engine computes it.
+    pub fn apply(self, x: f32) -> f32 {
+        match self {
+            Self::Identity => x,
+            // NaN stays NaN: an overflow must not look like a result.
+            Self::Relu => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Self::LeakyRelu { slope } => {
+                if x >= 0.0 {
+                    x
+                } else {
+                    slope * x
+                }
+            }
+            Self::Elu { alpha } => {
+                if x >= 0.0 {
+                    x
+                } else {
+                    alpha * libm::expm1f(x)
+                }
+            }
+            Self::Sigmoid => 1.0 / (1.0 + libm::expf(-x)),
+            Self::Tanh => libm::tanhf(x),
+        }
+    }
+
+    /// Whether its parameter, if it has one, is finite.
+    pub const fn is_finite(self) -> bool {
+        match self {
+            Self::LeakyRelu { slope: parameter } | Self::Elu { alpha: parameter } => parameter.is_finite(),
+            Self::Identity | Self::Relu | Self::Sigmoid | Self::Tanh => true,
+        }
+    }
+}
+
 /// Type of a tensor's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -6,7 +6,7 @@ use crate::int8_op::{Int8Operation, TABLE_LEN};
 use crate::layers::{Conv2d, ConvTranspose2d, Dense, GroupNormalize, check_weights, expect_bias};
 use crate::op::Op;
 use nae_core::Shape;
-use nae_core::layer::{Activation, Padding};
+use nae_core::layer::Padding;
 
 impl Op {
     /// Shape of the output for an input of shape `input`; `index` names the layer in errors.
@@ -38,12 +38,10 @@ impl Op {
     pub(crate) fn is_finite(&self) -> bool {
         let all = |values: &[f32]| values.iter().all(|v| v.is_finite());
         match self {
-            Self::Conv2d(layer) => all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation),
-            Self::ConvTranspose2d(layer) => {
-                all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation)
-            }
-            Self::Dense(layer) => all(&layer.weights) && all(&layer.bias) && activation_is_finite(layer.activation),
-            Self::Activation(activation) => activation_is_finite(*activation),
+            Self::Conv2d(layer) => all(&layer.weights) && all(&layer.bias) && layer.activation.is_finite(),
+            Self::ConvTranspose2d(layer) => all(&layer.weights) && all(&layer.bias) && layer.activation.is_finite(),
+            Self::Dense(layer) => all(&layer.weights) && all(&layer.bias) && layer.activation.is_finite(),
+            Self::Activation(activation) => activation.is_finite(),
             Self::L2Normalize { epsilon } => epsilon.is_finite() && *epsilon > 0.0,
             Self::GroupNormalize(norm) => {
                 all(&norm.scale) && all(&norm.shift) && norm.epsilon.is_finite() && norm.epsilon > 0.0
@@ -181,14 +179,6 @@ fn windows(
     match (height, width) {
         (Some(height), Some(width)) => Ok(Shape::new(input.channels, height, width)),
         _ => Err(GraphError::EmptyOutput { layer, input }),
-    }
-}
-
-fn activation_is_finite(activation: Activation) -> bool {
-    match activation {
-        Activation::LeakyRelu { slope } => slope.is_finite(),
-        Activation::Elu { alpha } => alpha.is_finite(),
-        _ => true,
     }
 }
 

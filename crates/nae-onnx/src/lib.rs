@@ -11,6 +11,7 @@
 //! | [`tflite`] | the same from TFLite, for dense int8 networks |
 //! | [`mod@file`] | files read and written whole |
 
+mod activation;
 pub mod autoencoder;
 pub mod builder;
 pub mod check;

@@ -6,6 +6,7 @@ mod support;
 
 use nae_core::energy::Energy;
 use nae_core::engine::Engine;
+use nae_core::layer::Activation;
 use nae_core::model::Model;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
@@ -303,7 +304,7 @@ fn shapes_that_make_no_sense_are_refused() {
 fn the_reconstruction_must_be_clear() {
     let mut g = GraphBuilder::new("two");
     let x = g.image_input("x", [1, 2, 2]).unwrap();
-    let (a, b) = (g.relu("a", x).unwrap(), g.tanh("b", x).unwrap());
+    let (a, b) = (g.relu("a", x).unwrap(), g.activation("b", x, Activation::Tanh).unwrap());
     g.output("first", a).unwrap();
     g.output("second", b).unwrap();
     let e = to_nae(&g.finish_bytes().unwrap()).unwrap_err();

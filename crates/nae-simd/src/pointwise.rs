@@ -1,5 +1,6 @@
-//! Rectifiers, sigmoid, the projection to the sphere, and energies, each with its backward pass.
+//! Activations, the projection to the sphere, and energies, each with its backward pass.
 
+use nae_core::layer::Activation;
 use pulp::Simd;
 
 use crate::plane::Planes;
@@ -36,43 +37,34 @@ pub fn rectify_backward(decisive: &Planes, slope: f32, gradient: &mut Planes) {
     each(Rectified(slope), &mut gradient.data, &decisive.data);
 }
 
-/// 1 / (1 + exp(−x)), in place.
-pub fn sigmoid(x: &mut Planes) {
-    for value in &mut x.data {
-        *value = 1.0 / (1.0 + (-*value).exp());
+/// An activation that is no rectifier, in place.
+pub fn activate(activation: Activation, x: &mut Planes) {
+    let each = |x: &mut Planes, f: &dyn Fn(f32) -> f32| x.data.iter_mut().for_each(|value| *value = f(*value));
+    match activation {
+        Activation::Elu { alpha } => each(x, &|x| if x < 0.0 { alpha * x.exp_m1() } else { x }),
+        Activation::Sigmoid => each(x, &|x| 1.0 / (1.0 + (-x).exp())),
+        Activation::Tanh => each(x, &f32::tanh),
+        _ => {}
     }
 }
 
-/// The gradient before a sigmoid whose output was `output`, in place.
-pub fn sigmoid_backward(output: &Planes, gradient: &mut Planes) {
-    for (g, y) in gradient.data.iter_mut().zip(&output.data) {
-        *g *= y * (1.0 - y);
-    }
+/// Whether the way back of [`activate`] does without its input.
+pub const fn goes_back_by_output(activation: Activation) -> bool {
+    matches!(activation, Activation::Sigmoid | Activation::Tanh)
 }
 
-/// tanh x, in place.
-pub fn tanh(x: &mut Planes) {
-    x.data.iter_mut().for_each(|value| *value = value.tanh());
-}
-
-/// The gradient before a tanh whose output was `output`, in place.
-pub fn tanh_backward(output: &Planes, gradient: &mut Planes) {
-    for (g, y) in gradient.data.iter_mut().zip(&output.data) {
-        *g *= 1.0 - y * y;
-    }
-}
-
-/// x where positive, `alpha`·(exp(x) − 1) elsewhere, in place.
-pub fn elu(alpha: f32, x: &mut Planes) {
-    for value in x.data.iter_mut().filter(|value| **value < 0.0) {
-        *value = alpha * value.exp_m1();
-    }
-}
-
-/// The gradient before [`elu`], in place; `before` is its input, since with α below 0 the output does not tell its sign.
-pub fn elu_backward(alpha: f32, before: &Planes, gradient: &mut Planes) {
-    for (g, x) in gradient.data.iter_mut().zip(&before.data) {
-        *g *= if *x < 0.0 { alpha * x.exp() } else { 1.0 };
+/// The gradient before [`activate`], in place. Of `before`, its input, and `output` one is read:
+/// [`goes_back_by_output`].
+pub fn activate_backward(activation: Activation, before: &Planes, output: &Planes, gradient: &mut Planes) {
+    let decisive = if goes_back_by_output(activation) { output } else { before };
+    let mut each = |f: &dyn Fn(f32) -> f32| {
+        gradient.data.iter_mut().zip(&decisive.data).for_each(|(g, v)| *g *= f(*v));
+    };
+    match activation {
+        Activation::Elu { alpha } => each(&|x| if x < 0.0 { alpha * x.exp() } else { 1.0 }),
+        Activation::Sigmoid => each(&|y| y * (1.0 - y)),
+        Activation::Tanh => each(&|y| 1.0 - y * y),
+        _ => {}
     }
 }
 

@@ -80,14 +80,23 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     fn activate(activation: Activation, values: &mut [f32]) {
         const LEAKY: Activation = Activation::LeakyRelu { slope: 0.0 };
         const ELU: Activation = Activation::Elu { alpha: 0.0 };
+        // Each by its own name, so that only the functions of the model's activations are linked.
         match activation {
-            Activation::Relu if Self::has(Operators::activation(Activation::Relu)) => kernels::relu(values),
-            Activation::LeakyRelu { slope } if Self::has(Operators::activation(LEAKY)) => {
-                kernels::leaky_relu(slope, values);
+            Activation::Relu if Self::has(Operators::activation(Activation::Relu)) => {
+                kernels::activate(Activation::Relu, values);
             }
-            Activation::Sigmoid if Self::has(Operators::activation(Activation::Sigmoid)) => kernels::sigmoid(values),
-            Activation::Tanh if Self::has(Operators::activation(Activation::Tanh)) => kernels::tanh(values),
-            Activation::Elu { alpha } if Self::has(Operators::activation(ELU)) => kernels::elu(alpha, values),
+            Activation::LeakyRelu { slope } if Self::has(Operators::activation(LEAKY)) => {
+                kernels::activate(Activation::LeakyRelu { slope }, values);
+            }
+            Activation::Elu { alpha } if Self::has(Operators::activation(ELU)) => {
+                kernels::activate(Activation::Elu { alpha }, values);
+            }
+            Activation::Sigmoid if Self::has(Operators::activation(Activation::Sigmoid)) => {
+                kernels::activate(Activation::Sigmoid, values);
+            }
+            Activation::Tanh if Self::has(Operators::activation(Activation::Tanh)) => {
+                kernels::activate(Activation::Tanh, values);
+            }
             _ => {}
         }
     }

@@ -1,37 +1,12 @@
 //! Functions of every value, sums of tensors, and division by the norm.
 
-/// max(x, 0) in place. NaN stays NaN: an overflow must not look like a result.
-pub(crate) fn relu(values: &mut [f32]) {
-    for value in values {
-        *value = if *value < 0.0 { 0.0 } else { *value };
-    }
-}
+use crate::layer::Activation;
 
-/// x where x ≥ 0, else `slope`·x, in place.
-pub(crate) fn leaky_relu(slope: f32, values: &mut [f32]) {
+/// An activation in place. Inlined, so that a known one brings no other with it.
+#[inline(always)]
+pub(crate) fn activate(activation: Activation, values: &mut [f32]) {
     for value in values {
-        *value = if *value >= 0.0 { *value } else { slope * *value };
-    }
-}
-
-/// x where x ≥ 0, else `alpha`·(exp(x) − 1), in place.
-pub(crate) fn elu(alpha: f32, values: &mut [f32]) {
-    for value in values {
-        *value = if *value >= 0.0 { *value } else { alpha * libm::expm1f(*value) };
-    }
-}
-
-/// 1/(1 + exp(−x)) in place.
-pub(crate) fn sigmoid(values: &mut [f32]) {
-    for value in values {
-        *value = 1.0 / (1.0 + libm::expf(-*value));
-    }
-}
-
-/// tanh x in place.
-pub(crate) fn tanh(values: &mut [f32]) {
-    for value in values {
-        *value = libm::tanhf(*value);
+        *value = activation.apply(*value);
     }
 }
 

@@ -19,9 +19,7 @@ mod transpose;
 
 pub(crate) use conv::{conv2d, dense};
 pub(crate) use convert::{dequantize, quantize};
-pub(crate) use elementwise::{
-    add, add_in_place, elu, l2_normalize, leaky_relu, multiply, multiply_in_place, relu, sigmoid, tanh,
-};
+pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize, multiply, multiply_in_place};
 pub(crate) use normalize::group_normalize;
 pub(crate) use pool::{average_pool2d, max_pool2d};
 pub(crate) use resize::{bilinear, nearest};

@@ -72,8 +72,8 @@ impl LearnedGraph {
     }
 
     fn layer(&mut self, layer: &Layer, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
-        let same = from;
         match layer {
+            Layer::Pointwise(layer) => (self.graph.push_from(tensor, layer.activation()), from),
             Layer::Conv(conv) => self.convolution(conv, &floats(&conv.weight), None, tensor, from),
             Layer::SpectralConv(layer) => {
                 self.convolution(&layer.conv, &values(layer.weight()), Some(Spectral::new(layer)), tensor, from)
@@ -106,13 +106,6 @@ impl LearnedGraph {
                 let to = Shape::new(channels, height, width);
                 (self.graph.push_from(tensor, Op::ReshapeChannelsFirst(to)), to)
             }
-            Layer::Relu(_) => (self.graph.push_from(tensor, Activation::Relu), same),
-            Layer::LeakyRelu(leaky) => {
-                let slope = leaky.negative_slope as f32;
-                (self.graph.push_from(tensor, Activation::LeakyRelu { slope }), same)
-            }
-            Layer::Elu(elu) => (self.graph.push_from(tensor, Activation::Elu { alpha: elu.alpha as f32 }), same),
-            Layer::Sigmoid(_) => (self.graph.push_from(tensor, Activation::Sigmoid), same),
             Layer::MaxPool(pool) => {
                 let (kernel, stride) = (pool.kernel_size, pool.kernel_size);
                 let op = MaxPool2d { kernel, stride, padding: Padding::NONE };
@@ -141,7 +134,7 @@ impl LearnedGraph {
                 if let (Some(gamma), Some(beta)) = (&norm.gamma, &norm.beta) {
                     self.learned(gamma, Some(beta), WeightOrder::NarrowFirst, None);
                 }
-                (self.graph.push_from(tensor, op), same)
+                (self.graph.push_from(tensor, op), from)
             }
             Layer::Residual(Residual { body, skip }) => {
                 let (body, to) = self.branch(body, tensor, from);

@@ -10,6 +10,7 @@ use burn::nn::{
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
+use nae_core::layer::Activation;
 use rand::Rng;
 
 use super::init::{bound, uniform};
@@ -30,14 +31,8 @@ pub enum Layer {
     Dense(Linear),
     /// The same values under another shape.
     Reshape(Reshape),
-    /// max(0, x).
-    Relu(Relu),
-    /// x where positive, a fraction of it elsewhere.
-    LeakyRelu(LeakyRelu),
-    /// x where positive, a fraction of exp(x) − 1 elsewhere.
-    Elu(Elu),
-    /// Logistic function.
-    Sigmoid(Sigmoid),
+    /// A function of every value.
+    Pointwise(Pointwise),
     /// Largest of each block.
     MaxPool(MaxPool2d),
     /// Mean of each block.
@@ -52,6 +47,40 @@ pub enum Layer {
     Residual(Residual),
     /// Two paths, one the gate of the other.
     Gated(Gated),
+}
+
+/// A function of every value.
+#[derive(Module, Debug)]
+pub enum Pointwise {
+    /// max(0, x).
+    Relu(Relu),
+    /// x where positive, a fraction of it elsewhere.
+    LeakyRelu(LeakyRelu),
+    /// x where positive, a fraction of exp(x) − 1 elsewhere.
+    Elu(Elu),
+    /// Logistic function.
+    Sigmoid(Sigmoid),
+}
+
+impl Pointwise {
+    fn forward(&self, x: Tensor<4>) -> Tensor<4> {
+        match self {
+            Self::Relu(layer) => layer.forward(x),
+            Self::LeakyRelu(layer) => layer.forward(x),
+            Self::Elu(layer) => layer.forward(x),
+            Self::Sigmoid(layer) => layer.forward(x),
+        }
+    }
+
+    /// As every other form of a network has it.
+    pub(crate) fn activation(&self) -> Activation {
+        match self {
+            Self::Relu(_) => Activation::Relu,
+            Self::LeakyRelu(leaky) => Activation::LeakyRelu { slope: leaky.negative_slope as f32 },
+            Self::Elu(elu) => Activation::Elu { alpha: elu.alpha as f32 },
+            Self::Sigmoid(_) => Activation::Sigmoid,
+        }
+    }
 }
 
 /// The same values under another shape.
@@ -122,12 +151,15 @@ impl Layer {
             LayerSpec::Reshape { shape: [channels, height, width] } => {
                 Self::Reshape(Reshape { channels, height, width })
             }
-            LayerSpec::Relu => Self::Relu(Relu::new()),
+            LayerSpec::Relu => Self::Pointwise(Pointwise::Relu(Relu::new())),
             LayerSpec::LeakyRelu { slope } => {
-                Self::LeakyRelu(LeakyReluConfig::new().with_negative_slope(f64::from(slope)).init())
+                let leaky = LeakyReluConfig::new().with_negative_slope(f64::from(slope));
+                Self::Pointwise(Pointwise::LeakyRelu(leaky.init()))
             }
-            LayerSpec::Elu { alpha } => Self::Elu(EluConfig::new().with_alpha(f64::from(alpha)).init()),
-            LayerSpec::Sigmoid => Self::Sigmoid(Sigmoid::new()),
+            LayerSpec::Elu { alpha } => {
+                Self::Pointwise(Pointwise::Elu(EluConfig::new().with_alpha(f64::from(alpha)).init()))
+            }
+            LayerSpec::Sigmoid => Self::Pointwise(Pointwise::Sigmoid(Sigmoid::new())),
             LayerSpec::MaxPool { window } => {
                 Self::MaxPool(MaxPool2dConfig::new([window, window]).with_strides([window, window]).init())
             }
@@ -166,10 +198,7 @@ impl Layer {
                 let n = x.dims()[0];
                 x.reshape([n, *channels, *height, *width])
             }
-            Self::Relu(layer) => layer.forward(x),
-            Self::LeakyRelu(layer) => layer.forward(x),
-            Self::Elu(layer) => layer.forward(x),
-            Self::Sigmoid(layer) => layer.forward(x),
+            Self::Pointwise(layer) => layer.forward(x),
             Self::MaxPool(layer) => layer.forward(x),
             Self::AvgPool(layer) => layer.forward(x),
             Self::Upsample(layer) => layer.forward(x),
@@ -240,7 +269,7 @@ impl Sequential {
 
     /// With biases of the last layer that has some for which outputs are about `mean` while weights are small.
     pub(super) fn with_output_at(mut self, mean: &[f32]) -> Self {
-        let squashed = matches!(self.layers.last(), Some(Layer::Sigmoid(_)));
+        let squashed = matches!(self.layers.last(), Some(Layer::Pointwise(Pointwise::Sigmoid(_))));
         let last = self.layers.len().saturating_sub(1 + usize::from(squashed));
         let bias = match self.layers.get_mut(last) {
             Some(Layer::Conv(layer)) => &mut layer.bias,

@@ -84,14 +84,7 @@ fn operator(graph: &mut GraphBuilder, name: &str, x: Value, layer: &Layer) -> Re
     // Dense layers leave `[N, D]`, where the network has `[N, D, 1, 1]`, and what works on single values keeps it: a
     // chain of dense layers is a chain of `Gemm`, and nothing is reshaped that need not be.
     let x = match layer {
-        Layer::Dense(_)
-        | Layer::Reshape(_)
-        | Layer::Relu(_)
-        | Layer::LeakyRelu(_)
-        | Layer::Elu(_)
-        | Layer::Sigmoid(_)
-        | Layer::Residual(_)
-        | Layer::Gated(_) => x,
+        Layer::Dense(_) | Layer::Reshape(_) | Layer::Pointwise(_) | Layer::Residual(_) | Layer::Gated(_) => x,
         _ => maps(graph, &format!("{name}.maps"), x)?,
     };
     match layer {
@@ -118,10 +111,7 @@ fn operator(graph: &mut GraphBuilder, name: &str, x: Value, layer: &Layer) -> Re
             graph.gemm(name, x, &Gemm { features, weight: &weight, bias: bias.as_deref(), transposed: false })
         }
         Layer::Reshape(reshape) => graph.reshape(name, x, &reshape.shape()),
-        Layer::Relu(_) => graph.relu(name, x),
-        Layer::LeakyRelu(leaky) => graph.leaky_relu(name, x, leaky.negative_slope as f32),
-        Layer::Elu(elu) => graph.elu(name, x, elu.alpha as f32),
-        Layer::Sigmoid(_) => graph.sigmoid(name, x),
+        Layer::Pointwise(layer) => graph.activation(name, x, layer.activation()),
         Layer::MaxPool(pool) => graph.max_pool2d(name, x, &Pool2d::square(pool.kernel_size[0])),
         Layer::AvgPool(pool) => graph.average_pool2d(name, x, &Pool2d::square(pool.kernel_size[0])),
         Layer::Upsample(upsample) => graph.resize_bilinear_align_corners(name, x, [upsample.size(), upsample.size()]),

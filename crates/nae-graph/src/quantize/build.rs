@@ -341,19 +341,7 @@ fn fixed(which: usize) -> Quantization {
 
 /// A function of one value as a table of all values.
 fn table(activation: Activation, from: Quantization, to: Quantization) -> Vec<i8> {
-    (i8::MIN..=i8::MAX)
-        .map(|q| {
-            let x = from.dequantize(q);
-            to.quantize(match activation {
-                Activation::Relu => x.max(0.0),
-                Activation::LeakyRelu { slope } if x < 0.0 => slope * x,
-                Activation::Elu { alpha } if x < 0.0 => alpha * x.exp_m1(),
-                Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-                Activation::Tanh => x.tanh(),
-                _ => x,
-            })
-        })
-        .collect()
+    (i8::MIN..=i8::MAX).map(|q| to.quantize(activation.apply(from.dequantize(q)))).collect()
 }
 
 /// Weights and biases in integers, and the factor of each output.
@@ -393,7 +381,8 @@ mod tests {
     fn tables_are_the_activations_of_what_the_integers_stand_for() {
         let q = |scale, zero_point| Quantization::new(scale, zero_point).expect("a scale");
         let (from, to) = (q(0.05, 10), q(0.02, -20));
-        let cases: [(Activation, fn(f64) -> f64); 6] = [
+        type Function = fn(f64) -> f64;
+        let cases: [(Activation, Function); 6] = [
             (Activation::Identity, |x| x),
             (Activation::Relu, |x| x.max(0.0)),
             (Activation::LeakyRelu { slope: 0.3 }, |x| if x < 0.0 { 0.3 * x } else { x }),

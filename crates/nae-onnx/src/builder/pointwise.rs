@@ -1,49 +1,37 @@
 //! Operations on single elements, and reductions over axes: activations, differences, norms.
 
 use super::{BuildError, Dim, GraphBuilder, Value, finite, geometry};
+use crate::activation;
 use crate::proto::AttributeProto;
+use nae_core::layer::Activation;
 
 impl GraphBuilder {
-    /// `Relu`: `max(x, 0)`.
+    /// `Relu`, `LeakyRelu`, `Elu`, `Sigmoid` or `Tanh`; nothing for the identity.
     ///
     /// # Errors
-    /// [`BuildError::DuplicateName`], [`BuildError::EmptyName`], [`BuildError::ForeignValue`].
+    /// [`BuildError::DuplicateName`], [`BuildError::EmptyName`], [`BuildError::ForeignValue`], and
+    /// [`BuildError::NotFinite`] where its parameter is not.
+    pub fn activation(&mut self, name: &str, x: Value, activation: Activation) -> Result<Value, BuildError> {
+        let Some(operator) = activation::operator(activation) else { return Ok(x) };
+        let alpha = activation::alpha(activation);
+        finite(name, "alpha", alpha.as_slice())?;
+        self.unary(name, operator, x, alpha.map(|alpha| AttributeProto::float("alpha", alpha)).into_iter().collect())
+    }
+
+    /// `Relu`: `max(0, x)`.
+    ///
+    /// # Errors
+    /// As for [`activation`](Self::activation).
     pub fn relu(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
-        self.unary(name, "Relu", x, Vec::new())
-    }
-
-    /// `LeakyRelu`: `x` where positive, `slope · x` elsewhere.
-    ///
-    /// # Errors
-    /// As for [`relu`](Self::relu), and [`BuildError::NotFinite`].
-    pub fn leaky_relu(&mut self, name: &str, x: Value, slope: f32) -> Result<Value, BuildError> {
-        finite(name, "slope", &[slope])?;
-        self.unary(name, "LeakyRelu", x, vec![AttributeProto::float("alpha", slope)])
-    }
-
-    /// `Elu`: `x` where positive, `alpha · (exp(x) − 1)` elsewhere.
-    ///
-    /// # Errors
-    /// As for [`relu`](Self::relu), and [`BuildError::NotFinite`].
-    pub fn elu(&mut self, name: &str, x: Value, alpha: f32) -> Result<Value, BuildError> {
-        finite(name, "alpha", &[alpha])?;
-        self.unary(name, "Elu", x, vec![AttributeProto::float("alpha", alpha)])
+        self.activation(name, x, Activation::Relu)
     }
 
     /// `Sigmoid`: `1 / (1 + exp(-x))`.
     ///
     /// # Errors
-    /// As for [`relu`](Self::relu).
+    /// As for [`activation`](Self::activation).
     pub fn sigmoid(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
-        self.unary(name, "Sigmoid", x, Vec::new())
-    }
-
-    /// `Tanh`.
-    ///
-    /// # Errors
-    /// As for [`relu`](Self::relu).
-    pub fn tanh(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
-        self.unary(name, "Tanh", x, Vec::new())
+        self.activation(name, x, Activation::Sigmoid)
     }
 
     /// `Abs`.

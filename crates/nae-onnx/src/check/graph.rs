@@ -1,6 +1,8 @@
 //! A checked graph: operators as an enum with typed attributes, values with shapes, constants
 //! decoded. What [`check`](super::check) returns and [`lower`](crate::lower) takes.
 
+use crate::activation;
+use nae_core::layer::Activation;
 use nae_core::quantization::Quantization;
 
 pub use crate::builder::Dim;
@@ -168,15 +170,8 @@ pub enum Operator {
     Mul,
     Div,
     Pow,
-    Relu,
-    LeakyRelu {
-        slope: f32,
-    },
-    Elu {
-        alpha: f32,
-    },
-    Sigmoid,
-    Tanh,
+    /// `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`.
+    Activation(Activation),
     Abs,
     Sqrt,
     Clip {
@@ -229,11 +224,10 @@ impl Operator {
             Self::Mul => "Mul",
             Self::Div => "Div",
             Self::Pow => "Pow",
-            Self::Relu => "Relu",
-            Self::LeakyRelu { .. } => "LeakyRelu",
-            Self::Elu { .. } => "Elu",
-            Self::Sigmoid => "Sigmoid",
-            Self::Tanh => "Tanh",
+            Self::Activation(activation) => match activation::operator(*activation) {
+                Some(name) => name,
+                None => "Identity",
+            },
             Self::Abs => "Abs",
             Self::Sqrt => "Sqrt",
             Self::Clip { .. } => "Clip",

@@ -27,11 +27,7 @@ impl Lowering<'_> {
             Operator::GroupNormalization { groups, epsilon } => {
                 self.group_normalization(node, Some(*groups), *epsilon)?
             }
-            Operator::Relu => self.activation(node, Activation::Relu)?,
-            Operator::LeakyRelu { slope } => self.activation(node, Activation::LeakyRelu { slope: *slope })?,
-            Operator::Elu { alpha } => self.activation(node, Activation::Elu { alpha: *alpha })?,
-            Operator::Sigmoid => self.activation(node, Activation::Sigmoid)?,
-            Operator::Tanh => self.activation(node, Activation::Tanh)?,
+            Operator::Activation(activation) => self.activation(node, *activation)?,
             Operator::Clip { min, max } => match self.norms.get(&node.inputs[0]) {
                 Some(&(of, _)) if *max == f32::MAX && *min > 0.0 => {
                     self.norms.insert(node.output, (of, *min));

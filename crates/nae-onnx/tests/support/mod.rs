@@ -8,6 +8,7 @@ use nae_core::Shape;
 use nae_core::calibration::Calibration;
 use nae_core::contract::{Contract, Preprocessing, ResizeFilter};
 use nae_core::energy::Energy;
+use nae_core::layer::Activation;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Gemm, GraphBuilder, Pool2d, Value};
 use nae_onnx::metadata::{Geometry, Latent, ModelMetadata, Provenance};
@@ -110,8 +111,8 @@ pub(crate) fn odd(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {
     let mut l = Layers { graph: GraphBuilder::new("odd"), numbers: Numbers(seed) };
     let image = l.graph.image_input(autoencoder::IMAGE, [3, 6, 8])?;
     let mut x = l.conv("mix", image, [3, 4, 1])?;
-    x = l.graph.leaky_relu("mix.leaky", x, 0.1)?;
-    x = l.graph.elu("mix.elu", x, 0.7)?;
+    x = l.graph.activation("mix.leaky", x, Activation::LeakyRelu { slope: 0.1 })?;
+    x = l.graph.activation("mix.elu", x, Activation::Elu { alpha: 0.7 })?;
     x = l.graph.average_pool2d("mean", x, &Pool2d { kernel: [3, 3], stride: [1, 2], padding: [1; 4] })?;
     x = l.graph.max_pool2d("max", x, &Pool2d { kernel: [2, 2], stride: [2, 1], padding: [0, 0, 0, 1] })?;
     x = l.graph.flatten("flat", x)?;
@@ -119,7 +120,7 @@ pub(crate) fn odd(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {
     let latent = l.graph.gemm("code", x, &Gemm { features: 5, weight: &w, bias: Some(&b), transposed: true })?;
     let (w, b) = (l.numbers.weights(5 * 24, 5), l.numbers.weights(24, 600));
     x = l.graph.gemm("grow", latent, &Gemm { features: 24, weight: &w, bias: Some(&b), transposed: false })?;
-    x = l.graph.tanh("grow.tanh", x)?;
+    x = l.graph.activation("grow.tanh", x, Activation::Tanh)?;
     x = l.graph.reshape("map", x, &[4, 3, 2])?;
     x = l.graph.resize_nearest("near", x, [3, 4])?;
     x = l.graph.resize_bilinear_half_pixel("half", x, [6, 8])?;

@@ -2,6 +2,7 @@
 //! specification: slow, plain, and independent of the engine it is compared with.
 #![allow(dead_code)]
 
+use nae_core::layer::Activation;
 use nae_onnx::check::graph::*;
 
 struct Array {
@@ -69,11 +70,15 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &OnnxGraph, 
         (0..shape.iter().product()).map(|i| f(at(0, i), at(1, i))).collect::<Vec<_>>()
     };
     match operator {
-        Operator::Relu => map(&|v| v.max(0.0)),
-        Operator::LeakyRelu { slope } => map(&|v| if v < 0.0 { v * f64::from(*slope) } else { v }),
-        Operator::Elu { alpha } => map(&|v| if v < 0.0 { f64::from(*alpha) * v.exp_m1() } else { v }),
-        Operator::Sigmoid => map(&|v| 1.0 / (1.0 + (-v).exp())),
-        Operator::Tanh => map(&f64::tanh),
+        Operator::Activation(Activation::Relu) => map(&|v| v.max(0.0)),
+        Operator::Activation(Activation::LeakyRelu { slope }) => {
+            map(&|v| if v < 0.0 { v * f64::from(*slope) } else { v })
+        }
+        Operator::Activation(Activation::Elu { alpha }) => {
+            map(&|v| if v < 0.0 { f64::from(*alpha) * v.exp_m1() } else { v })
+        }
+        Operator::Activation(Activation::Sigmoid) => map(&|v| 1.0 / (1.0 + (-v).exp())),
+        Operator::Activation(Activation::Tanh) => map(&f64::tanh),
         Operator::Abs => map(&f64::abs),
         Operator::Sqrt => map(&f64::sqrt),
         Operator::Clip { min, max } => map(&|v| v.clamp(f64::from(*min), f64::from(*max))),

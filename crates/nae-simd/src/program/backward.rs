@@ -6,9 +6,7 @@ use super::forward::{Saved, Trace};
 use super::gradients::Gradients;
 use super::{Operation, Program, Step};
 use crate::plane::Planes;
-use crate::pointwise::{
-    add, elu_backward, multiply, normalize_backward, rectify_backward, sigmoid_backward, tanh_backward,
-};
+use crate::pointwise::{activate_backward, add, multiply, normalize_backward, rectify_backward};
 use crate::resample::{average_pool_backward, max_pool_backward, nearest_backward};
 use crate::sums::Finish;
 
@@ -92,16 +90,8 @@ impl Step {
                 rectify_backward(before, *slope, &mut gradient);
                 gradient
             }
-            (Operation::Sigmoid, _) => {
-                sigmoid_backward(output, &mut gradient);
-                gradient
-            }
-            (Operation::Tanh, _) => {
-                tanh_backward(output, &mut gradient);
-                gradient
-            }
-            (Operation::Elu(alpha), _) => {
-                elu_backward(*alpha, before, &mut gradient);
+            (Operation::Activation(activation), _) => {
+                activate_backward(*activation, before, output, &mut gradient);
                 gradient
             }
             (Operation::Normalize(_), Saved::Norms(norms)) => {

@@ -12,6 +12,7 @@ use crate::geometry::{KernelWindow, Reading};
 use crate::group::GroupNorm;
 use crate::kernel::Kernel;
 use crate::plane::Size;
+use crate::pointwise::goes_back_by_output;
 use crate::resample::{Alignment, Enlargement, PoolWindows};
 
 /// Most pixels of a plane: there are tables of where each comes from, of some tens of bytes a pixel.
@@ -105,7 +106,8 @@ fn plan(steps: &mut [Step], readers: &Readers) {
                 steps[writer].gated = true;
             }
             // A kernel's way back does not need its output.
-            (Operation::Sigmoid | Operation::Tanh | Operation::Normalize(_), Some(None)) => step.overwrites = true,
+            (Operation::Normalize(_), Some(None)) => step.overwrites = true,
+            (Operation::Activation(activation), Some(None)) => step.overwrites = goes_back_by_output(*activation),
             _ => {}
         }
     }
@@ -157,11 +159,8 @@ impl Context {
             Op::Resize { mode, .. } => resize(*mode, from, to)?,
             Op::Activation(activation) => match (slope_of(*activation), activation) {
                 (Some(slope), _) => Operation::Rectify(slope),
-                (None, Activation::Sigmoid) => Operation::Sigmoid,
-                (None, Activation::Tanh) => Operation::Tanh,
-                (None, Activation::Elu { alpha }) => Operation::Elu(*alpha),
                 (None, Activation::Identity) => Operation::Identity,
-                _ => return Err("is an activation that is not known"),
+                (None, activation) => Operation::Activation(*activation),
             },
             Op::L2Normalize { epsilon } => Operation::Normalize(*epsilon),
             Op::GroupNormalize(norm) => {

@@ -5,7 +5,7 @@ use nae_graph::TensorId;
 use super::{Operation, Program};
 use crate::group::Moments;
 use crate::plane::Planes;
-use crate::pointwise::{add, elu, multiply, normalize, rectify, sigmoid, tanh};
+use crate::pointwise::{activate, add, multiply, normalize, rectify};
 use crate::resample::{average_pool, max_pool, nearest};
 
 /// What a program gives for a batch.
@@ -129,19 +129,9 @@ impl Operation {
         let output = match self {
             Self::Kernel(layer) => layer.forward(x.get()),
             Self::Rectify(slope) => rectify(x.get(), *slope),
-            Self::Sigmoid => {
+            Self::Activation(activation) => {
                 let mut x = x.own();
-                sigmoid(&mut x);
-                x
-            }
-            Self::Tanh => {
-                let mut x = x.own();
-                tanh(&mut x);
-                x
-            }
-            Self::Elu(alpha) => {
-                let mut x = x.own();
-                elu(*alpha, &mut x);
+                activate(*activation, &mut x);
                 x
             }
             Self::Normalize(least) => {

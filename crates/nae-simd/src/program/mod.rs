@@ -112,9 +112,8 @@ enum Operation {
     /// the whole plane.
     Kernel(Box<kernel::Layer>),
     Rectify(f32),
-    Sigmoid,
-    Tanh,
-    Elu(f32),
+    /// Any other function of each value.
+    Activation(Activation),
     /// Division by the norm, or by this where that is greater.
     Normalize(f32),
     GroupNorm(Box<GroupNorm>, Option<[usize; 2]>),

@@ -154,7 +154,7 @@ impl Experiment {
     /// The models that the folder `path` already has, trained and measured as this experiment does at this scale.
     ///
     /// # Errors
-    /// [`DetectionError::Journal`].
+    /// `DetectionError::Journal`.
     pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
         Ok(journal::read(&path.join(CELLS), &self.digest())?)
     }

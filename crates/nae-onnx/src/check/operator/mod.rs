@@ -10,8 +10,10 @@ pub(super) use quantization::Scale;
 use super::attributes::Attributes;
 use super::graph::{Constant, Dim, Operator, ValueId};
 use super::{CheckError, Checker, shape, tensor};
+use crate::activation;
 use crate::excerpt::excerpt;
 use crate::proto::NodeProto;
+use nae_core::layer::Activation;
 
 /// What a node turned out to be.
 pub(super) enum Meaning {
@@ -64,17 +66,6 @@ impl<'c> Interpreter<'c, '_> {
             "Mul" => self.binary(Operator::Mul),
             "Div" => self.binary(Operator::Div),
             "Pow" => self.binary(Operator::Pow),
-            "Relu" => self.unary(Operator::Relu),
-            "LeakyRelu" => {
-                let slope = self.attributes(&["alpha"])?.float("alpha", 0.01)?;
-                self.same_shape(Operator::LeakyRelu { slope })
-            }
-            "Elu" => {
-                let alpha = self.attributes(&["alpha"])?.float("alpha", 1.0)?;
-                self.same_shape(Operator::Elu { alpha })
-            }
-            "Sigmoid" => self.unary(Operator::Sigmoid),
-            "Tanh" => self.unary(Operator::Tanh),
             "Abs" => self.unary(Operator::Abs),
             "Sqrt" => self.unary(Operator::Sqrt),
             "Clip" => self.clip(),
@@ -95,7 +86,10 @@ impl<'c> Interpreter<'c, '_> {
             "Dropout" => self.dropout(),
             "QuantizeLinear" => self.quantize(),
             "DequantizeLinear" => self.dequantize(),
-            other => Err(CheckError::Operator { node: excerpt(self.name), operator: excerpt(other) }),
+            other => match activation::of(other) {
+                Some(activation) => self.activation(activation),
+                None => Err(CheckError::Operator { node: excerpt(self.name), operator: excerpt(other) }),
+            },
         }
     }
 
@@ -196,6 +190,14 @@ impl<'c> Interpreter<'c, '_> {
     fn unary(&self, operator: Operator) -> Result<Meaning, CheckError> {
         self.attributes(&[])?;
         self.same_shape(operator)
+    }
+
+    fn activation(&self, default: Activation) -> Result<Meaning, CheckError> {
+        let activation = match activation::alpha(default) {
+            Some(alpha) => activation::with_alpha(default, self.attributes(&["alpha"])?.float("alpha", alpha)?),
+            None => self.attributes(&[]).map(|_| default)?,
+        };
+        self.same_shape(Operator::Activation(activation))
     }
 
     fn same_shape(&self, operator: Operator) -> Result<Meaning, CheckError> {

@@ -1,6 +1,7 @@
 //! `QuantizeLinear` and `DequantizeLinear`, folded: what they do to constants is done, what they do to activations is
 //! rounding, and is left out. The scales stay with the values, for whoever quantises the model again.
 
+use nae_core::layer::Activation;
 use nae_core::quantization::Quantization;
 
 use super::{Interpreter, Meaning};
@@ -111,7 +112,7 @@ impl Interpreter<'_, '_> {
         let scale = self.scale()?;
         if scale.zero_point == scale.least && self.may_be_negative(x) {
             return Ok(Meaning::Node {
-                operator: Operator::Relu,
+                operator: Operator::Activation(Activation::Relu),
                 inputs: vec![x],
                 shape: self.shape(x).to_vec(),
                 operations: 0,
@@ -129,7 +130,10 @@ impl Interpreter<'_, '_> {
                 return false;
             };
             match nodes[index].operator {
-                Operator::Relu | Operator::Sigmoid | Operator::Abs | Operator::Sqrt | Operator::ReduceL2 { .. } => {
+                Operator::Activation(Activation::Relu | Activation::Sigmoid)
+                | Operator::Abs
+                | Operator::Sqrt
+                | Operator::ReduceL2 { .. } => {
                     return false;
                 }
                 Operator::MaxPool(_)
