@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every command of the guides in docs/: the blocks marked `sh`, in order, each guide in a folder of its own with the
-# repository's models and data beside. Blocks marked otherwise are for reading.
+# Runs every command of the guides in docs/ and of the programs' READMEs: the blocks marked `sh`, in order, each guide in
+# a folder of its own with the repository's models and data beside. Blocks marked otherwise are for reading.
 #
-#   tests/guides.sh [GUIDE.md …]     all of docs/ without arguments
+#   tests/guides.sh [GUIDE.md …]     all of them without arguments
 #
 # Takes the built programs from CARGO_TARGET_DIR (or target), debug unless NAE_PROFILE says release.
 set -euo pipefail
@@ -15,7 +15,7 @@ done
 export PATH="$programs:$PATH"
 
 guides=("$@")
-[ ${#guides[@]} -gt 0 ] || guides=(docs/*.md)
+[ ${#guides[@]} -gt 0 ] || guides=(docs/*.md nae-infer/cli/README.md nae-train/cli/README.md crates/nae-serve/README.md)
 for guide in "${guides[@]}"; do
   folder=$(mktemp -d)
   # Job control, for `kill %1` in a guide.

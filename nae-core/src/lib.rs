@@ -56,3 +56,8 @@ mod shape;
 pub mod verdict;
 
 pub use shape::Shape;
+
+/// Runs the examples of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

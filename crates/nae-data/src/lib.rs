@@ -1,12 +1,11 @@
-//! Data for training, calibration and evaluation: named data sets, and folders, archives and tables that a user brings,
-//! divided and held in memory. Nothing here knows networks, presets or tensors.
+#![doc = include_str!("../README.md")]
 //!
-//! `image_set` holds images, `source` names the data sets and finds them, `digits` is the embedded one, [`idx`]
-//! reads MNIST's files, [`cifar`] CIFAR-10's, [`own`] a user's images in a folder or an archive (`files`,
-//! `collect`), [`own_table`] a table or a folder of `tables`; `form` says how files become a model's samples,
-//! `augmentation` what happens to them each time they are trained on, `parts` which are tiles of one image or
-//! windows of one stretch. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, `split` the
-//! parts a run divides its data into.
+//! [`ImageSet`] holds images. [`Source`] names the data sets and finds them: `digits` is the embedded one, [`idx`] reads
+//! MNIST's files, [`cifar`] CIFAR-10's, [`own`] a user's images in a folder or an archive (`files`, `collect`),
+//! [`own_table`] a table or a folder of `tables`. [`Form`] says how files become a model's samples, [`Augmentation`] what
+//! happens to them each time they are trained on, `parts` which are tiles of one image or windows of one stretch.
+//! [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`Split`] the parts that a run divides
+//! its data into.
 
 mod augmentation;
 pub mod cifar;

@@ -1,6 +1,4 @@
-//! The paper's experiments, to be made again, and comparisons: what a researcher runs beside single trainings.
-//!
-//! Training itself is in `nae-train`; nothing there depends on this crate.
+#![doc = include_str!("../README.md")]
 //!
 //! | module | holds |
 //! |---|---|

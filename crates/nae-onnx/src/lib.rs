@@ -1,13 +1,13 @@
-//! The model file on the host: ONNX written, read, checked, and lowered to `.nae`.
+#![doc = include_str!("../README.md")]
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`proto`] | the ONNX messages |
-//! | [`builder`] | graphs from layers, with shapes checked; knows nothing of autoencoders |
+//! | [`builder`] | ONNX graphs from layers, with shapes checked; knows nothing of autoencoders |
 //! | [`autoencoder`] | names of input and outputs, the energy node |
-//! | [`metadata`] | the `nae.*` entries: preprocessing, calibration, provenance |
+//! | [`metadata`] | the `nae.*` entries: contract, how samples become inputs, provenance |
 //! | [`check`] | what is verified of a model of unknown origin before anything runs it |
-//! | [`lower`] | to the layer list of `nae-core`, and to `.nae` |
+//! | [`lower`] | to a `Graph` of `nae-graph`, and to `.nae` |
 //! | [`tflite`] | the same from TFLite, for dense int8 networks |
 //! | [`mod@file`] | files read and written whole |
 

@@ -1,12 +1,10 @@
-//! `nae-infer serve`: frames of a camera in, alarms out, and a page to watch both.
+#![doc = include_str!("../README.md")]
 //!
-//! A frame's way: `source` takes it, in a thread of its own, into a `queue` that drops the oldest;
-//! `pipeline` hands it to the threads of `scorer`, which decode it and have the detector score it;
-//! `monitor` keeps its energy, runs alarm filter and drift watch, and tells the clients; `alarms` puts an
-//! alarm into the `journal`, whence `deliver` sends it. Requests to `/score` join at the scorer.
-//! `keeper` changes the model in use, `http` is what can be asked, `config` what can be set.
-//!
-//! Scoring is the library's, energies and verdicts nae-core's; neither is here.
+//! A frame's way: `source` takes it, in a thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to
+//! the threads of `scorer`, which decode it and have the detector score it; `monitor` keeps its energy, runs alarm
+//! filter and drift watch, and tells the clients; `alarms` puts an alarm into the `journal`, and `deliver` sends it from
+//! there. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
+//! `config` what can be set.
 
 mod alarms;
 mod config;

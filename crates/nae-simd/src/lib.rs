@@ -1,16 +1,13 @@
-//! Graphs of convolutional autoencoders on a processor's vector instructions, channels last: for training, where Langevin
-//! chains ask for thousands of gradients with respect to the input, and for scoring.
+#![doc = include_str!("../README.md")]
 //!
 //! A [`Program`] is a graph laid out for one size of image; it runs forward, and back. Its activations are [`Planes`] in
-//! the caller's [`Workspace`]. What is learned, and how, is for others (`nae-train`), and so are model files
-//! (`nae-onnx`).
+//! the caller's [`Workspace`]. [`Instructions`] are chosen at run time. Results depend neither on the batch nor on
+//! threads.
 //!
 //! Inside, `correlate` has the loop that most time goes into, for convolutions, transposed convolutions and dense
 //! layers, and `winograd` a quicker one for three by three taps; `geometry` says what they read and `kernel` how their
 //! weights are laid out. `gradient` and `outer` make the gradients of weights, `group` normalises, `resample` and
 //! `pointwise` are the layers without weights, each with its way back.
-//!
-//! [`Instructions`] are chosen at run time. Results depend neither on the batch nor on threads.
 
 #![forbid(unsafe_code)]
 // The benchmark `roofline` reaches the loops by way of `loops`.

@@ -22,25 +22,7 @@ use crate::plane::Size;
 use crate::resample::{Enlargement, PoolWindows};
 use gradients::Slot;
 
-/// A graph with its weights laid out.
-///
-/// ```
-/// use nae_core::Shape;
-/// use nae_core::layer::Activation;
-/// use nae_graph::{Dense, Graph};
-/// use nae_simd::{Options, Planes, Program, Size, Workspace};
-///
-/// // max(0, x₀ − x₁) in both outputs.
-/// let mut graph = Graph::new(Shape::vector(2));
-/// graph.push(Dense::from_out_in(&[1.0, -1.0, 1.0, -1.0], [2, 2], None)?);
-/// graph.push(Activation::Relu);
-///
-/// let program = Program::compile(&graph, &Options::scoring())?;
-/// let workspace = Workspace::default();
-/// let x = Planes::from_channels_first(&workspace, 2, Size { h: 1, w: 1, c: 2 }, &[3.0, 1.0, 1.0, 3.0]);
-/// assert_eq!(program.run(x).output.to_channels_first(), [2.0, 2.0, 0.0, 0.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// A graph with its weights laid out. The [crate's page](crate) has an example.
 #[derive(Debug)]
 pub struct Program {
     input: Size,
