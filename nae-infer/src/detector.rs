@@ -78,7 +78,7 @@ pub enum OpenError {
     Backend {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What the backend says.
         error: BackendError,
     },
     /// The metadata and the graph disagree on the image.

@@ -1,4 +1,4 @@
-//! Settings for data of one's own: what `nae-train --data DIR` does with nothing else said.
+//! Settings for a user's own data: what `nae-train --data DIR` does with nothing else said.
 //!
 //! [`draft`] takes the preset `digits` and fits it to the data: network, division, chains, threshold. [`schedule`]
 //! scales its pre-training and its NAE training, in their proportion, to the time there is, by the [`Speed`] of a few
@@ -87,7 +87,7 @@ pub enum PlanError {
     Config(#[from] ConfigError),
 }
 
-/// Settings for `count` images of one's own, cut into tiles or not, with the schedule of the preset they come from.
+/// Settings for `count` a user's images, cut into tiles or not, with the schedule of the preset they come from.
 ///
 /// # Errors
 /// [`PlanError::TooFew`] where there are fewer than [`MIN_IMAGES`].

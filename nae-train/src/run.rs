@@ -66,7 +66,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Loads the data of `config`, from `folder` where it is not embedded, and divides it. `corrupt` is for images of
-    /// one's own.
+    /// a user's own.
     ///
     /// # Errors
     /// [`RunError::Data`].
@@ -175,7 +175,7 @@ impl Prepared {
         plain.into_iter().chain(own).collect()
     }
 
-    /// What a model is evaluated against: outliers of one's own first, then `outlier_sets`.
+    /// What a model is evaluated against: a user's outliers first, then `outlier_sets`.
     pub fn outlier_sets(&self) -> Vec<OutlierSet> {
         let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
         self.outliers.iter().cloned().chain(made).collect()

@@ -42,7 +42,7 @@ pub enum ImageSetError {
     Prepare {
         /// Position of the image, from 0.
         image: usize,
-        /// Why.
+        /// What is wrong.
         reason: String,
     },
     /// There is not one place for each sample.

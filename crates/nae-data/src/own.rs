@@ -1,4 +1,4 @@
-//! Images of one's own: any PNG, JPEG and PNM files and NumPy batches in a folder or an archive,
+//! A user's images: any PNG, JPEG and PNM files and NumPy batches in a folder or an archive,
 //! brought to one shape.
 //!
 //! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads
@@ -26,7 +26,7 @@ use crate::image_set::ImageSet;
 
 /// Sides that [`choose`] takes, in pixels.
 pub const SIDES: [usize; 3] = [16, 28, 32];
-/// How images of one's own are resized: linear, with a wider filter when shrinking, so that nothing is left out.
+/// How a user's images are resized: linear, with a wider filter when shrinking, so that nothing is left out.
 pub const RESIZE: ResizeFilter = ResizeFilter::Bilinear;
 /// One damaged file in so many is an accident; more are a misunderstanding.
 const CORRUPT_SHARE: usize = 10;
@@ -34,7 +34,7 @@ const CORRUPT_SHARE: usize = 10;
 /// Damaged files that a warning names.
 const NAMED: usize = 5;
 
-/// What images of one's own are called and brought to.
+/// What a user's images are called and brought to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnImages {

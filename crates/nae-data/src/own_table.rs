@@ -1,4 +1,4 @@
-//! A table of one's own, `.csv` or `.tsv`, or a folder of them: its numeric columns, standardised, one row a sample; or
+//! A user's table, `.csv` or `.tsv`, or a folder of them: its numeric columns, standardised, one row a sample; or
 //! one window of a time series.
 //!
 //! Reading is `nae-infer`'s, and what a reading becomes is [`Columns`]', as in scoring. [`choose`] settles columns,
@@ -28,7 +28,7 @@ const MIN_STRETCHES: usize = 10;
 /// Readings further out than this make the others look alike.
 const FAR: f64 = 12.0;
 
-/// What a table of one's own is called, and the columns that are trained on.
+/// What a user's table is called, and the columns that are trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnTable {

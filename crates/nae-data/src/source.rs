@@ -1,4 +1,4 @@
-//! The data sets that presets name, images of one's own among them, and where they are read from.
+//! The data sets that presets name, a user's images among them, and where they are read from.
 
 use std::path::{Path, PathBuf};
 
@@ -36,10 +36,10 @@ pub enum Source {
     /// The same images as files of another compression, in folders `train/CLASS` and `test/CLASS` or archives
     /// `train.tar` and `test.tar`; other pixels where it was lossy, and other figures.
     Cifar10Jpeg,
-    /// Images of one's own, in a folder or an archive that is given anew for every run. What they are brought to is
+    /// A user's images, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
     Own(OwnImages),
-    /// A table of one's own, likewise: see [`own_table::choose`].
+    /// A user's table, likewise: see [`own_table::choose`].
     Table(OwnTable),
 }
 
@@ -192,7 +192,7 @@ impl Source {
     }
 
     /// Reads the set in `form`: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded
-    /// sets need neither, images of one's own need `folder`; `corrupt` is for them.
+    /// sets need neither, a user's images need `folder`; `corrupt` is for them.
     ///
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.

@@ -49,7 +49,7 @@ pub enum Int8Operation {
         height: usize,
         /// New width.
         width: usize,
-        /// How.
+        /// The interpolation.
         mode: ResizeMode,
     },
     /// Any function of one value: entry q + 128 is the result for q.

@@ -28,7 +28,7 @@ pub enum Op {
         height: usize,
         /// New width.
         width: usize,
-        /// How.
+        /// The interpolation.
         mode: ResizeMode,
     },
     /// A function of every value.

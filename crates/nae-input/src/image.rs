@@ -63,7 +63,7 @@ pub enum PrepareError {
     /// A value is not in `[0, 1]`.
     #[error("expected values from 0 to 1, found {value} at {index}; divide bytes by 255, or give them as uint8")]
     Range {
-        /// Where.
+        /// Position of the value, from 0.
         index: usize,
         /// The value, as text.
         value: String,

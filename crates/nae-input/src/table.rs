@@ -36,7 +36,7 @@ pub struct Row {
 pub enum Cell {
     /// A finite number.
     Number(f64),
-    /// Nothing.
+    /// An empty field.
     Missing,
     /// Anything else.
     Text(Box<str>),

@@ -34,7 +34,7 @@ const fn length(slots: u64) -> u64 {
     FIRST_SLOT + slots * SLOT as u64
 }
 
-/// See the module.
+/// Alarms on disk, in a file of fixed size, until every receiver has them.
 pub(crate) struct Journal {
     path: PathBuf,
     state: Mutex<State>,

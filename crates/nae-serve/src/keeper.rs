@@ -96,7 +96,7 @@ impl From<nae_onnx::file::FileError> for ChangeError {
     }
 }
 
-/// See the module.
+/// Changes the model in use, and keeps the history of changes.
 pub(crate) struct Keeper {
     config: Config,
     current: Arc<Current>,

@@ -30,7 +30,7 @@ const EVENTS: usize = 256;
 /// beyond may reach so many thresholds.
 const DRIFT: (f32, f32) = (0.25, 5.0);
 
-/// See the module.
+/// What the service knows of the frames of its source.
 pub(crate) struct Monitor {
     state: Mutex<State>,
     events: broadcast::Sender<Event>,

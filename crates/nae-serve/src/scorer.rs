@@ -60,7 +60,7 @@ pub(crate) struct Answer {
     pub(crate) model: Arc<Model>,
 }
 
-/// How one hears of the result.
+/// Called with the result.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 
 struct Job {
@@ -68,7 +68,7 @@ struct Job {
     reply: Reply,
 }
 
-/// See the module.
+/// The threads that score, and the jobs that wait for them.
 pub(crate) struct Scorer {
     shared: Arc<Shared>,
 }
@@ -111,7 +111,7 @@ impl Scorer {
         Ok(Self { shared })
     }
 
-    /// Has `input` scored; `reply` hears of it, at once if there is no room.
+    /// Has `input` scored; `reply` is called with the result, at once if there is no room.
     pub(crate) fn submit(&self, input: Input, reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static) {
         match self.shared.jobs.push(Job { input, reply: Box::new(reply) }) {
             Ok(()) => {}

@@ -14,7 +14,7 @@ const CHAIN: usize = 256;
 /// What is done with a sum before it is written.
 #[derive(Clone, Copy, Debug)]
 pub enum Finish<'a> {
-    /// Nothing.
+    /// The sum as it is.
     Keep,
     /// x where positive, `slope`·x elsewhere: ReLU where `slope` is 0.
     Rectify {

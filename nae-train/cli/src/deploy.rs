@@ -156,7 +156,7 @@ fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> an
     Ok((quantized.graph, report))
 }
 
-/// Reads the data to quantise on: of a run, or of one's own.
+/// Reads the data to quantise on: of a run, or a user's own.
 fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
     if path.join(CONFIG).is_file() {
         let (config, seed) = RunFolder::read(path)?;

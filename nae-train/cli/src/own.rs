@@ -1,4 +1,4 @@
-//! `nae-train --data` without a preset: settings for data of one's own, chosen and said.
+//! `nae-train --data` without a preset: settings for a user's own data, chosen and said.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

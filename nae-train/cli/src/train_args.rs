@@ -130,7 +130,7 @@ impl From<MissingArg> for Missing {
 }
 
 impl TrainArgs {
-    /// What is asked for of images of one's own.
+    /// What is asked for of a user's images.
     pub(crate) fn asked(&self) -> Asked {
         let tiles = self.tile.map(|side| {
             let side = usize::from(side);

@@ -18,7 +18,7 @@ pub enum CheckpointError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong.
         reason: String,
     },
     /// Reading failed.
@@ -26,7 +26,7 @@ pub enum CheckpointError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong.
         reason: String,
     },
 }

@@ -58,7 +58,7 @@ pub enum PresetError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What the operating system says.
         cause: std::io::Error,
     },
     /// The text is no preset, or a value cannot be used.

@@ -76,7 +76,7 @@ impl From<EnergyKind> for Energy {
 pub struct RawData {
     /// The data set.
     pub source: Source,
-    /// The class that is never trained on; all classes are normal where none is given. Data of one's own have none.
+    /// The class that is never trained on; all classes are normal where none is given. A user's own data have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<u8>,
     /// Shares of the normal images that are not trained on.
@@ -149,7 +149,7 @@ impl RawConfig {
                 found: error.to_string(),
             }),
             (Source::Own(_) | Source::Table(_), Some(class)) => {
-                let expected = "nothing: data of one's own have no numbered classes; keep outliers apart (--outliers)";
+                let expected = "nothing: your own data have no numbered classes; keep outliers apart (--outliers)";
                 Err(ConfigError { key: "data.held_out", expected, found: class.to_string() })
             }
             (_, Some(class)) => require("data.held_out", *class, "a digit, 0 to 9", |&d| d <= 9),

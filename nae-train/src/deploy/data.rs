@@ -50,7 +50,7 @@ impl Data {
         }
     }
 
-    /// Normal images of one's own: every fourth is kept for the test, the others give ranges and threshold.
+    /// Normal a user's images: every fourth is kept for the test, the others give ranges and threshold.
     pub fn of_images(normal: &ImageSet, outliers: Option<(String, &ImageSet)>, network: &Graph) -> Self {
         let all = images(normal, network.contract.preprocessing);
         let (test, calibration): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(index, _)| index % 4 == 3);

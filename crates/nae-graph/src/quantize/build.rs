@@ -36,7 +36,7 @@ pub(super) struct Built {
 pub struct FloatLayer {
     /// Number of the node, and its kind.
     pub node: (usize, &'static str),
-    /// Why.
+    /// What is wrong.
     pub reason: &'static str,
 }
 

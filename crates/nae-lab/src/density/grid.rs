@@ -22,7 +22,7 @@ pub enum GridError {
     /// −E/T or log p is NaN or +∞ at a point.
     #[error("the unnormalised log-density at ({}, {}) is {value}", point[0], point[1])]
     NotANumber {
-        /// Where.
+        /// The point.
         point: [f64; 2],
         /// What was found.
         value: f64,

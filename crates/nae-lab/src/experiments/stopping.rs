@@ -116,7 +116,7 @@ pub enum StudyError {
     Metrics {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong.
         reason: String,
     },
     /// Too few runs for two halves.

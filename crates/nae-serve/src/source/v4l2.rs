@@ -55,7 +55,7 @@ impl Camera for Video {
     }
 }
 
-/// See the module.
+/// A camera at `/dev/video…`.
 pub(super) struct V4l2 {
     camera: Box<dyn Camera>,
     layout: Layout,

@@ -1,4 +1,4 @@
-//! Images of one's own: what is read, what is chosen, what is refused.
+//! A user's images: what is read, what is chosen, what is refused.
 
 use std::fs::File;
 use std::io::Write as _;

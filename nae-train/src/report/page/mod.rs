@@ -20,7 +20,7 @@ pub struct Page<'a> {
     pub facts: &'a [String],
     /// What should be known before the model is believed.
     pub warnings: &'a [String],
-    /// What was chosen for data of one's own.
+    /// What was chosen for a user's own data.
     pub choices: &'a [String],
     /// The figures.
     pub table: &'a Table,

@@ -62,7 +62,7 @@ pub struct Experiment {
 /// A model to train.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// How.
+    /// The experiment's cell.
     pub cell: &'a Cell,
     /// With which seed.
     pub seed: u64,
@@ -118,7 +118,7 @@ pub enum DetectionError {
     Io {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// What the operating system says.
         cause: std::io::Error,
     },
     /// Asked to stop.

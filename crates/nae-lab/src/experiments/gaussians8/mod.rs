@@ -54,7 +54,7 @@ pub enum ExperimentError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What the operating system says.
         cause: io::Error,
     },
     /// [`CELLS`] cannot be read or written.
