@@ -126,7 +126,7 @@ fn faults_are_named() {
     let last = ModelError::Layer { index: 12, fault: LayerFault::NonFiniteWeight };
     assert_eq!(fault(end, &f32::NAN.to_le_bytes()), last);
     assert_eq!(layer(0, 0, &[99]), LayerFault::Kind);
-    assert_eq!(layer(0, 1, &[5]), LayerFault::Activation);
+    assert_eq!(layer(0, 1, &[6]), LayerFault::Activation);
     assert_eq!(layer(1, 1, &[1]), LayerFault::Activation);
     assert_eq!(layer(0, 4, &[1]), LayerFault::Tensor);
     assert_eq!(layer(0, 12, &[4]), LayerFault::Shape);

@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
+use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Config;
 use crate::config::methods::MethodKind;
 use crate::engine::Engine;
@@ -35,6 +36,9 @@ pub enum RunError {
     /// The result cannot be calibrated or exported.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// Weights to start from cannot be read.
+    #[error(transparent)]
+    Weights(#[from] CheckpointError),
     /// A state of training cannot be stored or gone on from.
     #[error("the state of the run: {0}")]
     State(StateError),
@@ -108,6 +112,17 @@ impl Prepared {
     /// The set that training looks at in place of ConstantGray, by its name.
     pub fn selection(&self) -> Option<&str> {
         self.outliers.iter().find(|set| set.selection).map(|set| set.name.as_str())
+    }
+
+    /// What a run begins with whose pre-training another run has done: its weights are in `file`, as `checkpoint` or
+    /// `autoencoder.safetensors`.
+    ///
+    /// # Errors
+    /// [`RunError`] where the file cannot be read, or is of another network.
+    pub fn pretrained(&self, file: &Path, device: &Device) -> Result<Snapshot, RunError> {
+        let spec = self.config.architecture();
+        let autoencoder = checkpoint::load(checkpoint::blank(spec, device), spec.name(), file)?;
+        Ok(Snapshot::pretrained(&self.config, autoencoder, self.split.train.len(), self.seed, device)?)
     }
 
     /// Trains; see [`Trainer`].

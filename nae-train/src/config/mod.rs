@@ -26,6 +26,10 @@ pub use methods::{Denoising, MethodKind, Regularization, Variational, Wasserstei
 pub use preset::{Preset, PresetError};
 pub use raw::RawConfig;
 
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
+}
+
 /// A value that no run can use.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("`{key}` is {found}; expected {expected}")]
@@ -47,8 +51,15 @@ pub struct Pretraining {
     pub epochs: usize,
     /// Images an update.
     pub batch_size: usize,
-    /// Adam's learning rate.
+    /// Adam's learning rate; the first one, where there is another for the end.
     pub learning_rate: f64,
+    /// The learning rate at the end, reached by half a cosine (Loshchilov and Hutter, ICLR 2017, without restarts).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_learning_rate: Option<f64>,
+    /// c of the penalty c·‖w‖² on the encoder's weights. The authors' code has 1e-4 here too (`train_step_ae`), where the
+    /// paper speaks of NAE training only.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub encoder_l2: f32,
     /// The gradient of all weights together is scaled to an L2 norm of at most this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_gradient_norm: Option<f64>,
@@ -62,7 +73,22 @@ pub struct Pretraining {
 impl Pretraining {
     /// Without what is optional.
     pub fn new(epochs: usize, batch_size: usize, learning_rate: f64) -> Self {
-        Self { epochs, batch_size, learning_rate, max_gradient_norm: None, output_at_mean: false }
+        Self {
+            epochs,
+            batch_size,
+            learning_rate,
+            final_learning_rate: None,
+            encoder_l2: 0.0,
+            max_gradient_norm: None,
+            output_at_mean: false,
+        }
+    }
+
+    /// The learning rate after this share of all updates, between 0 and 1.
+    pub fn learning_rate_at(&self, share: f64) -> f64 {
+        self.final_learning_rate.map_or(self.learning_rate, |last| {
+            last + (self.learning_rate - last) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
+        })
     }
 }
 

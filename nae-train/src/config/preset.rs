@@ -159,6 +159,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_rate_falls_by_half_a_cosine() {
+        let digits = PRESETS[0].text;
+        let constant = parse(digits, "my.toml").expect("valid").pretraining();
+        assert_eq!(constant.learning_rate_at(0.7), constant.learning_rate);
+        let text = digits.replace("[pretraining]", "[pretraining]\nfinal_learning_rate = 1e-5\nencoder_l2 = 1e-4");
+        let falling = parse(&text, "my.toml").expect("valid").pretraining();
+        let middle = (falling.learning_rate + 1e-5) / 2.0;
+        for (share, rate) in [(0.0, falling.learning_rate), (0.5, middle), (1.0, 1e-5)] {
+            assert!((falling.learning_rate_at(share) / rate - 1.0).abs() < 1e-12, "{share}");
+        }
+        assert_eq!(falling.encoder_l2, 1e-4);
+        for (key, value) in [("final_learning_rate", "0.0"), ("encoder_l2", "-1e-4")] {
+            let text = digits.replace("[pretraining]", &format!("[pretraining]\n{key} = {value}"));
+            let message = parse(&text, "my.toml").expect_err("refused").to_string();
+            assert!(message.contains(&format!("pretraining.{key}")), "{message}");
+        }
+    }
+
     /// A set whose own files say what is for testing, with a network that fits it.
     #[test]
     fn cifar10_is_a_source_of_presets() {

@@ -181,6 +181,9 @@ impl RawConfig {
             Some(value) => require(key, value, "above 0", |v| positive(*v)),
             None => Ok(()),
         };
+        positive_if_given("pretraining.final_learning_rate", self.pretraining.final_learning_rate)?;
+        let l2 = f64::from(self.pretraining.encoder_l2);
+        require("pretraining.encoder_l2", l2, "a finite number, at least 0", |c| c.is_finite() && *c >= 0.0)?;
         positive_if_given("pretraining.max_gradient_norm", self.pretraining.max_gradient_norm)?;
         require("training.batch_size", self.training.batch_size, "at least 1", |&n| n > 0)?;
         require("training.learning_rate", self.training.learning_rate, "above 0", |r| positive(*r))?;

@@ -8,10 +8,10 @@ use burn::tensor::{Device, Tensor};
 use nae_simd::Workspace;
 use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, sharded};
+use super::gradients::{ShardLoss, add_l2, sharded};
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
-use super::{Decision, Method, Model, UpdateFigures};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
@@ -36,6 +36,7 @@ pub struct AutoencoderMethod {
     model: Autoencoder,
     optimizer: Optimizer,
     rate: f64,
+    encoder_l2: f32,
     corruption: Option<(Denoising, NoiseSource)>,
     engine: Engine,
     device: Device,
@@ -57,6 +58,7 @@ impl AutoencoderMethod {
             model,
             optimizer,
             rate: settings.learning_rate,
+            encoder_l2: settings.encoder_l2,
             corruption,
             engine,
             device: device.clone(),
@@ -82,7 +84,7 @@ impl Method for AutoencoderMethod {
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let input = self.input(&x);
         let [n, c, h, w] = x.dims();
-        let (gradients, figures) = match self.engine {
+        let (mut gradients, figures) = match self.engine {
             Engine::Burn => {
                 let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
                 let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
@@ -97,6 +99,7 @@ impl Method for AutoencoderMethod {
                 (engine.register(gradients), UpdateFigures::new([("energy", mean(&energies))]))
             }
         };
+        add_l2(&self.model.encoder, self.encoder_l2, &mut gradients);
         self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         figures
     }
@@ -116,6 +119,12 @@ impl Method for AutoencoderMethod {
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {
         Box::new(self.model)
+    }
+}
+
+impl EpochMethod for AutoencoderMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
     }
 }
 
@@ -155,5 +164,70 @@ mod tests {
             let energy = method.update(x.clone()).get("energy").expect("reported");
             assert!((energy - expected).abs() < 1e-5 * expected, "{engine:?}: {energy} {expected}");
         }
+    }
+
+    /// With a penalty that outweighs the data, the encoder's weights shrink, by every engine and method of pre-training.
+    #[test]
+    fn the_penalty_shrinks_the_encoder() {
+        use super::super::EpochMethod;
+        use super::super::vae::{VaeMethod, VariationalAutoencoder};
+        use super::super::wae::WaeMethod;
+        use crate::arch::graph::floats;
+        use crate::arch::layer::Layer;
+        use crate::config::methods::{Variational, Wasserstein};
+
+        let device = Device::flex();
+        let spec = small_conv16(1, 2, 4, LatentSpace::Euclidean).expect("valid");
+        let autodiff = device.clone().autodiff();
+        let noise = || NoiseSource::new(2, 0);
+        let squares = |model: &Autoencoder| -> f32 {
+            let Some(Layer::Conv(first)) = model.encoder.layers().first() else {
+                panic!("it begins with a convolution")
+            };
+            floats(&first.weight).iter().map(|w| w * w).sum()
+        };
+        let x = NoiseSource::new(1, 0).uniform::<4>([8, 1, 16, 16], &device);
+        for which in ["cpu", "burn", "vae", "wae"] {
+            let reached = |c: f32| {
+                let settings = Pretraining { encoder_l2: c, ..Pretraining::new(1, 8, 1e-3) };
+                let start = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &autodiff);
+                let mut method: Box<dyn EpochMethod> = match which {
+                    "cpu" => Box::new(AutoencoderMethod::new(start, settings, None, Engine::Cpu, &device)),
+                    "burn" => Box::new(AutoencoderMethod::new(start, settings, None, Engine::Burn, &device)),
+                    "vae" => {
+                        let settings_vae = Variational::default();
+                        let mut rng = NoiseSource::new(0, 0);
+                        let start = VariationalAutoencoder::new(&spec, settings_vae, rng.rng(), &autodiff);
+                        Box::new(VaeMethod::new(start, settings, settings_vae, noise(), &device))
+                    }
+                    _ => Box::new(WaeMethod::new(start, settings, Wasserstein::default(), noise(), &device)),
+                };
+                for _ in 0..20 {
+                    method.update(x.clone());
+                }
+                squares(method.model().autoencoder().expect("it has one"))
+            };
+            let (without, with) = (reached(0.0), reached(1e3));
+            assert!(with < 0.9 * without, "{which}: {with} {without}");
+        }
+    }
+
+    /// A rate is taken from the next update on.
+    #[test]
+    fn the_rate_can_be_set() {
+        use super::super::EpochMethod as _;
+
+        let device = Device::flex();
+        let spec = small_conv16(1, 2, 4, LatentSpace::Sphere).expect("valid");
+        let start = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+        let x = NoiseSource::new(1, 0).uniform::<4>([8, 1, 16, 16], &device);
+        let before = crate::energy::energy(&start.valid(), x.clone()).into_data();
+        let mut method = AutoencoderMethod::new(start, Pretraining::new(1, 8, 1e-2), None, Engine::Cpu, &device);
+        method.set_learning_rate(0.0);
+        method.update(x.clone());
+        assert_eq!(crate::energy::energy(&method.model.valid(), x.clone()).into_data(), before);
+        method.set_learning_rate(1e-2);
+        method.update(x.clone());
+        assert_ne!(crate::energy::energy(&method.model.valid(), x).into_data(), before);
     }
 }

@@ -63,6 +63,21 @@ pub(crate) fn take(module: &impl Module, gradients: &mut GradientsParams) -> Gra
     take.into
 }
 
+/// Adds the gradient of c·‖w‖² over the parameters of `module`.
+pub(crate) fn add_l2(module: &impl Module, c: f32, gradients: &mut GradientsParams) {
+    struct Add<'a>(f32, &'a mut GradientsParams);
+    impl ModuleVisitor for Add<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = self.1.remove::<D>(param.id) {
+                self.1.register(param.id, gradient + param.val().inner().mul_scalar(self.0));
+            }
+        }
+    }
+    if c > 0.0 {
+        module.visit(&mut Add(2.0 * c, gradients));
+    }
+}
+
 /// Scales `gradients` of the parameters of `module` so that their common L2 norm is at most `max_norm`.
 pub(crate) fn clip_norm(module: &impl Module, gradients: &mut GradientsParams, max_norm: f64) {
     struct SumOfSquares<'a>(&'a GradientsParams, f64);
@@ -108,6 +123,52 @@ mod tests {
         let mut norm = Norm(gradients, 0.0);
         module.visit(&mut norm);
         norm.1.sqrt()
+    }
+
+    /// The penalty's gradient, added, is that of the loss with the penalty in it, by automatic differentiation; and the
+    /// decoder has none of it.
+    #[test]
+    fn the_added_penalty_is_the_one_differentiated() {
+        struct Squares(Tensor<1>);
+        impl ModuleVisitor for Squares {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.0 = self.0.clone() + param.val().square().sum();
+            }
+        }
+        let device = Device::flex();
+        let spec = small_conv16(1, 2, 4, LatentSpace::Sphere).expect("valid");
+        let model = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+        let x = NoiseSource::new(1, 0).uniform::<4>([3, 1, 16, 16], &device);
+        let gradients = |c: f32| {
+            let loss = crate::methods::autoencoder::loss(&model, x.clone().autodiff());
+            let mut squares = Squares(loss.zeros_like());
+            model.encoder.visit(&mut squares);
+            GradientsParams::from_grads((loss + squares.0.mul_scalar(c)).backward(), &model)
+        };
+        let (mut differentiated, mut added, mut plain) = (gradients(0.1), gradients(0.0), gradients(0.0));
+        add_l2(&model.encoder, 0.1, &mut added);
+        struct Compare<'a>(&'a mut GradientsParams, &'a mut GradientsParams, f32);
+        impl ModuleVisitor for Compare<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let values = |from: &mut GradientsParams| {
+                    from.get::<D>(param.id)
+                        .expect("every parameter has one")
+                        .into_data()
+                        .iter::<f32>()
+                        .collect::<Vec<_>>()
+                };
+                for (a, b) in values(self.0).iter().zip(values(self.1)) {
+                    self.2 = self.2.max((a - b).abs());
+                }
+            }
+        }
+        let mut difference = |module: &crate::arch::layer::Sequential, with: &mut GradientsParams| {
+            let mut compare = Compare(&mut differentiated, with, 0.0);
+            module.visit(&mut compare);
+            compare.2
+        };
+        assert!(difference(&model.encoder, &mut added) < 1e-6 && difference(&model.decoder, &mut added) < 1e-6);
+        assert!(difference(&model.encoder, &mut plain) > 1e-3, "the penalty is there at all");
     }
 
     #[test]

@@ -58,6 +58,12 @@ pub trait Method {
     fn into_model(self: Box<Self>) -> Box<dyn Model>;
 }
 
+/// A method that trains by passes over the data, at a rate that may fall: pre-training, and all but the NAE.
+pub(crate) trait EpochMethod: Method {
+    /// Takes this learning rate from the next update on.
+    fn set_learning_rate(&mut self, rate: f64);
+}
+
 /// A trained model, or one on its way.
 pub trait Model {
     /// The decision functions it has, its own first.

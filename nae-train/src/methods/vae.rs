@@ -11,10 +11,10 @@ use burn::tensor::{Device, Tensor};
 use rand::Rng;
 use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, sharded};
+use super::gradients::{ShardLoss, add_l2, sharded};
 use super::optimizer::{Optimizer, ScalarAdam, constant};
 use super::state::{self, StateError};
-use super::{Decision, Method, Model, UpdateFigures};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec};
@@ -135,6 +135,7 @@ pub(crate) struct VaeMethod {
     model: VariationalAutoencoder,
     optimizer: Optimizer,
     rate: f64,
+    encoder_l2: f32,
     sigma: Option<ScalarAdam>,
     noise: NoiseSource,
     device: Device,
@@ -155,6 +156,7 @@ impl VaeMethod {
             model,
             optimizer: Optimizer::new(pretraining.max_gradient_norm),
             rate,
+            encoder_l2: pretraining.encoder_l2,
             sigma,
             noise,
             device: device.clone(),
@@ -169,11 +171,13 @@ impl Method for VaeMethod {
         let epsilon = self.noise.normal::<4>([n, dim, 1, 1], &self.device);
         let pairs = shard::shards(x).into_iter().zip(shard::shards(epsilon));
         let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
-        let (gradients, figures) = sharded(&self.model, shards, |model, (x, epsilon): (Tensor<4>, Tensor<4>)| {
+        let (mut gradients, figures) = sharded(&self.model, shards, |model, (x, epsilon): (Tensor<4>, Tensor<4>)| {
             let [nll, divergence, squares] = model.terms(x.autodiff(), epsilon.autodiff()).map(Tensor::mean);
             let loss = nll.clone() + divergence.clone();
             ShardLoss { loss, report: vec![("energy", squares), ("nll", nll), ("divergence", divergence)] }
         });
+        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients);
+        add_l2(&self.model.log_deviation, self.encoder_l2, &mut gradients);
         self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         if let (Some(adam), Some(squares)) = (&mut self.sigma, figures.get("energy")) {
             let log_sigma = f64::from(self.model.log_sigma());
@@ -200,6 +204,12 @@ impl Method for VaeMethod {
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {
         Box::new(self.model)
+    }
+}
+
+impl EpochMethod for VaeMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
     }
 }
 

@@ -4,11 +4,11 @@
 use burn::tensor::{Device, Tensor};
 use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, sharded};
+use super::gradients::{ShardLoss, add_l2, sharded};
 use super::mmd::mmd_squared;
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
-use super::{Method, Model, UpdateFigures};
+use super::{EpochMethod, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
 use crate::config::methods::Wasserstein;
@@ -22,6 +22,7 @@ pub struct WaeMethod {
     model: Autoencoder,
     optimizer: Optimizer,
     rate: f64,
+    encoder_l2: f32,
     settings: Wasserstein,
     prior: NoiseSource,
     device: Device,
@@ -37,7 +38,8 @@ impl WaeMethod {
         device: &Device,
     ) -> Self {
         let optimizer = Optimizer::new(pretraining.max_gradient_norm);
-        Self { model, optimizer, rate: pretraining.learning_rate, settings, prior, device: device.clone() }
+        let (rate, encoder_l2) = (pretraining.learning_rate, pretraining.encoder_l2);
+        Self { model, optimizer, rate, encoder_l2, settings, prior, device: device.clone() }
     }
 }
 
@@ -47,7 +49,7 @@ impl Method for WaeMethod {
         let (space, dim) = (self.model.latent_space(), self.model.latent_dim());
         let noise = self.prior.latents(space, n, dim, &self.device);
         let weight = self.settings.mmd;
-        let (gradients, figures) = sharded(&self.model, vec![(n, (x, noise))], |model, (x, noise)| {
+        let (mut gradients, figures) = sharded(&self.model, vec![(n, (x, noise))], |model, (x, noise)| {
             let x: Tensor<4> = x.autodiff();
             let z = model.encode(x.clone());
             let energy = distance(model.energy(), x, model.decode(z.clone())).mean();
@@ -55,6 +57,7 @@ impl Method for WaeMethod {
             let loss = energy.clone() + mmd.clone().mul_scalar(weight);
             ShardLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }
         });
+        add_l2(&self.model.encoder, self.encoder_l2, &mut gradients);
         self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         figures
     }
@@ -74,5 +77,11 @@ impl Method for WaeMethod {
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {
         Box::new(self.model)
+    }
+}
+
+impl EpochMethod for WaeMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
     }
 }

@@ -29,6 +29,11 @@ impl BatchOrder {
         self.at == self.order.len()
     }
 
+    /// How many positions of the epoch have been handed out.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     /// The next positions of the same epoch, at most `size`; the last batch of an epoch may be smaller.
     pub fn next_of_epoch(&mut self, size: usize) -> Vec<usize> {
         self.begin_if_over();

@@ -36,7 +36,7 @@ use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::state::StateError;
 use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
 use crate::methods::wae::WaeMethod;
-use crate::methods::{Decision, Method, Model};
+use crate::methods::{Decision, EpochMethod, Model};
 use crate::seed::Stream;
 use nae_data::{ImageSet, Split, outliers};
 use normalizing::Normalizing;
@@ -159,7 +159,7 @@ impl Trainer<'_> {
         let settings = self.config.pretraining();
         let baselines = self.config.baselines();
         let noise = Stream::Baseline.of(self.seed);
-        let mut method: Box<dyn Method> = match self.config.method() {
+        let mut method: Box<dyn EpochMethod> = match self.config.method() {
             MethodKind::Nae | MethodKind::Ae | MethodKind::Dae => {
                 let corruption = (self.config.method() == MethodKind::Dae).then_some((baselines.dae, noise));
                 let start = self.fresh_autoencoder();
@@ -187,7 +187,7 @@ impl Trainer<'_> {
         &mut self,
         phase: Phase,
         settings: Pretraining,
-        method: &mut dyn Method,
+        method: &mut dyn EpochMethod,
         order: &mut BatchOrder,
         from: EpochsState,
     ) -> Result<usize, StateError> {
@@ -200,6 +200,10 @@ impl Trainer<'_> {
         while done < settings.epochs {
             let indices = order.next_of_epoch(settings.batch_size);
             let batch = order.images(images, &indices, self.config.augmentation(), self.device);
+            if settings.final_learning_rate.is_some() {
+                let epoch = (order.position() - indices.len()) as f64 / images.len() as f64;
+                method.set_learning_rate(settings.learning_rate_at((done as f64 + epoch) / settings.epochs as f64));
+            }
             let figures = method.update(batch);
             means.add(&figures, indices.len() as f64 / images.len() as f64);
             if order.epoch_is_over() {

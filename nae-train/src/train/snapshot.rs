@@ -5,12 +5,19 @@
 
 use std::fmt;
 
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::batches::BatchOrder;
 use super::normalizing::NormalizingState;
-use crate::methods::UpdateFigures;
+use crate::arch::Autoencoder;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::methods::autoencoder::AutoencoderMethod;
+use crate::methods::state::StateError;
+use crate::methods::{Method as _, UpdateFigures};
+use crate::seed::Stream;
 
 /// A run between two updates.
 #[derive(Serialize, Deserialize)]
@@ -18,6 +25,27 @@ pub struct Snapshot {
     /// Order of the data, and the place in it.
     pub(super) order: BatchOrder,
     pub(super) stage: Stage,
+}
+
+impl Snapshot {
+    /// An NAE's run after its pre-training, of which `autoencoder` is taken to be the end, on so many training images.
+    ///
+    /// # Errors
+    /// `StateError` where its weights cannot be written.
+    pub(crate) fn pretrained(
+        config: &Config,
+        autoencoder: Autoencoder,
+        images: usize,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self, StateError> {
+        let settings = config.pretraining();
+        // Which engine does not matter: no update is made.
+        let method = AutoencoderMethod::new(autoencoder, settings, None, Engine::Burn, device);
+        let epochs = EpochsState { done: settings.epochs, method: Some(method.state()?), ..EpochsState::default() };
+        let order = BatchOrder::new(images, Stream::Batches.of(seed));
+        Ok(Self { order, stage: Stage::Epochs(epochs) })
+    }
 }
 
 impl fmt::Display for Snapshot {

@@ -85,6 +85,38 @@ fn detection(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Output {
 }
 
 #[test]
+fn models_start_from_another_cells_network() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    crate::made_up_mnist::write(&data.join("mnist"));
+    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/results/lab/cold-chain.toml");
+    let cells = "pretrained-9,digit-9-step-50-noise-0p02";
+    let run = |settings: &Path, cells: &str| {
+        let extra = ["--settings", settings.to_str().unwrap(), "--cells", cells, "--seeds", "2", "--json"];
+        detection("mnist-holdout", &out, &data, &extra)
+    };
+    let output = run(&settings, cells);
+    assert!(output.status.success(), "{output:?}");
+    let weights = |run: &str, file: &str| std::fs::read(out.join(run).join(file)).unwrap();
+    let start = weights("pretrained-9-0", "checkpoint.safetensors");
+    for seed in 0..2 {
+        // The plain autoencoder that the NAE is compared with.
+        let name = format!("digit-9-step-50-noise-0p02-{seed}");
+        assert!(weights(&name, "autoencoder.safetensors") == start, "{name}");
+    }
+    // One network a digit, whatever the number of seeds.
+    assert!(!out.join("pretrained-9-1").exists());
+
+    let text = std::fs::read_to_string(&settings).unwrap();
+    let mine = folder.path().join("mine.toml");
+    std::fs::write(&mine, text.replacen("pretrained = \"pretrained-9\"", "pretrained = \"elsewhere\"", 1)).unwrap();
+    let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
+    assert!(message.contains("mine.toml, cell digit-9") && message.contains("`elsewhere`"), "{message}");
+    let message = String::from_utf8(run(&settings, "digit-7-step-50-noise-0").stderr).unwrap();
+    assert!(message.contains("pretrained-7-0/checkpoint.safetensors"), "{message}");
+}
+
+#[test]
 fn held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));

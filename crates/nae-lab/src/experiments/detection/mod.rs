@@ -27,7 +27,7 @@ use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{OutlierKind, OutlierSet, Table};
 use nae_train::report::journal::{self, Journal};
-use nae_train::report::{Facts, RESUME, Resume, RunFolder, RunFolderError};
+use nae_train::report::{CHECKPOINT, Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::Ending;
 use nae_train::train::{Both, Observer};
@@ -147,7 +147,12 @@ impl Experiment {
             true => !self.without_data().contains(&cell.name.as_str()),
             false => self.only.contains(&cell.name),
         };
-        let of_seed = |seed| cells.iter().filter(chosen).map(move |cell| Job { cell, seed });
+        // Others begin with the model of seed 0, whatever their own seed.
+        let is_start = |cell: &Cell| cells.iter().any(|other| other.pretrained.as_ref() == Some(&cell.name));
+        let of_seed = |seed| {
+            let of_seed = cells.iter().filter(chosen).filter(move |cell| seed == 0 || !is_start(cell));
+            of_seed.map(move |cell| Job { cell, seed })
+        };
         Ok((0..self.seeds).flat_map(of_seed).collect())
     }
 
@@ -262,7 +267,12 @@ impl Experiment {
         } else {
             let (data_sha256, selection) = (prepared.data_sha256.clone(), prepared.selection().map(str::to_owned));
             let facts = Facts { data_sha256, engine, device: self.device, choices: Vec::new(), selection };
-            (RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?, None)
+            let begun = RunFolder::create(folder, &prepared.config, job.seed, facts, self.checkpoint_every)?;
+            let start = job.cell.pretrained.as_ref().map(|cell| {
+                let weights = folder.with_file_name(format!("{cell}-0")).join(CHECKPOINT);
+                prepared.pretrained(&weights, device)
+            });
+            (begun, start.transpose()?)
         };
         if self.trace_outliers {
             run_folder.trace(prepared.trace(engine, device));

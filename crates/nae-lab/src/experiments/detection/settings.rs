@@ -111,6 +111,8 @@ pub struct Recorded<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     selection: Option<&'a str>,
     cells: BTreeMap<&'a str, &'a RawConfig>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pretrained: BTreeMap<&'a str, &'a str>,
 }
 
 /// One model to be trained, over seeds.
@@ -120,6 +122,8 @@ pub struct Cell {
     pub name: String,
     /// How it is trained.
     pub config: Config,
+    /// The cell whose model of seed 0 is the pre-trained network; pre-training is its own where none is named.
+    pub pretrained: Option<String>,
     /// What the paper found, by outlier set and column of the run's table; a set without values is shown beside.
     pub paper: BTreeMap<String, BTreeMap<String, Published>>,
 }
@@ -204,6 +208,8 @@ struct ResolvedScale {
 #[serde(deny_unknown_fields)]
 struct RawCell {
     name: String,
+    /// The cell whose model of seed 0 is the pre-trained network.
+    pretrained: Option<String>,
     #[serde(default)]
     change: Table,
     /// Keys that the preset has and this cell has not.
@@ -212,6 +218,7 @@ struct RawCell {
     /// Numbers to be multiplied, rounded where they were whole.
     #[serde(default)]
     times: BTreeMap<String, f64>,
+    #[serde(default)]
     paper: Table,
 }
 
@@ -227,7 +234,9 @@ impl DetectionSettings {
         let preset = preset.ok_or_else(|| SettingsError::unknown(origin, "preset", &raw.preset, presets()))?;
         let base: Table = read(preset.text, preset.name)?;
         let ResolvedScale { work, change } = raw.scale(scale, origin)?;
-        let cells = raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
+        let cells: Vec<Cell> =
+            raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
+        check_pretrained(&cells, origin)?;
         let Raw { title, source, sets, selection, .. } = raw;
         if let Some(name) = selection.as_ref().filter(|name| sets.iter().all(|set| set.name != **name)) {
             let known = sets.iter().map(|set| set.name.as_str());
@@ -240,7 +249,8 @@ impl DetectionSettings {
     /// states are selected.
     pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {
         let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.config.raw()));
-        Recorded { sets: &self.sets, selection, cells: cells.collect() }
+        let pretrained = self.cells.iter().filter_map(|cell| Some((cell.name.as_str(), cell.pretrained.as_deref()?)));
+        Recorded { sets: &self.sets, selection, cells: cells.collect(), pretrained: pretrained.collect() }
     }
 }
 
@@ -292,8 +302,22 @@ impl RawCell {
             let values: BTreeMap<String, Published> = values.clone().try_into().map_err(TextError::form(&origin))?;
             Ok::<_, TextError>((outliers.clone(), values))
         });
-        Ok(Cell { name: self.name.clone(), config, paper: paper.collect::<Result<_, _>>()? })
+        let (name, pretrained) = (self.name.clone(), self.pretrained.clone());
+        Ok(Cell { name, config, pretrained, paper: paper.collect::<Result<_, _>>()? })
     }
+}
+
+/// A pre-trained network is of a cell further up, which is trained by itself.
+fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
+    for (index, cell) in cells.iter().enumerate() {
+        let Some(name) = &cell.pretrained else { continue };
+        let known = || cells[..index].iter().filter(|cell| cell.pretrained.is_none()).map(|cell| cell.name.as_str());
+        if known().all(|other| other != name) {
+            let origin = format!("{origin}, cell {}", cell.name);
+            return Err(SettingsError::unknown(&origin, "cell further up to start from", name, known()));
+        }
+    }
+    Ok(())
 }
 
 /// The table that holds the last part of `key`, and that part.
