@@ -97,7 +97,12 @@ fn models_start_from_another_cells_network() {
     };
     let output = run(&settings, cells);
     assert!(output.status.success(), "{output:?}");
-    let weights = |run: &str, file: &str| std::fs::read(out.join(run).join(file)).unwrap();
+    // Past the header of a safetensors file, whose remarks burn writes in any order.
+    let weights = |run: &str, file: &str| {
+        let bytes = std::fs::read(out.join(run).join(file)).unwrap();
+        let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        bytes[8 + header..].to_vec()
+    };
     let start = weights("pretrained-9-0", "checkpoint.safetensors");
     for seed in 0..2 {
         // The plain autoencoder that the NAE is compared with.

@@ -27,7 +27,7 @@ use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{OutlierKind, OutlierSet, Table};
 use nae_train::report::journal::{self, Journal};
-use nae_train::report::{CHECKPOINT, Facts, RESUME, Resume, RunFolder, RunFolderError};
+use nae_train::report::{AUTOENCODER, CHECKPOINT, Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::Ending;
 use nae_train::train::{Both, Observer};
@@ -279,6 +279,9 @@ impl Experiment {
         }
         let mut both = Both::new(run_folder, watch);
         let outcome = prepared.train(engine, device, &mut both, stop, snapshot)?;
+        if let Some(autoencoder) = &outcome.autoencoder {
+            both.first.save(autoencoder, AUTOENCODER);
+        }
         let processor_seconds = both.first.taken().processor_seconds;
         if let Some(failure) = both.first.failure() {
             return Err(DetectionError::Incomplete(failure.to_owned()));
