@@ -77,7 +77,7 @@ def collect():
             for line in lines(metrics):
                 if line.get("kind") == "look":
                     look = {"cell": cell, "seed": int(seed), "update": line["update"], "finished": metrics.parent.name in done}
-                    for key in ("processor_seconds", "positive_energy", "negative_energy", "normal_energy"):
+                    for key in ("processor_seconds", "positive_energy", "negative_energy", "validation_energy"):
                         if key in line:
                             look[key] = line[key]
                     looks.append(look | {"auroc": auroc.get(line["update"], {})})

@@ -90,7 +90,7 @@ fn models_start_from_another_cells_network() {
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     crate::made_up_mnist::write(&data.join("mnist"));
     let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/results/lab/cold-chain.toml");
-    let cells = "pretrained-9,digit-9-step-50-noise-0p02";
+    let cells = "pretrained-9,cold";
     let run = |settings: &Path, cells: &str| {
         let extra = ["--settings", settings.to_str().unwrap(), "--cells", cells, "--seeds", "2", "--json"];
         detection("mnist-holdout", &out, &data, &extra)
@@ -106,7 +106,7 @@ fn models_start_from_another_cells_network() {
     let start = weights("pretrained-9-0", "checkpoint.safetensors");
     for seed in 0..2 {
         // The plain autoencoder that the NAE is compared with.
-        let name = format!("digit-9-step-50-noise-0p02-{seed}");
+        let name = format!("cold-{seed}");
         assert!(weights(&name, "autoencoder.safetensors") == start, "{name}");
     }
     // One network a digit, whatever the number of seeds.
@@ -116,9 +116,9 @@ fn models_start_from_another_cells_network() {
     let mine = folder.path().join("mine.toml");
     std::fs::write(&mine, text.replacen("pretrained = \"pretrained-9\"", "pretrained = \"elsewhere\"", 1)).unwrap();
     let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
-    assert!(message.contains("mine.toml, cell digit-9") && message.contains("`elsewhere`"), "{message}");
-    let message = String::from_utf8(run(&settings, "digit-7-step-50-noise-0").stderr).unwrap();
-    assert!(message.contains("pretrained-7-0/checkpoint.safetensors"), "{message}");
+    assert!(message.contains("mine.toml, cell cold") && message.contains("`elsewhere`"), "{message}");
+    let message = String::from_utf8(run(&settings, "cold-small").stderr).unwrap();
+    assert!(message.contains("pretrained-9-small-0/checkpoint.safetensors"), "{message}");
 }
 
 #[test]
