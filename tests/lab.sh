@@ -29,6 +29,8 @@ case ${1:-} in
     core=$(($(nproc) - 1))
     setsid nohup nice -n 19 taskset -c "$core" python3 tests/lab.py work >>"$LAB/log" 2>&1 &
     echo $! >"$pid"
+    sleep 1
+    running || { tail -n 1 "$LAB/log" >&2; exit 1; }
     echo "started on core $core; log: $LAB/log"
     ;;
   stop)

@@ -204,7 +204,7 @@ fn activations_are_fused_and_work_in_place() {
     graph.push(Activation::Tanh);
     let bytes = emit(&graph).unwrap();
     let model = Model::parse(&bytes).unwrap();
-    let kinds: Vec<Kind> = model.layers().map(|layer| layer.kind).collect();
+    let kinds: Vec<Kind> = model.layers().map(|layer| layer.operation.kind()).collect();
     assert_eq!(kinds, [Kind::Dense, Kind::Activation]);
     assert_eq!(model.arena_len(), 4);
 

@@ -1,7 +1,7 @@
 //! A graph as the bytes of a `.nae` file: steps, records, the arena plan, parameters. What each byte means is in
 //! [`nae_core::format`].
 
-use nae_core::format::{HEADER_LEN, Header, RECORD_LEN, Record, seal};
+use nae_core::format::{HEADER_LEN, Header, RECORD_LEN, seal};
 use nae_core::model::Model;
 
 use crate::parameters::Parameters;
@@ -42,7 +42,7 @@ fn file(graph: &Graph, steps: &[Step<'_>]) -> Result<Vec<u8>, GraphError> {
         let inputs = [step.input, step.other.unwrap_or(step.input)].map(element);
         records.push(record(step, inputs, graph.layout, &mut parameters)?);
     }
-    let scratch: Vec<usize> = records.iter().zip(steps).map(|(record, step)| record.scratch_len(step.from)).collect();
+    let scratch: Vec<usize> = records.iter().zip(steps).map(|(record, step)| record.scratch(step.from).len).collect();
     let plan = plan(steps, &records, &scratch);
     let table = graph.contract.calibration().map_or(&[][..], |calibration| calibration.table());
     let header = Header {
@@ -58,7 +58,7 @@ fn file(graph: &Graph, steps: &[Step<'_>]) -> Result<Vec<u8>, GraphError> {
     let mut bytes = Vec::with_capacity(len);
     bytes.extend_from_slice(&header.emit()?);
     for ((record, &offset), &scratch) in records.into_iter().zip(&plan.offsets).zip(&plan.scratch) {
-        bytes.extend_from_slice(&Record { offset, scratch, ..record }.emit()?);
+        bytes.extend_from_slice(&record.placed(offset, scratch).emit()?);
     }
     bytes.extend(table.iter().flat_map(|energy| energy.to_le_bytes()));
     bytes.extend_from_slice(parameters.bytes());

@@ -1,7 +1,7 @@
 //! 8-bit layers of a graph: integers in the plain layout, scales as real numbers.
 //! Who chooses the scales (a quantiser, TFLite) is not here.
 
-use crate::int8_weights::{self, Packed, Unpacked};
+use crate::int8_weights::{self, PackError, Packed, Unpacked};
 use crate::layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d};
 use crate::{GraphError, TensorId};
 use nae_core::Shape;
@@ -146,29 +146,52 @@ pub(crate) fn sum_factors(a: f64, b: f64, output: f64) -> [f64; 3] {
     [a / unit, b / unit, unit / ((1 << 20) as f64 * output)]
 }
 
-impl Int8Operation {
-    /// Weights and channels as the kernels read them, in `layout` if it takes them, else plain;
-    /// `None` for an operation without weights. `index` names the layer in errors.
-    pub(crate) fn pack(&self, index: usize, layout: Layout) -> Result<Option<Packed>, GraphError> {
-        let (outputs, kernel, input_channels, weights, bias, factors) = match self {
-            Self::Conv2d(l, factors) => (l.out_channels, l.kernel, l.in_channels, &l.weights, &l.bias, factors),
-            Self::ConvTranspose2d(l, factors) => {
-                (l.out_channels, l.kernel, l.in_channels, &l.weights, &l.bias, factors)
-            }
-            Self::Dense(l, factors) => (l.output.len(), [1, 1], l.inputs, &l.weights, &l.bias, factors),
-            _ => return Ok(None),
-        };
-        let mut multipliers = Vec::with_capacity(outputs);
-        for output in 0..outputs {
-            // One for all, or one for each: `Graph::shapes` has checked their number.
-            let factor = factors.get(output).or(factors.first()).copied().unwrap_or(-1.0);
-            multipliers.push(fixed(index, factor)?);
-        }
-        let layer = Unpacked { outputs, kernel, input_channels, weights, bias, multipliers: &multipliers };
-        let pack = |layout| match self {
-            Self::ConvTranspose2d(l, _) => int8_weights::conv_transpose2d(layout, &layer, l.stride),
-            _ => int8_weights::conv2d(layout, &layer),
-        };
-        pack(layout).or_else(|_| pack(Layout::Plain)).map(Some).map_err(|_| GraphError::Multiplier { layer: index })
-    }
+/// Weights and channels of a convolution as the kernels read them, in `layout` if it takes them, else plain. `node`
+/// names the layer in errors.
+pub(crate) fn pack_conv2d(
+    node: usize,
+    layout: Layout,
+    conv: &Conv2d<i8, i32>,
+    factors: &[f64],
+) -> Result<Packed, GraphError> {
+    let multipliers = &multipliers(node, conv.out_channels, factors)?;
+    let (outputs, kernel, input_channels) = (conv.out_channels, conv.kernel, conv.in_channels);
+    let layer = Unpacked { outputs, kernel, input_channels, weights: &conv.weights, bias: &conv.bias, multipliers };
+    pack(node, layout, |layout| int8_weights::conv2d(layout, &layer))
+}
+
+/// As [`pack_conv2d`], of a transposed convolution.
+pub(crate) fn pack_conv_transpose2d(
+    node: usize,
+    layout: Layout,
+    conv: &ConvTranspose2d<i8, i32>,
+    factors: &[f64],
+) -> Result<Packed, GraphError> {
+    let multipliers = &multipliers(node, conv.out_channels, factors)?;
+    let (outputs, kernel, input_channels) = (conv.out_channels, conv.kernel, conv.in_channels);
+    let layer = Unpacked { outputs, kernel, input_channels, weights: &conv.weights, bias: &conv.bias, multipliers };
+    pack(node, layout, |layout| int8_weights::conv_transpose2d(layout, &layer, conv.stride))
+}
+
+/// As [`pack_conv2d`], of a dense layer: a convolution of a single pixel.
+pub(crate) fn pack_dense(
+    node: usize,
+    layout: Layout,
+    dense: &Dense<i8, i32>,
+    factors: &[f64],
+) -> Result<Packed, GraphError> {
+    let multipliers = &multipliers(node, dense.output.len(), factors)?;
+    let (outputs, input_channels, weights, bias) = (dense.output.len(), dense.inputs, &dense.weights, &dense.bias);
+    let layer = Unpacked { outputs, kernel: [1, 1], input_channels, weights, bias, multipliers };
+    pack(node, layout, |layout| int8_weights::conv2d(layout, &layer))
+}
+
+/// One multiplier an output, of one factor for all or one for each: `Graph::shapes` has checked their number.
+fn multipliers(node: usize, outputs: usize, factors: &[f64]) -> Result<Vec<Multiplier>, GraphError> {
+    let factor = |output| factors.get(output).or(factors.first()).copied().unwrap_or(-1.0);
+    (0..outputs).map(|output| fixed(node, factor(output))).collect()
+}
+
+fn pack(node: usize, layout: Layout, pack: impl Fn(Layout) -> Result<Packed, PackError>) -> Result<Packed, GraphError> {
+    pack(layout).or_else(|_| pack(Layout::Plain)).map_err(|_| GraphError::Multiplier { layer: node })
 }

@@ -4,9 +4,6 @@
 use nae_core::format::Span;
 use nae_core::kernels::int8::Multiplier;
 
-use crate::GraphError;
-use crate::int8_op::fixed;
-
 /// The last part of the file: whole words.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
@@ -37,13 +34,9 @@ impl Parameters {
         self.append(values.len(), values.iter().map(|v| *v as u8))
     }
 
-    /// Appends real factors in fixed point; returns the word where they start. `layer` names the layer in errors.
-    pub(crate) fn multipliers(&mut self, layer: usize, factors: &[f64]) -> Result<usize, GraphError> {
-        let mut words = Vec::with_capacity(2 * factors.len());
-        for factor in factors {
-            let Multiplier { value, shift } = fixed(layer, *factor)?;
-            words.extend([value, shift].map(i32::to_le_bytes));
-        }
-        Ok(self.append(factors.len(), words.into_flattened()).start)
+    /// Appends multipliers; returns the word where they start.
+    pub(crate) fn multipliers(&mut self, multipliers: &[Multiplier]) -> usize {
+        let words = multipliers.iter().flat_map(|m| [m.value, m.shift]);
+        self.append(multipliers.len(), words.flat_map(i32::to_le_bytes)).start
     }
 }

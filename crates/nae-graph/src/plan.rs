@@ -32,7 +32,7 @@ pub(crate) fn plan(steps: &[Step<'_>], records: &[Record], scratch: &[usize]) ->
     let mut buffer_of = Vec::with_capacity(steps.len());
     for (index, (step, record)) in steps.iter().zip(records).enumerate() {
         let last = readers.last(index + 1).unwrap_or(index);
-        let reuses = record.kind.works_in_place()
+        let reuses = record.operation.kind().works_in_place()
             && step.input > 0
             && readers.last(step.input) == Some(index)
             && step.other != Some(step.input);

@@ -57,6 +57,11 @@ fn wrong_layers_are_named() {
     ] {
         assert_eq!(error([wrong]), GraphError::Geometry { layer: 0 });
     }
+    // As a convolution, its padding would be below zero.
+    let mut wide = Graph::new(Shape::new(1, 8, 8));
+    wide.push(transposed(1, 1, 3).with_padding(Padding::all(3)));
+    wide.push(Op::Resize { height: 8, width: 8, mode: ResizeMode::Nearest });
+    assert_eq!(emit(&wide).unwrap_err(), GraphError::Geometry { layer: 0 });
     for wrong in [
         Op::L2Normalize { epsilon: 0.0 },
         norm(1, 0.0),

@@ -4,67 +4,75 @@ use super::Engine;
 use super::tensor::{Image, Operands, Tensor, apart, in_place, operands};
 use crate::kernels::{self, Parameters};
 use crate::layer::Activation;
-use crate::model::{Kind, Operators, Record, Span};
+use crate::model::{Kind, Linear, Operation, Operators, Record, Span};
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
     pub(super) fn step_f32(&self, layer: &Record, source: Tensor, image: Image<'_>, arena: &mut [f32]) {
         let target = Tensor::of(layer);
-        let windows = layer.windows(source.shape);
-        let parameters = Parameters { weights: self.floats(layer.weights), bias: self.floats(layer.bias) };
-        match layer.kind {
-            Kind::Conv2d if Self::has(Operators::kind(Kind::Conv2d)) => {
+        match layer.operation {
+            Operation::Conv2d(geometry, linear) if Self::has(Operators::kind(Kind::Conv2d)) => {
+                let windows = geometry.windows(source.shape, target.shape);
                 let (input, output) = apart(source, target, image, arena);
-                kernels::conv2d(&windows, parameters, input, output);
+                kernels::conv2d(&windows, self.parameters(&linear), input, output);
             }
-            Kind::ConvTranspose2d if Self::has(Operators::kind(Kind::ConvTranspose2d)) => {
+            Operation::ConvTranspose2d { geometry, linear, .. }
+                if Self::has(Operators::kind(Kind::ConvTranspose2d)) =>
+            {
+                let windows = geometry.windows(source.shape, target.shape);
                 let (input, output) = apart(source, target, image, arena);
-                kernels::conv_transpose2d(&windows, parameters, input, output);
+                kernels::conv_transpose2d(&windows, self.parameters(&linear), input, output);
             }
-            Kind::Dense if Self::has(Operators::kind(Kind::Dense)) => {
+            Operation::Dense(linear) if Self::has(Operators::kind(Kind::Dense)) => {
                 let (input, output) = apart(source, target, image, arena);
-                kernels::dense(parameters, input, output);
+                kernels::dense(self.parameters(&linear), input, output);
             }
-            Kind::MaxPool2d if Self::has(Operators::kind(Kind::MaxPool2d)) => {
+            Operation::MaxPool2d(geometry) if Self::has(Operators::kind(Kind::MaxPool2d)) => {
+                let windows = geometry.windows(source.shape, target.shape);
                 let (input, output) = apart(source, target, image, arena);
                 kernels::max_pool2d(&windows, input, output);
             }
-            Kind::AveragePool2d if Self::has(Operators::kind(Kind::AveragePool2d)) => {
+            Operation::AveragePool2d { geometry, count_include_padding }
+                if Self::has(Operators::kind(Kind::AveragePool2d)) =>
+            {
+                let windows = geometry.windows(source.shape, target.shape);
                 let (input, output) = apart(source, target, image, arena);
-                kernels::average_pool2d(&windows, layer.mode == 1, input, output);
+                kernels::average_pool2d(&windows, count_include_padding, input, output);
             }
-            Kind::ResizeNearest if Self::has(Operators::kind(Kind::ResizeNearest)) => {
+            Operation::ResizeNearest if Self::has(Operators::kind(Kind::ResizeNearest)) => {
                 let (input, output) = apart(source, target, image, arena);
                 kernels::nearest(source.shape, target.shape, input, output);
             }
-            Kind::ResizeBilinear if Self::has(Operators::kind(Kind::ResizeBilinear)) => {
+            Operation::ResizeBilinear { half_pixel } if Self::has(Operators::kind(Kind::ResizeBilinear)) => {
                 let (input, output) = apart(source, target, image, arena);
-                kernels::bilinear(layer.mode == 1, source.shape, target.shape, input, output);
+                kernels::bilinear(half_pixel, source.shape, target.shape, input, output);
             }
-            Kind::L2Normalize if Self::has(Operators::kind(Kind::L2Normalize)) => {
-                kernels::l2_normalize(layer.epsilon, in_place(source, target, image, arena));
+            Operation::L2Normalize { epsilon } if Self::has(Operators::kind(Kind::L2Normalize)) => {
+                kernels::l2_normalize(epsilon, in_place(source, target, image, arena));
             }
-            Kind::GroupNormalize if Self::has(Operators::kind(Kind::GroupNormalize)) => {
+            Operation::GroupNormalize { groups, epsilon, scale, shift }
+                if Self::has(Operators::kind(Kind::GroupNormalize)) =>
+            {
                 let values = in_place(source, target, image, arena);
-                let groups = usize::from(layer.mode);
-                kernels::group_normalize(groups, layer.epsilon, parameters, target.shape.channels, values);
+                let parameters = Parameters { weights: self.floats(scale), bias: self.floats(shift) };
+                kernels::group_normalize(usize::from(groups), epsilon, parameters, target.shape.channels, values);
             }
-            Kind::Activation | Kind::Reshape => {
+            Operation::Activation(_) | Operation::Reshape => {
                 in_place::<f32>(source, target, image, arena);
             }
-            Kind::Add if Self::has(Operators::kind(Kind::Add)) => {
-                match operands(source, Tensor::new(self.model, layer.other), target, image, arena) {
+            Operation::Add(pair) if Self::has(Operators::kind(Kind::Add)) => {
+                match operands(source, Tensor::new(self.model, pair.other), target, image, arena) {
                     Operands::InPlace(output, other) => kernels::add_in_place(output, other),
                     Operands::Apart(input, other, output) => kernels::add(input, other, output),
                 }
             }
-            Kind::Multiply if Self::has(Operators::kind(Kind::Multiply)) => {
-                match operands(source, Tensor::new(self.model, layer.other), target, image, arena) {
+            Operation::Multiply(pair) if Self::has(Operators::kind(Kind::Multiply)) => {
+                match operands(source, Tensor::new(self.model, pair.other), target, image, arena) {
                     Operands::InPlace(output, other) => kernels::multiply_in_place(output, other),
                     Operands::Apart(input, other, output) => kernels::multiply(input, other, output),
                 }
             }
-            Kind::Dequantize if Self::has(Operators::kind(Kind::Dequantize)) => {
+            Operation::Dequantize if Self::has(Operators::kind(Kind::Dequantize)) => {
                 if let Some(quantization) = source.element.quantization() {
                     let (input, output) = apart(source, target, image, arena);
                     kernels::dequantize(quantization, input, output);
@@ -73,7 +81,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             // Not among the model's operators, so not in it.
             _ => {}
         }
-        Self::activate(layer.activation, target.values_mut(arena));
+        Self::activate(layer.operation.activation(), target.values_mut(arena));
     }
 
     /// Applies `activation` in place; what is not among `OPERATORS` is not compiled in.
@@ -99,6 +107,10 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             }
             _ => {}
         }
+    }
+
+    fn parameters(&self, linear: &Linear) -> Parameters<'m> {
+        Parameters { weights: self.floats(linear.weights()), bias: self.floats(linear.bias()) }
     }
 
     fn floats(&self, span: Span) -> &'m [f32] {

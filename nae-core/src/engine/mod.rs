@@ -207,7 +207,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
         let mut last = Tensor::new(self.model, 0);
         for index in 0..self.model.layer_count() {
             // It decoded when the model was parsed.
-            let Some(layer) = self.model.layer(index) else {
+            let Some(layer) = self.model.layer(index, const { Operators::from_bits(OPERATORS).kinds() }) else {
                 break;
             };
             let source = Tensor::new(self.model, layer.input);

@@ -1,8 +1,9 @@
 //! Where tensors lie, and views of them as slices: two that do not meet, or one in place.
 
 use crate::Shape;
+use crate::format::Kinds;
 use crate::layer::Element;
-use crate::model::{Model, Record};
+use crate::model::{Model, Record, Span};
 use bytemuck::Pod;
 
 /// The caller's image; one of the two is empty.
@@ -41,7 +42,7 @@ pub(super) struct Tensor {
 impl Tensor {
     /// Tensor `index` of the model.
     pub(super) fn new(model: &Model<'_>, index: usize) -> Self {
-        match index.checked_sub(1).and_then(|i| model.layer(i)) {
+        match index.checked_sub(1).and_then(|i| model.layer(i, Kinds::NONE)) {
             Some(layer) => Self::of(&layer),
             None => Self { shape: model.input_shape(), element: model.element(), offset: None },
         }
@@ -133,7 +134,7 @@ pub(super) fn apart<'a, S: Value, T: Value>(
 pub(super) fn with_scratch<'a>(
     source: Tensor,
     target: Tensor,
-    (start, len): (usize, usize),
+    Span { start, len }: Span,
     image: Image<'a>,
     arena: &'a mut [f32],
 ) -> (&'a [i8], &'a mut [i8], &'a mut [u32]) {

@@ -102,11 +102,16 @@ mod bytes;
 mod crc;
 mod error;
 mod header;
+mod kind;
+mod operation;
 mod record;
 
 pub use error::{FieldRange, LayerFault, ModelError};
 pub use header::{HEADER_LEN, Header, seal};
-pub use record::{Kind, RECORD_LEN, Record, Span, UNIFORM};
+pub use kind::Kind;
+pub(crate) use kind::Kinds;
+pub use operation::{Geometry, Int8Linear, Int8Pair, Linear, Operation, Pair, Span};
+pub use record::{RECORD_LEN, Record};
 
 /// First bytes of every file.
 pub const MAGIC: [u8; 8] = header::MAGIC;

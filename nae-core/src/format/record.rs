@@ -2,9 +2,9 @@
 //! for [`crate::model`].
 
 use super::bytes::{all_zero, f32_at, put_f32, put_u16, put_u32, u16_at, u32_at};
-use super::{FieldRange, LayerFault};
+use super::operation::{Geometry, Int8Linear, Int8Pair, Linear, Operation, Pair, Span};
+use super::{FieldRange, Kind, Kinds, LayerFault};
 use crate::Shape;
-use crate::kernels::Windows;
 use crate::kernels::int8::{self, Layout};
 use crate::layer::{Activation, Element, Padding};
 use crate::quantization::Quantization;
@@ -40,209 +40,34 @@ mod field {
     pub(super) const END: usize = super::RECORD_LEN;
 }
 
-/// Kind of a layer in the file, numbered from 1 (convolution) to 16 (group normalisation) in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Kind {
-    /// Convolution.
-    Conv2d = 1,
-    /// Transposed convolution.
-    ConvTranspose2d = 2,
-    /// Fully connected.
-    Dense = 3,
-    /// Maximum over windows.
-    MaxPool2d = 4,
-    /// Mean over windows.
-    AveragePool2d = 5,
-    /// Nearest neighbour at another size.
-    ResizeNearest = 6,
-    /// Bilinear interpolation at another size.
-    ResizeBilinear = 7,
-    /// A function of every value.
-    Activation = 8,
-    /// Division by the norm.
-    L2Normalize = 9,
-    /// The same values under another shape.
-    Reshape = 10,
-    /// The sum of two tensors.
-    Add = 11,
-    /// The product of two tensors, value by value.
-    Multiply = 12,
-    /// From `f32` to `i8`.
-    Quantize = 13,
-    /// From `i8` to `f32`.
-    Dequantize = 14,
-    /// From `i8` to `i8` of another scale.
-    Requantize = 15,
-    /// Groups of channels brought to mean 0 and variance 1.
-    GroupNormalize = 16,
-}
-
-/// [Mode](Record::mode) of an 8-bit dense layer with one multiplier for all outputs.
-pub const UNIFORM: u8 = 1;
-
-impl Kind {
-    /// The kind with this number.
-    pub const fn from_id(id: u8) -> Option<Self> {
-        Some(match id {
-            1 => Self::Conv2d,
-            2 => Self::ConvTranspose2d,
-            3 => Self::Dense,
-            4 => Self::MaxPool2d,
-            5 => Self::AveragePool2d,
-            6 => Self::ResizeNearest,
-            7 => Self::ResizeBilinear,
-            8 => Self::Activation,
-            9 => Self::L2Normalize,
-            10 => Self::Reshape,
-            11 => Self::Add,
-            12 => Self::Multiply,
-            13 => Self::Quantize,
-            14 => Self::Dequantize,
-            15 => Self::Requantize,
-            16 => Self::GroupNormalize,
-            _ => return None,
-        })
-    }
-
-    /// Whether the output may lie exactly on the (first) input.
-    pub const fn works_in_place(self) -> bool {
-        matches!(
-            self,
-            Self::Activation
-                | Self::L2Normalize
-                | Self::Reshape
-                | Self::Add
-                | Self::Multiply
-                | Self::Requantize
-                | Self::GroupNormalize
-        )
-    }
-
-    /// Whether it reads two tensors.
-    pub const fn has_other(self) -> bool {
-        matches!(self, Self::Add | Self::Multiply)
-    }
-
-    /// Whether its 8-bit form keeps the scale and zero point of its input.
-    pub const fn keeps_quantization(self) -> bool {
-        matches!(
-            self,
-            Self::MaxPool2d | Self::AveragePool2d | Self::ResizeNearest | Self::ResizeBilinear | Self::Reshape
-        )
-    }
-
-    /// Whether it multiplies its input with weights.
-    pub const fn has_weights(self) -> bool {
-        matches!(self, Self::Conv2d | Self::ConvTranspose2d | Self::Dense)
-    }
-
-    /// Whether it has weights and biases, [of outputs](Self::has_weights) or of channels.
-    pub const fn has_parameters(self) -> bool {
-        self.has_weights() || matches!(self, Self::GroupNormalize)
-    }
-
-    /// Whether its `f32` form has an epsilon.
-    pub const fn has_epsilon(self) -> bool {
-        matches!(self, Self::L2Normalize | Self::GroupNormalize)
-    }
-
-    /// Whether it has a kernel, a stride and padding.
-    pub const fn has_windows(self) -> bool {
-        matches!(self, Self::Conv2d | Self::ConvTranspose2d | Self::MaxPool2d | Self::AveragePool2d)
-    }
-}
-
-/// A range of the parameters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Span {
-    /// Where it starts, in words of four bytes.
-    pub start: usize,
-    /// Number of values, whatever their size.
-    pub len: usize,
-}
+/// [Mode](field::MODE) of an 8-bit dense layer whose outputs share one multiplier.
+const SHARED_MULTIPLIER: u8 = 1;
 
 /// One layer of a parsed model. See the [format](super) for the fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {
-    /// Kind of layer.
-    pub kind: Kind,
-    /// Applied to the result.
-    pub activation: Activation,
-    /// Variant of the kind; of a group normalisation the number of groups.
-    pub mode: u8,
     /// Tensor it reads.
     pub input: usize,
-    /// Second tensor it reads (addition, multiplication).
-    pub other: usize,
     /// Shape of the output.
     pub output: Shape,
     /// Type of the output's values.
     pub element: Element,
     /// Where in the arena the output starts, in words of four bytes.
     pub offset: usize,
-    /// Kernel height and width.
-    pub kernel: [usize; 2],
-    /// Stride down and across.
-    pub stride: [usize; 2],
-    /// Padding.
-    pub padding: Padding,
-    /// Output padding down and across.
-    pub output_padding: [usize; 2],
-    /// Epsilon of a normalisation, else 0.
-    pub epsilon: f32,
-    /// Weights: `f32`, or bytes; of an 8-bit activation its table.
-    pub weights: Span,
-    /// How 8-bit weights are laid out.
-    pub layout: Layout,
-    /// Biases; of an 8-bit layer its [channels](crate::kernels::int8::Channel), but for a dense one with one
-    /// multiplier for all outputs.
-    pub bias: Span,
-    /// Where the [multipliers](crate::kernels::int8::Multiplier) of an 8-bit layer without channels start, in
-    /// words.
-    pub multipliers: usize,
-    /// Where in the arena the kernel may write beside the output, in words.
-    pub scratch: usize,
-    /// Least and greatest value an 8-bit layer gives.
-    pub clamp: [i8; 2],
+    /// What it does.
+    pub operation: Operation,
 }
 
-impl Record {
-    /// A layer of this kind that reads tensor `input` and writes `output`; all that the kind may have is still zero.
-    pub const fn new(kind: Kind, input: usize, output: Shape, element: Element) -> Self {
-        Self {
-            kind,
-            activation: Activation::Identity,
-            mode: 0,
-            input,
-            other: 0,
-            output,
-            element,
-            offset: 0,
-            kernel: [0; 2],
-            stride: [0; 2],
-            padding: Padding::NONE,
-            output_padding: [0; 2],
-            epsilon: 0.0,
-            weights: Span { start: 0, len: 0 },
-            layout: Layout::Plain,
-            bias: Span { start: 0, len: 0 },
-            multipliers: 0,
-            scratch: 0,
-            clamp: [0; 2],
-        }
-    }
+type Bytes = [u8; RECORD_LEN];
 
+impl Record {
     /// Reads a record; checks ids, numbers and that unused fields are zero. How records fit together, and their
     /// parameters, is for [`Model::parse`](crate::model::Model::parse).
     ///
     /// # Errors
     /// [`LayerFault`] names the first field that is wrong.
-    pub const fn parse(bytes: &[u8; RECORD_LEN]) -> Result<Self, LayerFault> {
+    pub const fn parse(bytes: &Bytes) -> Result<Self, LayerFault> {
         let Some(kind) = Kind::from_id(bytes[field::KIND]) else {
             return Err(LayerFault::Kind);
         };
@@ -270,7 +95,7 @@ impl Record {
         let mode = bytes[field::MODE];
         let is_mode = match kind {
             Kind::AveragePool2d | Kind::ResizeBilinear => mode < 2,
-            Kind::Dense if !is_f32 => mode <= UNIFORM,
+            Kind::Dense if !is_f32 => mode <= SHARED_MULTIPLIER,
             Kind::GroupNormalize => mode > 0,
             _ => mode == 0,
         };
@@ -280,89 +105,36 @@ impl Record {
         if Layout::from_tag(bytes[field::LAYOUT]).is_none() {
             return Err(LayerFault::Weights);
         }
-        let record = Self::read(bytes);
-        if !record.unused_fields_are_zero(bytes) {
+        if !unused_fields_are_zero(bytes, kind, is_f32) {
             return Err(LayerFault::Reserved);
         }
-        if !is_f32 && record.clamps() && record.clamp[0] > record.clamp[1] {
+        let [min, max] = clamp(bytes);
+        // Both are 0 where there are none.
+        if min > max {
             return Err(LayerFault::Quantization);
         }
-        Ok(record)
+        Ok(Self::read(bytes, Kinds::ALL))
     }
 
-    /// Whether the kind leaves no field it does not use other than zero; `bytes` are those of the record.
-    const fn unused_fields_are_zero(&self, bytes: &[u8; RECORD_LEN]) -> bool {
-        let kind = self.kind;
-        let is_f32 = matches!(self.element, Element::F32);
-        let is_table = !is_f32 && matches!(kind, Kind::Activation);
-        (kind.has_windows() || all_zero(bytes, field::KERNEL, field::PARAMETER))
-            && (matches!(kind, Kind::ConvTranspose2d) || all_zero(bytes, field::OUTPUT_PADDING, field::PARAMETER))
-            && (kind.has_parameters() || is_table || all_zero(bytes, field::WEIGHTS, field::BIAS))
-            && (kind.has_parameters() || all_zero(bytes, field::BIAS, field::SCALE))
-            && (kind.has_other() || self.other == 0)
-            && (!is_f32 || all_zero(bytes, field::SCALE, field::END))
-            && (self.clamps() || all_zero(bytes, field::CLAMP, field::LAYOUT))
-            && (kind.has_weights() || bytes[field::LAYOUT] == 0 && all_zero(bytes, field::SCRATCH, field::END))
-            && (self.multiplier_count() != 0 || all_zero(bytes, field::MULTIPLIERS, field::SCRATCH))
-    }
-
-    /// Whether the 8-bit form of the layer has a least and a greatest value.
-    pub const fn clamps(&self) -> bool {
-        !matches!(self.element, Element::F32) && (self.kind.has_weights() || self.kind.has_other())
-    }
-
-    /// Reads a record that [`parse`](Self::parse) has accepted before. Of any other it makes a record all the same, with
-    /// the last of what an unknown number could stand for: so that running a checked model links no checks.
-    pub(crate) const fn read(bytes: &[u8; RECORD_LEN]) -> Self {
-        let parameter = f32_at(bytes, field::PARAMETER);
-        let kind = match Kind::from_id(bytes[field::KIND]) {
-            Some(kind) => kind,
-            None => Kind::Requantize,
-        };
-        let is_f32 = bytes[field::ELEMENT] == 0;
+    /// Reads a record that [`parse`](Self::parse) has accepted before, of a kind that is among `kinds`. Of any other it
+    /// makes a record all the same: so that running a checked model links no checks, and where `kinds` is constant, no
+    /// code for others.
+    #[inline(always)]
+    pub(crate) const fn read(bytes: &Bytes, kinds: Kinds) -> Self {
         Self {
-            kind,
-            activation: match bytes[field::ACTIVATION] {
-                0 => Activation::Identity,
-                1 => Activation::Relu,
-                2 => Activation::LeakyRelu { slope: parameter },
-                3 => Activation::Sigmoid,
-                5 => Activation::Elu { alpha: parameter },
-                _ => Activation::Tanh,
-            },
-            mode: bytes[field::MODE],
             input: u16_at(bytes, field::INPUT),
-            other: u16_at(bytes, field::OTHER),
             output: Shape::new(
                 u32_at(bytes, field::CHANNELS),
                 u32_at(bytes, field::HEIGHT),
                 u32_at(bytes, field::WIDTH),
             ),
-            element: if is_f32 {
+            element: if is_f32(bytes) {
                 Element::F32
             } else {
                 Element::I8(Quantization::from_checked(f32_at(bytes, field::SCALE), bytes[field::ZERO_POINT] as i8))
             },
             offset: u32_at(bytes, field::OFFSET),
-            kernel: [u16_at(bytes, field::KERNEL), u16_at(bytes, field::KERNEL + 2)],
-            stride: [u16_at(bytes, field::STRIDE), u16_at(bytes, field::STRIDE + 2)],
-            padding: Padding {
-                top: u16_at(bytes, field::PADDING),
-                left: u16_at(bytes, field::PADDING + 2),
-                bottom: u16_at(bytes, field::PADDING + 4),
-                right: u16_at(bytes, field::PADDING + 6),
-            },
-            output_padding: [u16_at(bytes, field::OUTPUT_PADDING), u16_at(bytes, field::OUTPUT_PADDING + 2)],
-            epsilon: if is_f32 && kind.has_epsilon() { parameter } else { 0.0 },
-            weights: Span { start: u32_at(bytes, field::WEIGHTS), len: u32_at(bytes, field::WEIGHTS + 4) },
-            layout: match Layout::from_tag(bytes[field::LAYOUT]) {
-                Some(layout) => layout,
-                None => Layout::Plain,
-            },
-            bias: Span { start: u32_at(bytes, field::BIAS), len: u32_at(bytes, field::BIAS + 4) },
-            multipliers: u32_at(bytes, field::MULTIPLIERS),
-            scratch: u32_at(bytes, field::SCRATCH),
-            clamp: [bytes[field::CLAMP] as i8, bytes[field::CLAMP + 1] as i8],
+            operation: operation(bytes, kinds),
         }
     }
 
@@ -370,84 +142,349 @@ impl Record {
     ///
     /// # Errors
     /// [`FieldRange`] where a number does not fit its field.
-    pub fn emit(&self) -> Result<[u8; RECORD_LEN], FieldRange> {
+    pub fn emit(&self) -> Result<Bytes, FieldRange> {
         let mut bytes = [0; RECORD_LEN];
-        let (activation, parameter) = match self.activation {
-            Activation::Identity => (0, 0.0),
-            Activation::Relu => (1, 0.0),
-            Activation::LeakyRelu { slope } => (2, slope),
-            Activation::Sigmoid => (3, 0.0),
-            Activation::Tanh => (4, 0.0),
-            Activation::Elu { alpha } => (5, alpha),
-        };
-        bytes[field::KIND] = self.kind as u8;
-        bytes[field::ACTIVATION] = activation;
-        bytes[field::MODE] = self.mode;
+        bytes[field::KIND] = self.operation.kind() as u8;
         bytes[field::ELEMENT] = u8::from(self.element != Element::F32);
         put_u16(&mut bytes, field::INPUT, self.input)?;
-        put_u16(&mut bytes, field::OTHER, self.other)?;
-        for (at, value) in [
-            (field::CHANNELS, self.output.channels),
-            (field::HEIGHT, self.output.height),
-            (field::WIDTH, self.output.width),
-            (field::OFFSET, self.offset),
-            (field::WEIGHTS, self.weights.start),
-            (field::WEIGHTS + 4, self.weights.len),
-            (field::BIAS, self.bias.start),
-            (field::BIAS + 4, self.bias.len),
-            (field::MULTIPLIERS, self.multipliers),
-            (field::SCRATCH, self.scratch),
-        ] {
-            put_u32(&mut bytes, at, value)?;
-        }
-        let Padding { top, left, bottom, right } = self.padding;
-        for (at, values) in [
-            (field::KERNEL, self.kernel),
-            (field::STRIDE, self.stride),
-            (field::PADDING, [top, left]),
-            (field::PADDING + 4, [bottom, right]),
-            (field::OUTPUT_PADDING, self.output_padding),
-        ] {
-            put_u16(&mut bytes, at, values[0])?;
-            put_u16(&mut bytes, at + 2, values[1])?;
-        }
-        put_f32(&mut bytes, field::PARAMETER, if self.kind.has_epsilon() { self.epsilon } else { parameter });
+        put_u32(&mut bytes, field::CHANNELS, self.output.channels)?;
+        put_u32(&mut bytes, field::HEIGHT, self.output.height)?;
+        put_u32(&mut bytes, field::WIDTH, self.output.width)?;
+        put_u32(&mut bytes, field::OFFSET, self.offset)?;
         if let Element::I8(quantization) = self.element {
             put_f32(&mut bytes, field::SCALE, quantization.scale());
             bytes[field::ZERO_POINT] = quantization.zero_point() as u8;
         }
-        bytes[field::CLAMP] = self.clamp[0] as u8;
-        bytes[field::CLAMP + 1] = self.clamp[1] as u8;
-        bytes[field::LAYOUT] = self.layout as u8;
+        match &self.operation {
+            Operation::Conv2d(geometry, linear) => {
+                put_geometry(&mut bytes, geometry)?;
+                put_linear(&mut bytes, linear)?;
+            }
+            Operation::ConvTranspose2d { geometry, output_padding, linear } => {
+                put_geometry(&mut bytes, geometry)?;
+                put_pair(&mut bytes, field::OUTPUT_PADDING, *output_padding)?;
+                put_linear(&mut bytes, linear)?;
+            }
+            Operation::Dense(linear) => put_linear(&mut bytes, linear)?,
+            Operation::MaxPool2d(geometry) => put_geometry(&mut bytes, geometry)?,
+            Operation::AveragePool2d { geometry, count_include_padding } => {
+                put_geometry(&mut bytes, geometry)?;
+                bytes[field::MODE] = u8::from(*count_include_padding);
+            }
+            Operation::ResizeBilinear { half_pixel } => bytes[field::MODE] = u8::from(*half_pixel),
+            Operation::Activation(activation) => put_activation(&mut bytes, *activation),
+            Operation::Table(table) => put_span(&mut bytes, field::WEIGHTS, *table)?,
+            Operation::L2Normalize { epsilon } => put_f32(&mut bytes, field::PARAMETER, *epsilon),
+            Operation::GroupNormalize { groups, epsilon, scale, shift } => {
+                bytes[field::MODE] = *groups;
+                put_f32(&mut bytes, field::PARAMETER, *epsilon);
+                put_span(&mut bytes, field::WEIGHTS, *scale)?;
+                put_span(&mut bytes, field::BIAS, *shift)?;
+            }
+            Operation::Add(pair) | Operation::Multiply(pair) => {
+                put_u16(&mut bytes, field::OTHER, pair.other)?;
+                if let Some(int8) = pair.int8 {
+                    put_u32(&mut bytes, field::MULTIPLIERS, int8.multipliers)?;
+                    put_clamp(&mut bytes, int8.clamp);
+                }
+            }
+            Operation::Requantize { multiplier } => put_u32(&mut bytes, field::MULTIPLIERS, *multiplier)?,
+            Operation::ResizeNearest | Operation::Reshape | Operation::Quantize | Operation::Dequantize => {}
+        }
         Ok(bytes)
     }
 
-    /// Where the layer's windows lie, for an input of this shape.
-    pub const fn windows(&self, input: Shape) -> Windows {
-        Windows { input, output: self.output, kernel: self.kernel, stride: self.stride, padding: self.padding }
+    /// The same layer at this place in the arena, with its scratch memory at that, in words.
+    #[must_use]
+    pub const fn placed(mut self, offset: usize, scratch: usize) -> Self {
+        self.offset = offset;
+        if let Operation::Conv2d(_, Linear::I8(linear))
+        | Operation::ConvTranspose2d { linear: Linear::I8(linear), .. }
+        | Operation::Dense(Linear::I8(linear)) = &mut self.operation
+        {
+            linear.scratch = scratch;
+        }
+        self
     }
 
-    /// How many multipliers an 8-bit layer has beside its channels.
-    pub const fn multiplier_count(&self) -> usize {
-        match self.kind {
-            _ if matches!(self.element, Element::F32) => 0,
-            Kind::Add => 3,
-            Kind::Multiply | Kind::Requantize => 1,
-            Kind::Dense if self.mode == UNIFORM => 1,
-            _ => 0,
+    /// The words of the arena that the kernel may write to beside the output; `input` is the shape of the tensor it
+    /// reads.
+    pub const fn scratch(&self, input: Shape) -> Span {
+        match &self.operation {
+            Operation::Conv2d(geometry, Linear::I8(linear)) => {
+                let windows = geometry.windows(input, self.output);
+                Span { start: linear.scratch, len: int8::conv2d_scratch_words(linear.layout, &windows) }
+            }
+            Operation::ConvTranspose2d { geometry, linear: Linear::I8(linear), .. } => {
+                let windows = geometry.windows(input, self.output);
+                Span { start: linear.scratch, len: int8::conv_transpose2d_scratch_words(linear.layout, &windows) }
+            }
+            Operation::Dense(Linear::I8(linear)) => {
+                Span { start: linear.scratch, len: int8::dense_scratch_words(linear.layout, input.len()) }
+            }
+            _ => Span { start: 0, len: 0 },
+        }
+    }
+}
+
+const fn is_f32(bytes: &Bytes) -> bool {
+    bytes[field::ELEMENT] == 0
+}
+
+/// Whether a record of this kind and type leaves every field it does not use zero.
+const fn unused_fields_are_zero(bytes: &Bytes, kind: Kind, is_f32: bool) -> bool {
+    let is_table = !is_f32 && matches!(kind, Kind::Activation);
+    let clamps = kind.has_weights() || kind.has_other();
+    let multiplies = clamps && !kind.has_weights()
+        || matches!(kind, Kind::Requantize)
+        || matches!(kind, Kind::Dense) && bytes[field::MODE] == SHARED_MULTIPLIER;
+    (kind.has_windows() || all_zero(bytes, field::KERNEL, field::PARAMETER))
+        && (matches!(kind, Kind::ConvTranspose2d) || all_zero(bytes, field::OUTPUT_PADDING, field::PARAMETER))
+        && (kind.has_parameters() || is_table || all_zero(bytes, field::WEIGHTS, field::BIAS))
+        && (kind.has_parameters() || all_zero(bytes, field::BIAS, field::SCALE))
+        && (kind.has_other() || all_zero(bytes, field::OTHER, field::CHANNELS))
+        && (!is_f32 || all_zero(bytes, field::SCALE, field::END))
+        && (clamps || all_zero(bytes, field::CLAMP, field::LAYOUT))
+        && (kind.has_weights() || bytes[field::LAYOUT] == 0 && all_zero(bytes, field::SCRATCH, field::END))
+        && (multiplies || all_zero(bytes, field::MULTIPLIERS, field::SCRATCH))
+}
+
+/// What the layer does; of a kind that is not among `kinds`, nothing that matters.
+#[inline(always)]
+const fn operation(bytes: &Bytes, kinds: Kinds) -> Operation {
+    match Kind::from_id(bytes[field::KIND]) {
+        Some(Kind::Conv2d) if kinds.contains(Kind::Conv2d) => Operation::Conv2d(geometry(bytes), linear(bytes)),
+        Some(Kind::ConvTranspose2d) if kinds.contains(Kind::ConvTranspose2d) => Operation::ConvTranspose2d {
+            geometry: geometry(bytes),
+            output_padding: pair(bytes, field::OUTPUT_PADDING),
+            linear: linear(bytes),
+        },
+        Some(Kind::Dense) if kinds.contains(Kind::Dense) => Operation::Dense(linear(bytes)),
+        Some(Kind::MaxPool2d) if kinds.contains(Kind::MaxPool2d) => Operation::MaxPool2d(geometry(bytes)),
+        Some(Kind::AveragePool2d) if kinds.contains(Kind::AveragePool2d) => {
+            Operation::AveragePool2d { geometry: geometry(bytes), count_include_padding: bytes[field::MODE] == 1 }
+        }
+        Some(Kind::ResizeNearest) if kinds.contains(Kind::ResizeNearest) => Operation::ResizeNearest,
+        Some(Kind::ResizeBilinear) if kinds.contains(Kind::ResizeBilinear) => {
+            Operation::ResizeBilinear { half_pixel: bytes[field::MODE] == 1 }
+        }
+        Some(Kind::Activation) if kinds.contains(Kind::Activation) && is_f32(bytes) => {
+            Operation::Activation(activation(bytes))
+        }
+        Some(Kind::Activation) if kinds.contains(Kind::Activation) => Operation::Table(span(bytes, field::WEIGHTS)),
+        Some(Kind::L2Normalize) if kinds.contains(Kind::L2Normalize) => {
+            Operation::L2Normalize { epsilon: f32_at(bytes, field::PARAMETER) }
+        }
+        Some(Kind::Add) if kinds.contains(Kind::Add) => Operation::Add(operands(bytes)),
+        Some(Kind::Multiply) if kinds.contains(Kind::Multiply) => Operation::Multiply(operands(bytes)),
+        Some(Kind::Quantize) if kinds.contains(Kind::Quantize) => Operation::Quantize,
+        Some(Kind::Dequantize) if kinds.contains(Kind::Dequantize) => Operation::Dequantize,
+        Some(Kind::GroupNormalize) if kinds.contains(Kind::GroupNormalize) => Operation::GroupNormalize {
+            groups: bytes[field::MODE],
+            epsilon: f32_at(bytes, field::PARAMETER),
+            scale: span(bytes, field::WEIGHTS),
+            shift: span(bytes, field::BIAS),
+        },
+        Some(Kind::Requantize) if kinds.contains(Kind::Requantize) => {
+            Operation::Requantize { multiplier: u32_at(bytes, field::MULTIPLIERS) }
+        }
+        _ => Operation::Reshape,
+    }
+}
+
+const fn geometry(bytes: &Bytes) -> Geometry {
+    let ([top, left], [bottom, right]) = (pair(bytes, field::PADDING), pair(bytes, field::PADDING + 4));
+    Geometry {
+        kernel: pair(bytes, field::KERNEL),
+        stride: pair(bytes, field::STRIDE),
+        padding: Padding { top, left, bottom, right },
+    }
+}
+
+fn put_geometry(bytes: &mut Bytes, geometry: &Geometry) -> Result<(), FieldRange> {
+    let Padding { top, left, bottom, right } = geometry.padding;
+    put_pair(bytes, field::KERNEL, geometry.kernel)?;
+    put_pair(bytes, field::STRIDE, geometry.stride)?;
+    put_pair(bytes, field::PADDING, [top, left])?;
+    put_pair(bytes, field::PADDING + 4, [bottom, right])
+}
+
+const fn linear(bytes: &Bytes) -> Linear {
+    let (weights, bias) = (span(bytes, field::WEIGHTS), span(bytes, field::BIAS));
+    if is_f32(bytes) {
+        return Linear::F32 { weights, bias, activation: activation(bytes) };
+    }
+    Linear::I8(Int8Linear {
+        layout: match Layout::from_tag(bytes[field::LAYOUT]) {
+            Some(layout) => layout,
+            None => Layout::Plain,
+        },
+        weights,
+        bias,
+        shared_multiplier: match bytes[field::MODE] {
+            SHARED_MULTIPLIER => Some(u32_at(bytes, field::MULTIPLIERS)),
+            _ => None,
+        },
+        clamp: clamp(bytes),
+        scratch: u32_at(bytes, field::SCRATCH),
+    })
+}
+
+fn put_linear(bytes: &mut Bytes, linear: &Linear) -> Result<(), FieldRange> {
+    match linear {
+        Linear::F32 { weights, bias, activation } => {
+            put_span(bytes, field::WEIGHTS, *weights)?;
+            put_span(bytes, field::BIAS, *bias)?;
+            put_activation(bytes, *activation);
+        }
+        Linear::I8(linear) => {
+            put_span(bytes, field::WEIGHTS, linear.weights)?;
+            put_span(bytes, field::BIAS, linear.bias)?;
+            if let Some(multiplier) = linear.shared_multiplier {
+                bytes[field::MODE] = SHARED_MULTIPLIER;
+                put_u32(bytes, field::MULTIPLIERS, multiplier)?;
+            }
+            bytes[field::LAYOUT] = linear.layout as u8;
+            put_clamp(bytes, linear.clamp);
+            put_u32(bytes, field::SCRATCH, linear.scratch)?;
+        }
+    }
+    Ok(())
+}
+
+const fn operands(bytes: &Bytes) -> Pair {
+    let int8 = Int8Pair { multipliers: u32_at(bytes, field::MULTIPLIERS), clamp: clamp(bytes) };
+    Pair { other: u16_at(bytes, field::OTHER), int8: if is_f32(bytes) { None } else { Some(int8) } }
+}
+
+const fn activation(bytes: &Bytes) -> Activation {
+    let parameter = f32_at(bytes, field::PARAMETER);
+    match bytes[field::ACTIVATION] {
+        0 => Activation::Identity,
+        1 => Activation::Relu,
+        2 => Activation::LeakyRelu { slope: parameter },
+        3 => Activation::Sigmoid,
+        5 => Activation::Elu { alpha: parameter },
+        _ => Activation::Tanh,
+    }
+}
+
+fn put_activation(bytes: &mut Bytes, activation: Activation) {
+    let (id, parameter) = match activation {
+        Activation::Identity => (0, 0.0),
+        Activation::Relu => (1, 0.0),
+        Activation::LeakyRelu { slope } => (2, slope),
+        Activation::Sigmoid => (3, 0.0),
+        Activation::Tanh => (4, 0.0),
+        Activation::Elu { alpha } => (5, alpha),
+    };
+    bytes[field::ACTIVATION] = id;
+    put_f32(bytes, field::PARAMETER, parameter);
+}
+
+const fn clamp(bytes: &Bytes) -> [i8; 2] {
+    [bytes[field::CLAMP] as i8, bytes[field::CLAMP + 1] as i8]
+}
+
+const fn put_clamp(bytes: &mut Bytes, [min, max]: [i8; 2]) {
+    bytes[field::CLAMP] = min as u8;
+    bytes[field::CLAMP + 1] = max as u8;
+}
+
+const fn pair(bytes: &Bytes, at: usize) -> [usize; 2] {
+    [u16_at(bytes, at), u16_at(bytes, at + 2)]
+}
+
+fn put_pair(bytes: &mut Bytes, at: usize, [first, second]: [usize; 2]) -> Result<(), FieldRange> {
+    put_u16(bytes, at, first)?;
+    put_u16(bytes, at + 2, second)
+}
+
+const fn span(bytes: &Bytes, at: usize) -> Span {
+    Span { start: u32_at(bytes, at), len: u32_at(bytes, at + 4) }
+}
+
+fn put_span(bytes: &mut Bytes, at: usize, span: Span) -> Result<(), FieldRange> {
+    put_u32(bytes, at, span.start)?;
+    put_u32(bytes, at + 4, span.len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WEIGHTS: Span = Span { start: 70_001, len: 70_002 };
+    const BIAS: Span = Span { start: 70_003, len: 70_004 };
+    const GEOMETRY: Geometry =
+        Geometry { kernel: [2, 3], stride: [4, 5], padding: Padding { top: 6, left: 7, bottom: 8, right: 9 } };
+
+    fn float(activation: Activation) -> Linear {
+        Linear::F32 { weights: WEIGHTS, bias: BIAS, activation }
+    }
+
+    fn int8(shared_multiplier: Option<usize>) -> Linear {
+        let (layout, clamp) = (Layout::Paired, [-100, 101]);
+        Linear::I8(Int8Linear { layout, weights: WEIGHTS, bias: BIAS, shared_multiplier, clamp, scratch: 70_005 })
+    }
+
+    /// One of every kind and type, with a value of its own in every field.
+    fn operations() -> [(Operation, bool); 24] {
+        let (geometry, output_padding) = (GEOMETRY, [10, 11]);
+        let pair = |int8| Pair { other: 12, int8 };
+        let combined = Some(Int8Pair { multipliers: 70_006, clamp: [-99, 98] });
+        [
+            (Operation::Conv2d(geometry, float(Activation::LeakyRelu { slope: 0.25 })), true),
+            (Operation::Conv2d(geometry, int8(None)), false),
+            (Operation::ConvTranspose2d { geometry, output_padding, linear: float(Activation::Tanh) }, true),
+            (Operation::ConvTranspose2d { geometry, output_padding, linear: int8(None) }, false),
+            (Operation::Dense(float(Activation::Elu { alpha: 0.5 })), true),
+            (Operation::Dense(int8(None)), false),
+            (Operation::Dense(int8(Some(70_007))), false),
+            (Operation::MaxPool2d(geometry), true),
+            (Operation::AveragePool2d { geometry, count_include_padding: true }, true),
+            (Operation::AveragePool2d { geometry, count_include_padding: false }, false),
+            (Operation::ResizeNearest, false),
+            (Operation::ResizeBilinear { half_pixel: true }, true),
+            (Operation::Activation(Activation::Sigmoid), true),
+            (Operation::Table(WEIGHTS), false),
+            (Operation::L2Normalize { epsilon: 1e-12 }, true),
+            (Operation::L2Normalize { epsilon: 0.0 }, false),
+            (Operation::GroupNormalize { groups: 3, epsilon: 1e-5, scale: WEIGHTS, shift: BIAS }, true),
+            (Operation::Reshape, true),
+            (Operation::Add(pair(None)), true),
+            (Operation::Add(pair(combined)), false),
+            (Operation::Multiply(pair(combined)), false),
+            (Operation::Quantize, false),
+            (Operation::Dequantize, true),
+            (Operation::Requantize { multiplier: 70_008 }, false),
+        ]
+    }
+
+    fn record(operation: Operation, is_f32: bool) -> Record {
+        let quantization = Quantization::new(0.125, -5).unwrap();
+        let element = if is_f32 { Element::F32 } else { Element::I8(quantization) };
+        Record { input: 13, output: Shape::new(14, 15, 16), element, offset: 70_009, operation }
+    }
+
+    #[test]
+    fn what_is_emitted_is_parsed() {
+        for (operation, is_f32) in operations() {
+            let record = record(operation, is_f32);
+            assert_eq!(Record::parse(&record.emit().unwrap()), Ok(record));
         }
     }
 
-    /// Words of the arena that the kernel may write to beside the output; `input` is the shape of the
-    /// tensor it reads.
-    pub const fn scratch_len(&self, input: Shape) -> usize {
-        match (self.element, self.kind) {
-            (Element::I8(_), Kind::Conv2d) => int8::conv2d_scratch_words(self.layout, &self.windows(input)),
-            (Element::I8(_), Kind::ConvTranspose2d) => {
-                int8::conv_transpose2d_scratch_words(self.layout, &self.windows(input))
+    #[test]
+    fn a_byte_that_changes_nothing_is_refused() {
+        for (operation, is_f32) in operations() {
+            let record = record(operation, is_f32);
+            let bytes = record.emit().unwrap();
+            for at in 0..RECORD_LEN {
+                let mut changed = bytes;
+                changed[at] ^= 1;
+                // Either the field means something, or it has to be zero.
+                assert_ne!(Record::parse(&changed), Ok(record), "{operation:?}, byte {at}");
             }
-            (Element::I8(_), Kind::Dense) => int8::dense_scratch_words(self.layout, input.len()),
-            _ => 0,
         }
     }
 }

@@ -61,16 +61,19 @@ pub(super) const fn layers(
     let mut index = 0;
     while index < layers.len() {
         let layer = check!(record(layers, index));
-        if layer.input > index || layer.other > index {
+        if layer.input > index {
             return Err(fault_of(index, LayerFault::Tensor));
         }
         let input = check!(tensor(layers, image, layer.input));
-        if layer.kind.has_other() {
-            let other = check!(tensor(layers, image, layer.other));
+        if let Some(other) = layer.operation.other() {
+            if other > index {
+                return Err(fault_of(index, LayerFault::Tensor));
+            }
+            last_read.set(other, index);
+            let other = check!(tensor(layers, image, other));
             if !validate::same(other.shape, input.shape) || !other.element.has_type_of(input.element) {
                 return Err(fault_of(index, LayerFault::Tensor));
             }
-            last_read.set(layer.other, index);
         }
         last_read.set(layer.input, index);
         if let Err(fault) = validate::layer(&layer, input, parameters, arena) {

@@ -8,6 +8,8 @@ mod parse;
 mod validate;
 
 pub use crate::contract::{LengthError, Preprocessing, PreprocessingError, ResizeFilter};
-pub use crate::format::{Kind, LayerFault, ModelError, Record, Span};
+pub use crate::format::{
+    Geometry, Int8Linear, Int8Pair, Kind, LayerFault, Linear, ModelError, Operation, Pair, Record, Span,
+};
 pub use operators::Operators;
 pub use parse::Model;

@@ -1,7 +1,7 @@
 //! The set of operators a model uses, as a constant, so that an engine for it holds no others.
 
 use crate::energy::Energy;
-use crate::format::{Kind, Record, UNIFORM};
+use crate::format::{Kind, Kinds, Linear, Operation, Record};
 use crate::kernels::int8::Layout;
 use crate::layer::{Activation, Element};
 
@@ -87,9 +87,9 @@ impl Operators {
         Self(1 << (60 + layout as u8))
     }
 
-    /// 8-bit dense layers, by whether one multiplier is for all outputs.
-    pub const fn dense_i8(uniform: bool) -> Self {
-        Self(1 << (58 + uniform as u8))
+    /// 8-bit dense layers, by whether all outputs share a multiplier.
+    pub const fn dense_i8(shared_multiplier: bool) -> Self {
+        Self(1 << (58 + shared_multiplier as u8))
     }
 
     /// Every single operator there is, for the proof below that no two share a bit.
@@ -135,19 +135,29 @@ impl Operators {
         each
     };
 
+    /// The kinds of layers among them, of either type.
+    pub(crate) const fn kinds(self) -> Kinds {
+        Kinds::from_bits(self.0 as u32 & 0x1_FFFE | (self.0 >> 32) as u32 & 0x1_FFFE)
+    }
+
     pub(super) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// What a layer needs.
     pub(super) const fn record(record: &Record) -> Self {
-        match record.element {
-            Element::F32 => Self::kind(record.kind).with(Self::activation(record.activation)),
-            Element::I8(_) if matches!(record.kind, Kind::Dense) => Self::kind_i8(record.kind)
-                .with(Self::layout(record.layout))
-                .with(Self::dense_i8(record.mode == UNIFORM)),
-            Element::I8(_) if record.kind.has_weights() => Self::kind_i8(record.kind).with(Self::layout(record.layout)),
-            Element::I8(_) => Self::kind_i8(record.kind),
+        let kind = record.operation.kind();
+        if let Element::F32 = record.element {
+            return Self::kind(kind).with(Self::activation(record.operation.activation()));
+        }
+        match &record.operation {
+            Operation::Dense(Linear::I8(linear)) => Self::kind_i8(kind)
+                .with(Self::layout(linear.layout))
+                .with(Self::dense_i8(linear.shared_multiplier.is_some())),
+            operation => match operation.linear() {
+                Some(Linear::I8(linear)) => Self::kind_i8(kind).with(Self::layout(linear.layout)),
+                _ => Self::kind_i8(kind),
+            },
         }
     }
 }

@@ -2,9 +2,10 @@
 //! lead the kernels beyond the range of their numbers. All `const`.
 
 use super::validate::inside;
-use super::{Kind, LayerFault, Record, Span};
+use super::{Geometry, Int8Linear, LayerFault, Linear, Operation, Pair, Record, Span};
 use crate::Shape;
-use crate::layer::Element;
+use crate::format::check;
+use crate::kernels::int8::Layout;
 
 /// Entries of the table of an 8-bit activation.
 pub(super) const TABLE_LEN: usize = 256;
@@ -12,60 +13,97 @@ pub(super) const TABLE_LEN: usize = 256;
 /// Checks the weights, biases and multipliers of `record`, whose output shape is valid; `words` is
 /// the part of the file that holds them.
 pub(super) const fn check(record: &Record, input: Shape, words: &[u8]) -> Result<(), LayerFault> {
-    let is_f32 = matches!(record.element, Element::F32);
-    let outputs = match record.kind {
-        Kind::Dense => record.output.len(),
-        _ => record.output.channels,
-    };
-    let taps = match record.kind {
-        Kind::Dense => input.len(),
-        Kind::GroupNormalize => 1,
-        _ => Shape::new(input.channels, record.kernel[0], record.kernel[1]).len(),
-    };
-    match record.kind {
-        Kind::Conv2d | Kind::ConvTranspose2d | Kind::Dense | Kind::GroupNormalize if is_f32 => {
-            if !fits(record.weights, outputs.saturating_mul(taps), 4, words) || !fits(record.bias, outputs, 4, words) {
-                return Err(LayerFault::Weights);
-            }
-            if !are_finite(record.weights, words) || !are_finite(record.bias, words) {
-                return Err(LayerFault::NonFiniteWeight);
-            }
-        }
-        Kind::Conv2d | Kind::ConvTranspose2d | Kind::Dense => {
-            let weights = match record.kind {
-                Kind::ConvTranspose2d => {
-                    record.layout.transposed_words(outputs, record.kernel, record.stride, input.channels)
-                }
-                _ => record.layout.words(outputs, taps),
+    let channels = record.output.channels;
+    match &record.operation {
+        Operation::Conv2d(geometry, linear) => {
+            let taps = taps(geometry, input);
+            let int8 = match linear {
+                Linear::F32 { .. } => 0,
+                Linear::I8(linear) => linear.layout.words(channels, taps),
             };
-            let uniform = record.multiplier_count() == 1;
-            if !fits(record.weights, weights.saturating_mul(4), 1, words)
-                || !fits(record.bias, outputs, if uniform { 4 } else { 12 }, words)
-                || uniform && !fits(Span { start: record.multipliers, len: 1 }, 1, 8, words)
-            {
-                return Err(LayerFault::Weights);
-            }
-            let valid = match uniform {
-                true => biases_are_valid(record, taps, words),
-                false => channels_are_valid(record, taps, words),
+            check_linear(linear, channels, taps, int8, words)
+        }
+        Operation::ConvTranspose2d { geometry: geometry @ Geometry { kernel, stride, .. }, linear, .. } => {
+            let int8 = match linear {
+                Linear::F32 { .. } => 0,
+                Linear::I8(linear) => linear.layout.transposed_words(channels, *kernel, *stride, input.channels),
             };
-            if !valid {
-                return Err(LayerFault::Quantization);
-            }
+            check_linear(linear, channels, taps(geometry, input), int8, words)
         }
-        Kind::Add | Kind::Multiply | Kind::Requantize if !is_f32 => {
-            let span = Span { start: record.multipliers, len: record.multiplier_count() };
-            if !fits(span, span.len, 8, words) {
-                return Err(LayerFault::Weights);
-            }
-            if !multipliers_are_valid(span, words) || matches!(record.kind, Kind::Add) && !addends_shrink(span, words) {
-                return Err(LayerFault::Quantization);
-            }
+        Operation::Dense(linear) => {
+            let (outputs, taps) = (record.output.len(), input.len());
+            let int8 = match linear {
+                Linear::F32 { .. } => 0,
+                Linear::I8(linear) => linear.layout.words(outputs, taps),
+            };
+            check_linear(linear, outputs, taps, int8, words)
         }
-        Kind::Activation if !is_f32 && !fits(record.weights, TABLE_LEN, 1, words) => return Err(LayerFault::Weights),
-        _ => {}
+        Operation::GroupNormalize { scale, shift, .. } => check_floats([*scale, *shift], [channels; 2], words),
+        Operation::Table(table) if !fits(*table, TABLE_LEN, 1, words) => Err(LayerFault::Weights),
+        Operation::Add(Pair { int8: Some(int8), .. }) => {
+            let factors = Span { start: int8.multipliers, len: 3 };
+            check!(check_multipliers(factors, words));
+            if addends_shrink(factors, words) { Ok(()) } else { Err(LayerFault::Quantization) }
+        }
+        Operation::Multiply(Pair { int8: Some(int8), .. }) => {
+            check_multipliers(Span { start: int8.multipliers, len: 1 }, words)
+        }
+        Operation::Requantize { multiplier } => check_multipliers(Span { start: *multiplier, len: 1 }, words),
+        _ => Ok(()),
     }
-    Ok(())
+}
+/// Weights that an output of a convolution has.
+const fn taps(geometry: &Geometry, input: Shape) -> usize {
+    Shape::new(input.channels, geometry.kernel[0], geometry.kernel[1]).len()
+}
+
+/// `taps` are an output's products; `int8` is how many words the weights take where they have 8 bits.
+const fn check_linear(
+    linear: &Linear,
+    outputs: usize,
+    taps: usize,
+    int8: usize,
+    words: &[u8],
+) -> Result<(), LayerFault> {
+    let linear = match linear {
+        Linear::F32 { weights, bias, .. } => {
+            return check_floats([*weights, *bias], [outputs.saturating_mul(taps), outputs], words);
+        }
+        Linear::I8(linear) => linear,
+    };
+    let multiplier = match linear.shared_multiplier {
+        Some(start) => Some(Span { start, len: 1 }),
+        None => None,
+    };
+    let bias_bytes = if multiplier.is_some() { 4 } else { 12 };
+    if !fits(linear.weights, int8.saturating_mul(4), 1, words) || !fits(linear.bias, outputs, bias_bytes, words) {
+        return Err(LayerFault::Weights);
+    }
+    let valid = match multiplier {
+        Some(multiplier) if !fits(multiplier, 1, 8, words) => return Err(LayerFault::Weights),
+        Some(multiplier) => biases_are_valid(linear, multiplier, taps, words),
+        None => channels_are_valid(linear, taps, words),
+    };
+    if valid { Ok(()) } else { Err(LayerFault::Quantization) }
+}
+
+/// Two ranges of so many finite values each.
+const fn check_floats(spans: [Span; 2], lens: [usize; 2], words: &[u8]) -> Result<(), LayerFault> {
+    if !fits(spans[0], lens[0], 4, words) || !fits(spans[1], lens[1], 4, words) {
+        return Err(LayerFault::Weights);
+    }
+    match are_finite(spans[0], words) && are_finite(spans[1], words) {
+        true => Ok(()),
+        false => Err(LayerFault::NonFiniteWeight),
+    }
+}
+
+/// Multipliers beside a layer's channels.
+const fn check_multipliers(span: Span, words: &[u8]) -> Result<(), LayerFault> {
+    if !fits(span, span.len, 8, words) {
+        return Err(LayerFault::Weights);
+    }
+    if multipliers_are_valid(span, words) { Ok(()) } else { Err(LayerFault::Quantization) }
 }
 
 /// Whether `span` has `len` values of `size` bytes and lies inside the parameters.
@@ -101,12 +139,12 @@ const fn are_finite(span: Span, words: &[u8]) -> bool {
 }
 
 /// Whether the kernels take every channel's multiplier, and no sum leaves 32 bits.
-const fn channels_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool {
-    let (channels, _) = part(words, record.bias.start, record.bias.len.saturating_mul(3)).as_chunks();
+const fn channels_are_valid(linear: &Int8Linear, taps: usize, words: &[u8]) -> bool {
+    let (channels, _) = part(words, linear.bias.start, linear.bias.len.saturating_mul(3)).as_chunks();
     let mut i = 0;
     while i < channels.len() {
         let [bias, value, shift] = channels[i];
-        if !channel_is_valid(record, taps, bias, value, shift) {
+        if !channel_is_valid(linear.layout, taps, bias, value, shift) {
             return false;
         }
         i += 1;
@@ -115,14 +153,14 @@ const fn channels_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool 
 }
 
 /// As [`channels_are_valid`], where there is one multiplier for all.
-const fn biases_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool {
-    let [value, shift] = part(words, record.multipliers, 2) else {
+const fn biases_are_valid(linear: &Int8Linear, multiplier: Span, taps: usize, words: &[u8]) -> bool {
+    let [value, shift] = part(words, multiplier.start, 2) else {
         return false;
     };
-    let biases = part(words, record.bias.start, record.bias.len);
+    let biases = part(words, linear.bias.start, linear.bias.len);
     let mut i = 0;
     while i < biases.len() {
-        if !channel_is_valid(record, taps, biases[i], *value, *shift) {
+        if !channel_is_valid(linear.layout, taps, biases[i], *value, *shift) {
             return false;
         }
         i += 1;
@@ -132,12 +170,12 @@ const fn biases_are_valid(record: &Record, taps: usize, words: &[u8]) -> bool {
 
 /// Whether the kernels take a multiplier, and no sum of the bias and `taps` products can leave `i32`, in
 /// whatever order: a product of a weight and a value less its zero point is less than 2^15.
-const fn channel_is_valid(record: &Record, taps: usize, bias: [u8; 4], value: [u8; 4], shift: [u8; 4]) -> bool {
+const fn channel_is_valid(layout: Layout, taps: usize, bias: [u8; 4], value: [u8; 4], shift: [u8; 4]) -> bool {
     let channel = [i32::from_le_bytes(bias), i32::from_le_bytes(value), i32::from_le_bytes(shift)];
     taps < 1 << 16
         && channel[0].unsigned_abs() <= i32::MAX as u32 - ((taps as u32) << 15)
         && is_factor(channel[1])
-        && record.layout.takes(taps, channel)
+        && layout.takes(taps, channel)
 }
 
 /// 0, or with its leading one at bit 30.

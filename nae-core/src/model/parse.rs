@@ -2,13 +2,13 @@
 
 use super::operators::Operators;
 use super::validate::{self, Tensor};
-use super::{Kind, ModelError, Record, check};
+use super::{ModelError, Operation, Record, check};
 use crate::Shape;
 use crate::calibration::CalibrationView;
 use crate::contract::{Contract, LengthError, Preprocessing};
 use crate::density::Temperature;
 use crate::energy::Energy;
-use crate::format::{Header, RECORD_LEN, check};
+use crate::format::{Header, Kinds, RECORD_LEN, check};
 use crate::layer::Element;
 use crate::quantization::Quantization;
 
@@ -109,7 +109,7 @@ impl<'a> Model<'a> {
 
     /// Scale and zero point of the reconstruction, when it is 8-bit, as the image is then.
     pub fn reconstruction_quantization(&self) -> Option<Quantization> {
-        self.layer(self.layers.len().wrapping_sub(1)).and_then(|layer| layer.element.quantization())
+        self.layer(self.layers.len().wrapping_sub(1), Kinds::NONE).and_then(|layer| layer.element.quantization())
     }
 
     /// Scale and zero point of the latent code, when there is one and it is 8-bit.
@@ -211,32 +211,32 @@ impl<'a> Model<'a> {
 
     /// Number of weights and biases, each layer's counted.
     pub fn weight_count(&self) -> usize {
-        self.layers().filter(|layer| layer.kind.has_weights()).map(|layer| layer.weights.len + layer.bias.len).sum()
+        let count = |layer: Record| layer.operation.linear().map(|linear| linear.weights().len + linear.bias().len);
+        self.layers().filter_map(count).sum()
     }
 
     /// Multiplications of one run by its convolutions and dense layers, those with padding
     /// included. A host that takes files from strangers can refuse what would run too long.
     pub fn multiply_accumulates(&self) -> u64 {
-        self.layers()
-            .filter(|layer| layer.kind.has_weights())
-            .map(|layer| {
-                let uses = match layer.kind {
-                    Kind::Dense => 1,
-                    _ => layer.output.height as u64 * layer.output.width as u64,
-                };
-                layer.weights.len as u64 * uses
-            })
-            .fold(0, u64::saturating_add)
+        let count = |layer: Record| {
+            let uses = match layer.operation {
+                Operation::Dense(_) => 1,
+                _ => layer.output.height as u64 * layer.output.width as u64,
+            };
+            layer.operation.linear().map(|linear| linear.weights().len as u64 * uses)
+        };
+        self.layers().filter_map(count).fold(0, u64::saturating_add)
     }
 
     /// The layers, in order.
     pub fn layers(&self) -> impl Iterator<Item = Record> + use<'a> {
-        self.layers.iter().map(Record::read)
+        self.layers.iter().map(|bytes| Record::read(bytes, Kinds::ALL))
     }
 
-    /// One layer.
-    pub(crate) fn layer(&self, index: usize) -> Option<Record> {
-        self.layers.get(index).map(Record::read)
+    /// One layer, of one of these kinds.
+    #[inline(always)]
+    pub(crate) fn layer(&self, index: usize, kinds: Kinds) -> Option<Record> {
+        self.layers.get(index).map(|bytes| Record::read(bytes, kinds))
     }
 
     pub(crate) const fn latent_record(&self) -> Option<Record> {

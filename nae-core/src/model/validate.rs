@@ -1,7 +1,7 @@
 //! Whether the layers of a file fit together: shapes, weights, and the arena plan. All `const`.
 
 use super::parameters;
-use super::{Kind, LayerFault, Record, Span};
+use super::{Geometry, Kind, LayerFault, Operation, Record, Span};
 use crate::Shape;
 use crate::format::{MAX_SIDE, MAX_VALUES};
 use crate::layer::{Element, Padding};
@@ -40,7 +40,7 @@ pub(super) const fn layer(record: &Record, input: Tensor, words: &[u8], arena: u
     if let Err(fault) = types(record, input.element) {
         return Err(fault);
     }
-    if record.kind.has_windows() && !windows_are_valid(record) {
+    if !geometry_is_valid(record) {
         return Err(LayerFault::Geometry);
     }
     let expected = match output_shape(record, input.shape) {
@@ -50,7 +50,7 @@ pub(super) const fn layer(record: &Record, input: Tensor, words: &[u8], arena: u
     if !same(expected, record.output) {
         return Err(LayerFault::Shape);
     }
-    let scratch = Span { start: record.scratch, len: record.scratch_len(input.shape) };
+    let scratch = record.scratch(input.shape);
     if scratch.len == 0 && scratch.start != 0 {
         return Err(LayerFault::Reserved);
     }
@@ -74,7 +74,7 @@ const fn meet(a: Span, b: Span) -> bool {
 
 /// Whether the output's type follows from the input's.
 const fn types(record: &Record, input: Element) -> Result<(), LayerFault> {
-    let fits = match (record.kind, input, record.element) {
+    let fits = match (record.operation.kind(), input, record.element) {
         (Kind::Quantize, Element::F32, Element::I8(_)) | (Kind::Dequantize, Element::I8(_), Element::F32) => true,
         (Kind::Quantize | Kind::Dequantize, ..)
         | (Kind::Requantize, Element::F32, Element::F32)
@@ -101,24 +101,27 @@ pub(super) const fn inside(span: Span, len: usize) -> bool {
     span.start <= len && span.len <= len - span.start
 }
 
-/// Kernel and stride above zero; padding below the kernel, so that every window meets the input;
-/// output padding below the stride.
-const fn windows_are_valid(record: &Record) -> bool {
-    let Padding { top, left, bottom, right } = record.padding;
-    let [height, width] = record.kernel;
-    let [down, across] = record.stride;
-    // An 8-bit transposed convolution is down·across convolutions: not more than can be of use.
-    let few = matches!(record.element, Element::F32)
-        || !matches!(record.kind, Kind::ConvTranspose2d)
-        || down <= MAX_INT8_STRIDE && across <= MAX_INT8_STRIDE;
-    few && down > 0
-        && across > 0
-        && top < height
-        && bottom < height
-        && left < width
-        && right < width
-        && (record.output_padding[0] < down && record.output_padding[1] < across
-            || !matches!(record.kind, Kind::ConvTranspose2d))
+const fn geometry_is_valid(record: &Record) -> bool {
+    match &record.operation {
+        Operation::Conv2d(geometry, _) | Operation::MaxPool2d(geometry) | Operation::AveragePool2d { geometry, .. } => {
+            every_window_meets_the_input(geometry)
+        }
+        Operation::ConvTranspose2d { geometry, output_padding, .. } => {
+            let [down, across] = geometry.stride;
+            // An 8-bit transposed convolution is down·across convolutions: not more than can be of use.
+            let few = matches!(record.element, Element::F32) || down <= MAX_INT8_STRIDE && across <= MAX_INT8_STRIDE;
+            every_window_meets_the_input(geometry) && few && output_padding[0] < down && output_padding[1] < across
+        }
+        _ => true,
+    }
+}
+
+/// Kernel and stride above zero, and padding below the kernel.
+const fn every_window_meets_the_input(geometry: &Geometry) -> bool {
+    let Padding { top, left, bottom, right } = geometry.padding;
+    let [height, width] = geometry.kernel;
+    let [down, across] = geometry.stride;
+    down > 0 && across > 0 && top < height && bottom < height && left < width && right < width
 }
 
 pub(super) const fn same(a: Shape, b: Shape) -> bool {
@@ -128,57 +131,61 @@ pub(super) const fn same(a: Shape, b: Shape) -> bool {
 /// The shape the layer gives for `input`, whose volume is valid. Sides are below 2^16 and
 /// channels below 2^29, so nothing here overflows 32 bits but what is checked.
 const fn output_shape(record: &Record, input: Shape) -> Option<Shape> {
-    let Padding { top, left, bottom, right } = record.padding;
-    let [kh, kw] = record.kernel;
-    let [sh, sw] = record.stride;
-    Some(match record.kind {
-        Kind::Conv2d | Kind::MaxPool2d | Kind::AveragePool2d => {
-            let rows = input.height + top + bottom;
-            let columns = input.width + left + right;
-            if rows < kh || columns < kw {
-                return None;
-            }
-            let channels = match record.kind {
-                Kind::Conv2d => record.output.channels,
-                _ => input.channels,
-            };
-            // No stride is zero here; the compiler is told, so that no panic is linked.
-            let (Some(down), Some(across)) = ((rows - kh).checked_div(sh), (columns - kw).checked_div(sw)) else {
-                return None;
-            };
-            Shape::new(channels, down + 1, across + 1)
+    Some(match &record.operation {
+        Operation::Conv2d(geometry, _) => return windows_shape(geometry, record.output.channels, input),
+        Operation::MaxPool2d(geometry) | Operation::AveragePool2d { geometry, .. } => {
+            return windows_shape(geometry, input.channels, input);
         }
-        Kind::ConvTranspose2d => {
+        Operation::ConvTranspose2d { geometry, output_padding, .. } => {
+            let Padding { top, left, bottom, right } = geometry.padding;
+            let ([kh, kw], [down, across]) = (geometry.kernel, geometry.stride);
             // At most 32,766 × 65,535 + 3 × 65,535: below 2^32.
-            let rows = (input.height - 1) * sh + kh + record.output_padding[0];
-            let columns = (input.width - 1) * sw + kw + record.output_padding[1];
+            let rows = (input.height - 1) * down + kh + output_padding[0];
+            let columns = (input.width - 1) * across + kw + output_padding[1];
             if rows <= top + bottom || columns <= left + right {
                 return None;
             }
             Shape::new(record.output.channels, rows - top - bottom, columns - left - right)
         }
-        Kind::Dense => record.output,
-        Kind::ResizeNearest | Kind::ResizeBilinear => {
+        Operation::Dense(_) => record.output,
+        Operation::ResizeNearest | Operation::ResizeBilinear { .. } => {
             Shape::new(input.channels, record.output.height, record.output.width)
         }
-        Kind::Reshape => {
+        Operation::Reshape => {
             if record.output.len() != input.len() {
                 return None;
             }
             record.output
         }
-        Kind::GroupNormalize => match input.channels.checked_rem(record.mode as usize) {
+        Operation::GroupNormalize { groups, .. } => match input.channels.checked_rem(*groups as usize) {
             Some(0) => input,
             _ => return None,
         },
-        Kind::Activation
-        | Kind::L2Normalize
-        | Kind::Add
-        | Kind::Multiply
-        | Kind::Quantize
-        | Kind::Dequantize
-        | Kind::Requantize => input,
+        Operation::Activation(_)
+        | Operation::Table(_)
+        | Operation::L2Normalize { .. }
+        | Operation::Add(_)
+        | Operation::Multiply(_)
+        | Operation::Quantize
+        | Operation::Dequantize
+        | Operation::Requantize { .. } => input,
     })
+}
+
+/// What windows over `input` give, each one value of every channel.
+const fn windows_shape(geometry: &Geometry, channels: usize, input: Shape) -> Option<Shape> {
+    let Padding { top, left, bottom, right } = geometry.padding;
+    let ([kh, kw], [down, across]) = (geometry.kernel, geometry.stride);
+    let rows = input.height + top + bottom;
+    let columns = input.width + left + right;
+    if rows < kh || columns < kw {
+        return None;
+    }
+    // No stride is zero here; the compiler is told, so that no panic is linked.
+    match ((rows - kh).checked_div(down), (columns - kw).checked_div(across)) {
+        (Some(rows), Some(columns)) => Some(Shape::new(channels, rows + 1, columns + 1)),
+        _ => None,
+    }
 }
 
 /// Whether layer `writer`, which reads a tensor of shape `input`, may write where it does, given a
@@ -196,7 +203,7 @@ pub(super) const fn may_overwrite(
         return true;
     }
     // This layer or a later one reads the tensor.
-    let scratch = Span { start: writer.scratch, len: writer.scratch_len(input) };
+    let scratch = writer.scratch(input);
     let (a, b) = (place(writer), place(tensor_record));
     if meet(scratch, b) {
         return false;
@@ -204,10 +211,14 @@ pub(super) const fn may_overwrite(
     if !meet(a, b) {
         return true;
     }
+    let is_other = match writer.operation.other() {
+        Some(other) => other == tensor,
+        None => false,
+    };
     last_read == writer_index
-        && writer.kind.works_in_place()
+        && writer.operation.kind().works_in_place()
         && writer.input == tensor
         && a.start == b.start
         && a.len == b.len
-        && !(writer.kind.has_other() && writer.other == tensor)
+        && !is_other
 }
