@@ -121,6 +121,10 @@ pub struct Training {
     /// after pre-training, and no further. The loss −E + γE² falls up to E = 1/(2γ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_bound: Option<f64>,
+    /// The data's mean energy is kept below this many times that of the validation images after pre-training, where this
+    /// is given: above, the negative samples' energy weighs less in the loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positive_bound: Option<f64>,
     /// Weights of the regularisers.
     pub regularization: Regularization,
 }

@@ -201,6 +201,9 @@ impl RawConfig {
                 *g == 0.0
             })?;
         }
+        if let Some(bound) = self.training.positive_bound {
+            require("training.positive_bound", bound, "above 1", |b| b.is_finite() && *b > 1.0)?;
+        }
         for (key, weight) in [
             ("training.regularization.negative_energy", regularization.negative_energy),
             ("training.regularization.positive_energy", regularization.positive_energy),

@@ -12,6 +12,10 @@ use crate::sample::{Annealing, Bounds, Langevin, Leaving, ReplayConfig, SamplerC
 pub fn check(sampler: &SamplerConfig, space: LatentSpace) -> Result<(), ConfigError> {
     require("sampler.temperature", sampler.temperature, "above 0", |t| positive(f64::from(*t)))?;
     check_start(sampler.start)?;
+    if let Some(reuse) = sampler.reuse {
+        check_buffer(reuse, ["sampler.reuse.size", "sampler.reuse.ratio"])?;
+        require("sampler.reuse.ratio", reuse.ratio, "below 1: all would be the first draw's", |r| *r < 1.0)?;
+    }
     match (sampler.start.is_latent(), &sampler.latent_chain) {
         (true, Some(chain)) => check_chain(chain, space, &LATENT)?,
         (true, None) => {

@@ -11,6 +11,7 @@
 //! The paper's other baselines (IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly) are not here.
 
 pub mod autoencoder;
+mod balance;
 pub(crate) mod gradients;
 pub(crate) mod mmd;
 pub mod nae;

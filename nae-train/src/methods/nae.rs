@@ -6,21 +6,21 @@ use std::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
 use nae_simd::Workspace;
+use serde::Deserialize;
 use serde_bytes::ByteBuf;
 
 use super::autoencoder::coefficient;
-use super::gradients::{ShardLoss, sharded};
+use super::balance::Balance;
+use super::gradients::{ShardLoss, add_l2, sharded};
 use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::state::{self, StateError};
 use super::{Decision, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
-use crate::arch::graph::floats;
 use crate::config::Training;
 use crate::config::methods::Regularization;
 use crate::energy::{distance, energy, mean, mean_squared_norm};
 use crate::engine::cpu::add;
-use crate::engine::parameters::WeightGradients;
 use crate::engine::{CpuEngine, Engine};
 use crate::sample::NegativeSampler;
 use crate::shard;
@@ -35,16 +35,23 @@ pub struct Loss {
     pub negative_energy: Tensor<1>,
 }
 
-/// mean E(x) − mean E(x′) + γ·mean E(x′)², and the other regularisers, for data `x` and negatives `x′`.
+/// mean E(x) − k·(mean E(x′) − γ·mean E(x′)²), and the other regularisers, for data `x` and negatives `x′`. The paper has
+/// k = 1, which `weight` is where the data's energy has no bound.
 ///
 /// Not divided by T, as in the authors' code: Adam makes up for a constant factor, and the regularisers then weigh the
 /// same at every T.
-pub fn loss(model: &Autoencoder, x: Tensor<4>, negatives: Tensor<4>, regularization: Regularization) -> Loss {
+pub fn loss(
+    model: &Autoencoder,
+    x: Tensor<4>,
+    negatives: Tensor<4>,
+    weight: f32,
+    regularization: Regularization,
+) -> Loss {
     let (z, z_negative) = (model.encode(x.clone()), model.encode(negatives.clone()));
     let positive = distance(model.energy(), x, model.decode(z.clone()));
     let negative = distance(model.energy(), negatives, model.decode(z_negative.clone()));
     let (positive_energy, negative_energy) = (positive.clone().mean(), negative.clone().mean());
-    let mut total = positive_energy.clone() - negative_energy.clone();
+    let mut total = positive_energy.clone() - negative_energy.clone().mul_scalar(weight);
     let mut penalize = |weight: f32, penalty: &dyn Fn() -> Option<Tensor<1>>| {
         if weight > 0.0
             && let Some(penalty) = penalty()
@@ -53,7 +60,7 @@ pub fn loss(model: &Autoencoder, x: Tensor<4>, negatives: Tensor<4>, regularizat
         }
     };
     let mean_square = |values: Tensor<1>| Some((values.clone() * values).mean());
-    penalize(regularization.negative_energy, &|| mean_square(negative.clone()));
+    penalize(weight * regularization.negative_energy, &|| mean_square(negative.clone()));
     penalize(regularization.positive_energy, &|| mean_square(positive.clone()));
     penalize(regularization.encoder_l2, &|| sum_of_squares(&model.encoder));
     penalize(regularization.decoder_l2, &|| sum_of_squares(&model.decoder));
@@ -68,25 +75,9 @@ pub fn positive_coefficient(energy: f32, n: usize, regularization: Regularizatio
     coefficient(n) * (1.0 + 2.0 * regularization.positive_energy * energy)
 }
 
-/// ∂loss/∂E of a negative sample of energy `energy`, one of `n`: (−1 + 2γE)/n.
-pub fn negative_coefficient(energy: f32, n: usize, regularization: Regularization) -> f32 {
-    coefficient(n) * (2.0 * regularization.negative_energy * energy - 1.0)
-}
-
-/// Adds the gradient of c·‖w‖² over the parameters of `module` to `gradients`.
-fn add_l2(module: &impl Module, c: f32, gradients: &mut WeightGradients) {
-    struct Add<'a>(f32, &'a mut WeightGradients);
-    impl ModuleVisitor for Add<'_> {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let Some((_, _, gradient)) = self.1.iter_mut().find(|(id, _, _)| *id == param.id) else { return };
-            for (g, w) in gradient.iter_mut().zip(floats(param)) {
-                *g += self.0 * w;
-            }
-        }
-    }
-    if c > 0.0 {
-        module.visit(&mut Add(2.0 * c, gradients));
-    }
+/// ∂loss/∂E of a negative sample of energy `energy`, one of `n`: k·(−1 + 2γE)/n, where k is `weight`.
+pub fn negative_coefficient(energy: f32, n: usize, weight: f32, regularization: Regularization) -> f32 {
+    weight * coefficient(n) * (2.0 * regularization.negative_energy * energy - 1.0)
 }
 
 /// Σ w² over all weights and biases of `module`; `None` where there are none.
@@ -150,6 +141,7 @@ pub struct NaeMethod {
     optimizer: Optimizer,
     rates: Rates,
     temperature: Option<ScalarAdam>,
+    balance: Option<Balance>,
     regularization: Regularization,
     engine: Engine,
     device: Device,
@@ -178,12 +170,20 @@ impl NaeMethod {
             optimizer: Optimizer::new(None),
             rates,
             temperature: training.temperature_learning_rate.map(ScalarAdam::new),
+            balance: None,
             regularization: training.regularization,
             engine,
             device: device.clone(),
             workspace: Workspace::default(),
             negatives: None,
         }
+    }
+
+    /// The same, with less weight on the negative samples where the data's mean energy is above `limit`.
+    #[must_use]
+    pub fn with_limit(mut self, limit: f64) -> Self {
+        self.balance = Some(Balance::new(limit));
+        self
     }
 
     /// The negative samples of the last update.
@@ -199,6 +199,7 @@ impl NaeMethod {
     /// One update against given negative samples. Returns both mean energies before.
     pub fn update_against(&mut self, x: Tensor<4>, negatives: Tensor<4>) -> UpdateFigures {
         let (regularization, model) = (self.regularization, &self.model.autoencoder);
+        let weight = self.balance.as_ref().map_or(1.0, Balance::weight);
         let (gradients, figures) = match self.engine {
             // The CPU engine has no gradient of a function of the latents.
             Engine::Cpu if regularization.latent_norm == 0.0 => {
@@ -206,19 +207,20 @@ impl NaeMethod {
                 let engine = CpuEngine::in_workspace(&self.workspace, model, [c, h, w], &self.device);
                 let (positive, mut total) = engine.weights(x, |energy| positive_coefficient(energy, n, regularization));
                 let (negative, part) =
-                    engine.weights(negatives, |energy| negative_coefficient(energy, n, regularization));
+                    engine.weights(negatives, |energy| negative_coefficient(energy, n, weight, regularization));
                 add(&mut total, part);
-                add_l2(&model.encoder, regularization.encoder_l2, &mut total);
-                add_l2(&model.decoder, regularization.decoder_l2, &mut total);
+                let mut gradients = engine.register(total);
+                add_l2(&model.encoder, regularization.encoder_l2, &mut gradients);
+                add_l2(&model.decoder, regularization.decoder_l2, &mut gradients);
                 let figures = [("positive_energy", mean(&positive)), ("negative_energy", mean(&negative))];
-                (engine.register(total), UpdateFigures::new(figures))
+                (gradients, UpdateFigures::new(figures))
             }
             _ => {
                 let pairs = shard::shards(x).into_iter().zip(shard::shards(negatives));
                 let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
                 sharded(model, shards, |model, (x, negatives): (Tensor<4>, Tensor<4>)| {
                     let Loss { total, positive_energy, negative_energy } =
-                        loss(model, x.autodiff(), negatives.autodiff(), regularization);
+                        loss(model, x.autodiff(), negatives.autodiff(), weight, regularization);
                     let report = vec![("positive_energy", positive_energy), ("negative_energy", negative_energy)];
                     ShardLoss { loss: total, report }
                 })
@@ -250,6 +252,10 @@ impl Method for NaeMethod {
         drop(frozen);
         self.negatives = Some(negatives.clone());
         let mut figures = self.update_against(x, negatives);
+        if let (Some(balance), Some(energy)) = (&mut self.balance, figures.get("positive_energy")) {
+            figures.add(&UpdateFigures::new([("negative_weight", f64::from(balance.weight()))]), 1.0);
+            balance.follow(energy);
+        }
         if self.temperature.is_some() {
             figures.add(&UpdateFigures::new([("temperature", f64::from(self.model.temperature()))]), 1.0);
             self.learn_temperature(&figures);
@@ -266,11 +272,12 @@ impl Method for NaeMethod {
     }
 
     fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, (&self.temperature, &self.sampler))
+        state::save(&self.model, &self.optimizer, (&self.temperature, &self.sampler, &self.balance))
     }
 
     fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        (self.temperature, self.sampler) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        let Rest(temperature, sampler, balance) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        (self.temperature, self.sampler, self.balance) = (temperature, sampler, balance);
         Ok(())
     }
 
@@ -279,10 +286,20 @@ impl Method for NaeMethod {
     }
 }
 
+/// What is kept of a method beside weights and moments.
+#[derive(Deserialize)]
+struct Rest(
+    Option<ScalarAdam>,
+    NegativeSampler,
+    // States of earlier programs end before.
+    #[serde(default)] Option<Balance>,
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arch::LatentSpace;
+    use crate::arch::graph::floats;
     use crate::arch::layer::{Layer, Sequential};
     use crate::arch::small_conv::small_conv16;
     use crate::config::{Config, preset};
@@ -333,7 +350,9 @@ mod tests {
             let pretraining = config().pretraining();
             let mut plain = AutoencoderMethod::new(start(16), pretraining, None, engine, &Device::flex());
             let e = plain.update(x.clone()).get("energy");
-            let mut nae = method(plain.into_autoencoder(), &training, engine);
+            let mut nae = method(plain.into_autoencoder(), &training, engine).with_limit(1e-3);
+            // So that the negative samples have less than their whole weight.
+            nae.balance.as_mut().expect("there is a limit").follow(2e-3);
             let figures = nae.update_against(x.clone(), negatives.clone());
             let model = &nae.model.autoencoder;
             let weights: Vec<f32> = [&model.encoder, &model.decoder].into_iter().flat_map(weights).collect();
@@ -346,6 +365,31 @@ mod tests {
         }
         let apart = burn.iter().zip(&cpu).filter(|(b, c)| (*b - *c).abs() > 2e-5).count();
         assert!(apart * 200 < burn.len(), "{apart} of {} weights part", burn.len());
+    }
+
+    #[test]
+    fn updates_steer_the_weight_of_the_negatives() {
+        let [x, _] = batches();
+        let mut nae = method(start(16), &config().training(), Engine::Cpu).with_limit(1e-3);
+        let weights = [(); 2].map(|()| nae.update(x.clone()).get("negative_weight"));
+        assert_eq!(weights[0], Some(1.0));
+        // The first energies are about 0.08, far above the limit.
+        assert_eq!(weights[1], Some(f64::from(0.01f32)));
+        let regularization = Regularization { negative_energy: 2.0, ..config().training().regularization };
+        assert_eq!(negative_coefficient(0.125, 4, 0.5, regularization), -0.5 * (1.0 - 2.0 * 2.0 * 0.125) / 4.0);
+    }
+
+    /// States written before there was a limit have no place for it.
+    #[test]
+    fn a_state_without_a_limit_is_read() {
+        let nae = method(start(16), &config().training(), Engine::Cpu);
+        let before = state::save(&nae.model, &nae.optimizer, (&nae.temperature, &nae.sampler)).expect("written");
+        let mut other = method(start(16), &config().training(), Engine::Cpu);
+        other.restore(&before).expect("read");
+        let mut limited = method(start(16), &config().training(), Engine::Cpu).with_limit(0.5);
+        limited.balance.as_mut().expect("there is a limit").follow(0.75);
+        other.restore(&limited.state().expect("written")).expect("read");
+        assert_eq!(other.balance, limited.balance);
     }
 
     #[test]
@@ -396,7 +440,9 @@ mod tests {
                 decoder_l2: 0.0,
                 latent_norm,
             };
-            loss(&model, x.clone().autodiff(), negatives.clone().autodiff(), regularization).total.into_scalar::<f32>()
+            loss(&model, x.clone().autodiff(), negatives.clone().autodiff(), 1.0, regularization)
+                .total
+                .into_scalar::<f32>()
         };
         // On the sphere, ‖z‖ = 1.
         assert!((value(0.5) - value(0.0) - 0.5).abs() < 1e-5);

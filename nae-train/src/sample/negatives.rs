@@ -9,7 +9,7 @@ use super::langevin::Langevin;
 use super::noise::NoiseSource;
 use super::persistent::PersistentChains;
 use super::precision::Precision;
-use super::replay_buffer::ReplayBuffer;
+use super::replay_buffer::{ReplayBuffer, ReplayConfig};
 use super::start::Start;
 
 /// The chains and their start.
@@ -28,6 +28,10 @@ pub struct SamplerConfig {
     /// In what the chains compute.
     #[serde(default, skip_serializing_if = "Precision::is_default")]
     pub precision: Precision,
+    /// Negative samples drawn before, used again: of this share of the draws, drawn from the last so many images, at no
+    /// cost of chains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<ReplayConfig>,
 }
 
 /// Shares of the steps that Metropolis–Hastings took; `None` for a chain without it.
@@ -46,6 +50,9 @@ pub struct NegativeSampler {
     latent_dim: usize,
     buffer: Option<ReplayBuffer>,
     persistent: PersistentChains,
+    /// States of earlier programs have none.
+    #[serde(default)]
+    drawn: Option<ReplayBuffer>,
     noise: NoiseSource,
     #[serde(skip)]
     acceptance: Acceptance,
@@ -55,19 +62,33 @@ impl NegativeSampler {
     /// A sampler for latents of `latent_dim` values whose random numbers come from `noise`.
     pub fn new(config: SamplerConfig, latent_dim: usize, noise: NoiseSource) -> Self {
         let buffer = config.start.replay_buffer().map(ReplayBuffer::new);
+        let drawn = config.reuse.map(ReplayBuffer::new);
         let (persistent, acceptance) = (PersistentChains::default(), Acceptance::default());
-        Self { config, latent_dim, buffer, persistent, noise, acceptance }
+        Self { config, latent_dim, buffer, persistent, drawn, noise, acceptance }
     }
 
     /// As many negative samples as `data` `[N, C, H, W]` has images, from chains at `temperature`.
     pub fn sample(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
         self.acceptance = Acceptance::default();
+        if let Some(again) = self.again(&data) {
+            return again;
+        }
         let start =
             if self.config.start.is_latent() { self.on_manifold(model, data, temperature) } else { self.start(data) };
         let end = model.visible_chain(&self.config.visible_chain, start, temperature, &mut self.noise);
         self.acceptance.visible = end.acceptance;
         self.keep(&end.state);
+        if let Some(drawn) = &mut self.drawn {
+            drawn.append(&floats(end.state.clone()), end.state.dims()[1..].iter().product());
+        }
         end.state
+    }
+
+    /// As many samples of earlier draws as `data` has images, where this draw is one of those that use them again.
+    fn again(&mut self, data: &Tensor<4>) -> Option<Tensor<4>> {
+        let (drawn, shape) = (self.drawn.as_ref()?, data.dims());
+        let images = drawn.draw_many(shape[0], self.noise.rng())?;
+        Some(Tensor::from_data(TensorData::new(images, shape), &data.device()))
     }
 
     /// In what the chains compute.

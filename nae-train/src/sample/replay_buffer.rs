@@ -46,6 +46,14 @@ impl ReplayBuffer {
         Some(&self.states[rng.random_range(0..self.len())])
     }
 
+    /// As [`draw`](Self::draw), so many states at once, one after the other: all of them, or none.
+    pub fn draw_many(&self, count: usize, rng: &mut impl Rng) -> Option<Vec<f32>> {
+        if self.is_empty() || !rng.random_bool(self.config.ratio) {
+            return None;
+        }
+        Some((0..count).flat_map(|_| &self.states[rng.random_range(0..self.len())]).copied().collect())
+    }
+
     /// Keeps `states`, `len` values each, one after the other, over the oldest where the buffer is full.
     pub fn append(&mut self, states: &[f32], len: usize) {
         for state in states.chunks_exact(len) {

@@ -59,16 +59,16 @@ impl Normalizing {
         let training = config.training().bounded(normal_energy);
         let sampler =
             NegativeSampler::new(config.sampler(), config.architecture().latent_dim(), Stream::Chains.of(seed));
-        Self {
-            update: 0,
-            autoencoder: start.autoencoder.clone(),
-            training,
-            average: training.average.map(|decay| Average::new(decay, &start)),
-            watch: Watch::new(config.stopping(), first, start.clone()),
-            method: NaeMethod::new(start, &training, sampler, engine, device),
-            sums: Sums::default(),
-            normal_energy,
+        let (average, watch) = (
+            training.average.map(|decay| Average::new(decay, &start)),
+            Watch::new(config.stopping(), first, start.clone()),
+        );
+        let autoencoder = start.autoencoder.clone();
+        let mut method = NaeMethod::new(start, &training, sampler, engine, device);
+        if let Some(bound) = training.positive_bound {
+            method = method.with_limit(bound * normal_energy);
         }
+        Self { update: 0, autoencoder, training, average, watch, method, sums: Sums::default(), normal_energy }
     }
 
     /// Where `state` left it. `config`, `seed` and `engine` are those of the run that gave it.

@@ -146,7 +146,7 @@ fn every_architecture_is_updated_stored_and_read_back() {
             decoder_l2: 1e-4,
             latent_norm: 1e-2,
         };
-        let loss = nae::loss(&model, x.clone().autodiff(), negatives.autodiff(), regularization);
+        let loss = nae::loss(&model, x.clone().autodiff(), negatives.autodiff(), 1.0, regularization);
         assert!(loss.total.into_scalar::<f32>().is_finite(), "{}", spec.name());
         let path = folder.path().join("weights.safetensors");
         checkpoint::save(&model, &path).unwrap();

@@ -88,7 +88,8 @@ impl FrozenEnergy for Linear {
 fn sampler(start: Start, steps: usize, temperature: f32, seed: u64) -> NegativeSampler {
     let visible_chain =
         Langevin { metropolis: Some(Metropolis::Exact), ..Langevin::with_step_size(steps, 0.8 * temperature) };
-    let config = SamplerConfig { start, latent_chain: None, visible_chain, temperature, precision: Precision::F32 };
+    let config =
+        SamplerConfig { start, latent_chain: None, visible_chain, temperature, precision: Precision::F32, reuse: None };
     NegativeSampler::new(config, D_Z, NoiseSource::new(seed, 0))
 }
 

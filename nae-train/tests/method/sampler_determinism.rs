@@ -80,7 +80,8 @@ fn check(engine: Engine, space: LatentSpace, start: Start, visible_chain: Langev
     // Detailed balance ends at the sphere, so a latent chain is corrected in the plane only.
     let metropolis = visible_chain.metropolis.filter(|_| space == LatentSpace::Euclidean);
     let latent_chain = start.is_latent().then_some(Langevin { metropolis, ..Langevin::with_noise(2, 0.1) });
-    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7, precision: Precision::F32 };
+    let config =
+        SamplerConfig { start, latent_chain, visible_chain, temperature: 0.7, precision: Precision::F32, reuse: None };
     let (once, acceptance) = draws(&*frozen, config, 1, 1);
     assert!(once.iter().all(|bits| f32::from_bits(*bits).is_finite()), "{config:?}");
     assert!(draws(&*frozen, config, 1, 3) == (once.clone(), acceptance), "{engine:?}, 3 threads: {config:?}");
@@ -157,6 +158,7 @@ fn new_images_are_a_function_of_the_seed_alone() {
         visible_chain: chains()[1],
         temperature: 1.0,
         precision: Precision::F32,
+        reuse: None,
     };
     let images = NewImages::new(&config).unwrap();
     let draw = |seed, threads| {

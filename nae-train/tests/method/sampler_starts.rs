@@ -67,7 +67,8 @@ fn still(steps: usize) -> Langevin {
 fn sampler(start: Start, bounds: Option<Bounds>) -> NegativeSampler {
     let visible_chain = Langevin { bounds, ..still(2) };
     let latent_chain = start.is_latent().then(|| still(3));
-    let config = SamplerConfig { start, latent_chain, visible_chain, temperature: 1.0, precision: Precision::F32 };
+    let config =
+        SamplerConfig { start, latent_chain, visible_chain, temperature: 1.0, precision: Precision::F32, reuse: None };
     NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(1, 0))
 }
 
@@ -185,6 +186,7 @@ fn new_images_take_a_latent_chain_eight_times_as_long() {
         visible_chain: still(2),
         temperature: 1.0,
         precision: Precision::F32,
+        reuse: None,
     };
     let images = NewImages::new(&config).unwrap();
     let mut noise = NoiseSource::new(1, 0);
@@ -193,4 +195,35 @@ fn new_images_take_a_latent_chain_eight_times_as_long() {
     assert!(draws[0].chunks(5).all(|x| draws[1].chunks(5).all(|y| x != y)), "no buffer");
     let visible_only = SamplerConfig { start: Start::Data, latent_chain: None, ..config };
     assert_eq!(NewImages::new(&visible_only), None);
+}
+
+#[test]
+fn draws_are_used_again_for_the_share_that_is_asked_for() {
+    let model = Recorder::new(LatentSpace::Sphere);
+    let reuse = Some(ReplayConfig { size: 60, ratio: 0.5 });
+    let config = SamplerConfig {
+        start: Start::OnManifold { replay_buffer: None },
+        latent_chain: Some(still(1)),
+        visible_chain: still(1),
+        temperature: 1.0,
+        precision: Precision::F32,
+        reuse,
+    };
+    let mut sampler = NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(6, 0));
+    let mut last: Vec<Vec<f32>> = Vec::new();
+    let (draws, mut again) = (400, 0);
+    for draw in 0..draws {
+        let chains = model.images.borrow().len();
+        let images = values(&sampler.sample(&model, data(20), 1.0));
+        let images: Vec<Vec<f32>> = images.chunks(5).map(<[f32]>::to_vec).collect();
+        if model.images.borrow().len() > chains {
+            last.extend(images);
+            last.drain(..last.len().saturating_sub(60));
+        } else {
+            assert!(draw > 0 && images.iter().all(|image| last.contains(image)), "draw {draw}");
+            again += 1;
+        }
+    }
+    // Four standard deviations.
+    assert!((again as i32 - draws / 2).abs() < 4 * 10, "{again} of {draws}");
 }

@@ -112,8 +112,23 @@ fn models_start_from_another_cells_network() {
     // One network a digit, whatever the number of seeds.
     assert!(!out.join("pretrained-9-1").exists());
 
+    // Models stay finished where other cells change, and not where their own start does.
     let text = std::fs::read_to_string(&settings).unwrap();
     let mine = folder.path().join("mine.toml");
+    let trained = || std::fs::read_to_string(out.join("cells.jsonl")).unwrap().lines().count();
+    assert_eq!(trained(), 3);
+    let other = text.replace("\"training.learning_rate\" = 1e-4", "\"training.learning_rate\" = 2e-4");
+    assert_ne!(other, text);
+    std::fs::write(&mine, other).unwrap();
+    assert!(run(&mine, cells).status.success());
+    assert_eq!(trained(), 3);
+    std::fs::write(
+        &mine,
+        text.replacen("\"method\" = \"ae\",", "\"method\" = \"ae\", \"architecture.latent_dim\" = 31,", 1),
+    )
+    .unwrap();
+    assert!(!run(&mine, cells).status.success(), "the start is of another network");
+    assert_eq!(trained(), 4);
     std::fs::write(&mine, text.replacen("pretrained = \"pretrained-9\"", "pretrained = \"elsewhere\"", 1)).unwrap();
     let message = String::from_utf8(run(&mine, cells).stderr).unwrap();
     assert!(message.contains("mine.toml, cell cold") && message.contains("`elsewhere`"), "{message}");

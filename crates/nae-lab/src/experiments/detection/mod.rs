@@ -161,7 +161,15 @@ impl Experiment {
     /// # Errors
     /// `DetectionError::Journal`.
     pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
-        Ok(journal::read(&path.join(CELLS), &self.digest())?)
+        let path = path.join(CELLS);
+        // Programs before this one had one digest for all cells.
+        let mut digests = vec![self.digest(&self.recorded())];
+        digests.extend(self.settings.cells.iter().map(|cell| self.cell_digest(cell)));
+        // One cell alone is all cells.
+        digests.dedup();
+        let finished: Result<Vec<Vec<Finished>>, _> =
+            digests.iter().map(|digest| journal::read(&path, digest)).collect();
+        Ok(finished?.concat())
     }
 
     /// Cells whose data are not in the folder of all data sets, where others' are. If none are there, the first to be
@@ -200,10 +208,14 @@ impl Experiment {
         self.settings.recorded(self.selection())
     }
 
-    fn digest(&self) -> String {
+    fn cell_digest(&self, cell: &Cell) -> String {
+        self.digest(&self.settings.recorded_cell(self.selection(), &cell.name))
+    }
+
+    fn digest(&self, recorded: &Recorded<'_>) -> String {
         let on = if self.device == DeviceChoice::Cpu { String::new() } else { format!(" on {}", self.device) };
         // Keys are strings and numbers are finite: JSON has them all.
-        let recorded = serde_json::to_string(&self.recorded()).expect("settings are JSON");
+        let recorded = serde_json::to_string(recorded).expect("settings are JSON");
         journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
     }
 
@@ -221,14 +233,13 @@ impl Experiment {
     ) -> Result<Vec<Finished>, DetectionError> {
         std::fs::create_dir_all(path).map_err(|cause| DetectionError::Io { path: path.to_owned(), cause })?;
         let mut finished = self.finished(path)?;
-        let journal = Journal::open(&path.join(CELLS), self.digest())?;
         for job in self.jobs()? {
             if finished.iter().any(|f| f.cell == job.cell.name && f.seed == job.seed) {
                 continue;
             }
             let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
             let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
-            journal.append(&done)?;
+            Journal::open(&path.join(CELLS), self.cell_digest(job.cell))?.append(&done)?;
             // Only now: killed before, the run goes on from its last state and measures again.
             folder.finish()?;
             finished.push(done);

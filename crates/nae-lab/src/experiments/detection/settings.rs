@@ -248,9 +248,24 @@ impl DetectionSettings {
     /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which
     /// states are selected.
     pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {
-        let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.config.raw()));
-        let pretrained = self.cells.iter().filter_map(|cell| Some((cell.name.as_str(), cell.pretrained.as_deref()?)));
-        Recorded { sets: &self.sets, selection, cells: cells.collect(), pretrained: pretrained.collect() }
+        self.recorded_of(selection, |_| true)
+    }
+
+    /// The same of one cell, and of the cell it starts from: so that a cell more, or a change to another, takes nothing
+    /// from what is finished.
+    pub fn recorded_cell<'a>(&'a self, selection: Option<&'a str>, name: &str) -> Recorded<'a> {
+        let start = self.cells.iter().find(|cell| cell.name == name).and_then(|cell| cell.pretrained.as_deref());
+        self.recorded_of(selection, |cell| cell.name == name || Some(cell.name.as_str()) == start)
+    }
+
+    fn recorded_of<'a>(&'a self, selection: Option<&'a str>, which: impl Fn(&Cell) -> bool) -> Recorded<'a> {
+        let cells = self.cells.iter().filter(|cell| which(cell));
+        Recorded {
+            sets: &self.sets,
+            selection,
+            cells: cells.clone().map(|cell| (cell.name.as_str(), cell.config.raw())).collect(),
+            pretrained: cells.filter_map(|cell| Some((cell.name.as_str(), cell.pretrained.as_deref()?))).collect(),
+        }
     }
 }
 

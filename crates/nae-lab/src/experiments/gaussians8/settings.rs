@@ -168,6 +168,7 @@ impl DensitySettings {
             fixed_decoder: false,
             average: None,
             negative_bound: None,
+            positive_bound: None,
             regularization: Regularization {
                 negative_energy: self.raw.negative_energy,
                 positive_energy: method.positive_energy,
@@ -203,7 +204,7 @@ fn architecture(latent: Latent, size: Size) -> Result<AutoencoderSpec, ConfigErr
 
 fn with_temperature(chains: Chains, temperature: f32) -> SamplerConfig {
     let Chains { start, latent_chain, visible_chain } = chains;
-    SamplerConfig { start, latent_chain, visible_chain, temperature, precision: Precision::F32 }
+    SamplerConfig { start, latent_chain, visible_chain, temperature, precision: Precision::F32, reuse: None }
 }
 
 fn check(raw: &Raw) -> Result<(), ConfigError> {

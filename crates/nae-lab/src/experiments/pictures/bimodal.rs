@@ -71,6 +71,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
         fixed_decoder: true,
         average: None,
         negative_bound: None,
+        positive_bound: None,
         regularization: Regularization {
             negative_energy: 1.0,
             positive_energy: 0.0,
@@ -125,6 +126,7 @@ fn sampler() -> SamplerConfig {
         latent_chain: Some(Langevin::with_noise(10, 0.1)),
         visible_chain: Langevin { bounds, ..Langevin::with_noise(30, 0.05) },
         precision: Precision::F32,
+        reuse: None,
     }
 }
 
