@@ -75,6 +75,24 @@ fn backends_agree() {
     }
 }
 
+/// What a microcontroller's file has no form for: depthwise convolutions and clamps.
+#[test]
+fn backends_of_a_host_agree_on_the_layers_of_small_networks() {
+    let (onnx, batch) = (support::mobile(3).unwrap(), images(Shape::new(3, 12, 10), 7));
+    let error = open(BackendKind::Native, &onnx).err().unwrap().to_string();
+    assert!(error.contains("layer 1 is a clamp, which a .nae file has no form for"), "{error}");
+    let mut scores = Vec::new();
+    for kind in backends().into_iter().filter(|kind| *kind != BackendKind::Native) {
+        scores.push((kind, open(kind, &onnx).unwrap().score_prepared(&batch).unwrap()));
+    }
+    for (kind, found) in &scores {
+        for (found, expected) in found.iter().zip(&scores[0].1) {
+            let difference = (found.energy - expected.energy).abs() / expected.energy;
+            assert!(difference <= BOUND, "{kind:?}: {} {}", found.energy, expected.energy);
+        }
+    }
+}
+
 /// simd where it has the layers, and what comes next where it does not.
 #[cfg(all(feature = "simd", feature = "tract"))]
 #[test]

@@ -71,6 +71,13 @@ pub enum GraphError {
         /// The layer.
         layer: usize,
     },
+    /// A layer that a `.nae` file has no form for.
+    NotInFile {
+        /// The layer.
+        layer: usize,
+        /// What it is.
+        what: &'static str,
+    },
     /// A layer's scales give a factor beyond 2¹⁶, or are not as many as its outputs.
     Multiplier {
         /// The layer.
@@ -130,6 +137,9 @@ impl fmt::Display for GraphError {
                     f,
                     "layer {layer} reshapes channels-first data, which moves values: reorder the weights before it"
                 )
+            }
+            Self::NotInFile { layer, what } => {
+                write!(f, "layer {layer} is a {what}, which a .nae file has no form for")
             }
             Self::Multiplier { layer } => {
                 write!(f, "layer {layer}: its scales give a factor beyond 2^16, or are not as many as its outputs")

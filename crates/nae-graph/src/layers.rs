@@ -51,6 +51,24 @@ pub struct ConvTranspose2d<W = f32, B = W> {
     pub activation: Activation,
 }
 
+/// Convolution of each channel with a kernel of its own, dilation 1. It has no form in a `.nae` file: it is there for the
+/// small networks whose features are used (MobileNet, EfficientNet-Lite), on a host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DepthwiseConv2d {
+    /// Channels of the input, and of the output.
+    pub channels: usize,
+    /// Kernel height and width.
+    pub kernel: [usize; 2],
+    /// Step down and across.
+    pub stride: [usize; 2],
+    /// Zeros around the input.
+    pub padding: Padding,
+    /// Weights: channel, kernel row, kernel column.
+    pub weights: Vec<f32>,
+    /// One a channel.
+    pub bias: Vec<f32>,
+}
+
 /// Fully connected layer: y = Wx + b. `W` and `B` as for [`Conv2d`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dense<W = f32, B = W> {
@@ -139,6 +157,38 @@ impl Conv2d {
     /// With this activation.
     pub fn with_activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
+        self
+    }
+}
+
+impl DepthwiseConv2d {
+    /// From the layout of ONNX and PyTorch, whose groups are the channels: `shape` = [channels, 1, height, width]. Stride 1,
+    /// no padding; no `bias` means zeros.
+    ///
+    /// # Errors
+    /// [`GraphError`] when a length does not fit `shape`.
+    pub fn from_oihw(weights: &[f32], shape: [usize; 4], bias: Option<&[f32]>) -> Result<Self, GraphError> {
+        let [channels, _, height, width] = shape;
+        check_weights(&[channels, height, width], weights)?;
+        Ok(Self {
+            channels,
+            kernel: [height, width],
+            stride: [1, 1],
+            padding: Padding::NONE,
+            weights: weights.to_vec(),
+            bias: bias_or_zeros(bias, channels)?,
+        })
+    }
+
+    /// With this stride, down and across.
+    pub fn with_stride(mut self, stride: [usize; 2]) -> Self {
+        self.stride = stride;
+        self
+    }
+
+    /// With this padding.
+    pub fn with_padding(mut self, padding: Padding) -> Self {
+        self.padding = padding;
         self
     }
 }

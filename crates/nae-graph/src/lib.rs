@@ -29,7 +29,7 @@ pub use emit::emit;
 pub use error::GraphError;
 pub use graph::{Graph, Node, TensorId};
 pub use int8_op::{Int8Layer, Int8Operation};
-pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, MaxPool2d};
+pub use layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, GroupNormalize, MaxPool2d};
 pub use op::Op;
 pub use readers::Readers;
 pub use steps::{Step, readers};

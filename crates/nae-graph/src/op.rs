@@ -6,7 +6,7 @@ use nae_core::quantization::Quantization;
 
 use crate::TensorId;
 use crate::int8_op::Int8Layer;
-use crate::layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, GroupNormalize, MaxPool2d};
+use crate::layers::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, GroupNormalize, MaxPool2d};
 
 /// One step of a graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,8 @@ pub enum Op {
     Conv2d(Conv2d),
     /// Transposed convolution.
     ConvTranspose2d(ConvTranspose2d),
+    /// Convolution of each channel by itself; not in a `.nae` file.
+    DepthwiseConv2d(DepthwiseConv2d),
     /// Fully connected layer.
     Dense(Dense),
     /// Maximum over windows.
@@ -33,6 +35,13 @@ pub enum Op {
     },
     /// A function of every value.
     Activation(Activation),
+    /// Every value brought into `[min, max]`, as in ReLU6; not in a `.nae` file.
+    Clamp {
+        /// The least; finite.
+        min: f32,
+        /// The greatest; finite, not below `min`.
+        max: f32,
+    },
     /// x/max(‖x‖₂, `epsilon`) over all values of the sample: the unit sphere of the latent space.
     L2Normalize {
         /// Least norm divided by; finite, above zero. PyTorch's `normalize` has 1e-12.
@@ -100,6 +109,12 @@ impl From<Conv2d> for Op {
 impl From<ConvTranspose2d> for Op {
     fn from(layer: ConvTranspose2d) -> Self {
         Self::ConvTranspose2d(layer)
+    }
+}
+
+impl From<DepthwiseConv2d> for Op {
+    fn from(layer: DepthwiseConv2d) -> Self {
+        Self::DepthwiseConv2d(layer)
     }
 }
 

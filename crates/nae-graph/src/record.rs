@@ -64,6 +64,10 @@ pub(crate) fn record(
         Op::Multiply { .. } => Operation::Multiply(pair),
         Op::Quantize(_) => Operation::Quantize,
         Op::Dequantize => Operation::Dequantize,
+        Op::DepthwiseConv2d(_) => {
+            return Err(GraphError::NotInFile { layer: step.node, what: "depthwise convolution" });
+        }
+        Op::Clamp { .. } => return Err(GraphError::NotInFile { layer: step.node, what: "clamp" }),
         Op::Int8(layer) => int8(step.node, layer, pair, inputs, layout, parameters)?,
     };
     Ok(Record { input: step.input, output: step.output, element: step.element, offset: 0, operation })

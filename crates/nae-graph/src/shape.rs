@@ -3,7 +3,7 @@
 
 use crate::GraphError;
 use crate::int8_op::{Int8Operation, TABLE_LEN};
-use crate::layers::{Conv2d, ConvTranspose2d, Dense, GroupNormalize, check_weights, expect_bias};
+use crate::layers::{Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, GroupNormalize, check_weights, expect_bias};
 use crate::op::Op;
 use nae_core::Shape;
 use nae_core::layer::Padding;
@@ -14,6 +14,7 @@ impl Op {
         let shape = match self {
             Self::Conv2d(conv) => conv.output_shape(index, input)?,
             Self::ConvTranspose2d(conv) => conv.output_shape(index, input)?,
+            Self::DepthwiseConv2d(conv) => conv.output_shape(index, input)?,
             Self::Dense(dense) => dense.output_shape(index, input)?,
             Self::MaxPool2d(pool) => pool_windows(index, input, pool.kernel, pool.stride, pool.padding)?,
             Self::AveragePool2d(pool) => pool_windows(index, input, pool.kernel, pool.stride, pool.padding)?,
@@ -22,6 +23,7 @@ impl Op {
             Self::GroupNormalize(norm) => norm.output_shape(index, input)?,
             Self::Int8(layer) => layer.operation.output_shape(index, input)?,
             Self::Activation(_)
+            | Self::Clamp { .. }
             | Self::L2Normalize { .. }
             | Self::Add { .. }
             | Self::Multiply { .. }
@@ -41,7 +43,9 @@ impl Op {
             Self::Conv2d(layer) => all(&layer.weights) && all(&layer.bias) && layer.activation.is_finite(),
             Self::ConvTranspose2d(layer) => all(&layer.weights) && all(&layer.bias) && layer.activation.is_finite(),
             Self::Dense(layer) => all(&layer.weights) && all(&layer.bias) && layer.activation.is_finite(),
+            Self::DepthwiseConv2d(layer) => all(&layer.weights) && all(&layer.bias),
             Self::Activation(activation) => activation.is_finite(),
+            Self::Clamp { min, max } => min.is_finite() && max.is_finite() && min <= max,
             Self::L2Normalize { epsilon } => epsilon.is_finite() && *epsilon > 0.0,
             Self::GroupNormalize(norm) => {
                 all(&norm.scale) && all(&norm.shift) && norm.epsilon.is_finite() && norm.epsilon > 0.0
@@ -120,6 +124,18 @@ impl<W, B> ConvTranspose2d<W, B> {
             (Some(height), Some(width)) => Ok(Shape::new(self.out_channels, height, width)),
             _ => Err(GraphError::EmptyOutput { layer, input }),
         }
+    }
+}
+
+impl DepthwiseConv2d {
+    fn output_shape(&self, layer: usize, input: Shape) -> Result<Shape, GraphError> {
+        check_kernel(layer, self.kernel, self.stride)?;
+        if self.channels != input.channels {
+            return Err(GraphError::InputShape { layer, expected: Shape::new(self.channels, 0, 0), found: input });
+        }
+        check_weights(&[self.channels, self.kernel[0], self.kernel[1]], &self.weights)?;
+        expect_bias(&self.bias, self.channels)?;
+        windows(layer, input, self.kernel, self.stride, self.padding)
     }
 }
 

@@ -237,8 +237,12 @@ fn what_cannot_be_lowered_is_named() {
     let e = refusal(vec![node("Softmax", &["x"], "m", vec![])], vec![]);
     assert_eq!(e, "node `m`: operator Softmax is not supported");
     let groups = vec![AttributeProto::int("group", 2)];
+    let twice = vec![node("Conv", &["x", "w"], "n", groups), node("Conv", &["n", "v"], "m", vec![])];
+    let e = refusal(twice, vec![constant("w", &[4, 1, 1, 1], 1), constant("v", &[2, 4, 1, 1], 2)]);
+    assert_eq!(e, "node `n`: operator Conv cannot be lowered: 2 groups; the engine has one, or one for each channel");
+    let groups = vec![AttributeProto::int("group", 2)];
     let e = refusal(vec![node("Conv", &["x", "w"], "m", groups)], vec![constant("w", &[2, 1, 1, 1], 1)]);
-    assert_eq!(e, "node `m`: operator Conv cannot be lowered: 2 groups; the engine has one");
+    assert_eq!(e, "layer 0 is a depthwise convolution, which a .nae file has no form for");
     let e = refusal(vec![node("Sub", &["x", "x"], "m", vec![])], vec![]);
     assert_eq!(e, "node `m`: operator Sub cannot be lowered: both operands are computed at run time");
     let norm = node("ReduceL2", &["x"], "n", vec![AttributeProto::ints("axes", [1])]);

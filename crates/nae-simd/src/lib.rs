@@ -7,13 +7,15 @@
 //! Inside, `correlate` has the loop that most time goes into, for convolutions, transposed convolutions and dense
 //! layers, and `winograd` a quicker one for three by three taps; `geometry` says what they read and `kernel` how their
 //! weights are laid out. `gradient` and `outer` make the gradients of weights, `group` normalises, `resample` and
-//! `pointwise` are the layers without weights, each with its way back.
+//! `pointwise` are the layers without weights, each with its way back. `depthwise` has none: it is for networks whose
+//! features are used as they are.
 
 #![forbid(unsafe_code)]
 // The benchmark `roofline` reaches the loops by way of `loops`.
 #![cfg_attr(not(feature = "roofline"), allow(unreachable_pub))]
 
 mod correlate;
+mod depthwise;
 mod geometry;
 mod gradient;
 mod group;

@@ -48,6 +48,11 @@ pub fn activate(activation: Activation, x: &mut Planes) {
     }
 }
 
+/// Every value brought into `[min, max]`, in place.
+pub fn clamp(x: &mut Planes, min: f32, max: f32) {
+    x.data.iter_mut().for_each(|value| *value = value.clamp(min, max));
+}
+
 /// Whether the way back of [`activate`] does without its input.
 pub const fn goes_back_by_output(activation: Activation) -> bool {
     matches!(activation, Activation::Sigmoid | Activation::Tanh)

@@ -105,11 +105,13 @@ pub(super) fn name(layer: &Op) -> &'static str {
     match layer {
         Op::Conv2d(_) => "convolution",
         Op::ConvTranspose2d(_) => "transposed convolution",
+        Op::DepthwiseConv2d(_) => "depthwise convolution",
         Op::Dense(_) => "dense",
         Op::MaxPool2d(_) => "max-pool",
         Op::AveragePool2d(_) => "average pool",
         Op::Resize { .. } => "resize",
         Op::Activation(_) => "activation",
+        Op::Clamp { .. } => "clamp",
         Op::L2Normalize { .. } => "L2 normalisation",
         Op::GroupNormalize(_) => "group normalisation",
         Op::Reshape(_) => "reshape",

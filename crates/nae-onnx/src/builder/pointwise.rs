@@ -34,6 +34,20 @@ impl GraphBuilder {
         self.activation(name, x, Activation::Sigmoid)
     }
 
+    /// `Clip`: every value brought into `[min, max]`; ReLU6 with 0 and 6.
+    ///
+    /// # Errors
+    /// As for [`activation`](Self::activation), and [`BuildError::Geometry`] where `min` is above `max`.
+    pub fn clip(&mut self, name: &str, x: Value, [min, max]: [f32; 2]) -> Result<Value, BuildError> {
+        if min > max {
+            return Err(geometry(name, "Clip", format!("a least value of {min} above the greatest, {max}")));
+        }
+        let shape = self.shape_of(name, x)?.to_vec();
+        let min = self.weights(name, "Clip", "min", &[], &[min])?;
+        let max = self.weights(name, "Clip", "max", &[], &[max])?;
+        self.node(name, "Clip", &[x, min, max], shape, Vec::new())
+    }
+
     /// `Abs`.
     ///
     /// # Errors

@@ -97,6 +97,7 @@ impl Lowering<'_> {
         let (weights, bias) = match &mut node.op {
             Op::Conv2d(l) => (&mut l.weights, &mut l.bias),
             Op::ConvTranspose2d(l) => (&mut l.weights, &mut l.bias),
+            Op::DepthwiseConv2d(l) => (&mut l.weights, &mut l.bias),
             Op::Dense(Dense { weights, bias, .. }) => (weights, bias),
             Op::GroupNormalize(l) => (&mut l.scale, &mut l.shift),
             _ => return false,

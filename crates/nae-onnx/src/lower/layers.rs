@@ -2,7 +2,7 @@
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
-use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, MaxPool2d, Op, TensorId};
+use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, MaxPool2d, Op, TensorId};
 
 use super::{LowerError, Lowering, Place};
 use crate::check::graph::{Dim, OnnxNode, Operator, ResizeKind, WindowAttributes};
@@ -34,7 +34,8 @@ impl Lowering<'_> {
                     return Ok(());
                 }
                 None if *min == 0.0 && *max == f32::MAX => self.activation(node, Activation::Relu)?,
-                _ => return Err(self.unsupported(node, "only from 0 upwards, as in ReLU, or of a norm from below")),
+                None if *min <= *max => self.pointwise(node, Op::Clamp { min: *min, max: *max })?,
+                _ => return Err(self.unsupported(node, "of a norm only from below, of values only from low to high")),
             },
             Operator::MaxPool(window) => {
                 let (kernel, stride, padding) = self.pool(node, window)?;
@@ -131,7 +132,7 @@ impl Lowering<'_> {
 
     fn plain(&self, node: &OnnxNode, window: &WindowAttributes, groups: usize) -> Result<(), LowerError> {
         if groups != 1 {
-            return Err(self.unsupported(node, format!("{groups} groups; the engine has one")));
+            return Err(self.unsupported(node, format!("{groups} groups; the engine has one, or one for each channel")));
         }
         if window.dilation != [1; 2] {
             return Err(self.unsupported(node, format!("a dilation of {:?}; the engine has none", window.dilation)));
@@ -140,6 +141,16 @@ impl Lowering<'_> {
     }
 
     fn conv(&mut self, node: &OnnxNode, window: &WindowAttributes, groups: usize) -> Result<Place, LowerError> {
+        let dims @ [outputs, inputs, _, _] = self.dims(node, 1);
+        if groups > 1 && groups == outputs && inputs == 1 {
+            self.plain(node, window, 1)?;
+            let weights = self.weights(node, 1).unwrap_or_default();
+            let layer = DepthwiseConv2d::from_oihw(weights, dims, self.weights(node, 2))
+                .map_err(|e| Self::refused(node, e))?
+                .with_stride(window.stride)
+                .with_padding(Padding::from_onnx(window.padding));
+            return self.windowed(node, layer.into());
+        }
         self.plain(node, window, groups)?;
         let weights = self.weights(node, 1).unwrap_or_default();
         let layer = Conv2d::from_oihw(weights, self.dims(node, 1), self.weights(node, 2))
@@ -200,8 +211,13 @@ impl Lowering<'_> {
     }
 
     fn activation(&mut self, node: &OnnxNode, activation: Activation) -> Result<Place, LowerError> {
+        self.pointwise(node, activation.into())
+    }
+
+    /// A function of each value.
+    fn pointwise(&mut self, node: &OnnxNode, layer: Op) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
-        let place = self.push(node, from, activation);
+        let place = self.push(node, from, layer);
         Ok(Place { flattened: from.flattened, ..place })
     }
 

@@ -105,6 +105,33 @@ pub(crate) fn digits(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {
     l.graph.finish_bytes()
 }
 
+/// An autoencoder of 3-channel 12×10 images of the layers of MobileNet and EfficientNet-Lite: depthwise convolutions
+/// between pointwise ones, ReLU6, a sum with what was before.
+pub(crate) fn mobile(seed: u64) -> Result<Vec<u8>, BuildError> {
+    let mut l = Layers { graph: GraphBuilder::new("mobile"), numbers: Numbers(seed) };
+    let image = l.graph.image_input(autoencoder::IMAGE, [3, 12, 10])?;
+    let mut x = l.conv("stem", image, [3, 20, 1])?;
+    x = l.graph.clip("stem.relu6", x, [0.0, 6.0])?;
+    for (name, kernel, stride, padding) in [("a", 3, 1, [1; 4]), ("b", 5, 1, [2; 4]), ("c", 3, 2, [0, 0, 1, 1])] {
+        let (w, b) = (l.numbers.weights(20 * kernel * kernel, kernel * kernel), l.numbers.weights(20, 20));
+        let depthwise =
+            Conv2d { groups: 20, stride: [stride; 2], padding, ..Conv2d::new(20, [kernel; 2], &w, Some(&b)) };
+        let mut y = l.graph.conv2d(&format!("{name}.depthwise"), x, &depthwise)?;
+        y = l.graph.clip(&format!("{name}.relu6"), y, [-0.5, 0.5])?;
+        y = l.conv(&format!("{name}.project"), y, [20, 20, 1])?;
+        x = if stride == 1 { l.graph.add(&format!("{name}.sum"), x, y)? } else { y };
+    }
+    let latent = l.graph.average_pool2d("code", x, &Pool2d { kernel: [6, 5], stride: [1, 1], padding: [0; 4] })?;
+    x = l.graph.resize_nearest("up", x, [12, 10])?;
+    x = l.conv("out", x, [20, 3, 1])?;
+    let reconstruction = l.graph.sigmoid("out.sigmoid", x)?;
+    autoencoder::add_outputs(&mut l.graph, image, reconstruction, latent, Energy::SquaredL2)?;
+    let mut metadata = metadata(Shape::new(3, 12, 10), 20, Energy::SquaredL2);
+    metadata.latent = metadata.latent.map(|latent| Latent { geometry: Geometry::Euclidean, ..latent });
+    metadata.add_to(&mut l.graph);
+    l.graph.finish_bytes()
+}
+
 /// A dense autoencoder of 2-channel 3×4 images with a Euclidean latent of 5, LeakyReLU, ELU, tanh, a
 /// reshape between a dense layer and a convolution, both pools and the other two resizes.
 pub(crate) fn odd(seed: u64, energy: Energy) -> Result<Vec<u8>, BuildError> {

@@ -125,7 +125,7 @@ impl Step {
             (Operation::Normalize(_) | Operation::GroupNorm(..), _) => {
                 unreachable!("saved by the same step on the way forward")
             }
-            (Operation::MaxOf(_) | Operation::MeanOf(..), _) => {
+            (Operation::MaxOf(_) | Operation::MeanOf(..) | Operation::Depthwise(_) | Operation::Clamp(..), _) => {
                 unreachable!("refused by the compiler where there is a way back")
             }
         }

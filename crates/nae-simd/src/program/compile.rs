@@ -8,6 +8,7 @@ use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GraphError
 use super::gradients::{Slots, Taps};
 use super::kernel::Layer;
 use super::{Learned, Operation, Options, Program, Step, slope_of};
+use crate::depthwise::Depthwise;
 use crate::geometry::{KernelWindow, Reading};
 use crate::group::GroupNorm;
 use crate::kernel::Kernel;
@@ -141,6 +142,11 @@ impl Context {
                 let weights = Weights { reading: Reading::Transposed, window, weights, bias };
                 self.kernel(weights, step.activation, [from, to], slots)?
             }
+            Op::DepthwiseConv2d(_) | Op::Clamp { .. } if self.both_ways => {
+                return Err("is a depthwise convolution or a clamp, which has no way back");
+            }
+            Op::DepthwiseConv2d(layer) => Operation::Depthwise(Box::new(Depthwise::new(layer, to))),
+            Op::Clamp { min, max } => Operation::Clamp(*min, *max),
             Op::Dense(Dense { weights, bias, .. }) => {
                 let window = KernelWindow { kernel: [from.h, from.w], stride: 1, padding: 0 };
                 let weights = Weights { reading: Reading::Convolution, window, weights, bias };

@@ -5,7 +5,7 @@ use nae_graph::TensorId;
 use super::{Operation, Program};
 use crate::group::Moments;
 use crate::plane::Planes;
-use crate::pointwise::{activate, add, multiply, normalize, rectify};
+use crate::pointwise::{activate, add, clamp, multiply, normalize, rectify};
 use crate::resample::{average_pool, max_pool, nearest};
 
 /// What a program gives for a batch.
@@ -128,7 +128,13 @@ impl Operation {
         let mut saved = Saved::Nothing;
         let output = match self {
             Self::Kernel(layer) => layer.forward(x.get()),
+            Self::Depthwise(layer) => layer.forward(x.get()),
             Self::Rectify(slope) => rectify(x.get(), *slope),
+            Self::Clamp(min, max) => {
+                let mut x = x.own();
+                clamp(&mut x, *min, *max);
+                x
+            }
             Self::Activation(activation) => {
                 let mut x = x.own();
                 activate(*activation, &mut x);

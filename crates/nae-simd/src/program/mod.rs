@@ -17,6 +17,7 @@ pub use forward::{Reconstructed, Trace};
 pub use gradients::{Gradients, SumPart, WeightOrder};
 pub use observer::Observer;
 
+use crate::depthwise::Depthwise;
 use crate::group::GroupNorm;
 use crate::plane::Size;
 use crate::resample::{Enlargement, PoolWindows};
@@ -93,7 +94,11 @@ enum Operation {
     /// A layer with a kernel: a convolution, a transposed one, or a dense layer, which is a convolution whose kernel is
     /// the whole plane.
     Kernel(Box<kernel::Layer>),
+    /// A convolution of each channel by itself. Forward alone.
+    Depthwise(Box<Depthwise>),
     Rectify(f32),
+    /// Every value into this range. Forward alone.
+    Clamp(f32, f32),
     /// Any other function of each value.
     Activation(Activation),
     /// Division by the norm, or by this where that is greater.
