@@ -89,7 +89,7 @@ fn models_start_from_another_cells_network() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     crate::made_up_mnist::write(&data.join("mnist"));
-    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/results/lab/cold-chain.toml");
+    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/starts.toml");
     let cells = "pretrained-9,cold";
     let run = |settings: &Path, cells: &str| {
         let extra = ["--settings", settings.to_str().unwrap(), "--cells", cells, "--seeds", "2", "--json"];
