@@ -1,11 +1,11 @@
-//! Why a model cannot become a `.nae` file.
+//! Why a model cannot be lowered, or become a `.nae` file.
 
 use nae_graph::GraphError;
 
 use crate::check::CheckError;
 use crate::metadata::MetadataError;
 
-/// Why a model cannot become a `.nae` file. Messages name the node and its operator.
+/// Why a model cannot be lowered, or become a `.nae` file. Messages name the node and its operator.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LowerError {
@@ -33,6 +33,14 @@ pub enum LowerError {
     NoReconstruction {
         /// The image's shape.
         image: String,
+        /// Names and shapes of the outputs.
+        found: String,
+    },
+    /// There is no such output, or none of maps or vectors.
+    #[error("no output `{name}` of shape [N, C, H, W] or [N, D]; found {found}")]
+    NoOutput {
+        /// Its name.
+        name: String,
         /// Names and shapes of the outputs.
         found: String,
     },

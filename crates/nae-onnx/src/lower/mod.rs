@@ -94,6 +94,46 @@ pub fn lower_with_scales(model: &CheckedModel) -> Result<(Graph, Scales), LowerE
     Ok((lowered, scales))
 }
 
+/// The layers of a checked model up to the outputs called `names`, and the tensors that hold them, in that order: a network
+/// whose features are used, not an autoencoder. The graph has no form as a `.nae` file.
+///
+/// # Errors
+/// [`LowerError::NoOutput`] where there is no such output, or it is not `[N, C, H, W]` or `[N, D]`; else as for
+/// [`to_nae`].
+pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Vec<TensorId>), LowerError> {
+    let graph = &model.graph;
+    let input = graph.sample_shape(graph.input).unwrap_or(Shape::new(0, 0, 0));
+    let mut lowering = Lowering::new(graph, input);
+    let mut tensors = Vec::with_capacity(names.len());
+    for name in names {
+        let value = graph.output(name).filter(|value| graph.sample_shape(*value).is_some());
+        let value = value.ok_or_else(|| LowerError::NoOutput { name: excerpt(name), found: described(graph) })?;
+        let needed = ancestors(graph, value);
+        for node in graph.nodes.iter().filter(|n| needed[n.output]) {
+            if !lowering.knows(node.output) {
+                lowering.node(node)?;
+            }
+        }
+        tensors.push(lowering.feature(name, value)?);
+    }
+    let origins = lowering.origins;
+    let lowered = lowering.lowered;
+    match lowered.shapes().and_then(|_| lowered.check_finite()) {
+        Ok(()) => Ok((lowered, tensors)),
+        Err(error) => {
+            let node = layer_of(&error).and_then(|layer| origins.get(layer)).map(|n| excerpt(n));
+            Err(LowerError::Write { node, error })
+        }
+    }
+}
+
+/// The outputs of a graph, for people.
+fn described(graph: &OnnxGraph) -> String {
+    let shape = |value: ValueId| crate::builder::display_shape(&graph.values[value].shape);
+    let outputs = graph.outputs.iter().take(8).map(|(name, v)| format!("`{}` {}", excerpt(name), shape(*v)));
+    outputs.collect::<Vec<_>>().join(", ")
+}
+
 /// The output of a graph that is the reconstruction: the one called `reconstruction`, or the only
 /// one of the image's shape.
 ///
@@ -118,14 +158,9 @@ fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
         (Some(value), None) => Some(value),
         _ => None,
     };
-    named.or(only).ok_or_else(|| {
-        let outputs: Vec<String> = graph
-            .outputs
-            .iter()
-            .take(8)
-            .map(|(name, v)| format!("`{}` {}", excerpt(name), crate::builder::display_shape(shape(*v))))
-            .collect();
-        LowerError::NoReconstruction { image: crate::builder::display_shape(image), found: outputs.join(", ") }
+    named.or(only).ok_or_else(|| LowerError::NoReconstruction {
+        image: crate::builder::display_shape(image),
+        found: described(graph),
     })
 }
 
@@ -250,6 +285,18 @@ impl<'g> Lowering<'g> {
         let tensor = self.lowered.push_from(from.tensor, layer);
         self.origins.push(node.name.clone());
         Place { tensor, flattened: None }
+    }
+
+    /// The tensor of an output whose elements are in the order that it says.
+    fn feature(&self, name: &str, value: ValueId) -> Result<TensorId, LowerError> {
+        match self.done.get(&value) {
+            Some(Place { tensor, flattened: None }) if *tensor > 0 => Ok(*tensor),
+            _ => Err(LowerError::Unsupported {
+                node: excerpt(name),
+                operator: "output".into(),
+                reason: "it is flattened, or not computed from the image".into(),
+            }),
+        }
     }
 
     fn latent(&self, value: ValueId) -> Result<TensorId, LowerError> {
