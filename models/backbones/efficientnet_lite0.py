@@ -32,11 +32,18 @@ def state_dict(path):
     types = {"FloatStorage": np.float32, "LongStorage": np.int64}
     storages = {}
 
+    def view(storage, offset, size, stride, *_):
+        # The storages are read after the tensors; strides are in values, and need not be those of one row after the other.
+        last = offset + sum((n - 1) * step for n, step in zip(size, stride))
+        if offset < 0 or last >= storage.size or any(step < 0 for step in stride):
+            raise pickle.UnpicklingError(f"{path}: a tensor lies beyond its storage")
+        steps = [step * storage.itemsize for step in stride]
+        return np.lib.stride_tricks.as_strided(storage[offset:], shape=size, strides=steps, writeable=False)
+
     class Reader(pickle.Unpickler):
         def find_class(self, module, name):
             if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-                # A view: the storages are read after the tensors.
-                return lambda storage, offset, size, *_: storage[offset : offset + int(np.prod(size))].reshape(size)
+                return view
             if module == "torch" and name in types:
                 return types[name]
             if (module, name) == ("collections", "OrderedDict"):
@@ -55,6 +62,8 @@ def state_dict(path):
         for name in Reader(file).load():
             (count,) = np.frombuffer(file.read(8), dtype="<i8")
             storage = storages[name]
+            if count != storage.size:
+                sys.exit(f"{path}: storage {name}: expected {storage.size} values, found {count}")
             storage[:] = np.frombuffer(file.read(int(count) * storage.itemsize), dtype=storage.dtype)
     return tensors
 
