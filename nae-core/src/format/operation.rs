@@ -92,7 +92,7 @@ pub struct Int8Linear {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pair {
-    /// The second tensor; the first is the [record's](Record::input).
+    /// The second tensor; the first is the [record's](super::Record::input).
     pub other: usize,
     /// How 8-bit values are combined.
     pub int8: Option<Int8Pair>,
