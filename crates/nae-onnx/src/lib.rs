@@ -8,6 +8,7 @@
 //! | [`metadata`] | the `nae.*` entries: contract, how samples become inputs, provenance |
 //! | [`check`] | what is verified of a model of unknown origin before anything runs it |
 //! | [`lower`] | to a `Graph` of `nae-graph`, and to `.nae` |
+//! | [`raise`] | from a `Graph` of `nae-graph` |
 //! | [`tflite`] | the same from TFLite, for dense int8 networks |
 //! | [`mod@file`] | files read and written whole |
 
@@ -20,4 +21,5 @@ pub mod file;
 pub mod lower;
 pub mod metadata;
 pub mod proto;
+pub mod raise;
 pub mod tflite;

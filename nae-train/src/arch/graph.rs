@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
 use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, MaxPool2d, Op, TensorId};
+use nae_onnx::raise::Label;
 use nae_simd::{Learned, WeightOrder};
 
 use super::layer::{Gated, Layer, Residual, Sequential};
@@ -22,6 +23,8 @@ pub(crate) struct LearnedGraph {
     pub learned: Vec<Learned>,
     /// burn's parameters that they are, in order: of each node its weights, then its biases.
     pub parameters: Vec<Parameter>,
+    /// What each node is called in ONNX, by its place among the layers.
+    pub labels: Vec<Label>,
 }
 
 /// One of burn's parameters.
@@ -44,39 +47,48 @@ pub(crate) struct Spectral {
 }
 
 impl LearnedGraph {
-    /// Layers on an input of this shape; with vectors of unit length behind them where `on_sphere`.
-    pub(crate) fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
-        let mut described = Self { graph: Graph::new(input), learned: Vec::new(), parameters: Vec::new() };
-        described.path(layers, 0, input);
+    /// Layers on an input of this shape, called `name`; with vectors of unit length behind them where `on_sphere`.
+    pub(crate) fn new(name: &str, layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
+        let graph = Graph::new(input);
+        let mut described = Self { graph, learned: Vec::new(), parameters: Vec::new(), labels: Vec::new() };
+        let (last, _) = described.path(name, layers, 0, input);
         if on_sphere {
             // The least norm that a norm is divided by: zero but for a vector of zeros.
-            described.graph.push(Op::L2Normalize { epsilon: f32::MIN_POSITIVE });
+            described.push(&format!("{name}.sphere"), last, Op::L2Normalize { epsilon: f32::MIN_POSITIVE });
         }
         described
     }
 
+    /// Appends a node without weights.
+    fn push(&mut self, name: &str, tensor: TensorId, op: impl Into<Op>) -> TensorId {
+        self.labels.push(Label { name: name.to_owned(), has_bias: false });
+        self.graph.push_from(tensor, op)
+    }
+
     /// Appends layers that read `tensor`, of shape `from`; returns what they write.
-    fn path(&mut self, layers: &Sequential, mut tensor: TensorId, mut from: Shape) -> (TensorId, Shape) {
-        for layer in layers.layers() {
-            (tensor, from) = self.layer(layer, tensor, from);
+    fn path(&mut self, name: &str, layers: &Sequential, mut tensor: TensorId, mut from: Shape) -> (TensorId, Shape) {
+        for (index, layer) in layers.layers().iter().enumerate() {
+            (tensor, from) = self.layer(&format!("{name}.{index}"), layer, tensor, from);
         }
         (tensor, from)
     }
 
     /// Appends a path that is not the only one to read `tensor`. Where it branches again at once, at a point of its own:
     /// gradients are then summed path by path.
-    fn branch(&mut self, layers: &Sequential, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
+    fn branch(&mut self, name: &str, layers: &Sequential, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
         let branches = matches!(layers.layers().first(), Some(Layer::Residual(_) | Layer::Gated(_)));
-        let start = if branches { self.graph.push_from(tensor, Activation::Identity) } else { tensor };
-        self.path(layers, start, from)
+        let start = if branches { self.push(name, tensor, Activation::Identity) } else { tensor };
+        self.path(name, layers, start, from)
     }
 
-    fn layer(&mut self, layer: &Layer, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
+    fn layer(&mut self, name: &str, layer: &Layer, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
         match layer {
-            Layer::Pointwise(layer) => (self.graph.push_from(tensor, layer.activation()), from),
-            Layer::Conv(conv) => self.convolution(conv, &floats(&conv.weight), None, tensor, from),
+            Layer::Pointwise(layer) => (self.push(name, tensor, layer.activation()), from),
+            Layer::Conv(conv) => self.convolution(name, conv, &floats(&conv.weight), None, tensor, from),
             Layer::SpectralConv(layer) => {
-                self.convolution(&layer.conv, &values(layer.weight()), Some(Spectral::new(layer)), tensor, from)
+                // The division by σ is folded into the weight.
+                let weight = values(layer.weight());
+                self.convolution(name, &layer.conv, &weight, Some(Spectral::new(layer)), tensor, from)
             }
             Layer::ConvTranspose(conv) => {
                 let [_, channels, rows, columns] = conv.weight.dims();
@@ -89,7 +101,7 @@ impl LearnedGraph {
                     (side - 1) * conv.stride[axis] + kernel - 2 * conv.padding[axis]
                 };
                 let to = Shape::new(channels, side(from.height, 0, rows), side(from.width, 1, columns));
-                self.learned(&conv.weight, conv.bias.as_ref(), WeightOrder::NarrowFirst, None);
+                self.learned(name, &conv.weight, conv.bias.as_ref(), WeightOrder::NarrowFirst, None);
                 (self.graph.push_from(tensor, op), to)
             }
             Layer::Dense(linear) => {
@@ -98,32 +110,32 @@ impl LearnedGraph {
                     .and_then(|dense| dense.after_flatten_chw(from))
                     .expect("weights are as many as their shape says");
                 let to = op.output;
-                self.learned(&linear.weight, linear.bias.as_ref(), WeightOrder::NarrowLast, None);
+                self.learned(name, &linear.weight, linear.bias.as_ref(), WeightOrder::NarrowLast, None);
                 (self.graph.push_from(tensor, op), to)
             }
             Layer::Reshape(reshape) => {
                 let [channels, height, width] = reshape.shape();
                 let to = Shape::new(channels, height, width);
-                (self.graph.push_from(tensor, Op::ReshapeChannelsFirst(to)), to)
+                (self.push(name, tensor, Op::ReshapeChannelsFirst(to)), to)
             }
             Layer::MaxPool(pool) => {
                 let (kernel, stride) = (pool.kernel_size, pool.kernel_size);
                 let op = MaxPool2d { kernel, stride, padding: Padding::NONE };
-                (self.graph.push_from(tensor, op), blocks(from, kernel[0]))
+                (self.push(name, tensor, op), blocks(from, kernel[0]))
             }
             Layer::AvgPool(pool) => {
                 let (kernel, stride) = (pool.kernel_size, pool.kernel_size);
                 let op = AveragePool2d { kernel, stride, padding: Padding::NONE, count_include_padding: false };
-                (self.graph.push_from(tensor, op), blocks(from, kernel[0]))
+                (self.push(name, tensor, op), blocks(from, kernel[0]))
             }
             Layer::Upsample(upsample) => {
                 let to = Shape::new(from.channels, upsample.size(), upsample.size());
-                (self.resize(tensor, to, ResizeMode::BilinearAlignCorners), to)
+                (self.resize(name, tensor, to, ResizeMode::BilinearAlignCorners), to)
             }
             Layer::Nearest(nearest) => {
                 let factor = nearest.factor();
                 let to = Shape::new(from.channels, from.height * factor, from.width * factor);
-                (self.resize(tensor, to, ResizeMode::Nearest), to)
+                (self.resize(name, tensor, to, ResizeMode::Nearest), to)
             }
             Layer::GroupNorm(norm) => {
                 let of = |param: &Option<Param<Tensor<1>>>, neutral: f32| {
@@ -132,26 +144,28 @@ impl LearnedGraph {
                 let (scale, shift) = (of(&norm.gamma, 1.0), of(&norm.beta, 0.0));
                 let op = GroupNormalize { groups: norm.num_groups, scale, shift, epsilon: norm.epsilon as f32 };
                 if let (Some(gamma), Some(beta)) = (&norm.gamma, &norm.beta) {
-                    self.learned(gamma, Some(beta), WeightOrder::NarrowFirst, None);
+                    self.learned(name, gamma, Some(beta), WeightOrder::NarrowFirst, None);
+                    return (self.graph.push_from(tensor, op), from);
                 }
-                (self.graph.push_from(tensor, op), from)
+                (self.push(name, tensor, op), from)
             }
             Layer::Residual(Residual { body, skip }) => {
-                let (body, to) = self.branch(body, tensor, from);
-                let (skip, _) = self.branch(skip, tensor, from);
-                (self.graph.push_from(body, Op::Add { other: skip }), to)
+                let (body, to) = self.branch(&format!("{name}.body"), body, tensor, from);
+                let (skip, _) = self.branch(&format!("{name}.skip"), skip, tensor, from);
+                (self.push(name, body, Op::Add { other: skip }), to)
             }
             Layer::Gated(Gated { body, gate }) => {
-                let (body, to) = self.branch(body, tensor, from);
-                let (gate, _) = self.branch(gate, tensor, from);
-                let open = self.graph.push_from(gate, Activation::Sigmoid);
-                (self.graph.push_from(body, Op::Multiply { other: open }), to)
+                let (body, to) = self.branch(&format!("{name}.body"), body, tensor, from);
+                let (gate, _) = self.branch(&format!("{name}.gate"), gate, tensor, from);
+                let open = self.push(&format!("{name}.gate"), gate, Activation::Sigmoid);
+                (self.push(name, body, Op::Multiply { other: open }), to)
             }
         }
     }
 
     fn convolution(
         &mut self,
+        name: &str,
         conv: &BurnConv2d,
         weights: &[f32],
         spectral: Option<Spectral>,
@@ -171,22 +185,24 @@ impl LearnedGraph {
             .with_padding(Padding::all(padding));
         let side = |side: usize, axis: usize, kernel: usize| (side + 2 * padding - kernel) / conv.stride[axis] + 1;
         let to = Shape::new(channels, side(from.height, 0, rows), side(from.width, 1, columns));
-        self.learned(&conv.weight, conv.bias.as_ref(), WeightOrder::NarrowFirst, spectral);
+        self.learned(name, &conv.weight, conv.bias.as_ref(), WeightOrder::NarrowFirst, spectral);
         (self.graph.push_from(tensor, op), to)
     }
 
-    fn resize(&mut self, tensor: TensorId, to: Shape, mode: ResizeMode) -> TensorId {
-        self.graph.push_from(tensor, Op::Resize { height: to.height, width: to.width, mode })
+    fn resize(&mut self, name: &str, tensor: TensorId, to: Shape, mode: ResizeMode) -> TensorId {
+        self.push(name, tensor, Op::Resize { height: to.height, width: to.width, mode })
     }
 
     /// Says that the node that comes next is learned.
     fn learned<const D: usize>(
         &mut self,
+        name: &str,
         weight: &Param<Tensor<D>>,
         bias: Option<&Param<Tensor<1>>>,
         order: WeightOrder,
         spectral: Option<Spectral>,
     ) {
+        self.labels.push(Label { name: name.to_owned(), has_bias: bias.is_some() });
         self.learned.push(Learned { node: self.graph.nodes.len(), order, bias: bias.is_some() });
         self.parameters.push(Parameter { id: weight.id, shape: weight.dims().to_vec(), spectral });
         let bias = bias.map(|bias| Parameter { id: bias.id, shape: bias.dims().to_vec(), spectral: None });

@@ -38,7 +38,7 @@ struct Half {
 
 impl Half {
     fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
-        let LearnedGraph { graph, learned, parameters } = LearnedGraph::new(layers, input, on_sphere);
+        let LearnedGraph { graph, learned, parameters, .. } = LearnedGraph::new("", layers, input, on_sphere);
         let program = Program::compile(&graph, &Options::training(&learned))
             .expect("the engine has every layer of `arch`, and their shapes were checked");
         Self { program, parameters }

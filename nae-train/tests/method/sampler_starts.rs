@@ -225,5 +225,5 @@ fn draws_are_used_again_for_the_share_that_is_asked_for() {
         }
     }
     // Four standard deviations.
-    assert!((again as i32 - draws / 2).abs() < 4 * 10, "{again} of {draws}");
+    assert!((again - draws / 2_i32).abs() < 4 * 10, "{again} of {draws}");
 }
