@@ -9,7 +9,7 @@ use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_input::{Pixels, PrepareError};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::metadata::{Columns, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
+use nae_onnx::metadata::{Columns, Features, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
 
 /// First bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
@@ -67,6 +67,8 @@ pub struct ScoringSettings {
     /// How an image larger than the input is cut and scored; `None` where it is resized, and for `.nae` files, which
     /// score one tile.
     pub tiles: Option<Tiles>,
+    /// What is reconstructed in place of the image's pixels, and scored; `None` where it is the pixels.
+    pub features: Option<Features>,
 }
 
 /// How images are prepared and scored for a network that does not say.
@@ -81,7 +83,7 @@ pub struct Assumed {
 impl ScoringSettings {
     /// Images of the input's shape or resized to it, and this contract.
     pub fn new(contract: Contract) -> Self {
-        Self { contract, transforms: Transforms::default(), columns: None, window: None, tiles: None }
+        Self { contract, transforms: Transforms::default(), columns: None, window: None, tiles: None, features: None }
     }
 
     /// The network's input for an image: its channels first, of the input's size, in the model's range.
@@ -162,6 +164,7 @@ impl ModelFile {
                 columns: m.columns.clone(),
                 window: m.window,
                 tiles: m.tiles,
+                features: m.features,
             }),
             Content::Nae => Some(ScoringSettings::new(Model::parse(&self.bytes).ok()?.contract().to_owned())),
         }
@@ -229,12 +232,13 @@ impl ModelFile {
                 card.push(("window", format!("{rows} rows, {stride} from one to the next")));
             }
             if let Some(Tiles { stride, top_k }) = s.tiles {
-                let score = if top_k == 1 {
-                    "the largest energy".to_owned()
-                } else {
-                    format!("the mean of the {top_k} largest energies")
-                };
+                let score = score_of(top_k);
                 card.push(("tiles", format!("{stride} pixels from one to the next, an image's score is {score}")));
+            }
+            if let Some(Features { components, rows, columns, top_k }) = s.features {
+                let score = score_of(top_k);
+                let places = format!("{components} numbers in each of {rows} × {columns} places");
+                card.push(("features", format!("{places}, an image's score is {score}")));
             }
             if let Some(c) = contract.calibration() {
                 card.push(("calibration", format!("{} held-out normal energies", c.count())));
@@ -260,6 +264,11 @@ impl ModelFile {
         }
         card
     }
+}
+
+/// How an image's score is made of the energies of its parts.
+fn score_of(top_k: usize) -> String {
+    if top_k == 1 { "the largest energy".to_owned() } else { format!("the mean of the {top_k} largest energies") }
 }
 
 fn shape_text(shape: &[nae_onnx::builder::Dim]) -> String {

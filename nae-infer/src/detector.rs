@@ -10,8 +10,11 @@ use nae_core::contract::Contract;
 use nae_core::energy::EnergyError;
 use nae_core::verdict::{AlarmSettings, Verdict};
 use nae_input::layout::to_channels_last;
+use nae_input::tiling::image_score;
 use nae_input::{Pixels, PrepareError};
+use nae_onnx::autoencoder::{FEATURES, RECONSTRUCTION};
 use nae_onnx::file::FileError;
+use nae_onnx::metadata::Features;
 
 use crate::backend::{
     self, Backend, BackendChoice, BackendError, BackendKind, BackendOptions, ExecutionProvider, Limits,
@@ -43,7 +46,7 @@ pub struct Scored {
     /// The latent vector, channels first, where the model gives it out.
     pub latent: Option<Vec<f32>>,
     /// Each pixel's part in the energy, row by row, of the size of the network's input; of a model that looks at tiles,
-    /// of the image's own size: see [`Grid`](nae_input::tiling::Grid).
+    /// of the image's own size: see [`Grid`](nae_input::tiling::Grid); of a model of features, the energy of each place.
     pub error_map: Vec<f32>,
     /// Rows and columns of the map; one channel.
     pub error_map_shape: Shape,
@@ -89,6 +92,18 @@ pub enum OpenError {
         /// What the metadata says.
         expected: Shape,
         /// What the graph takes.
+        found: String,
+    },
+    /// The metadata and the graph disagree on the features.
+    #[error("{}: metadata says features of {expected} (KxRxC), output `{output}` has {found}", path.display())]
+    Features {
+        /// The file.
+        path: PathBuf,
+        /// The output.
+        output: &'static str,
+        /// What the metadata says.
+        expected: Shape,
+        /// What the output has.
         found: String,
     },
     /// A false-positive rate was asked for that the calibration cannot give.
@@ -302,24 +317,34 @@ impl Detector {
     fn score_part(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
         let Contract { input, energy, .. } = self.contract();
         let calibration = self.contract().calibration();
-        let length = input.len();
         let result = self.backend.reconstruct(batch)?;
-        let images = batch.len() / length;
+        let images = batch.len() / input.len();
         let latent_length = result.latents.as_ref().map(|l| l.len() / images.max(1));
+        // What was reconstructed: the images, or the features of their places.
+        let (shape, compared) = match self.settings.features {
+            Some(Features { components, rows, columns, .. }) => {
+                (Shape::new(components, rows, columns), result.features.as_deref().unwrap_or_default())
+            }
+            None => (*input, batch),
+        };
+        let length = shape.len();
         let mut scored = Vec::with_capacity(images);
-        for (i, image) in batch.chunks_exact(length).enumerate() {
-            let reconstruction = result.images.get(i * length..(i + 1) * length).unwrap_or_default();
-            let (image, reconstruction) = (to_channels_last(image, *input), to_channels_last(reconstruction, *input));
-            let value = energy.evaluate(&image, &reconstruction, *input)?;
-            let mut error_map = vec![0.0; input.height * input.width];
-            energy.error_map(&image, &reconstruction, *input, &mut error_map)?;
+        for i in 0..images {
+            let of = |all: &[f32]| to_channels_last(all.get(i * length..(i + 1) * length).unwrap_or_default(), shape);
+            let (image, reconstruction) = (of(compared), of(&result.images));
+            let mut error_map = vec![0.0; shape.height * shape.width];
+            energy.error_map(&image, &reconstruction, shape, &mut error_map)?;
+            let value = match self.settings.features {
+                Some(Features { top_k, .. }) => image_score(&error_map, top_k),
+                None => energy.evaluate(&image, &reconstruction, shape)?,
+            };
             scored.push(Scored {
                 energy: value,
                 p_value: calibration.and_then(|c| c.p_value(value).ok()),
                 verdict: self.threshold.map(|t| Verdict::of(value, t)),
                 latent: result.latents.as_ref().zip(latent_length).map(|(l, n)| l[i * n..(i + 1) * n].to_vec()),
                 error_map,
-                error_map_shape: Shape::new(1, input.height, input.width),
+                error_map_shape: Shape::new(1, shape.height, shape.width),
             });
         }
         Ok(scored)
@@ -436,6 +461,17 @@ impl DetectorBuilder {
             if found != Some(settings.contract.input) {
                 let found = found.map_or_else(|| "something else".to_owned(), |s| s.to_string());
                 return Err(OpenError::Input { path: path(), expected: settings.contract.input, found });
+            }
+        }
+        if let (Some(features), crate::card::Content::Onnx(model, _)) = (settings.features, file.content()) {
+            let Features { components, rows, columns, .. } = features;
+            let expected = Shape::new(components, rows, columns);
+            for name in [FEATURES, RECONSTRUCTION] {
+                let found = model.graph.output(name).and_then(|value| model.graph.sample_shape(value));
+                if found != Some(expected) {
+                    let found = found.map_or_else(|| "no such output".to_owned(), |shape| shape.to_string());
+                    return Err(OpenError::Features { path: path(), output: name, expected, found });
+                }
             }
         }
         let threads = self.threads.unwrap_or(1).max(1);

@@ -47,6 +47,40 @@ fn backends() -> Vec<BackendKind> {
 }
 
 #[test]
+fn backends_agree_on_features() {
+    let (onnx, shape) = (support::features(3).unwrap(), Shape::new(3, 12, 10));
+    let model = nae_onnx::check::check(&onnx, &nae_infer::Limits::default()).unwrap();
+    let batch = images(shape, 11);
+    // nae-core's engine has no such layers, and says so.
+    let error = open(BackendKind::Native, &onnx).err().unwrap().to_string();
+    assert!(error.contains("cannot load the model"), "{error}");
+    for kind in backends().into_iter().filter(|&kind| kind != BackendKind::Native) {
+        let detector = open(kind, &onnx).unwrap();
+        let scored = detector.score_prepared(&batch).unwrap();
+        assert_eq!(scored.len(), 11);
+        for (image, scored) in batch.chunks(shape.len()).zip(&scored) {
+            let outputs = support::reference::run(&model.graph, image);
+            let output = |name: &str| &outputs.iter().find(|(output, _)| output == name).unwrap().1;
+            assert!((f64::from(scored.energy) - output("energy")[0]).abs() < 1e-5, "{kind:?}");
+            assert_eq!((scored.error_map_shape, scored.error_map.len()), (Shape::new(1, 6, 5), 30));
+            for (found, expected) in scored.error_map.iter().zip(output("heat_map")) {
+                assert!((f64::from(*found) - expected).abs() < 1e-5, "{kind:?}: {found} {expected}");
+            }
+            assert!(scored.latent.is_none() && scored.verdict.is_some());
+        }
+    }
+    // Metadata that do not fit the graph.
+    let mut metadata = nae_onnx::metadata::ModelMetadata::read(&prost_model(&onnx)).unwrap().unwrap();
+    metadata.features.as_mut().unwrap().rows = 5;
+    let error = open(BackendKind::Simd, &metadata.attach(&onnx).unwrap()).err().unwrap().to_string();
+    assert!(error.contains("metadata says features of 6x5x5") && error.contains("`features` has 6x6x5"), "{error}");
+}
+
+fn prost_model(onnx: &[u8]) -> nae_onnx::proto::ModelProto {
+    prost::Message::decode(onnx).unwrap()
+}
+
+#[test]
 fn backends_agree() {
     for (onnx, shape) in [
         (support::digits(1, Energy::SquaredL2).unwrap(), Shape::new(1, 16, 16)),

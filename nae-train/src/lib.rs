@@ -14,6 +14,7 @@ pub mod energy;
 pub mod engine;
 pub mod eval;
 pub mod export;
+pub mod features;
 pub mod methods;
 pub mod plan;
 pub mod report;

@@ -14,7 +14,8 @@ use nae_onnx::metadata::Transforms;
 
 use crate::arch::LatentSpace;
 use crate::arch::dense::DenseOutput;
-use crate::config::{ArchitectureConfig, Config, ConfigError, PresetError, preset};
+use crate::config::{ArchitectureConfig, Config, ConfigError, FeatureSettings, PresetError, RawConfig, preset};
+use crate::sample::Langevin;
 use crate::sample::gradient_clip::{ClipBy, GradientClip};
 use crate::sample::replay_buffer::ReplayConfig;
 use crate::sample::start::Start;
@@ -35,6 +36,11 @@ const WIDTH: usize = 8;
 const LATENT_DIM: usize = 32;
 /// Widths of the dense network for tables. Its D_z is half the columns, up to that of images.
 const TABLE_WIDTHS: [usize; 2] = [128, 64];
+/// Widths and D_z of the network for features, the samples of an update, and the updates of NAE training.
+const FEATURE_WIDTHS: [usize; 2] = [256, 256];
+const FEATURE_LATENT_DIM: usize = 24;
+const FEATURE_BATCH: usize = 512;
+const FEATURE_UPDATES: usize = 900;
 /// How far negative samples may go.
 struct Negatives {
     /// The energy they are pushed to, in energies of normal data after pre-training.
@@ -99,7 +105,38 @@ pub fn draft(own: &OwnImages, transforms: Transforms, count: usize) -> Result<Co
         latent_dim: LATENT_DIM,
         latent_space: LatentSpace::Sphere,
     };
-    fit(Source::Own(own.clone()), transforms, architecture, OF_IMAGES, count)
+    Ok(Config::new(fitted(Source::Own(own.clone()), transforms, architecture, OF_IMAGES, count)?)?)
+}
+
+/// Settings for the features of `count` a user's images: `features` says of which frozen network.
+///
+/// # Errors
+/// As for [`draft`].
+pub fn draft_features(
+    own: &OwnImages,
+    features: FeatureSettings,
+    transforms: Transforms,
+    count: usize,
+) -> Result<Config, PlanError> {
+    let architecture = ArchitectureConfig::Dense {
+        image: [features.components, 1, 1],
+        widths: FEATURE_WIDTHS.to_vec(),
+        output: DenseOutput::Linear,
+        latent_dim: (features.components / 2).clamp(2, FEATURE_LATENT_DIM),
+        latent_space: LatentSpace::Sphere,
+    };
+    let mut raw = fitted(Source::Own(own.clone()), transforms, architecture, OF_IMAGES, count)?;
+    raw.data.features = Some(features);
+    raw.pretraining.batch_size = FEATURE_BATCH;
+    raw.pretraining.final_learning_rate = Some(0.05 * raw.pretraining.learning_rate);
+    raw.training.batch_size = FEATURE_BATCH;
+    raw.training.learning_rate = 1e-4;
+    raw.training.updates = FEATURE_UPDATES;
+    // Components have variance 1 where energies are measured in deviations; here they have that of 1/(2·span).
+    raw.sampler.latent_chain = Some(Langevin::new(5, 2.9, 0.05));
+    raw.sampler.visible_chain.noise = 0.008;
+    raw.sampler.start = Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 10_000, ratio: 0.95 }) };
+    Ok(Config::new(raw)?)
 }
 
 /// The same for a table of `count` rows or windows.
@@ -115,16 +152,16 @@ pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
         latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
         latent_space: LatentSpace::Sphere,
     };
-    fit(Source::Table(own.clone()), Transforms::default(), architecture, OF_TABLES, count)
+    Ok(Config::new(fitted(Source::Table(own.clone()), Transforms::default(), architecture, OF_TABLES, count)?)?)
 }
 
-fn fit(
+fn fitted(
     source: Source,
     transforms: Transforms,
     architecture: ArchitectureConfig,
     negatives: Negatives,
     count: usize,
-) -> Result<Config, PlanError> {
+) -> Result<RawConfig, PlanError> {
     if count < MIN_IMAGES {
         return Err(PlanError::TooFew { title: source.title().to_owned(), found: count });
     }
@@ -147,7 +184,7 @@ fn fit(
     let calibration = (SHARE * count as f64).round() as usize;
     let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
     raw.calibration.false_positive_rate = rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate);
-    Ok(Config::new(raw)?)
+    Ok(raw)
 }
 
 /// Half of the longest step of the visible chain that is stable, for images of `values` numbers: E(x) = ‖x − f(x)‖² / D

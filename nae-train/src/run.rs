@@ -1,6 +1,7 @@
 //! A whole run: data, training, calibration, evaluation. What the command line does, without the command line.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burn::tensor::Device;
@@ -16,6 +17,7 @@ use crate::eval::scoring::decided;
 use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
+use crate::features::{Features, FeaturesError};
 use crate::methods::state::StateError;
 use crate::methods::{Decision, Model};
 use crate::seed::Stream;
@@ -39,6 +41,9 @@ pub enum RunError {
     /// Weights to start from cannot be read.
     #[error(transparent)]
     Weights(#[from] CheckpointError),
+    /// The frozen network whose features are used cannot be read, or run.
+    #[error(transparent)]
+    Features(#[from] FeaturesError),
     /// A state of training cannot be stored or gone on from.
     #[error("the state of the run: {0}")]
     State(StateError),
@@ -66,6 +71,8 @@ pub struct Prepared {
     /// Outliers from files: evaluated on, never looked at in training, stopping or calibration, but for those of the
     /// selection set.
     pub outliers: Vec<OutlierSet>,
+    /// Of a run on features: what makes them of images.
+    features: Option<Arc<Features>>,
 }
 
 impl Prepared {
@@ -76,15 +83,31 @@ impl Prepared {
     /// [`RunError::Data`].
     pub fn new(config: Config, seed: u64, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
         let loaded = config.source().load(folder, &config.form(), corrupt)?;
-        Ok(Self::of(config, seed, loaded))
+        Self::of(config, seed, loaded)
     }
 
-    /// Divides data that has been read for `config`.
-    pub fn of(config: Config, seed: u64, loaded: Loaded) -> Self {
+    /// Divides data that has been read for `config`; where that is of features, they take the place of the images.
+    ///
+    /// # Errors
+    /// [`RunError::Features`] where the frozen network cannot be read, or run.
+    pub fn of(config: Config, seed: u64, loaded: Loaded) -> Result<Self, RunError> {
         let Loaded { train, test, sha256, warnings } = loaded;
         let mut rng = Stream::Split.of(seed);
-        let split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
-        Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new() }
+        let mut split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
+        // Whitening is fitted on what is trained on alone, so that calibration and test stay unseen.
+        let features = match config.features() {
+            Some(settings) => {
+                let mut rng = Stream::Selection.of(seed);
+                Some(Arc::new(Features::new(settings, &mut split, rng.rng())?))
+            }
+            None => None,
+        };
+        Ok(Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new(), features })
+    }
+
+    /// What makes features of images, where the run is on features.
+    pub fn features(&self) -> Option<&Features> {
+        self.features.as_deref()
     }
 
     /// Reads the images at `path`, a folder or an archive, to evaluate on; they are brought to the shape of the data.
@@ -96,7 +119,8 @@ impl Prepared {
         let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
-        self.outliers.push(OutlierSet { name, images: read.train, kind: OutlierKind::Given, selection: false });
+        let images = self.features().map_or_else(|| read.train.clone(), |features| features.of(&read.train));
+        self.outliers.push(OutlierSet { name, images, kind: OutlierKind::Given, selection: false });
         Ok(())
     }
 
@@ -172,7 +196,14 @@ impl Prepared {
     /// [`RunError::Export`] where the energies give no threshold for the target rate.
     pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
         let energies = decided(model, Decision::Reconstruction, &self.split.calibration, Engine::Burn, device);
-        Ok(export::metadata(&self.config, self.seed, &self.data_sha256, model.temperature(), &energies)?)
+        Ok(export::metadata(
+            &self.config,
+            self.seed,
+            &self.data_sha256,
+            model.temperature(),
+            &energies,
+            self.features(),
+        )?)
     }
 
     /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model.
@@ -192,7 +223,11 @@ impl Prepared {
 
     /// What a model is evaluated against: a user's outliers first, then `outlier_sets`.
     pub fn outlier_sets(&self) -> Vec<OutlierSet> {
-        let made = outlier_sets(&self.split, &self.config, Stream::Evaluation.of(self.seed).rng());
+        let mut rng = Stream::Evaluation.of(self.seed);
+        let made = match self.features() {
+            Some(features) => features.outlier_sets(rng.rng()),
+            None => outlier_sets(&self.split, &self.config, rng.rng()),
+        };
         self.outliers.iter().cloned().chain(made).collect()
     }
 

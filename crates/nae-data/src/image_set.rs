@@ -161,6 +161,13 @@ impl ImageSet {
         sums.iter().map(|sum| (sum / self.len().max(1) as f64) as f32).collect()
     }
 
+    /// At most `count` units, evenly from the whole set, whole.
+    pub fn some_units(&self, count: usize) -> Self {
+        let units = self.units().len();
+        let count = units.min(count);
+        self.select_units(&(0..count).map(|k| k * units / count).collect::<Vec<_>>())
+    }
+
     /// Positions of at most `count` images, evenly from the whole set: sets may be in the order of their classes.
     pub fn evenly(&self, count: usize) -> Vec<usize> {
         let count = self.len().min(count);

@@ -34,6 +34,7 @@ pub use error::DataError;
 pub use form::{Form, ImageForm};
 pub use image_set::ImageSet;
 pub use loaded::Loaded;
+pub use parts::{Part, Parts};
 pub use source::{DATA_FOLDER, Source};
 pub use split::{Split, SplitShares};
 pub use squares::{Fill, squares};

@@ -134,6 +134,8 @@ pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), 
 /// What is asked for of images, in place of what would be chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
+    /// Channels and side of what the network takes.
+    pub shape: Option<(usize, usize)>,
     /// Tiles, with their side in pixels.
     pub tiles: Option<(usize, Tiles)>,
     /// What is done to every image.
@@ -146,9 +148,15 @@ pub struct Asked {
 /// As for [`choose`]. An image smaller than a tile is one that cannot be read.
 pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
     let files = Files::open(path)?;
-    let side = asked.tiles.map_or_else(|| side(&files), |(side, _)| Ok(side))?;
+    let given = asked.tiles.map(|(side, _)| side).or(asked.shape.map(|(_, side)| side));
+    let side = given.map_or_else(|| side(&files), Ok)?;
     let mut own = OwnImages { title: title(path), channels: 1, side, tiles: asked.tiles.map(|(_, tiles)| tiles) };
     let form = |own: &OwnImages| ImageForm { transforms: asked.transforms, ..own.form() };
+    if let Some((channels, _)) = asked.shape {
+        own.channels = channels;
+        let collection = load(path, &form(&own), corrupt)?;
+        return Ok((own, collection));
+    }
     let collection = match gather(&files, &form(&own), corrupt, true)? {
         Some(collection) => collection,
         // A coloured one was among them.

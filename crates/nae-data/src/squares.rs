@@ -1,11 +1,11 @@
-//! Local defects, made up: outliers for models that look at tiles of larger images.
+//! Local defects, made up: outliers for models that look at parts of larger images.
 //!
-//! Every image gets one square of half a tile's side at a random place. Tiles overlap; all that hold a pixel of the
-//! square see the same.
+//! Every image gets one square at a random place. Tiles overlap; all that hold a pixel of the square see the same.
 
 use rand::{Rng, RngExt as _};
 
 use crate::image_set::ImageSet;
+use crate::parts::Part;
 
 /// What a square is filled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +18,20 @@ pub enum Fill {
     Another,
 }
 
-/// The images of `images`, each with a square in it. As they are where they are not cut into tiles.
-pub fn squares(images: &ImageSet, fill: Fill, rng: &mut impl Rng) -> ImageSet {
-    let Some(parts) = images.parts() else { return images.clone() };
+/// The images of `images`, cut into tiles or not, each with a square of `side` pixels in it; of a sample's shorter side
+/// where that is less.
+pub fn squares(images: &ImageSet, side: usize, fill: Fill, rng: &mut impl Rng) -> ImageSet {
     let shape = images.shape();
-    let side = (shape.height.min(shape.width) / 2).max(1);
-    let (places, wholes) = (parts.places(), parts.wholes());
+    let side = side.clamp(1, shape.height.min(shape.width));
+    let wholes = images.units();
+    let places: Vec<Part> = match images.parts() {
+        Some(parts) => parts.places().to_vec(),
+        None => (0..images.len()).map(|image| Part { whole: image as u32, top: 0, left: 0 }).collect(),
+    };
     let mut values = images.values().to_vec();
     for (number, whole) in wholes.iter().enumerate() {
         let tiles = &places[whole.clone()];
-        let end = |of: fn(&super::parts::Part) -> u32| tiles.iter().map(|tile| of(tile) as usize).max().unwrap_or(0);
+        let end = |of: fn(&Part) -> u32| tiles.iter().map(|tile| of(tile) as usize).max().unwrap_or(0);
         let (height, width) = (end(|tile| tile.top) + shape.height, end(|tile| tile.left) + shape.width);
         let (top, left) = (rng.random_range(0..=height - side), rng.random_range(0..=width - side));
         let square = match fill {
@@ -66,7 +70,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::parts::{Part, Parts};
+    use crate::parts::Parts;
 
     #[test]
     fn overlapping_tiles_see_the_same_square() {
@@ -78,7 +82,7 @@ mod tests {
         let images = images.with_parts(Parts::tiles(places, 1)).expect("as many");
         for seed in 0..20 {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
-            let made = squares(&images, Fill::Noise, &mut rng);
+            let made = squares(&images, 2, Fill::Noise, &mut rng);
             for (a, b) in [(0, 1), (2, 3)] {
                 let (a, b) = (made.image(a), made.image(b));
                 let changed: usize = a.iter().chain(b).filter(|&&v| v != 0.5).count();
@@ -87,7 +91,16 @@ mod tests {
                     assert_eq!(a[y * 4 + 2..][..2], b[y * 4..][..2]);
                 }
             }
-            assert_eq!(squares(&images, Fill::Another, &mut rng).values(), images.values());
+            assert_eq!(squares(&images, 2, Fill::Another, &mut rng).values(), images.values());
+        }
+    }
+
+    #[test]
+    fn whole_images_get_a_square_too() {
+        let images = ImageSet::new(Shape::new(2, 5, 6), vec![0.25; 3 * 60], vec![0; 3]).expect("valid");
+        let made = squares(&images, 3, Fill::Gray, &mut rand_chacha::ChaCha8Rng::seed_from_u64(4));
+        for image in (0..3).map(|index| made.image(index)) {
+            assert_eq!(image.iter().filter(|&&v| v != 0.25).count(), 2 * 9);
         }
     }
 }

@@ -47,6 +47,12 @@ pub enum Op {
         /// Least norm divided by; finite, above zero. PyTorch's `normalize` has 1e-12.
         epsilon: f32,
     },
+    /// The same over the channels of each place by itself: vectors of unit length in every place of a map. Not in a `.nae`
+    /// file, where it is not the same.
+    L2NormalizePlaces {
+        /// Least norm divided by; finite, above zero.
+        epsilon: f32,
+    },
     /// Group normalisation; there is no 8-bit form.
     GroupNormalize(GroupNormalize),
     /// The same values, in HWC order, under another shape. A reshape of CHW data (ONNX, PyTorch)

@@ -67,6 +67,9 @@ pub(crate) fn record(
         Op::DepthwiseConv2d(_) => {
             return Err(GraphError::NotInFile { layer: step.node, what: "depthwise convolution" });
         }
+        Op::L2NormalizePlaces { .. } => {
+            return Err(GraphError::NotInFile { layer: step.node, what: "normalisation of each place" });
+        }
         Op::Clamp { .. } => return Err(GraphError::NotInFile { layer: step.node, what: "clamp" }),
         Op::Int8(layer) => int8(step.node, layer, pair, inputs, layout, parameters)?,
     };

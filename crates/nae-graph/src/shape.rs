@@ -25,6 +25,7 @@ impl Op {
             Self::Activation(_)
             | Self::Clamp { .. }
             | Self::L2Normalize { .. }
+            | Self::L2NormalizePlaces { .. }
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Quantize(_)
@@ -46,7 +47,9 @@ impl Op {
             Self::DepthwiseConv2d(layer) => all(&layer.weights) && all(&layer.bias),
             Self::Activation(activation) => activation.is_finite(),
             Self::Clamp { min, max } => min.is_finite() && max.is_finite() && min <= max,
-            Self::L2Normalize { epsilon } => epsilon.is_finite() && *epsilon > 0.0,
+            Self::L2Normalize { epsilon } | Self::L2NormalizePlaces { epsilon } => {
+                epsilon.is_finite() && *epsilon > 0.0
+            }
             Self::GroupNormalize(norm) => {
                 all(&norm.scale) && all(&norm.shift) && norm.epsilon.is_finite() && norm.epsilon > 0.0
             }

@@ -15,8 +15,8 @@ pub struct Label {
     pub has_bias: bool,
 }
 
-/// Appends the nodes of `graph` to `builder`, where `input` is what the first of them reads; returns what the last one
-/// gives. `labels` has one for each node.
+/// Appends the nodes of `graph` to `builder`, where `input` is what the first of them reads; returns the values of all
+/// tensors, `input` first. `labels` has one for each node.
 ///
 /// Vectors are `[N, D]` in ONNX where a dense layer reads or writes them, so that a chain of dense layers is a chain of
 /// `Gemm`; a layer of maps gets `[N, D, 1, 1]`.
@@ -24,7 +24,12 @@ pub struct Label {
 /// # Errors
 /// [`BuildError`] names the node: a weight that is not finite, a name that is taken, a layer of 8 bits; a graph whose
 /// shapes do not fit; labels that are not as many as the nodes.
-pub fn append(builder: &mut GraphBuilder, input: Value, graph: &Graph, labels: &[Label]) -> Result<Value, BuildError> {
+pub fn append(
+    builder: &mut GraphBuilder,
+    input: Value,
+    graph: &Graph,
+    labels: &[Label],
+) -> Result<Vec<Value>, BuildError> {
     let shapes = graph.shapes().map_err(|error| refused("graph", "the graph", error.to_string()))?;
     if labels.len() != graph.nodes.len() {
         let reason = format!("expected a label for each of {} nodes, found {}", graph.nodes.len(), labels.len());
@@ -36,7 +41,7 @@ pub fn append(builder: &mut GraphBuilder, input: Value, graph: &Graph, labels: &
         let value = raising.node(&node.op, label, node.input, [from, to])?;
         raising.values.push(value);
     }
-    Ok(raising.values.pop().unwrap_or(input))
+    Ok(raising.values)
 }
 
 /// `[N, D]` as `[N, D, 1, 1]`; what is `[N, C, H, W]` already stays. The node is called `name`.
@@ -156,6 +161,7 @@ impl Raising<'_> {
                     _ => self.builder.resize_bilinear_align_corners(name, x, size),
                 }
             }
+            Op::L2NormalizePlaces { .. } => self.builder.l2_normalize_places(name, x),
             Op::GroupNormalize(norm) => {
                 let norm =
                     GroupNorm { groups: norm.groups, scale: &norm.scale, shift: &norm.shift, epsilon: norm.epsilon };

@@ -7,7 +7,7 @@ use nae_core::energy::Energy;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::{Column, Columns, Fit, Missing, ModelMetadata, RowWindow, Tiles, Transforms};
+use nae_onnx::metadata::{Column, Columns, Features, Fit, Missing, ModelMetadata, RowWindow, Tiles, Transforms};
 use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
 use prost::Message;
 
@@ -276,9 +276,23 @@ fn parts_travel_in_the_metadata() {
         metadata.window = Some(RowWindow { rows: 5, stride: 2 });
         metadata
     };
+    let features = {
+        let mut metadata = support::metadata(nae_core::Shape::new(3, 16, 12), 2, Energy::SquaredL2);
+        metadata.features = Some(Features { components: 8, rows: 4, columns: 3, top_k: 2 });
+        metadata
+    };
     let read = |entries: &[(String, String)]| {
         ModelMetadata::from_entries(entries.iter().map(|(key, value)| (key.as_str(), value.as_str())))
     };
+    for (entry, expected) in
+        [(("nae.energy", "ssim"), "a place has one pixel"), (("nae.tiles.stride", "4"), "features are of whole images")]
+    {
+        let mut entries = features.to_entries();
+        entries.retain(|(key, _)| key != entry.0);
+        entries.extend([entry, ("nae.tiles.top_k", "1")].map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let said = read(&entries).unwrap_err().to_string();
+        assert!(said.contains(expected), "{said}");
+    }
     let entries = transformed.to_entries();
     assert_eq!(read(&entries).unwrap().as_ref(), Some(&transformed));
     for (key, value) in
@@ -294,6 +308,9 @@ fn parts_travel_in_the_metadata() {
         (&tiled, "nae.tiles.top_k", ["0", "-1", "1e9"]),
         (&windows, "nae.table.window", ["0", "4", "70000"]),
         (&windows, "nae.table.window_stride", ["0", "", "70000"]),
+        (&features, "nae.features.components", ["0", "x", "70000"]),
+        (&features, "nae.features.rows", ["0", "-1", "70000"]),
+        (&features, "nae.features.top_k", ["0", "", "1.5"]),
     ] {
         let entries = metadata.to_entries();
         assert_eq!(read(&entries).unwrap().as_ref(), Some(metadata));

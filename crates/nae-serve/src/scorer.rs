@@ -281,7 +281,7 @@ mod tests {
                     _ => {}
                 }
             }
-            Ok(Reconstructions { images: vec![0.0; batch.len()], latents: None })
+            Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
         }
     }
 

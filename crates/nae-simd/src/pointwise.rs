@@ -103,14 +103,13 @@ pub fn multiply(a: &mut [f32], b: &[f32]) {
     each(Product, a, b);
 }
 
-/// Divides each sample by its norm, or by `least` where that is larger, in place; returns what it was divided by.
-pub fn normalize(x: &mut Planes, least: f32) -> Vec<f32> {
-    let len = x.size.len();
-    x.data
-        .chunks_exact_mut(len)
-        .map(|sample| {
-            let norm = sample.iter().map(|v| v * v).sum::<f32>().sqrt().max(least);
-            for value in sample {
+/// Divides each vector of `len` numbers by its norm, or by `least` where that is larger, in place; returns what they were
+/// divided by.
+pub fn normalize(x: &mut [f32], len: usize, least: f32) -> Vec<f32> {
+    x.chunks_exact_mut(len)
+        .map(|vector| {
+            let norm = vector.iter().map(|v| v * v).sum::<f32>().sqrt().max(least);
+            for value in vector {
                 *value /= norm;
             }
             norm

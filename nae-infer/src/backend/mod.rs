@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 #[cfg(any(feature = "tract", feature = "ort"))]
 use nae_core::Shape;
+#[cfg(any(feature = "tract", feature = "ort"))]
+use nae_onnx::autoencoder::{FEATURES, LATENT};
 pub use nae_onnx::check::Limits;
 pub use provider::ExecutionProvider;
 
@@ -148,13 +150,28 @@ pub enum BackendError {
     },
 }
 
-/// Reconstructions of a batch, and the latent vectors where the model gives them out.
-#[derive(Debug, Clone, PartialEq)]
+/// Reconstructions of a batch, and what else the model gives out.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reconstructions {
-    /// Images, one after the other, channels first.
+    /// Images, one after the other, channels first; of a model of features, their reconstructions.
     pub images: Vec<f32>,
-    /// Latent vectors, one after the other, channels first.
+    /// Latent vectors, one after the other, channels first, where the model gives them out.
     pub latents: Option<Vec<f32>>,
+    /// Of a model of features, what was reconstructed: as many numbers as in `images`, in the same order.
+    pub features: Option<Vec<f32>>,
+}
+
+impl Reconstructions {
+    /// Appends those of the next images.
+    #[cfg(any(feature = "tract", feature = "ort", feature = "simd"))]
+    fn append(&mut self, next: Self) {
+        self.images.extend(next.images);
+        for (all, next) in [(&mut self.latents, next.latents), (&mut self.features, next.features)] {
+            if let Some(next) = next {
+                all.get_or_insert_default().extend(next);
+            }
+        }
+    }
 }
 
 /// Something that reconstructs images.
@@ -259,11 +276,13 @@ fn guarded<T>(
     })
 }
 
-/// Which output of an ONNX graph is the reconstruction, and which the latent.
+/// Which output of an ONNX graph is the reconstruction, and which the latent or the features.
 #[cfg(any(feature = "tract", feature = "ort"))]
 struct Outputs {
     reconstruction: String,
-    latent: Option<String>,
+    /// One of [`LATENT`](nae_onnx::autoencoder::LATENT) and [`FEATURES`](nae_onnx::autoencoder::FEATURES), where the
+    /// model has it: the features where it has both, since energies are of them.
+    beside: Option<&'static str>,
     shape: Shape,
 }
 
@@ -281,7 +300,15 @@ impl Outputs {
                 "it takes {batch} images at a time, no other number; export it with 1, or a symbol"
             )));
         }
-        let latent = graph.output(nae_onnx::autoencoder::LATENT).map(|_| nae_onnx::autoencoder::LATENT.to_owned());
-        Ok(Self { reconstruction: reconstruction.to_owned(), latent, shape })
+        let beside = [FEATURES, LATENT].into_iter().find(|name| graph.output(name).is_some());
+        Ok(Self { reconstruction: reconstruction.to_owned(), beside, shape })
+    }
+
+    /// What the outputs give, as far as they are known by name.
+    fn reconstructions(&self, images: Vec<f32>, beside: Option<Vec<f32>>) -> Reconstructions {
+        match self.beside {
+            Some(FEATURES) => Reconstructions { images, latents: None, features: beside },
+            _ => Reconstructions { images, latents: beside, features: None },
+        }
     }
 }

@@ -67,7 +67,7 @@ impl Backend for Native {
                 latents.extend(to_channels_first(&latent, shape));
             }
         }
-        Ok(Reconstructions { images, latents })
+        Ok(Reconstructions { images, latents, features: None })
     }
 }
 

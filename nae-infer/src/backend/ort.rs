@@ -48,18 +48,16 @@ impl Ort {
         })
     }
 
-    fn run(&self, batch: &[f32]) -> ort::Result<(Vec<f32>, Option<Vec<f32>>)> {
+    fn run(&self, batch: &[f32]) -> ort::Result<Reconstructions> {
         let s = self.outputs.shape;
         let n = batch.len() / s.len();
         let input = TensorRef::from_array_view(([n, s.channels, s.height, s.width], batch))?;
         // A panic elsewhere does not make the session unusable.
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let results = session.run(ort::inputs![self.input.as_str() => input])?;
-        let take = |name: &String| -> ort::Result<Vec<f32>> {
-            Ok(results[name.as_str()].try_extract_tensor::<f32>()?.1.to_vec())
-        };
-        let latent = self.outputs.latent.as_ref().map(take).transpose()?;
-        Ok((take(&self.outputs.reconstruction)?, latent))
+        let take = |name: &str| -> ort::Result<Vec<f32>> { Ok(results[name].try_extract_tensor::<f32>()?.1.to_vec()) };
+        let beside = self.outputs.beside.map(take).transpose()?;
+        Ok(self.outputs.reconstructions(take(&self.outputs.reconstruction)?, beside))
     }
 }
 
@@ -109,17 +107,12 @@ impl Backend for Ort {
 
     fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
         let at_once = if self.fixed_batch { 1 } else { 32 };
-        let mut images = Vec::with_capacity(batch.len());
-        let mut latents = self.outputs.latent.as_ref().map(|_| Vec::new());
+        let mut all = Reconstructions::default();
         for part in batch.chunks(at_once * self.outputs.shape.len()) {
-            let (reconstruction, latent) = guarded(KIND, true, || {
+            all.append(guarded(KIND, true, || {
                 self.run(part).map_err(|e| BackendError::Run { backend: KIND, reason: e.to_string() })
-            })?;
-            images.extend(reconstruction);
-            if let (Some(latents), Some(latent)) = (&mut latents, latent) {
-                latents.extend(latent);
-            }
+            })?);
         }
-        Ok(Reconstructions { images, latents })
+        Ok(all)
     }
 }

@@ -1,7 +1,8 @@
 //! The program that training runs on, of an ONNX model lowered to a graph, laid out once for the model's size of image.
 
+use nae_onnx::autoencoder::{FEATURES, RECONSTRUCTION};
 use nae_onnx::check::graph::CheckedModel;
-use nae_onnx::lower::lower;
+use nae_onnx::lower::{lower, lower_features};
 use nae_simd::{Options, Planes, Program, Workspace};
 
 use super::{Backend, BackendError, BackendKind, Reconstructions, guarded};
@@ -16,23 +17,48 @@ const TOGETHER: usize = 8;
 pub(super) struct Simd {
     program: Program,
     workspace: Workspace,
-    has_latent: bool,
+    beside: Beside,
+}
+
+/// What the program keeps beside its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Latent,
+    Features,
 }
 
 impl Simd {
     pub(super) fn load(model: &CheckedModel) -> Result<Self, BackendError> {
         let fail = |reason: String| BackendError::Load { backend: KIND, reason };
-        let graph = lower(model).map_err(|error| fail(error.to_string()))?;
+        let (graph, beside) = if model.graph.output(FEATURES).is_some() {
+            let (mut graph, tensors) =
+                lower_features(model, &[FEATURES, RECONSTRUCTION]).map_err(|error| fail(error.to_string()))?;
+            if tensors[1] != graph.nodes.len() {
+                return Err(fail("its features depend on their reconstruction".into()));
+            }
+            // A program keeps one tensor beside its output.
+            graph.latent = Some(tensors[0]);
+            (graph, Beside::Features)
+        } else {
+            let graph = lower(model).map_err(|error| fail(error.to_string()))?;
+            let beside = if graph.latent.is_some() { Beside::Latent } else { Beside::Nothing };
+            (graph, beside)
+        };
         let program = Program::compile(&graph, &Options::scoring()).map_err(|error| fail(error.to_string()))?;
-        Ok(Self { program, workspace: Workspace::default(), has_latent: graph.latent.is_some() })
+        Ok(Self { program, workspace: Workspace::default(), beside })
     }
 
-    /// Reconstructions and latents of images, channels first.
-    fn run(&self, images: &[f32]) -> (Vec<f32>, Option<Vec<f32>>) {
+    fn run(&self, images: &[f32]) -> Reconstructions {
         let size = self.program.input();
         let planes = Planes::from_channels_first(&self.workspace, images.len() / size.len(), size, images);
         let made = self.program.run(planes);
-        (made.output.to_channels_first(), made.latent.map(|latent| latent.to_channels_first()))
+        let (images, beside) = (made.output.to_channels_first(), made.latent.map(|kept| kept.to_channels_first()));
+        match self.beside {
+            Beside::Nothing => Reconstructions { images, latents: None, features: None },
+            Beside::Latent => Reconstructions { images, latents: beside, features: None },
+            Beside::Features => Reconstructions { images, latents: None, features: beside },
+        }
     }
 }
 
@@ -42,17 +68,12 @@ impl Backend for Simd {
     }
 
     fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
-        let mut images = Vec::with_capacity(batch.len());
-        let mut latents = self.has_latent.then(Vec::new);
+        let mut all = Reconstructions::default();
         let image = self.program.input().len();
         let together = batch.chunks_exact(TOGETHER * image);
         for part in together.clone().chain(together.remainder().chunks_exact(image)) {
-            let (reconstruction, latent) = guarded(KIND, true, || Ok(self.run(part)))?;
-            images.extend(reconstruction);
-            if let (Some(latents), Some(latent)) = (&mut latents, latent) {
-                latents.extend(latent);
-            }
+            all.append(guarded(KIND, true, || Ok(self.run(part)))?);
         }
-        Ok(Reconstructions { images, latents })
+        Ok(all)
     }
 }

@@ -25,7 +25,7 @@ impl Tract {
         Ok(Self { plan, outputs })
     }
 
-    fn run(&self, image: &[f32]) -> TractResult<(Vec<f32>, Option<Vec<f32>>)> {
+    fn run(&self, image: &[f32]) -> TractResult<Reconstructions> {
         let s = self.outputs.shape;
         let input = Tensor::from_shape(&[1, s.channels, s.height, s.width], image)?;
         let mut results = self.plan.run(tvec!(input.into()))?.into_iter();
@@ -34,16 +34,15 @@ impl Tract {
             Ok(tensor.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
         };
         let reconstruction = next()?;
-        let latent = self.outputs.latent.as_ref().map(|_| next()).transpose()?;
-        Ok((reconstruction, latent))
+        let beside = self.outputs.beside.map(|_| next()).transpose()?;
+        Ok(self.outputs.reconstructions(reconstruction, beside))
     }
 }
 
 fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>> {
     let mut model = tract_onnx::onnx().model_for_read(&mut std::io::Cursor::new(bytes))?;
     // Only what is used: the energy is computed elsewhere.
-    let wanted: Vec<&str> =
-        [Some(&outputs.reconstruction), outputs.latent.as_ref()].into_iter().flatten().map(String::as_str).collect();
+    let wanted: Vec<&str> = std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside).collect();
     let labels: HashMap<&str, OutletId> = model
         .output_outlets()?
         .iter()
@@ -67,17 +66,12 @@ impl Backend for Tract {
     }
 
     fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
-        let mut images = Vec::with_capacity(batch.len());
-        let mut latents = self.outputs.latent.as_ref().map(|_| Vec::new());
+        let mut all = Reconstructions::default();
         for image in batch.chunks_exact(self.outputs.shape.len()) {
-            let (reconstruction, latent) = guarded(KIND, true, || {
+            all.append(guarded(KIND, true, || {
                 self.run(image).map_err(|e| BackendError::Run { backend: KIND, reason: format!("{e:#}") })
-            })?;
-            images.extend(reconstruction);
-            if let (Some(latents), Some(latent)) = (&mut latents, latent) {
-                latents.extend(latent);
-            }
+            })?);
         }
-        Ok(Reconstructions { images, latents })
+        Ok(all)
     }
 }

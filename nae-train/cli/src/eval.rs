@@ -63,6 +63,13 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
     let (form, samples) = (config.form(), config.source().samples());
     let engine = EngineChoice::Auto.engine(config.architecture())?;
+    if args.normal.is_some() && config.features().is_some() {
+        bail!(
+            "{}: a run on features looks at images through a frozen network, which its model file has: export it, and \
+             evaluate that, or leave --normal out",
+            path.display()
+        );
+    }
     let score = |set: &ImageSet| Ok(decided(&*model, Decision::Reconstruction, set, engine, &device));
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
@@ -81,8 +88,10 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
 
 /// A model file.
 fn of_file(args: &EvalArgs) -> anyhow::Result<Scored> {
-    // The one backend that is part of this program; for the others there is `nae-infer score`.
-    let detector = Detector::builder().backend(BackendKind::Native).open(&args.model)?;
+    // Those two backends are part of this program; for the others there is `nae-infer score`. Models of features have
+    // layers that only the second has.
+    let open = |kind: BackendKind| Detector::builder().backend(kind).open(&args.model);
+    let detector = open(BackendKind::Native).or_else(|error| open(BackendKind::Simd).map_err(|_| error))?;
     let settings = detector.settings();
     let (form, samples) = match &settings.columns {
         None => {

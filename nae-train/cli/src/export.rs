@@ -7,7 +7,6 @@ use burn::tensor::Device;
 use nae_data::own::Corrupt;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
-use nae_train::config::Config;
 use nae_train::methods::Model;
 use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;
@@ -26,7 +25,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     let prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
-    write(&args.export, &*model, &prepared.config, &metadata)?;
+    write(&args.export, &*model, &prepared, &metadata)?;
     Ok(Done::Whole)
 }
 
@@ -54,11 +53,12 @@ pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
 pub(crate) fn write(
     files: &ExportFiles,
     model: &dyn Model,
-    config: &Config,
+    prepared: &Prepared,
     metadata: &ModelMetadata,
 ) -> anyhow::Result<()> {
+    let config = &prepared.config;
     if let Some(path) = &files.export {
-        file::write(path, &export::model(model, config, metadata)?)?;
+        file::write(path, &export::model(model, config, prepared.features(), metadata)?)?;
     }
     if let Some(folder) = &files.export_parts {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;

@@ -8,11 +8,13 @@ use burn::tensor::Device;
 use nae_data::ImageSet;
 use nae_data::Loaded;
 use nae_data::is_tables;
-use nae_data::own::{self, Collection, OwnImages};
+use nae_data::own::{self, Asked, Collection, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
+use nae_features::Backbone;
 use nae_onnx::metadata::{RowWindow, Tiles};
-use nae_train::config::Config;
+use nae_train::config::{Config, FeatureSettings};
 use nae_train::engine::EngineChoice;
+use nae_train::features;
 use nae_train::plan;
 use nae_train::run::Prepared;
 use nae_train::train::speed;
@@ -22,6 +24,10 @@ use crate::job::Job;
 
 /// Where no `--time-budget` is given.
 const TIME: Duration = Duration::from_secs(600);
+/// Numbers of a place after whitening, where the frozen network gives as many.
+const COMPONENTS: usize = 64;
+/// Places whose energies make an image's score, where no `--top-k` is given.
+const PLACES: usize = 5;
 
 /// Reads the data at `path` and plans a run on them, to end in time.
 pub(crate) fn plan(
@@ -40,9 +46,13 @@ pub(crate) fn plan(
     if let Some(outliers) = &args.outliers {
         apart(path, outliers)?;
     }
+    if args.top_k.is_some() && args.tile.is_none() && args.features.is_none() {
+        bail!("--top-k: an image that is not divided has one energy; give --tile or --features with it");
+    }
     let (mut draft, loaded, found) = if is_tables(path) {
-        if args.tile.is_some() {
-            bail!("--tile: {} is a table; tiles are of images", path.display());
+        if args.tile.is_some() || args.features.is_some() {
+            let (option, what) = if args.tile.is_some() { ("--tile", "tiles") } else { ("--features", "features") };
+            bail!("{option}: {} is a table; {what} are of images", path.display());
         }
         let (table, rows) = own_table::choose(path, args.missing.into(), args.window()).context("--data")?;
         let found = describe_rows(&table, &rows);
@@ -51,7 +61,10 @@ pub(crate) fn plan(
         if args.window.is_some() {
             bail!("--window: {} is no table, .csv or .tsv; windows are of its rows", path.display());
         }
-        let asked = args.asked();
+        let backbone = args.features.as_ref().map(|file| features::read(file, &args.feature_outputs));
+        let backbone = backbone.transpose().context("--features")?;
+        let shape = backbone.as_ref().map(|backbone| (backbone.input().channels, backbone.input().height));
+        let asked = Asked { shape, ..args.asked() };
         if let Some((side, Tiles { stride, .. })) = asked.tiles
             && stride > side
         {
@@ -59,7 +72,14 @@ pub(crate) fn plan(
         }
         let (images, collection) = own::choose_with(path, &asked, args.corrupt()).context("--data")?;
         let found = describe_images(&images, &collection);
-        let draft = plan::draft(&images, asked.transforms, collection.images.decisions())?;
+        let count = collection.images.decisions();
+        let draft = match backbone.zip(args.features.as_ref()) {
+            Some((backbone, file)) => {
+                let settings = feature_settings(args, file, &backbone)?;
+                plan::draft_features(&images, settings, asked.transforms, count)?
+            }
+            None => plan::draft(&images, asked.transforms, count)?,
+        };
         (draft, Loaded::from(collection), found)
     };
     if args.held_out.is_some() {
@@ -68,7 +88,7 @@ pub(crate) fn plan(
         draft = Config::new(raw).context("--held-out")?;
     }
     let engine = engines.engine(draft.architecture())?;
-    let mut prepared = Prepared::of(draft, args.seed, loaded);
+    let mut prepared = Prepared::of(draft, args.seed, loaded)?;
 
     let speed = speed::measure(&prepared.config, &prepared.split, engine, device);
     let time = args.time_budget.unwrap_or(TIME);
@@ -80,6 +100,17 @@ pub(crate) fn plan(
     choices.push(format!("{schedule}, for {} in all", humantime::format_duration(time)));
     prepared.config = config;
     Ok(Job { prepared, engine, choices, resume: None })
+}
+
+/// What is recorded of the frozen network in `file`: where it is, from any folder, and which it is.
+fn feature_settings(args: &TrainArgs, file: &Path, backbone: &Backbone) -> anyhow::Result<FeatureSettings> {
+    Ok(FeatureSettings {
+        backbone: file.canonicalize().with_context(|| file.display().to_string())?,
+        sha256: backbone.sha256().to_owned(),
+        outputs: backbone.outputs(),
+        components: COMPONENTS.min(backbone.features()),
+        top_k: args.top_k.map_or(PLACES, usize::from),
+    })
 }
 
 fn describe_images(images: &OwnImages, found: &Collection) -> String {
@@ -108,12 +139,26 @@ fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
 
 /// How many samples there are, and how many images where they are tiles.
 fn count(set: &ImageSet) -> String {
-    if set.are_tiles() { format!("{} ({} tiles)", set.decisions(), set.len()) } else { set.len().to_string() }
+    if set.are_tiles() { format!("{} ({} parts)", set.decisions(), set.len()) } else { set.len().to_string() }
 }
 
 fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
     let (split, spec) = (&prepared.split, config.architecture());
-    vec![
+    let features = prepared.features().zip(config.features()).map(|(features, settings)| {
+        let shape = features.front().shape();
+        format!(
+            "features: outputs {} of {}, in {} × {} places, whitened to {} numbers; an image's score is the mean of the {} \
+             largest energies",
+            settings.outputs.join(", "),
+            settings.backbone.display(),
+            shape.height,
+            shape.width,
+            shape.channels,
+            features.top_k(),
+        )
+    });
+    let mut said: Vec<String> = features.into_iter().collect();
+    said.extend([
         format!("network: {}, {} parameters", spec.name(), spec.parameters()),
         format!(
             "{} to train on, {} for validation, {} for calibration, {} for the test",
@@ -127,7 +172,8 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
             config.false_positive_rate(),
             split.calibration.decisions()
         ),
-    ]
+    ]);
+    said
 }
 
 /// Refuses outliers that would be trained on.

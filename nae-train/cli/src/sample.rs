@@ -16,6 +16,9 @@ use crate::args::SampleArgs;
 pub(crate) fn run(args: &SampleArgs) -> anyhow::Result<Done> {
     let device = Device::flex();
     let (config, _) = RunFolder::read(&args.run)?;
+    if config.features().is_some() {
+        bail!("{}: a run on features; what it draws are features, which no picture can be made of", args.run.display());
+    }
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     let shown = args.run.display();
     let Some(chains) = NewImages::new(&config.sampler()) else {

@@ -112,7 +112,7 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
     let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
     // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.
     let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
-    export::write(&args.export, &*outcome.model, &prepared.config, &metadata)?;
+    export::write(&args.export, &*outcome.model, prepared, &metadata)?;
     let summary = Summary {
         outcome,
         table: &table,
@@ -236,6 +236,8 @@ fn page(
     let (prepared, model) = (summary.prepared, &*summary.outcome.model);
     let galleries = match prepared.config.source() {
         Source::Table(_) => Vec::new(),
+        // What is reconstructed is no picture.
+        _ if prepared.features().is_some() => Vec::new(),
         _ => [gallery::reconstructions(prepared, model, device), gallery::chains(prepared, model, engine, device)]
             .into_iter()
             .flatten()

@@ -39,15 +39,23 @@ pub(crate) struct TrainArgs {
     /// making them smaller. An image's score is that of its most unusual tile.
     #[arg(long, value_name = "SIDE", requires = "data", conflicts_with = "preset", value_parser = clap::value_parser!(u16).range(12..=82))]
     pub(crate) tile: Option<u16>,
+    /// For images of your own: train on what this frozen network says of each place of an image, in place of its pixels.
+    /// An ONNX file with an input [N, 3, S, S] of values 0 to 1; models/backbones has a script that makes one.
+    #[arg(long, value_name = "FILE.onnx", requires = "data", conflicts_with_all = ["preset", "tile", "window"])]
+    pub(crate) features: Option<PathBuf>,
+    /// The outputs of the frozen network whose features are used [default: all that are maps].
+    #[arg(long, value_name = "NAME,NAME…", requires = "features", value_delimiter = ',')]
+    pub(crate) feature_outputs: Vec<String>,
     /// How an image of another size becomes the network's.
     #[arg(long, value_enum, default_value_t = FitArg::Stretch, requires = "data", conflicts_with_all = ["preset", "tile"])]
     pub(crate) fit: FitArg,
     /// Pixels from one tile to the next, at most a tile's side [default: half of it].
     #[arg(long, value_name = "PIXELS", requires = "tile", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) stride: Option<u16>,
-    /// An image's score is the mean of the K largest energies of its tiles.
-    #[arg(long, value_name = "K", requires = "tile", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) top_k: u16,
+    /// An image's score is the mean of the K largest energies of its tiles, or of its places with --features [default: 1
+    /// of tiles, 5 of places].
+    #[arg(long, value_name = "K", requires = "data", conflicts_with = "preset", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) top_k: Option<u16>,
     /// For a table of your own that is a time series: so many rows make one sample.
     #[arg(long, value_name = "ROWS", requires = "data", conflicts_with_all = ["preset", "tile"], value_parser = clap::value_parser!(u16).range(2..))]
     pub(crate) window: Option<u16>,
@@ -70,7 +78,7 @@ pub(crate) struct TrainArgs {
     /// Go on with a run that was broken off, by Ctrl-C, a power cut or otherwise, from what its folder has; to the same
     /// model as if it had not been. Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit",
+        "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit", "features",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
@@ -135,9 +143,9 @@ impl TrainArgs {
         let tiles = self.tile.map(|side| {
             let side = usize::from(side);
             let stride = self.stride.map_or(side / 2, usize::from);
-            (side, Tiles { stride, top_k: usize::from(self.top_k) })
+            (side, Tiles { stride, top_k: self.top_k.map_or(1, usize::from) })
         });
-        Asked { tiles, transforms: Transforms { fit: self.fit.into(), ..Transforms::default() } }
+        Asked { tiles, shape: None, transforms: Transforms { fit: self.fit.into(), ..Transforms::default() } }
     }
 
     /// The windows of a time series.

@@ -5,6 +5,7 @@
 //! no further checking.
 
 pub(crate) mod architecture;
+pub(crate) mod features;
 pub(crate) mod methods;
 pub mod preset;
 pub(crate) mod raw;
@@ -22,6 +23,7 @@ use nae_data::{Form, ImageForm};
 use raw::require;
 
 pub use architecture::ArchitectureConfig;
+pub use features::FeatureSettings;
 pub use methods::{Denoising, MethodKind, Regularization, Variational, Wasserstein};
 pub use preset::{Preset, PresetError};
 pub use raw::RawConfig;
@@ -185,6 +187,12 @@ impl Config {
         }
         sampler::check(&raw.sampler, architecture.latent_space())?;
         let found = architecture.image();
+        if let Some(features) = &raw.data.features {
+            let expected = "a network for vectors of data.features.components numbers";
+            let vector = nae_core::Shape::vector(features.components);
+            require("architecture.kind", found, expected, |&image| image == vector)?;
+            return Ok(Self { raw, architecture });
+        }
         require("architecture.kind", found, "a network for images of the shape that data.source has", |&image| {
             image == raw.data.source.image() || (raw.data.source.own_title().is_none() && raw.data.changes_size())
         })?;
@@ -225,11 +233,17 @@ impl Config {
     pub fn form(&self) -> Form {
         match self.raw.data.source.form() {
             Form::Images(form) => {
-                let (shape, transforms) = (self.architecture.image(), self.raw.data.transforms);
+                let network = if self.features().is_some() { form.shape } else { self.architecture.image() };
+                let (shape, transforms) = (network, self.raw.data.transforms);
                 Form::Images(ImageForm { shape, transforms, ..form })
             }
             rows @ Form::Rows(_) => rows,
         }
+    }
+
+    /// Whose features are trained on, where it is not the images themselves.
+    pub fn features(&self) -> Option<&FeatureSettings> {
+        self.raw.data.features.as_ref()
     }
 
     /// What is done to training images each time they are seen.

@@ -5,6 +5,7 @@ use nae_onnx::metadata::{Fit, RowWindow, Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
 use super::architecture::ArchitectureConfig;
+use super::features::FeatureSettings;
 use super::{Baselines, ConfigError, Pretraining, Stopping, Training};
 use crate::config::methods::MethodKind;
 use crate::sample::SamplerConfig;
@@ -76,6 +77,9 @@ impl From<EnergyKind> for Energy {
 pub struct RawData {
     /// The data set.
     pub source: Source,
+    /// Features of a frozen network, for images of a user's own; their pixels where nothing is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<FeatureSettings>,
     /// The class that is never trained on; all classes are normal where none is given. A user's own data have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<u8>,
@@ -122,11 +126,27 @@ impl RawData {
         }
         require("data.transforms.crop", self.transforms.crop.unwrap_or(1), "1 to 65536", |c| (1..=1 << 16).contains(c))
     }
+
+    fn check_features(&self) -> Result<(), ConfigError> {
+        let Some(features) = &self.features else { return Ok(()) };
+        features.check()?;
+        let refused = |key, expected| Err(ConfigError { key, expected, found: "features".to_owned() });
+        match &self.source {
+            Source::Own(OwnImages { tiles: None, .. }) => {}
+            _ => return refused("data.source", "images of your own, whole, with data.features"),
+        }
+        if is_default(&self.augmentation) {
+            Ok(())
+        } else {
+            refused("data.augmentation", "nothing with data.features: what is trained on is no image")
+        }
+    }
 }
 
 impl RawConfig {
     fn check_source(&self) -> Result<(), ConfigError> {
         self.data.check_transforms()?;
+        self.data.check_features()?;
         let RawData { source, held_out, .. } = &self.data;
         match (source, held_out) {
             (Source::Own(OwnImages { channels, side, tiles, .. }), None) => {

@@ -142,7 +142,10 @@ impl ShardChain<'_> {
 
     fn project(&self, state: &mut Planes) {
         match self.space {
-            LatentSpace::Sphere => drop(normalize(state, 0.0)),
+            LatentSpace::Sphere => {
+                let len = state.size.len();
+                drop(normalize(&mut state.data, len, 0.0));
+            }
             LatentSpace::Euclidean => {}
         }
     }

@@ -72,9 +72,10 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     }
     if split.test.are_tiles() {
         // Whole images have one score: what is made up is a defect within one.
-        add(OutlierKind::Squares, "squares from other images", squares(&split.test, Fill::Another, rng));
-        add(OutlierKind::Squares, "squares of noise", squares(&split.test, Fill::Noise, rng));
-        add(OutlierKind::ConstantGray, gray_squares, squares(&split.test, Fill::Gray, rng));
+        let side = shape.height.min(shape.width) / 2;
+        add(OutlierKind::Squares, "squares from other images", squares(&split.test, side, Fill::Another, rng));
+        add(OutlierKind::Squares, "squares of noise", squares(&split.test, side, Fill::Noise, rng));
+        add(OutlierKind::ConstantGray, gray_squares, squares(&split.test, side, Fill::Gray, rng));
         return sets;
     }
     add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));

@@ -1,13 +1,15 @@
 //! The network as an ONNX graph: both halves' graphs, with input, outputs, energy and metadata.
 
 use nae_core::Shape;
-use nae_onnx::autoencoder::{IMAGE, LATENT, RECONSTRUCTION, add_outputs};
+use nae_features::{NotOfVectors, per_place};
+use nae_onnx::autoencoder::{IMAGE, LATENT, RECONSTRUCTION, add_feature_outputs, add_outputs};
 use nae_onnx::builder::{BuildError, Dim, GraphBuilder, Value};
 use nae_onnx::metadata::ModelMetadata;
-use nae_onnx::raise;
+use nae_onnx::raise::{self, Label};
 
 use crate::arch::graph::LearnedGraph;
 use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
+use crate::features::Features;
 
 /// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
 ///
@@ -24,6 +26,42 @@ pub fn autoencoder(
     let latent = encode(&mut graph, image, model, spec)?;
     let reconstruction = decode(&mut graph, latent, model, spec)?;
     add_outputs(&mut graph, image, reconstruction, latent, spec.energy())?;
+    graph.finish_bytes()
+}
+
+/// The whole model of a run on features: `image` in; `features`, `reconstruction`, `heat_map` and `energy` out.
+///
+/// # Errors
+/// [`BuildError`] where a weight is not finite, or the network is not of dense layers.
+pub(super) fn of_features(
+    model: &Autoencoder,
+    spec: &AutoencoderSpec,
+    features: &Features,
+    metadata: &ModelMetadata,
+) -> Result<Vec<u8>, BuildError> {
+    let front = features.front().graph();
+    let on_sphere = model.latent_space() == LatentSpace::Sphere;
+    let encoder = LearnedGraph::new("encoder", &model.encoder, spec.image(), on_sphere);
+    let decoder = LearnedGraph::new("decoder", &model.decoder, Shape::vector(spec.latent_dim()), false);
+    let refused = |error: NotOfVectors| BuildError::Geometry {
+        node: "network".to_owned(),
+        operator: "Conv",
+        reason: error.to_string(),
+    };
+    let mut whole = front.clone();
+    let label = |node: usize| Label { name: format!("features.{node}"), has_bias: true };
+    let mut labels: Vec<Label> = (0..front.nodes.len()).map(label).collect();
+    let latent = per_place(&mut whole, front.nodes.len(), &encoder.graph).map_err(refused)?;
+    per_place(&mut whole, latent, &decoder.graph).map_err(refused)?;
+    labels.extend(encoder.labels.into_iter().chain(decoder.labels));
+
+    let mut graph = new_graph("autoencoder");
+    metadata.add_to(&mut graph);
+    let image = front.input();
+    let image = graph.image_input(IMAGE, [image.channels, image.height, image.width])?;
+    let values = raise::append(&mut graph, image, &whole, &labels)?;
+    let (features_of, reconstruction) = (values[front.nodes.len()], values[whole.nodes.len()]);
+    add_feature_outputs(&mut graph, features_of, reconstruction, spec.energy(), features.top_k())?;
     graph.finish_bytes()
 }
 
@@ -65,7 +103,8 @@ fn encode(
 ) -> Result<Value, BuildError> {
     let on_sphere = model.latent_space() == LatentSpace::Sphere;
     let encoder = LearnedGraph::new("encoder", &model.encoder, spec.image(), on_sphere);
-    raise::append(graph, image, &encoder.graph, &encoder.labels)
+    let values = raise::append(graph, image, &encoder.graph, &encoder.labels)?;
+    Ok(values[encoder.graph.nodes.len()])
 }
 
 fn decode(
@@ -75,6 +114,6 @@ fn decode(
     spec: &AutoencoderSpec,
 ) -> Result<Value, BuildError> {
     let decoder = LearnedGraph::new("decoder", &model.decoder, Shape::vector(spec.latent_dim()), false);
-    let reconstruction = raise::append(graph, latent, &decoder.graph, &decoder.labels)?;
-    raise::as_maps(graph, "decoder.maps", reconstruction)
+    let values = raise::append(graph, latent, &decoder.graph, &decoder.labels)?;
+    raise::as_maps(graph, "decoder.maps", values[decoder.graph.nodes.len()])
 }

@@ -4,14 +4,16 @@
 
 pub mod graph;
 
+use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::contract::{Contract, Preprocessing};
 use nae_core::density::Temperature;
 use nae_onnx::builder::BuildError;
-use nae_onnx::metadata::{Geometry, Latent, ModelMetadata, Provenance};
+use nae_onnx::metadata::{self, Geometry, Latent, ModelMetadata, Provenance};
 
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::config::Config;
+use crate::features::Features;
 use crate::methods::Model;
 use nae_data::Source;
 
@@ -46,7 +48,7 @@ impl From<CalibrationError> for ExportError {
 }
 
 /// Everything a model file says about itself, from the run's configuration and data, the model's temperature and the
-/// energies of its calibration images.
+/// energies of its calibration images; with `features` where the run is on features.
 ///
 /// # Errors
 /// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
@@ -56,10 +58,12 @@ pub fn metadata(
     data_sha256: &str,
     temperature: f32,
     energies: &[f32],
+    features: Option<&Features>,
 ) -> Result<ModelMetadata, ExportError> {
     let spec = config.architecture();
     let calibration = Calibration::from_energies(&mut energies.to_vec())?;
-    let mut contract = Contract::new(spec.image());
+    let input = if features.is_some() { config.source().image() } else { spec.image() };
+    let mut contract = Contract::new(input);
     contract.energy = spec.energy();
     contract.temperature = Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?;
     contract.preprocessing = Preprocessing::unit(config.source().resize_filter());
@@ -76,6 +80,10 @@ pub fn metadata(
         columns: if let Source::Table(own) = config.source() { own.checked().ok() } else { None },
         window: if let Source::Table(own) = config.source() { own.window } else { None },
         tiles: if let Source::Own(own) = config.source() { own.tiles } else { None },
+        features: features.map(|features| {
+            let Shape { channels, height, width } = features.front().shape();
+            metadata::Features { components: channels, rows: height, columns: width, top_k: features.top_k() }
+        }),
         provenance: Provenance {
             architecture: spec.name().to_owned(),
             method: format!("{}, preset {}", config.method().name(), config.name()),
@@ -90,12 +98,22 @@ pub fn metadata(
     })
 }
 
-/// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
+/// The whole model: `image` in; `reconstruction`, `energy` and `latent` out. With `features`, those of a run on features,
+/// the frozen network is part of it, and `features`, `reconstruction`, `heat_map` and `energy` come out.
 ///
 /// # Errors
 /// [`ExportError::NoAutoencoder`], [`ExportError::Build`].
-pub fn model(model: &dyn Model, config: &Config, metadata: &ModelMetadata) -> Result<Vec<u8>, ExportError> {
-    Ok(graph::autoencoder(autoencoder_of(model, config)?, config.architecture(), metadata)?)
+pub fn model(
+    model: &dyn Model,
+    config: &Config,
+    features: Option<&Features>,
+    metadata: &ModelMetadata,
+) -> Result<Vec<u8>, ExportError> {
+    let (autoencoder, spec) = (autoencoder_of(model, config)?, config.architecture());
+    Ok(match features {
+        Some(features) => graph::of_features(autoencoder, spec, features, metadata)?,
+        None => graph::autoencoder(autoencoder, spec, metadata)?,
+    })
 }
 
 /// `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).

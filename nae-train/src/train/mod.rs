@@ -277,17 +277,17 @@ impl Trainer<'_> {
         let validation = &self.split.validation;
         let scorer = Scorer::new(model, Decision::Reconstruction, validation.shape(), self.engine, self.device);
         let normal = scorer.scores(validation);
-        let selection = scorer.scores(&selection_images(self.split, self.seed));
+        let (apart, selection) = against_selection(&scorer, self.split, &normal, self.seed);
         let below = |negatives: &Tensor<4>| {
             let energies = scorer.batch(negatives.clone());
             signals::share_below_threshold(&energies, &normal, self.config.false_positive_rate())
         };
-        let selection_auroc = auroc(&normal, &selection).unwrap_or(f64::NAN);
+        let selection_auroc = auroc(&apart, &selection).unwrap_or(f64::NAN);
         Look {
             update,
             validation_energy: mean(&normal),
             selection_auroc,
-            selection_low: interval::of_auroc(selection_auroc, normal.len(), selection.len()).low,
+            selection_low: interval::of_auroc(selection_auroc, apart.len(), selection.len()).low,
             positive_energy: since.map(|since| since.positive_energy),
             negative_energy: since.map(|since| since.negative_energy),
             earth_movers_distance: since.and_then(|since| signals::earth_movers_distance(since.data, since.negatives)),
@@ -312,13 +312,23 @@ struct Since<'a> {
 /// AUROC of the selection set against the validation images.
 pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, engine: Engine, device: &Device) -> f64 {
     let scorer = Scorer::new(model, Decision::Reconstruction, split.validation.shape(), engine, device);
-    auroc(&scorer.scores(&split.validation), &scorer.scores(&selection_images(split, seed))).unwrap_or(f64::NAN)
+    let (normal, selection) = against_selection(&scorer, split, &scorer.scores(&split.validation), seed);
+    auroc(&normal, &selection).unwrap_or(f64::NAN)
+}
+
+/// What the selection set is told apart by, of validation images, whose samples have the scores `normal`, and of its own:
+/// decisions about whole images where it has tiles of them, scores of samples otherwise.
+fn against_selection(scorer: &Scorer<'_>, split: &Split, normal: &[f32], seed: u64) -> (Vec<f32>, Vec<f32>) {
+    let selection = selection_images(split, seed);
+    let normal = normal.to_vec();
+    let normal = if selection.are_tiles() { split.validation.decide(normal) } else { normal };
+    (normal, scorer.decided(&selection))
 }
 
 /// Of the outliers that the split says training may look at, or of ConstantGray.
 fn selection_images(split: &Split, seed: u64) -> ImageSet {
     match &split.selection {
-        Some(images) => images.select(&images.evenly(SELECTION_IMAGES)),
+        Some(images) => images.some_units(SELECTION_IMAGES),
         None => outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng()),
     }
 }

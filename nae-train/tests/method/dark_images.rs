@@ -43,7 +43,7 @@ fn the_plan_for_own_images_learns_more_than_their_mean() {
     let (config, device) = (planned(), Device::flex());
     for seed in 0..4 {
         let loaded = Loaded { train: bars(), test: None, sha256: String::new(), warnings: Vec::new() };
-        let prepared = Prepared::of(config.clone(), seed, loaded);
+        let prepared = Prepared::of(config.clone(), seed, loaded).unwrap();
         let model =
             prepared.train_autoencoder(&prepared.config, Engine::Cpu, &device, &AtomicBool::new(false)).unwrap();
         let (test, mean) = (&prepared.split.test, prepared.split.train.mean());

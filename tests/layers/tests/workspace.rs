@@ -7,13 +7,14 @@ use std::path::Path;
 
 use layers::{cycle, imports};
 
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "nae-core",
     "crates/nae-graph",
     "crates/nae-simd",
     "crates/nae-onnx",
     "crates/nae-input",
     "crates/nae-data",
+    "crates/nae-features",
     "nae-infer",
     "nae-infer/c",
     "crates/nae-serve",

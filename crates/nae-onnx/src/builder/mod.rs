@@ -65,7 +65,8 @@ impl std::fmt::Display for Dim {
     }
 }
 
-pub(crate) fn display_shape(shape: &[Dim]) -> String {
+/// A shape as messages have it: `[N, 3, 28, 28]`.
+pub fn display_shape(shape: &[Dim]) -> String {
     let dims: Vec<String> = shape.iter().map(Dim::to_string).collect();
     format!("[{}]", dims.join(", "))
 }
@@ -87,6 +88,8 @@ struct Node {
     operator: &'static str,
     inputs: Vec<Option<Value>>,
     output: Value,
+    /// A second output that the operator must have, and that nothing reads.
+    unused: Option<Value>,
     attributes: Vec<AttributeProto>,
 }
 
@@ -218,7 +221,7 @@ impl GraphBuilder {
                 .iter()
                 .map(|n| NodeProto {
                     input: n.inputs.iter().map(|i| i.map(name_of).unwrap_or_default()).collect(),
-                    output: vec![name_of(n.output)],
+                    output: std::iter::once(n.output).chain(n.unused).map(name_of).collect(),
                     name: Some(n.name.clone()),
                     op_type: Some(n.operator.into()),
                     attribute: n.attributes.clone(),
@@ -310,7 +313,7 @@ impl GraphBuilder {
         attributes: Vec<AttributeProto>,
     ) -> Result<Value, BuildError> {
         let output = self.value(name, shape, true)?;
-        self.nodes.push(Node { name: name.into(), operator, inputs, output, attributes });
+        self.nodes.push(Node { name: name.into(), operator, inputs, output, unused: None, attributes });
         Ok(output)
     }
 

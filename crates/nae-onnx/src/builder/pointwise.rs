@@ -90,6 +90,36 @@ impl GraphBuilder {
         self.node(name, "ReduceMean", &[x], vec![Dim::Batch], attributes)
     }
 
+    /// `ReduceMean` over the channels of each place: `[N, C, H, W]` to `[N, 1, H, W]`.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where it is not four axes.
+    pub fn mean_per_place(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        let [batch, height, width] = self.places(name, "ReduceMean", x)?;
+        let attributes = vec![AttributeProto::ints("axes", vec![1]), AttributeProto::int("keepdims", 1)];
+        self.node(name, "ReduceMean", &[x], vec![batch, Dim::Fixed(1), height, width], attributes)
+    }
+
+    /// `TopK`: the `count` largest of each sample, `[N, D]` to `[N, count]`; all of them where there are no more.
+    ///
+    /// # Errors
+    /// As for [`relu`](Self::relu), and [`BuildError::Shape`] where it is not two axes.
+    pub fn largest(&mut self, name: &str, x: Value, count: usize) -> Result<Value, BuildError> {
+        let shape = self.shape_of(name, x)?.to_vec();
+        let &[batch, Dim::Fixed(values)] = shape.as_slice() else {
+            let expected = "[N, D]".to_owned();
+            return Err(BuildError::Shape { node: name.to_owned(), operator: "TopK", expected, found: shape });
+        };
+        let count = count.clamp(1, values);
+        let k = self.integers(&format!("{name}.k"), &[count as i64])?;
+        let indices = self.value(&format!("{name}.indices"), vec![batch, Dim::Fixed(count)], false)?;
+        let largest = self.node(name, "TopK", &[x, k], vec![batch, Dim::Fixed(count)], Vec::new())?;
+        if let Some(node) = self.nodes.last_mut() {
+            node.unused = Some(indices);
+        }
+        Ok(largest)
+    }
+
     /// The mean over each sample of `(a - b)²`: `[N, …]` and the same to `[N]`. Three nodes.
     ///
     /// # Errors
@@ -133,6 +163,32 @@ impl GraphBuilder {
         let attributes = vec![AttributeProto::ints("axes", axes), AttributeProto::int("keepdims", 1)];
         let norm = self.node(&format!("{name}.norm"), "ReduceL2", &[x], norm_shape, attributes)?;
         self.node(name, "Div", &[x, norm], shape, Vec::new())
+    }
+
+    /// Divides the vector in each place of `[N, C, H, W]` by its Euclidean norm: `ReduceL2` over the channels, and `Div`.
+    ///
+    /// A vector of zeros becomes NaN, as in [`l2_normalize`](Self::l2_normalize).
+    ///
+    /// # Errors
+    /// As for [`l2_normalize`](Self::l2_normalize), and [`BuildError::Shape`] where it is not four axes.
+    pub fn l2_normalize_places(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        let [batch, height, width] = self.places(name, "ReduceL2", x)?;
+        let shape = self.shape_of(name, x)?.to_vec();
+        let attributes = vec![AttributeProto::ints("axes", vec![1]), AttributeProto::int("keepdims", 1)];
+        let norms = vec![batch, Dim::Fixed(1), height, width];
+        let norm = self.node(&format!("{name}.norm"), "ReduceL2", &[x], norms, attributes)?;
+        self.node(name, "Div", &[x, norm], shape, Vec::new())
+    }
+
+    /// Batch, height and width of `[N, C, H, W]`.
+    fn places(&self, name: &str, operator: &'static str, x: Value) -> Result<[Dim; 3], BuildError> {
+        match self.shape_of(name, x)? {
+            &[batch, _, height, width] => Ok([batch, height, width]),
+            shape => {
+                let expected = "[N, C, H, W]".to_owned();
+                Err(BuildError::Shape { node: name.to_owned(), operator, expected, found: shape.to_vec() })
+            }
+        }
     }
 
     /// The axes after the batch.

@@ -201,6 +201,10 @@ pub enum Operator {
         axes: Vec<usize>,
         keepdims: bool,
     },
+    /// The `k` largest values of each sample, `[N, D]`, in any order; which they are is not kept.
+    TopK {
+        k: usize,
+    },
     /// Division by the L1 (`p` 1) or L2 (`p` 2) norm along an axis.
     LpNormalization {
         axis: usize,
@@ -240,6 +244,7 @@ impl Operator {
             Self::ReduceMean { .. } => "ReduceMean",
             Self::ReduceSum { .. } => "ReduceSum",
             Self::ReduceL2 { .. } => "ReduceL2",
+            Self::TopK { .. } => "TopK",
             Self::LpNormalization { .. } => "LpNormalization",
         }
     }

@@ -4,7 +4,7 @@ use nae_core::Shape;
 use nae_core::layer::{Activation, Padding, ResizeMode};
 use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, DepthwiseConv2d, MaxPool2d, Op, TensorId};
 
-use super::{LowerError, Lowering, Place};
+use super::{LowerError, Lowering, Norm, Place};
 use crate::check::graph::{Dim, OnnxNode, Operator, ResizeKind, WindowAttributes};
 
 /// Least norm divided by where the graph names none.
@@ -29,8 +29,8 @@ impl Lowering<'_> {
             }
             Operator::Activation(activation) => self.activation(node, *activation)?,
             Operator::Clip { min, max } => match self.norms.get(&node.inputs[0]) {
-                Some(&(of, _)) if *max == f32::MAX && *min > 0.0 => {
-                    self.norms.insert(node.output, (of, *min));
+                Some(&norm) if *max == f32::MAX && *min > 0.0 => {
+                    self.norms.insert(node.output, Norm { least: *min, ..norm });
                     return Ok(());
                 }
                 None if *min == 0.0 && *max == f32::MAX => self.activation(node, Activation::Relu)?,
@@ -77,7 +77,7 @@ impl Lowering<'_> {
                 None => self.combine(node, |other| Op::Add { other })?,
             },
             Operator::Div => match self.norms.get(&node.inputs[1]) {
-                Some(&(of, epsilon)) if of == node.inputs[0] => self.normalize(node, epsilon)?,
+                Some(&norm) if norm.of == node.inputs[0] => self.normalize(node, norm)?,
                 Some(_) => return Err(self.unsupported(node, "it divides by the norm of another value")),
                 None => match self.with_constant(node)? {
                     Some(place) => place,
@@ -93,20 +93,21 @@ impl Lowering<'_> {
                 None => return Err(self.unsupported(node, "both operands are computed at run time")),
             },
             Operator::ReduceL2 { axes, keepdims } => {
-                self.whole_sample(node, axes)?;
+                let norm = self.norm(node, axes)?;
                 if !keepdims {
                     return Err(self.unsupported(node, "keepdims must be 1"));
                 }
                 self.operand(node, 0)?;
-                self.norms.insert(node.output, (node.inputs[0], SMALLEST_NORM));
+                self.norms.insert(node.output, norm);
                 return Ok(());
             }
             Operator::LpNormalization { axis, p: 2 } => {
-                self.whole_sample(node, &[*axis])?;
-                self.normalize(node, SMALLEST_NORM)?
+                let norm = self.norm(node, &[*axis])?;
+                self.normalize(node, norm)?
             }
             Operator::LpNormalization { .. } => return Err(self.unsupported(node, "p must be 2")),
             Operator::Pow
+            | Operator::TopK { .. }
             | Operator::Abs
             | Operator::Sqrt
             | Operator::ReduceMean { .. }
@@ -221,9 +222,11 @@ impl Lowering<'_> {
         Ok(Place { flattened: from.flattened, ..place })
     }
 
-    fn normalize(&mut self, node: &OnnxNode, epsilon: f32) -> Result<Place, LowerError> {
+    fn normalize(&mut self, node: &OnnxNode, norm: Norm) -> Result<Place, LowerError> {
         let from = self.operand(node, 0)?;
-        let place = self.push(node, from, Op::L2Normalize { epsilon });
+        let epsilon = norm.least;
+        let op = if norm.places { Op::L2NormalizePlaces { epsilon } } else { Op::L2Normalize { epsilon } };
+        let place = self.push(node, from, op);
         Ok(Place { flattened: from.flattened, ..place })
     }
 
@@ -238,12 +241,14 @@ impl Lowering<'_> {
         Ok(Place { flattened: a.flattened, ..place })
     }
 
-    /// Fails unless reducing over `axes` reduces over every element of a sample.
-    fn whole_sample(&self, node: &OnnxNode, axes: &[usize]) -> Result<(), LowerError> {
+    /// The norm of a node's operand over `axes`: of every element of a sample, or of the channels of each place.
+    fn norm(&self, node: &OnnxNode, axes: &[usize]) -> Result<Norm, LowerError> {
         let shape = &self.graph.values[node.inputs[0]].shape;
         let left = shape.iter().enumerate().skip(1).find(|&(i, &d)| d != Dim::Fixed(1) && !axes.contains(&i));
+        let norm = Norm { of: node.inputs[0], least: SMALLEST_NORM, places: left.is_some() };
         match left {
-            None => Ok(()),
+            None => Ok(norm),
+            Some(_) if axes == [1] && shape.len() == 4 => Ok(norm),
             Some((i, _)) => Err(self.unsupported(node, format!("its norm leaves out axis {i}"))),
         }
     }

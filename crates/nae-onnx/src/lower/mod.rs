@@ -9,7 +9,8 @@
 //!   to channels last, so the weights of the dense layer before or after are reordered;
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
 //!   each channel: folded into the layer before, or a 1×1 convolution of their own;
-//! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples;
+//! - `Add` and `Mul` of two values; `ReduceL2`, `Expand` and `Div`, or `LpNormalization`, over whole samples, or over
+//!   the channels of each place;
 //! - group normalisation: `GroupNormalization`, `InstanceNormalization`, or the mean, the variance and the division by
 //!   its root written out, between two `Reshape`;
 //! - QDQ-quantised models, as the floats they stand for; [`lower_with_scales`] gives their scales beside them;
@@ -135,7 +136,7 @@ fn described(graph: &OnnxGraph) -> String {
 }
 
 /// The output of a graph that is the reconstruction: the one called `reconstruction`, or the only
-/// one of the image's shape.
+/// one of the image's shape; of a model of features, of theirs.
 ///
 /// # Errors
 /// [`LowerError::NoReconstruction`].
@@ -152,6 +153,12 @@ pub fn reconstruction(graph: &OnnxGraph) -> Result<&str, LowerError> {
 fn find_reconstruction(graph: &OnnxGraph) -> Result<ValueId, LowerError> {
     let shape = |value: ValueId| graph.values[value].shape.as_slice();
     let image = shape(graph.input);
+    if let (Some(features), Some(reconstruction)) =
+        (graph.output(autoencoder::FEATURES), graph.output(autoencoder::RECONSTRUCTION))
+        && shape(features) == shape(reconstruction)
+    {
+        return Ok(reconstruction);
+    }
     let named = graph.output(autoencoder::RECONSTRUCTION).filter(|&v| shape(v) == image);
     let mut same = graph.outputs.iter().map(|&(_, v)| v).filter(|&v| shape(v) == image);
     let only = match (same.next(), same.next()) {
@@ -209,6 +216,17 @@ struct Place {
     flattened: Option<Shape>,
 }
 
+/// A norm that has been computed and not yet been divided by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Norm {
+    /// The value it is of.
+    of: ValueId,
+    /// The least it is taken to be.
+    least: f32,
+    /// Whether it is one of each place, not of the whole sample.
+    places: bool,
+}
+
 /// The graph as far as it has been lowered.
 struct Lowering<'g> {
     graph: &'g OnnxGraph,
@@ -216,8 +234,8 @@ struct Lowering<'g> {
     /// OnnxNode behind each layer.
     origins: Vec<String>,
     done: HashMap<ValueId, Place>,
-    /// Norms: the value they are of, and the least they are taken to be.
-    norms: HashMap<ValueId, (ValueId, f32)>,
+    /// Norms that something will be divided by.
+    norms: HashMap<ValueId, Norm>,
     /// Values of groups of channels.
     grouped: HashMap<ValueId, Grouped>,
     /// How often each value is read, by nodes and as an output.

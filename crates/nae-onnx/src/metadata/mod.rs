@@ -19,6 +19,8 @@
 //! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
 //! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`RowWindow`] |
 //! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
+//! | `nae.features.components`, `.rows`, `.columns` | of a model of features: numbers of a place, and the grid of places: see [`Features`] |
+//! | `nae.features.top_k` | how many of the places' largest energies make an image's score |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`table`](nae_core::calibration::Calibration::table) |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
@@ -29,8 +31,8 @@
 //! | `nae.seed` | seed of the run |
 //! | `nae.crate_version` | version of the program that wrote the file |
 //!
-//! The calibration's four keys come together or not at all, and so do the table's, the latent's, the window's and the
-//! tiles'; those said to be without may be; every other key is required. Numbers are decimal, with as many digits as it
+//! The calibration's four keys come together or not at all, and so do the table's, the latent's, the window's, the
+//! tiles' and the features'; those said to be without may be; every other key is required. Numbers are decimal, with as many digits as it
 //! takes to read back the same float. Keys under
 //! `nae.` that are not in the table are skipped.
 //!
@@ -45,7 +47,7 @@ use nae_core::contract::Contract;
 use prost::Message;
 
 pub use columns::{Column, Columns, ColumnsError, Missing};
-pub use parts::{RowWindow, Tiles};
+pub use parts::{Features, RowWindow, Tiles};
 pub use transforms::{Fit, Transforms};
 
 use crate::builder::GraphBuilder;
@@ -82,6 +84,8 @@ pub struct ModelMetadata {
     pub window: Option<RowWindow>,
     /// How an image larger than the input is cut; `None` where it is resized.
     pub tiles: Option<Tiles>,
+    /// What is reconstructed of an image in place of its pixels; `None` where it is the pixels.
+    pub features: Option<Features>,
     /// Where the model comes from. Nothing depends on it.
     pub provenance: Provenance,
 }
@@ -176,6 +180,7 @@ impl ModelMetadata {
             columns: None,
             window: None,
             tiles: None,
+            features: None,
             provenance: Provenance::default(),
         }
     }

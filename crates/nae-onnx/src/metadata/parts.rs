@@ -17,6 +17,24 @@ pub struct Tiles {
     pub top_k: usize,
 }
 
+/// A model of features: it reconstructs what a frozen network says of each place of an image, K numbers, not the image.
+///
+/// Its graph gives `features` and `reconstruction`, `[N, K, rows, columns]` both; the energy of a place is that of its K
+/// numbers, and the image's score the mean of the `top_k` largest; of all where there are fewer. Calibration is over
+/// scores of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Features {
+    /// K.
+    pub components: usize,
+    /// Rows of places.
+    pub rows: usize,
+    /// Columns of places.
+    pub columns: usize,
+    /// How many of the largest energies are averaged; 1 for the largest alone.
+    pub top_k: usize,
+}
+
 /// Rows of a table that follow one another and make one sample together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,8 +12,8 @@ use nae_core::energy::Energy;
 use crate::excerpt::excerpt;
 
 use super::{
-    Column, Columns, ColumnsError, FORMAT_VERSION, Fit, Geometry, Latent, MetadataError, Missing, ModelMetadata,
-    Provenance, RowWindow, Tiles, Transforms,
+    Column, Columns, ColumnsError, FORMAT_VERSION, Features, Fit, Geometry, Latent, MetadataError, Missing,
+    ModelMetadata, Provenance, RowWindow, Tiles, Transforms,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -46,6 +46,10 @@ mod key {
     pub(super) const WINDOW_STRIDE: &str = "nae.table.window_stride";
     pub(super) const TILE_STRIDE: &str = "nae.tiles.stride";
     pub(super) const TOP_K: &str = "nae.tiles.top_k";
+    pub(super) const COMPONENTS: &str = "nae.features.components";
+    pub(super) const PLACE_ROWS: &str = "nae.features.rows";
+    pub(super) const PLACE_COLUMNS: &str = "nae.features.columns";
+    pub(super) const PLACES_TOP_K: &str = "nae.features.top_k";
     pub(super) const COUNT: &str = "nae.calibration.count";
     pub(super) const TABLE: &str = "nae.calibration.table";
     pub(super) const RATE: &str = "nae.calibration.false_positive_rate";
@@ -104,6 +108,14 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
     if let Some(Tiles { stride, top_k }) = m.tiles {
         entries.extend([(key::TILE_STRIDE, stride.to_string()), (key::TOP_K, top_k.to_string())]);
     }
+    if let Some(Features { components, rows, columns, top_k }) = m.features {
+        entries.extend([
+            (key::COMPONENTS, components.to_string()),
+            (key::PLACE_ROWS, rows.to_string()),
+            (key::PLACE_COLUMNS, columns.to_string()),
+            (key::PLACES_TOP_K, top_k.to_string()),
+        ]);
+    }
     if let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) {
         let table: Vec<String> = calibration.table().iter().map(|e| format!("{e:?}")).collect();
         entries.extend([
@@ -160,6 +172,7 @@ pub(super) fn read<'a>(
     contract.energy = entries.named(key::ENERGY, "squared-l2, l1 or ssim", Energy::from_name)?;
     contract.temperature =
         entries.named(key::TEMPERATURE, "a positive number", |text| Temperature::new(text.parse().ok()?).ok())?;
+    let features = features(&entries, contract.energy)?;
     Ok(Some(ModelMetadata {
         contract: calibrated(contract, &entries)?,
         latent: latent(&entries)?,
@@ -167,6 +180,7 @@ pub(super) fn read<'a>(
         columns: columns(&entries, input, window)?,
         window,
         tiles: tiles(&entries, input)?,
+        features,
         provenance: Provenance {
             architecture: entries.text(key::ARCHITECTURE, "the network's name")?.to_owned(),
             method: entries.text(key::METHOD, "how it was trained")?.to_owned(),
@@ -229,6 +243,29 @@ fn tiles(entries: &Entries<'_>, input: Shape) -> Result<Option<Tiles>, MetadataE
         }
     }
     Ok(Some(tiles))
+}
+
+fn features(entries: &Entries<'_>, energy: Energy) -> Result<Option<Features>, MetadataError> {
+    if entries.none_of(&[key::COMPONENTS, key::PLACE_ROWS, key::PLACE_COLUMNS, key::PLACES_TOP_K]) {
+        return Ok(None);
+    }
+    let features = Features {
+        components: entries.extent(key::COMPONENTS)?,
+        rows: entries.extent(key::PLACE_ROWS)?,
+        columns: entries.extent(key::PLACE_COLUMNS)?,
+        top_k: entries.extent(key::PLACES_TOP_K)?,
+    };
+    let found = features.components.to_string();
+    for (key, what) in [(key::COLUMNS, "a table"), (key::TILE_STRIDE, "tiles")] {
+        if entries.0.contains_key(key) {
+            let expected = format!("left out together with {what} (`{key}`): features are of whole images");
+            return Err(invalid(key::COMPONENTS, &expected, &found));
+        }
+    }
+    if energy == Energy::Ssim {
+        return Err(invalid(key::ENERGY, "squared-l2 or l1 with nae.features: a place has one pixel", energy.name()));
+    }
+    Ok(Some(features))
 }
 
 fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Result<Option<Columns>, MetadataError> {

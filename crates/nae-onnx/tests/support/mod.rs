@@ -11,7 +11,7 @@ use nae_core::energy::Energy;
 use nae_core::layer::Activation;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Gemm, GraphBuilder, Pool2d, Value};
-use nae_onnx::metadata::{Geometry, Latent, ModelMetadata, Provenance};
+use nae_onnx::metadata::{Features, Geometry, Latent, ModelMetadata, Provenance};
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): the same numbers everywhere.
 pub(crate) struct Numbers(pub(crate) u64);
@@ -128,6 +128,29 @@ pub(crate) fn mobile(seed: u64) -> Result<Vec<u8>, BuildError> {
     autoencoder::add_outputs(&mut l.graph, image, reconstruction, latent, Energy::SquaredL2)?;
     let mut metadata = metadata(Shape::new(3, 12, 10), 20, Energy::SquaredL2);
     metadata.latent = metadata.latent.map(|latent| Latent { geometry: Geometry::Euclidean, ..latent });
+    metadata.add_to(&mut l.graph);
+    l.graph.finish_bytes()
+}
+
+/// A model of features: 6 numbers in each of 6×5 places of 3-channel 12×10 images, latents on a sphere in each; an image's
+/// score is the mean of its 4 largest energies.
+pub(crate) fn features(seed: u64) -> Result<Vec<u8>, BuildError> {
+    let mut l = Layers { graph: GraphBuilder::new("features"), numbers: Numbers(seed) };
+    let image = l.graph.image_input(autoencoder::IMAGE, [3, 12, 10])?;
+    let mut x = l.conv("stem", image, [3, 8, 1])?;
+    x = l.graph.clip("stem.relu6", x, [0.0, 6.0])?;
+    x = l.graph.max_pool2d("half", x, &Pool2d { kernel: [2; 2], stride: [2; 2], padding: [0; 4] })?;
+    x = l.conv("whiten", x, [8, 6, 1])?;
+    x = l.graph.average_pool2d("around", x, &Pool2d { kernel: [3; 2], stride: [1; 2], padding: [1; 4] })?;
+    let features = l.graph.clip("range", x, [0.0, 1.0])?;
+    x = l.conv("encoder.0", features, [6, 9, 1])?;
+    x = l.graph.relu("encoder.1", x)?;
+    x = l.conv("encoder.2", x, [9, 3, 1])?;
+    x = l.graph.l2_normalize_places("encoder.sphere", x)?;
+    x = l.conv("decoder.0", x, [3, 6, 1])?;
+    autoencoder::add_feature_outputs(&mut l.graph, features, x, Energy::SquaredL2, 4)?;
+    let mut metadata = metadata(Shape::new(3, 12, 10), 3, Energy::SquaredL2);
+    metadata.features = Some(Features { components: 6, rows: 6, columns: 5, top_k: 4 });
     metadata.add_to(&mut l.graph);
     l.graph.finish_bytes()
 }

@@ -11,6 +11,23 @@ struct Array {
     data: Vec<f64>,
 }
 
+/// `f` of the values along `axes`, of which 0 is the batch's.
+fn reduced(x: &Array, axes: &[usize], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let mut groups: std::collections::BTreeMap<usize, Vec<f64>> = std::collections::BTreeMap::new();
+    for (index, &value) in x.data.iter().enumerate() {
+        let (mut rest, mut key, mut step) = (index, 0, 1);
+        for (axis, &size) in x.shape.iter().enumerate().rev() {
+            if !axes.contains(&(axis + 1)) {
+                key += rest % size * step;
+                step *= size;
+            }
+            rest /= size;
+        }
+        groups.entry(key).or_default().push(value);
+    }
+    groups.values().map(|values| f(values)).collect()
+}
+
 fn sizes(shape: &[Dim]) -> Vec<usize> {
     shape.iter().filter_map(|d| if let Dim::Fixed(n) = d { Some(*n) } else { None }).collect()
 }
@@ -111,13 +128,15 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &OnnxGraph, 
             x[0].data.chunks(pixels).map(|c| c.iter().sum::<f64>() / pixels as f64).collect()
         }
         Operator::Resize(kind) => resize(x[0], shape, *kind),
-        // Over the last axes, one or all.
-        Operator::ReduceMean { .. } => {
-            let reduced = x[0].data.len() / shape.iter().product::<usize>();
-            x[0].data.chunks(reduced).map(|c| c.iter().sum::<f64>() / reduced as f64).collect()
-        }
+        Operator::ReduceMean { axes, .. } => reduced(x[0], axes, |v| v.iter().sum::<f64>() / v.len() as f64),
         Operator::ReduceSum { .. } => vec![x[0].data.iter().sum()],
-        Operator::ReduceL2 { .. } => vec![x[0].data.iter().map(|v| v * v).sum::<f64>().sqrt()],
+        Operator::ReduceL2 { axes, .. } => reduced(x[0], axes, |v| v.iter().map(|v| v * v).sum::<f64>().sqrt()),
+        Operator::TopK { k } => {
+            let mut largest = x[0].data.clone();
+            largest.sort_by(|a, b| b.total_cmp(a));
+            largest.truncate(*k);
+            largest
+        }
         Operator::LpNormalization { .. } => {
             let norm = x[0].data.iter().map(|v| v * v).sum::<f64>().sqrt();
             map(&|v| v / norm)

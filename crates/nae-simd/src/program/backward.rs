@@ -125,7 +125,14 @@ impl Step {
             (Operation::Normalize(_) | Operation::GroupNorm(..), _) => {
                 unreachable!("saved by the same step on the way forward")
             }
-            (Operation::MaxOf(_) | Operation::MeanOf(..) | Operation::Depthwise(_) | Operation::Clamp(..), _) => {
+            (
+                Operation::MaxOf(_)
+                | Operation::MeanOf(..)
+                | Operation::Depthwise(_)
+                | Operation::Clamp(..)
+                | Operation::NormalizePlaces(_),
+                _,
+            ) => {
                 unreachable!("refused by the compiler where there is a way back")
             }
         }

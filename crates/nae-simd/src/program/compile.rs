@@ -142,8 +142,8 @@ impl Context {
                 let weights = Weights { reading: Reading::Transposed, window, weights, bias };
                 self.kernel(weights, step.activation, [from, to], slots)?
             }
-            Op::DepthwiseConv2d(_) | Op::Clamp { .. } if self.both_ways => {
-                return Err("is a depthwise convolution or a clamp, which has no way back");
+            Op::DepthwiseConv2d(_) | Op::Clamp { .. } | Op::L2NormalizePlaces { .. } if self.both_ways => {
+                return Err("is a depthwise convolution, a clamp or a norm of places, which has no way back");
             }
             Op::DepthwiseConv2d(layer) => Operation::Depthwise(Box::new(Depthwise::new(layer, to))),
             Op::Clamp { min, max } => Operation::Clamp(*min, *max),
@@ -169,6 +169,7 @@ impl Context {
                 (None, activation) => Operation::Activation(*activation),
             },
             Op::L2Normalize { epsilon } => Operation::Normalize(*epsilon),
+            Op::L2NormalizePlaces { epsilon } => Operation::NormalizePlaces(*epsilon),
             Op::GroupNormalize(norm) => {
                 let (scale, shift) = (norm.scale.clone(), norm.shift.clone());
                 let slots = self.learned.map(|_| [slots.vector(scale.len()), slots.vector(shift.len())]);

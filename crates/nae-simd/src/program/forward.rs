@@ -142,7 +142,14 @@ impl Operation {
             }
             Self::Normalize(least) => {
                 let mut x = x.own();
-                saved = Saved::Norms(normalize(&mut x, *least));
+                let len = x.size.len();
+                saved = Saved::Norms(normalize(&mut x.data, len, *least));
+                x
+            }
+            Self::NormalizePlaces(least) => {
+                let mut x = x.own();
+                let channels = x.size.c;
+                normalize(&mut x.data, channels, *least);
                 x
             }
             Self::GroupNorm(norm, _) => {

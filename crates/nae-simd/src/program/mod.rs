@@ -103,6 +103,8 @@ enum Operation {
     Activation(Activation),
     /// Division by the norm, or by this where that is greater.
     Normalize(f32),
+    /// The same in each place. Forward alone.
+    NormalizePlaces(f32),
     GroupNorm(Box<GroupNorm>, Option<[usize; 2]>),
     /// The largest, or the mean, of blocks side by side.
     MaxPool(usize),

@@ -10,6 +10,7 @@ mod harness;
 mod made_up_mnist;
 mod main_job;
 mod own_data;
+mod own_features;
 mod own_parts;
 mod own_run;
 mod pictures;

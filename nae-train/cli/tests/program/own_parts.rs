@@ -190,7 +190,7 @@ fn parts_of_one_whole_stay_together() {
     }
     let (own, rows) = own_table::choose(&files, Missing::Refuse, Some(RowWindow { rows: 6, stride: 1 })).unwrap();
     let config = nae_train::plan::draft_table(&own, rows.samples.len()).unwrap();
-    let prepared = nae_train::run::Prepared::of(config, 3, rows.into());
+    let prepared = nae_train::run::Prepared::of(config, 3, rows.into()).unwrap();
     let column = &own.columns[0];
     let rows_of = |set: &nae_data::ImageSet| -> std::collections::BTreeSet<i64> {
         let row =

@@ -49,7 +49,7 @@ impl Observer for Break<'_> {
 
 fn model(prepared: &Prepared, outcome: &Outcome) -> Vec<u8> {
     let metadata = prepared.calibrate(&*outcome.model, &Device::flex()).unwrap();
-    export::model(&*outcome.model, &prepared.config, &metadata).unwrap()
+    export::model(&*outcome.model, &prepared.config, None, &metadata).unwrap()
 }
 
 /// Every method, and every kind of negative samples that keeps something between updates, broken off in all parts of

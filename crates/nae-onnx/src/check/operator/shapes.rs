@@ -213,6 +213,27 @@ impl<'c> Interpreter<'c, '_> {
         Ok(Meaning::Node { operator: make(axes, keepdims), inputs: vec![x], shape, operations })
     }
 
+    pub(super) fn top_k(&self) -> Result<Meaning, CheckError> {
+        self.at_most(2)?;
+        let a = self.attributes(&["axis", "largest", "sorted"])?;
+        let x = self.data(0, "input")?;
+        let (axis, largest) = (a.int("axis", -1)?, a.flag("largest", true)?);
+        a.flag("sorted", true)?;
+        let &[Dim::Batch, Dim::Fixed(values)] = self.shape(x) else {
+            return Err(self.wrong("input", "[N, D]", self.show(x)));
+        };
+        if shape::axis(axis, 2) != Some(1) || !largest {
+            return Err(self.wrong("axis and largest", "the last axis, 1", format!("{axis} and {largest}")));
+        }
+        let k = match self.integers(1, "k")? {
+            Some(&[k]) => usize::try_from(k).ok().filter(|k| (1..=values).contains(k)),
+            _ => None,
+        };
+        let k = k.ok_or_else(|| self.wrong("k", format!("a constant from 1 to {values}"), "another"))?;
+        let shape = vec![Dim::Batch, Dim::Fixed(k)];
+        Ok(Meaning::Node { operator: Operator::TopK { k }, inputs: vec![x], shape, operations: values as u64 })
+    }
+
     pub(super) fn lp_normalization(&self) -> Result<Meaning, CheckError> {
         self.at_most(1)?;
         let a = self.attributes(&["axis", "p"])?;

@@ -1,0 +1,233 @@
+//! A frozen network whose features are used, and the grid of places that its outputs are brought to.
+
+use nae_core::Shape;
+use nae_core::layer::{Padding, ResizeMode};
+use nae_graph::{AveragePool2d, Conv2d, Graph, Op, TensorId};
+use nae_onnx::builder::Dim;
+use nae_onnx::check::graph::CheckedModel;
+use nae_onnx::check::{CheckError, Limits, check};
+use nae_onnx::lower::{LowerError, lower_features};
+use sha2::{Digest as _, Sha256};
+
+use crate::whitening::Projection;
+
+/// Each place's features are the mean over so many places around it, as in PatchCore (Roth et al., CVPR 2022, section
+/// 3.1): a defect seldom ends where a place does.
+const NEIGHBOURHOOD: usize = 3;
+/// More features than this make a covariance that takes minutes to decompose.
+const MAX_FEATURES: usize = 2048;
+
+/// A file that is no network whose features could be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackboneError {
+    /// It is no valid ONNX file, or beyond the limits.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// A layer of it is not known, or an output is not there.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// It does not take images of one fixed size.
+    #[error("expected an input [N, 3, S, S] (or [N, 1, S, S]), square and of fixed size, found {found}; export it so")]
+    Input {
+        /// The input it has.
+        found: String,
+    },
+    /// None of its outputs is a map.
+    #[error("expected outputs [N, C, H, W] with more than one place; found {found}; name those of middle layers")]
+    NoMaps {
+        /// The outputs it has.
+        found: String,
+    },
+    /// An output that is asked for has one place only.
+    #[error("output `{name}` has {height}x{width} places; features are taken from maps with more than one")]
+    OnePlace {
+        /// Its name.
+        name: String,
+        /// Rows.
+        height: usize,
+        /// Columns.
+        width: usize,
+    },
+    /// Its outputs cannot be brought to one grid.
+    #[error(
+        "output `{name}` has {height}x{width} places, which are no multiple or part of the {rows}x{columns} of the grid"
+    )]
+    Grid {
+        /// Name of the output.
+        name: String,
+        /// Its rows.
+        height: usize,
+        /// Its columns.
+        width: usize,
+        /// Rows of the grid.
+        rows: usize,
+        /// Columns of the grid.
+        columns: usize,
+    },
+    /// It has too many features a place.
+    #[error("its outputs have {found} channels together; at most {MAX_FEATURES} can be used: name fewer")]
+    TooMany {
+        /// Channels together.
+        found: usize,
+    },
+}
+
+/// A frozen network: from an image to the features of its places.
+#[derive(Clone, Debug)]
+pub struct Backbone {
+    graph: Graph,
+    taps: Vec<Tap>,
+    grid: [usize; 2],
+    sha256: String,
+}
+
+/// An output whose features are used.
+#[derive(Clone, Debug)]
+struct Tap {
+    name: String,
+    tensor: TensorId,
+    shape: Shape,
+}
+
+impl Backbone {
+    /// From an ONNX file's bytes. `outputs` are those whose features are used; all that are maps where none is named.
+    /// The grid has the places of the output in the middle, by size.
+    ///
+    /// # Errors
+    /// [`BackboneError`] says what was expected and what was found.
+    pub fn parse(onnx: &[u8], outputs: &[String]) -> Result<Self, BackboneError> {
+        let model = check(onnx, &Limits::default())?;
+        let names = if outputs.is_empty() { maps(&model)? } else { outputs.to_vec() };
+        let found = || nae_onnx::builder::display_shape(&model.graph.values[model.graph.input].shape);
+        match model.graph.sample_shape(model.graph.input) {
+            Some(Shape { channels: 1 | 3, height: height @ 2.., width }) if height == width => {}
+            _ => return Err(BackboneError::Input { found: found() }),
+        }
+        let (graph, tensors) = lower_features(&model, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let shapes = graph.shapes().map_err(|error| LowerError::Write { node: None, error })?;
+        let taps: Vec<Tap> =
+            names.into_iter().zip(tensors).map(|(name, tensor)| Tap { name, tensor, shape: shapes[tensor] }).collect();
+        if let Some(Tap { name, shape: Shape { height, width, .. }, .. }) =
+            taps.iter().find(|tap| tap.shape.height * tap.shape.width < 2)
+        {
+            return Err(BackboneError::OnePlace { name: name.clone(), height: *height, width: *width });
+        }
+        let features = taps.iter().map(|tap| tap.shape.channels).sum();
+        if features > MAX_FEATURES {
+            return Err(BackboneError::TooMany { found: features });
+        }
+        let mut sizes: Vec<[usize; 2]> = taps.iter().map(|tap| [tap.shape.height, tap.shape.width]).collect();
+        sizes.sort_unstable();
+        let grid = sizes[sizes.len() / 2];
+        let sha256 = Sha256::digest(onnx).iter().map(|byte| format!("{byte:02x}")).collect();
+        let backbone = Self { graph, taps, grid, sha256 };
+        for tap in &backbone.taps {
+            let (Shape { height, width, .. }, [rows, columns]) = (tap.shape, grid);
+            resampled(tap.shape, grid).ok_or(BackboneError::Grid {
+                name: tap.name.clone(),
+                height,
+                width,
+                rows,
+                columns,
+            })?;
+        }
+        Ok(backbone)
+    }
+
+    /// Shape of the image: 1 or 3 channels, values 0 to 1.
+    pub fn input(&self) -> Shape {
+        self.graph.input()
+    }
+
+    /// Rows and columns of the grid of places.
+    pub const fn grid(&self) -> [usize; 2] {
+        self.grid
+    }
+
+    /// Features of a place.
+    pub fn features(&self) -> usize {
+        self.taps.iter().map(|tap| tap.shape.channels).sum()
+    }
+
+    /// Names of the outputs whose features are used.
+    pub fn outputs(&self) -> Vec<String> {
+        self.taps.iter().map(|tap| tap.name.clone()).collect()
+    }
+
+    /// SHA-256 of the file, in hexadecimal.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// The network, and after it the grid and `projection`: an image in, `[K, rows, columns]` out.
+    ///
+    /// The map of all outputs together is the sum of a map of each: so each output is projected by a 1×1 convolution
+    /// where it is, and what is brought to the grid has K channels.
+    pub fn projected(&self, projection: &Projection) -> Graph {
+        let mut graph = self.graph.clone();
+        let (mut sum, mut first) = (None, 0);
+        for tap in &self.taps {
+            let channels = tap.shape.channels;
+            // The offset goes with the first.
+            let bias = sum.is_none().then(|| projection.offset().to_vec());
+            let conv = Conv2d {
+                in_channels: channels,
+                out_channels: projection.components(),
+                kernel: [1, 1],
+                stride: [1, 1],
+                padding: Padding::NONE,
+                weights: projection.columns(first..first + channels),
+                bias: bias.unwrap_or_else(|| vec![0.0; projection.components()]),
+                activation: nae_core::layer::Activation::Identity,
+            };
+            first += channels;
+            let mut tensor = graph.push_from(tap.tensor, conv);
+            if let Some(Some(op)) = resampled(tap.shape, self.grid) {
+                tensor = graph.push_from(tensor, op);
+            }
+            sum = Some(match sum {
+                None => tensor,
+                Some(other) => graph.push_from(tensor, Op::Add { other }),
+            });
+        }
+        graph.push(Op::AveragePool2d(AveragePool2d {
+            kernel: [NEIGHBOURHOOD; 2],
+            stride: [1; 2],
+            padding: Padding::all(NEIGHBOURHOOD / 2),
+            count_include_padding: false,
+        }));
+        graph
+    }
+}
+
+/// What brings maps of this shape to the grid: nothing, the mean of blocks, or bilinear enlargement; `None` where no
+/// whole number lies between them.
+fn resampled(shape: Shape, [rows, columns]: [usize; 2]) -> Option<Option<Op>> {
+    let Shape { height, width, .. } = shape;
+    if [height, width] == [rows, columns] {
+        Some(None)
+    } else if height % rows == 0 && width % columns == 0 && height / rows == width / columns {
+        let stride = [height / rows, width / columns];
+        let padding = Padding::NONE;
+        Some(Some(Op::AveragePool2d(AveragePool2d { kernel: stride, stride, padding, count_include_padding: false })))
+    } else if rows % height == 0 && columns % width == 0 && rows / height == columns / width {
+        Some(Some(Op::Resize { height: rows, width: columns, mode: ResizeMode::BilinearHalfPixel }))
+    } else {
+        None
+    }
+}
+
+/// Names of all outputs that are maps.
+fn maps(model: &CheckedModel) -> Result<Vec<String>, BackboneError> {
+    let graph = &model.graph;
+    let is_map = |shape: &[Dim]| matches!(shape, [_, Dim::Fixed(_), Dim::Fixed(height), Dim::Fixed(width)] if height * width > 1);
+    let maps = graph.outputs.iter().filter(|(_, value)| is_map(&graph.values[*value].shape));
+    let names: Vec<String> = maps.map(|(name, _)| name.clone()).collect();
+    if names.is_empty() {
+        let shape = |value: usize| nae_onnx::builder::display_shape(&graph.values[value].shape);
+        let found = graph.outputs.iter().take(8).map(|(name, value)| format!("`{name}` {}", shape(*value)));
+        return Err(BackboneError::NoMaps { found: found.collect::<Vec<_>>().join(", ") });
+    }
+    Ok(names)
+}

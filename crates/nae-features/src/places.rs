@@ -1,0 +1,43 @@
+//! A network of vectors as one of maps, which sees a vector in each place: dense layers become 1×1 convolutions.
+
+use nae_core::Shape;
+use nae_core::layer::Padding;
+use nae_graph::{Conv2d, Graph, Node, Op, TensorId};
+
+/// A layer that does not work on vectors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("layer {node} of the network works on more than a vector: it cannot be run in each place of an image")]
+pub struct NotOfVectors {
+    /// The layer.
+    pub node: usize,
+}
+
+/// Appends `network`, whose input is a vector, to `graph`: it reads the vectors in the places of `tensor`. Returns what
+/// the last layer writes, and the tensor of each of the network's.
+///
+/// # Errors
+/// [`NotOfVectors`] names the layer.
+pub fn per_place(graph: &mut Graph, tensor: TensorId, network: &Graph) -> Result<TensorId, NotOfVectors> {
+    let mut tensors = vec![tensor];
+    for (index, Node { input, op }) in network.nodes.iter().enumerate() {
+        let op = match op {
+            Op::Dense(dense) if dense.output == Shape::vector(dense.output.len()) => Op::Conv2d(Conv2d {
+                in_channels: dense.inputs,
+                out_channels: dense.output.len(),
+                kernel: [1, 1],
+                stride: [1, 1],
+                padding: Padding::NONE,
+                weights: dense.weights.clone(),
+                bias: dense.bias.clone(),
+                activation: dense.activation,
+            }),
+            Op::Activation(activation) => Op::Activation(*activation),
+            Op::L2Normalize { epsilon } => Op::L2NormalizePlaces { epsilon: *epsilon },
+            Op::Add { other } => Op::Add { other: tensors[*other] },
+            Op::Multiply { other } => Op::Multiply { other: tensors[*other] },
+            _ => return Err(NotOfVectors { node: index }),
+        };
+        tensors.push(graph.push_from(tensors[*input], op));
+    }
+    Ok(tensors.pop().unwrap_or(tensor))
+}

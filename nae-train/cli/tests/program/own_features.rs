@@ -1,0 +1,131 @@
+//! A run on features, as a user meets it: a frozen network, images of one's own, a model that holds both.
+
+use std::path::{Path, PathBuf};
+
+use crate::harness::{nae_train, refused, run, train};
+use nae_infer::image::{Rgb, RgbImage};
+use nae_infer::{BackendKind, Detector};
+use nae_onnx::builder::{Conv2d, GraphBuilder, Pool2d};
+use tempfile::TempDir;
+
+/// A network of images [3, 32, 32] with outputs `fine` [6, 16, 16] and `coarse` [8, 8, 8].
+fn backbone(folder: &Path) -> PathBuf {
+    let mut state = 1u64;
+    let mut some = |count: usize| -> Vec<f32> {
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        };
+        (0..count).map(|_| next()).collect()
+    };
+    let mut graph = GraphBuilder::new("backbone");
+    let image = graph.image_input("image", [3, 32, 32]).unwrap();
+    let weights = some(6 * 27);
+    let conv = Conv2d { stride: [2; 2], padding: [1, 1, 0, 0], ..Conv2d::new(6, [3; 2], &weights, None) };
+    let fine = graph.conv2d("fine.conv", image, &conv).unwrap();
+    let fine = graph.clip("fine.relu6", fine, [0.0, 6.0]).unwrap();
+    graph.output("fine", fine).unwrap();
+    let half = graph.max_pool2d("half", fine, &Pool2d { kernel: [2; 2], stride: [2; 2], padding: [0; 4] }).unwrap();
+    let weights = some(8 * 6);
+    let coarse = graph.conv2d("coarse.conv", half, &Conv2d::new(8, [1; 2], &weights, None)).unwrap();
+    graph.output("coarse", coarse).unwrap();
+    let file = folder.join("backbone.onnx");
+    std::fs::write(&file, graph.finish_bytes().unwrap()).unwrap();
+    file
+}
+
+/// Coloured waves; with a spot where `spot`.
+fn waves(folder: &Path, name: &str, count: u32, spot: bool) -> PathBuf {
+    let data = folder.join(name);
+    std::fs::create_dir_all(&data).unwrap();
+    for n in 0..count {
+        let picture = RgbImage::from_fn(48, 40 + n % 3, |x, y| {
+            let wave = (0.8 * f64::from(x) + 0.3 * f64::from(y) + f64::from(n)).sin();
+            let inside = spot && (n % 30..n % 30 + 8).contains(&x) && (n % 20..n % 20 + 8).contains(&y);
+            let bright = if inside { 0 } else { (127.0 + 100.0 * wave) as u8 };
+            Rgb([bright, bright / 2, 255 - bright])
+        });
+        picture.save(data.join(format!("{n:03}.png"))).unwrap();
+    }
+    data
+}
+
+#[test]
+fn a_model_of_features_scores_as_it_was_trained() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, spots, backbone) = (waves(path, "waves", 60, false), waves(path, "spots", 9, true), backbone(path));
+    let model = path.join("one.onnx");
+    let [features, outliers, export] = [&backbone, &spots, &model].map(|path| path.to_str().unwrap());
+    let extra = ["--features", features, "--top-k", "3", "--json", "--outliers", outliers, "--time-budget", "5s"];
+    let output = run(&mut train(path, "one", "--data", &data, &extra));
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("features: outputs fine, coarse of") && said.contains("in 16 × 16 places"), "{said}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = result["auroc"]["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["outliers"].as_str().unwrap()).collect();
+    assert_eq!(names, ["spots (given)", "squares from other images", "squares of noise", "squares of one grey"]);
+    let auroc = rows[0]["autoencoder"].as_f64().unwrap();
+    assert!(auroc > 0.9, "spots of black in waves: {auroc}");
+
+    // The exported model, given the images as files: what the trainer made of them.
+    let detector = Detector::builder().backend(BackendKind::Simd).open(&model).unwrap();
+    let threshold = detector.threshold().unwrap();
+    let energies = |folder: &Path| -> Vec<f32> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let score = |file: &PathBuf| detector.score(&nae_infer::image::open(file).unwrap()).unwrap().energy;
+        files.iter().map(score).collect()
+    };
+    let (normal, spotted) = (energies(&data), energies(&spots));
+    let above = normal.iter().filter(|&&energy| energy > threshold).count();
+    assert!(above <= 12, "{above} of 60 normal images are above the threshold");
+    let output = run(nae_train().args(["eval", export, "--json", "--normal"]).arg(&data).arg("--outliers").arg(&spots));
+    assert!(output.status.success(), "{output:?}");
+    let evaluated: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rate = evaluated["false_positive_rate"].as_f64().unwrap();
+    assert!((rate - above as f64 / 60.0).abs() < 1e-9, "{rate} {above}");
+    let caught = evaluated["caught"]["spots"].as_f64().unwrap();
+    let expected = spotted.iter().filter(|&&energy| energy > threshold).count() as f64 / 9.0;
+    assert!((caught - expected).abs() < 1e-9, "{caught} {expected}");
+
+    // The same model again from the run folder.
+    let again = path.join("again.onnx");
+    let one = path.join("one");
+    let output = run(nae_train().arg("export").arg(&one).arg("--data").arg(&data).arg("--export").arg(&again));
+    assert!(output.status.success(), "{output:?}");
+    assert!(std::fs::read(&again).unwrap() == std::fs::read(&model).unwrap(), "the exported files differ");
+
+    // Where the frozen network is another one, or gone.
+    let moved = path.join("moved.onnx");
+    std::fs::rename(&backbone, &moved).unwrap();
+    let export_again =
+        || refused(nae_train().arg("export").arg(&one).arg("--data").arg(&data).arg("--export").arg(&again));
+    assert!(export_again().contains("backbone.onnx"), "{}", export_again());
+    let mut other = std::fs::read(&moved).unwrap();
+    // One weight of it.
+    let at = other.len() / 2;
+    other[at] ^= 1;
+    std::fs::write(&backbone, other).unwrap();
+    let said = export_again();
+    assert!(said.contains("expected the network that the run was begun with"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_features_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, backbone) = (waves(path, "waves", 5, false), backbone(path));
+    let features = backbone.to_str().unwrap();
+    let said = |extra: &[&str]| refused(&mut train(path, "none", "--data", &data, extra));
+    let error = said(&["--features", features, "--feature-outputs", "fine,stride16"]);
+    assert!(error.contains("backbone.onnx") && error.contains("no output `stride16`"), "{error}");
+    let error = said(&["--features", features]);
+    assert!(error.contains("waves: 5 images") && error.contains("at least 50"), "{error}");
+    assert!(said(&["--top-k", "3"]).contains("--top-k"));
+    let table = path.join("table.csv");
+    std::fs::write(&table, "a,b\n1,2\n").unwrap();
+    let error = refused(&mut train(path, "none", "--data", &table, &["--features", features]));
+    assert!(error.contains("--features") && error.contains("is a table"), "{error}");
+}
