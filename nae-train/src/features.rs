@@ -11,7 +11,9 @@ use nae_onnx::file;
 use rand::Rng;
 
 use crate::config::FeatureSettings;
-use crate::eval::table::{OutlierKind, OutlierSet, SELECTION_SETS};
+use crate::eval::table::{Column, OutlierKind, OutlierSet, SELECTION_SETS};
+use crate::methods::reference::{Mahalanobis, NearestNeighbours};
+use crate::methods::{Decision, Model};
 
 /// Largest file of a frozen network, in bytes.
 const MAX_FILE: u64 = 1 << 30;
@@ -43,10 +45,11 @@ pub fn read(path: &Path, outputs: &[String]) -> Result<Backbone, FeaturesError> 
 /// What a run on features knows beside the features of its data.
 #[derive(Debug)]
 pub struct Features {
-    front: Front,
-    top_k: usize,
+    places: Places,
     /// Test images, in which defects are made up.
     test: ImageSet,
+    mahalanobis: Mahalanobis,
+    neighbours: NearestNeighbours,
 }
 
 impl Features {
@@ -67,27 +70,68 @@ impl Features {
         }
         let front = Front::fit(&backbone, &all(&split.train), settings.components)
             .map_err(|error| FeaturesError::at(path, error))?;
-        let features = Self { front, top_k: settings.top_k, test: split.test.clone() };
-        split.selection = Some(features.of(&features.defects(&split.validation, Fill::Gray, rng)));
+        let places = Places { front, top_k: settings.top_k };
+        let test = split.test.clone();
+        split.selection = Some(places.of(&defects(&split.validation, Fill::Gray, rng)));
         for part in [&mut split.train, &mut split.validation, &mut split.calibration, &mut split.test] {
-            *part = features.of(part);
+            *part = places.of(part);
         }
-        split.held_out = features.of(&split.held_out);
-        Ok(features)
+        split.held_out = places.of(&split.held_out);
+        let (mahalanobis, neighbours) = (Mahalanobis::new(&split.train), NearestNeighbours::new(&split.train));
+        Ok(Self { places, test, mahalanobis, neighbours })
     }
 
     /// The frozen network with the whitening.
     pub const fn front(&self) -> &Front {
-        &self.front
+        &self.places.front
     }
 
     /// An image's score is the mean of so many largest energies of its places.
     pub const fn top_k(&self) -> usize {
-        self.top_k
+        self.places.top_k
     }
 
     /// Each image of `images` as the features of its places.
     pub fn of(&self, images: &ImageSet) -> ImageSet {
+        self.places.of(images)
+    }
+
+    /// Detectors on the same features that an NAE is compared with.
+    pub fn references(&self) -> [Column<'_>; 2] {
+        let column = |key, title, model| Column { key, title, model, decision: Decision::Reconstruction };
+        [
+            column("mahalanobis", "Mahalanobis", &self.mahalanobis as &dyn Model),
+            column("nearest_neighbours", "kNN", &self.neighbours),
+        ]
+    }
+
+    /// Test images with defects that were made up.
+    pub fn outlier_sets(&self, rng: &mut impl Rng) -> Vec<OutlierSet> {
+        let [_, gray] = SELECTION_SETS;
+        let kinds = [
+            (OutlierKind::Squares, "squares from other images", Fill::Another, false),
+            (OutlierKind::Squares, "squares of noise", Fill::Noise, false),
+            (OutlierKind::ConstantGray, gray, Fill::Gray, true),
+        ];
+        let set = |(kind, name, fill, selection): (OutlierKind, &str, Fill, bool)| OutlierSet {
+            name: name.to_owned(),
+            images: self.of(&defects(&self.test, fill, rng)),
+            kind,
+            selection,
+        };
+        kinds.into_iter().map(set).collect()
+    }
+}
+
+/// From images to the features of their places.
+#[derive(Debug)]
+struct Places {
+    front: Front,
+    top_k: usize,
+}
+
+impl Places {
+    fn of(&self, images: &ImageSet) -> ImageSet {
         let (shape, from) = (self.front.shape(), images.shape());
         let places = shape.height * shape.width;
         let mut values = Vec::with_capacity(images.len() * shape.len());
@@ -105,28 +149,12 @@ impl Features {
             .and_then(|set| set.with_parts(parts))
             .expect("the front gives as many numbers as its shape says, within [0, 1]")
     }
+}
 
-    /// Test images with defects that were made up.
-    pub fn outlier_sets(&self, rng: &mut impl Rng) -> Vec<OutlierSet> {
-        let [_, gray] = SELECTION_SETS;
-        let kinds = [
-            (OutlierKind::Squares, "squares from other images", Fill::Another, false),
-            (OutlierKind::Squares, "squares of noise", Fill::Noise, false),
-            (OutlierKind::ConstantGray, gray, Fill::Gray, true),
-        ];
-        let set = |(kind, name, fill, selection): (OutlierKind, &str, Fill, bool)| OutlierSet {
-            name: name.to_owned(),
-            images: self.of(&self.defects(&self.test, fill, rng)),
-            kind,
-            selection,
-        };
-        kinds.into_iter().map(set).collect()
-    }
-
-    fn defects(&self, images: &ImageSet, fill: Fill, rng: &mut impl Rng) -> ImageSet {
-        let shape = images.shape();
-        squares(images, (shape.height.min(shape.width) / DEFECT).max(1), fill, rng)
-    }
+/// The images with a square each that does not belong there.
+fn defects(images: &ImageSet, fill: Fill, rng: &mut impl Rng) -> ImageSet {
+    let shape = images.shape();
+    squares(images, (shape.height.min(shape.width) / DEFECT).max(1), fill, rng)
 }
 
 fn all(images: &ImageSet) -> Vec<&[f32]> {

@@ -206,8 +206,9 @@ impl Prepared {
         )?)
     }
 
-    /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model.
-    pub fn columns<'a>(&self, outcome: &'a Outcome) -> Vec<Column<'a>> {
+    /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model; in a run
+    /// on features, what else is common there.
+    pub fn columns<'a>(&'a self, outcome: &'a Outcome) -> Vec<Column<'a>> {
         let method = self.config.method();
         let plain = outcome.autoencoder.as_ref().map(plain_column);
         let own = outcome.model.decisions().iter().map(|&decision| {
@@ -218,7 +219,8 @@ impl Prepared {
             };
             Column { key, title, model: &*outcome.model, decision }
         });
-        plain.into_iter().chain(own).collect()
+        let references = self.features().into_iter().flat_map(Features::references);
+        plain.into_iter().chain(own).chain(references).collect()
     }
 
     /// What a model is evaluated against: a user's outliers first, then `outlier_sets`.

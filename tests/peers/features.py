@@ -1,9 +1,11 @@
-"""Features of a network's middle layers by nae-simd and by ONNX Runtime, in turns on the same machine, one thread each.
+"""A model of features, with its frozen network, by nae-simd and by ONNX Runtime, in turns on the same machine, one thread
+each.
 
     cargo build --release -p nae-onnx --example features
     pip install numpy onnx onnxruntime
     python models/backbones/efficientnet_lite0.py 160 backbone.onnx
-    python tests/peers/features.py TARGET/release/examples/features backbone.onnx [--rounds 200]
+    nae-train --data DIR --features backbone.onnx --export model.onnx
+    python tests/peers/features.py TARGET/release/examples/features model.onnx [--rounds 200]
 
 Prints the least milliseconds of each, their ratio, ours to ONNX Runtime's, and the largest difference of the outputs,
 relative to the largest value. The machine may be busy: single times say nothing.
@@ -18,18 +20,19 @@ import onnxruntime
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("program", help="the built example `features`")
-parser.add_argument("model", help="an .onnx file with one input, [1, C, H, W]")
+parser.add_argument("model", help="a model of features, as nae-train --features exports it")
 parser.add_argument("--rounds", type=int, default=200)
 arguments = parser.parse_args()
 
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 session = onnxruntime.InferenceSession(arguments.model, options, providers=["CPUExecutionProvider"])
-names = [output.name for output in session.get_outputs()]
-image = np.random.default_rng(0).random(session.get_inputs()[0].shape, dtype=np.float32)
+names = ["features", "reconstruction"]
+shape = session.get_inputs()[0].shape
+image = np.random.default_rng(0).random([1, *shape[1:]], dtype=np.float32)
 
 ours = subprocess.Popen(
-    [arguments.program, arguments.model, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    [arguments.program, arguments.model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
 )
 ours.stdin.write(image.astype("<f4").tobytes())
 times = {"nae-simd": [], "ONNX Runtime": []}

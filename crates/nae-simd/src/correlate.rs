@@ -183,6 +183,7 @@ impl WithSimd for Narrow<'_> {
                                         slope * value
                                     }
                                 }
+                                Finish::Clamp { min, max } => value.clamp(min, max),
                                 Finish::Gate { output, slope } => {
                                     if output[place] > 0.0 {
                                         value

@@ -5,6 +5,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::instructions::dispatch;
 use crate::plane::{Planes, Size};
+use crate::pointwise::clamped;
 use crate::vector::{load, store};
 
 /// Vectors of channels computed together.
@@ -21,6 +22,8 @@ pub struct Depthwise {
     weights: Vec<f32>,
     bias: Vec<f32>,
     to: Size,
+    /// What each value is brought into.
+    range: Option<[f32; 2]>,
 }
 
 impl Depthwise {
@@ -35,7 +38,13 @@ impl Depthwise {
             weights: weights.map(|(c, tap)| layer.weights[c * taps + tap]).collect(),
             bias: layer.bias.clone(),
             to,
+            range: None,
         }
+    }
+
+    /// Brings each value into this range.
+    pub const fn clamp_to(&mut self, range: [f32; 2]) {
+        self.range = Some(range);
     }
 
     /// The output for `x`.
@@ -73,6 +82,11 @@ impl WithSimd for Image<'_> {
             while start + block <= channels {
                 window.sum::<S, VECTORS>(simd, layer, size, image, pixel, start, S::F32_LANES);
                 start += block;
+            }
+            // Of the few channels of first layers, and of what is left over.
+            while start + 2 * S::F32_LANES <= channels {
+                window.sum::<S, 2>(simd, layer, size, image, pixel, start, S::F32_LANES);
+                start += 2 * S::F32_LANES;
             }
             while start < channels {
                 let count = S::F32_LANES.min(channels - start);
@@ -134,6 +148,11 @@ impl Window {
                     let (weight, value) = (&weights[v * lanes..][..lanes], &values[v * lanes..][..lanes]);
                     *sum = simd.mul_add_f32s(load(simd, weight), load(simd, value), *sum);
                 }
+            }
+        }
+        if let Some([min, max]) = layer.range {
+            for sum in &mut sums {
+                *sum = clamped(simd, *sum, min, max);
             }
         }
         for (v, sum) in sums.into_iter().enumerate() {

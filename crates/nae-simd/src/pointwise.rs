@@ -25,6 +25,12 @@ impl Pair for Rectified {
     }
 }
 
+/// `a` brought into `[min, max]`.
+#[inline(always)]
+pub fn clamped<S: Simd>(simd: S, a: S::f32s, min: f32, max: f32) -> S::f32s {
+    simd.min_f32s(simd.max_f32s(a, simd.splat_f32s(min)), simd.splat_f32s(max))
+}
+
 /// x where positive, `slope`·x elsewhere.
 pub fn rectify(x: &Planes, slope: f32) -> Planes {
     let mut output = x.clone();
@@ -51,6 +57,45 @@ pub fn activate(activation: Activation, x: &mut Planes) {
 /// Every value brought into `[min, max]`, in place.
 pub fn clamp(x: &mut Planes, min: f32, max: f32) {
     x.data.iter_mut().for_each(|value| *value = value.clamp(min, max));
+}
+
+/// A factor and an offset for each channel: what exporters make of an image before its first layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Repeated to some hundred values, so that the loop over them is long.
+    factors: Vec<f32>,
+    offsets: Vec<f32>,
+}
+
+impl Scaling {
+    /// Of a convolution without neighbours that mixes no channels, whose weights are `[output, input]`; `None` where it
+    /// does.
+    pub fn of(weights: &[f32], bias: &[f32]) -> Option<Self> {
+        let channels = bias.len();
+        if channels == 0 || weights.len() != channels * channels {
+            return None;
+        }
+        let mixes = |at: usize| at / channels != at % channels && weights[at] != 0.0;
+        if (0..weights.len()).any(mixes) {
+            return None;
+        }
+        let repeated = |of: &dyn Fn(usize) -> f32| (0..64).flat_map(|_| (0..channels).map(of)).collect();
+        let factors = repeated(&|channel| weights[channel * channels + channel]);
+        Some(Self { factors, offsets: repeated(&|channel| bias[channel]) })
+    }
+
+    /// `x` times the factors, plus the offsets.
+    pub fn forward(&self, x: &Planes) -> Planes {
+        let mut output = Planes::scratch(x.workspace(), x.n, x.size);
+        let len = self.factors.len();
+        for (x, y) in x.data.chunks(len).zip(output.data.chunks_mut(len)) {
+            let pairs = self.factors.iter().zip(&self.offsets);
+            for ((y, x), (factor, offset)) in y.iter_mut().zip(x).zip(pairs) {
+                *y = x * factor + offset;
+            }
+        }
+        output
+    }
 }
 
 /// Whether the way back of [`activate`] does without its input.
@@ -164,4 +209,24 @@ fn mean_of(x: &Planes, reconstruction: &Planes, part: impl Fn(f32) -> (f32, f32)
         })
         .collect();
     (energies, gradient)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plane::Size;
+
+    #[test]
+    fn a_scaling_is_a_convolution_that_mixes_no_channels() {
+        let scaling = Scaling::of(&[2.0, 0.0, 0.0, -1.0], &[0.5, 1.0]).expect("diagonal");
+        // More than are repeated at once, of two samples.
+        let mut x = Planes::scratch(&crate::workspace::Workspace::default(), 2, Size { h: 10, w: 11, c: 2 });
+        x.data.iter_mut().enumerate().for_each(|(at, value)| *value = at as f32);
+        for (at, found) in scaling.forward(&x).data.iter().enumerate() {
+            let expected = if at % 2 == 0 { 2.0 * at as f32 + 0.5 } else { 1.0 - at as f32 };
+            assert_eq!(*found, expected, "{at}");
+        }
+        assert_eq!(Scaling::of(&[2.0, 0.1, 0.0, -1.0], &[0.5, 1.0]), None);
+        assert_eq!(Scaling::of(&[2.0, 1.0], &[0.5]), None);
+    }
 }

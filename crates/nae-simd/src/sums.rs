@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use crate::pointwise::rectified;
+use crate::pointwise::{clamped, rectified};
 use crate::vector::load;
 
 /// Vectors of output channels computed together.
@@ -21,7 +21,14 @@ pub enum Finish<'a> {
         /// The slope.
         slope: f32,
     },
-    /// The same by the sign of another value at the same place: the way back through it, given its output.
+    /// Brought into `[min, max]`. Forward alone.
+    Clamp {
+        /// The least.
+        min: f32,
+        /// The greatest.
+        max: f32,
+    },
+    /// The rectifier by the sign of another value at the same place: the way back through it, given its output.
     Gate {
         /// The output of the rectifier.
         output: &'a [f32],
@@ -38,6 +45,7 @@ pub(crate) fn finished<S: Simd>(simd: S, finish: Finish<'_>, sum: S::f32s, place
     match finish {
         Finish::Keep => sum,
         Finish::Rectify { slope } => rectified(simd, sum, sum, slope),
+        Finish::Clamp { min, max } => clamped(simd, sum, min, max),
         Finish::Gate { output, slope } => rectified(simd, sum, load(simd, &output[place..place + channels]), slope),
     }
 }

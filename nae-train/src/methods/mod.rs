@@ -16,6 +16,7 @@ pub(crate) mod gradients;
 pub(crate) mod mmd;
 pub mod nae;
 pub(crate) mod optimizer;
+pub(crate) mod reference;
 pub(crate) mod state;
 pub(crate) mod vae;
 pub(crate) mod wae;

@@ -130,6 +130,7 @@ impl Step {
                 | Operation::MeanOf(..)
                 | Operation::Depthwise(_)
                 | Operation::Clamp(..)
+                | Operation::Scale(_)
                 | Operation::NormalizePlaces(_),
                 _,
             ) => {

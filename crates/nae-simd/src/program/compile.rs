@@ -13,7 +13,7 @@ use crate::geometry::{KernelWindow, Reading};
 use crate::group::GroupNorm;
 use crate::kernel::Kernel;
 use crate::plane::Size;
-use crate::pointwise::goes_back_by_output;
+use crate::pointwise::{Scaling, goes_back_by_output};
 use crate::resample::{Alignment, Enlargement, PoolWindows};
 
 /// Most pixels of a plane: there are tables of where each comes from, of some tens of bytes a pixel.
@@ -78,9 +78,32 @@ impl Program {
                 gated: false,
             });
         }
+        if options.fuses_clamps {
+            fuse_clamps(&mut steps, &readers);
+        }
         plan(&mut steps, &readers);
         let latent = graph_steps.iter().position(|step| step.is_latent).map(|step| step + 1);
         Ok(Self { input: size(graph.input()), steps, latent, slots: slots.into_slots() })
+    }
+}
+
+/// Clamps become part of the layer before them, where nothing else reads that layer.
+fn fuse_clamps(steps: &mut [Step], readers: &Readers) {
+    for clamp in 0..steps.len() {
+        let (Operation::Clamp(min, max), Some(writer)) = (&steps[clamp].operation, steps[clamp].input.checked_sub(1))
+        else {
+            continue;
+        };
+        let range = [*min, *max];
+        if readers.only(writer + 1) != Some(clamp) {
+            continue;
+        }
+        match &mut steps[writer].operation {
+            Operation::Kernel(layer) if layer.slope.is_none() => layer.range = Some(range),
+            Operation::Depthwise(layer) => layer.clamp_to(range),
+            _ => continue,
+        }
+        steps[clamp].operation = Operation::Identity;
     }
 }
 
@@ -133,9 +156,16 @@ impl Context {
         let (from, to) = (size(step.from), size(step.output));
         Ok(match step.op {
             Op::Conv2d(Conv2d { kernel, stride, padding, weights, bias, .. }) => {
-                let window = window(*kernel, *stride, *padding)?;
-                let weights = Weights { reading: Reading::Convolution, window, weights, bias };
-                self.kernel(weights, step.activation, [from, to], slots)?
+                let alone = [*kernel, *stride] == [[1, 1]; 2] && *padding == Padding::NONE;
+                let scales = alone && !self.both_ways && step.activation == Activation::Identity;
+                match scales.then(|| Scaling::of(weights, bias)).flatten() {
+                    Some(scaling) => Operation::Scale(scaling),
+                    None => {
+                        let window = window(*kernel, *stride, *padding)?;
+                        let weights = Weights { reading: Reading::Convolution, window, weights, bias };
+                        self.kernel(weights, step.activation, [from, to], slots)?
+                    }
+                }
             }
             Op::ConvTranspose2d(ConvTranspose2d { kernel, stride, padding, weights, bias, .. }) => {
                 let window = window(*kernel, *stride, *padding)?;
@@ -220,6 +250,7 @@ impl Context {
             forward: Kernel::new(reading, window, from, made, bias, weight),
             backward: self.both_ways.then(backward),
             slope,
+            range: None,
             to,
             slots,
         })))

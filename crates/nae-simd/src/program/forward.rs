@@ -129,6 +129,7 @@ impl Operation {
         let output = match self {
             Self::Kernel(layer) => layer.forward(x.get()),
             Self::Depthwise(layer) => layer.forward(x.get()),
+            Self::Scale(scaling) => scaling.forward(x.get()),
             Self::Rectify(slope) => rectify(x.get(), *slope),
             Self::Clamp(min, max) => {
                 let mut x = x.own();

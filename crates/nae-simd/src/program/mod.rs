@@ -20,6 +20,7 @@ pub use observer::Observer;
 use crate::depthwise::Depthwise;
 use crate::group::GroupNorm;
 use crate::plane::Size;
+use crate::pointwise::Scaling;
 use crate::resample::{Enlargement, PoolWindows};
 use gradients::Slot;
 
@@ -36,6 +37,8 @@ pub struct Program {
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     fuses: fn(Activation) -> bool,
+    /// Whether a clamp may become part of the layer before it.
+    fuses_clamps: bool,
     trained: Option<&'a [Learned]>,
 }
 
@@ -51,14 +54,14 @@ pub struct Learned {
 }
 
 impl Options<'static> {
-    /// Forward alone. Rectifiers are part of the layer before them.
+    /// Forward alone. Rectifiers and clamps are part of the layer before them.
     pub const fn scoring() -> Self {
-        Self { fuses: is_rectifier, trained: None }
+        Self { fuses: is_rectifier, fuses_clamps: true, trained: None }
     }
 
     /// Forward alone, every node a step of its own: to look at what each of them gives ([`Program::observe`]).
     pub const fn observing() -> Self {
-        Self { fuses: |_| false, trained: None }
+        Self { fuses: |_| false, fuses_clamps: false, trained: None }
     }
 }
 
@@ -66,7 +69,8 @@ impl<'a> Options<'a> {
     /// Forward and back; `learned` in the order of the nodes.
     pub const fn training(learned: &'a [Learned]) -> Self {
         // With a negative slope, the output does not tell the sign of the input.
-        Self { fuses: |activation| slope_of(activation).is_some_and(|slope| slope >= 0.0), trained: Some(learned) }
+        let fuses = |activation| slope_of(activation).is_some_and(|slope| slope >= 0.0);
+        Self { fuses, fuses_clamps: false, trained: Some(learned) }
     }
 }
 
@@ -96,6 +100,8 @@ enum Operation {
     Kernel(Box<kernel::Layer>),
     /// A convolution of each channel by itself. Forward alone.
     Depthwise(Box<Depthwise>),
+    /// Each channel by itself, times a factor. Forward alone.
+    Scale(Scaling),
     Rectify(f32),
     /// Every value into this range. Forward alone.
     Clamp(f32, f32),
@@ -143,6 +149,8 @@ mod kernel {
         pub(super) backward: Option<Kernel>,
         /// Slope of the rectifier after it, where there is one.
         pub(super) slope: Option<f32>,
+        /// What each value is brought into, where there is a clamp after it and no rectifier.
+        pub(super) range: Option<[f32; 2]>,
         /// Shape of the output, which that of a dense layer becomes in the same order.
         pub(super) to: Size,
         /// Where gradients of weights and biases go.
@@ -151,7 +159,11 @@ mod kernel {
 
     impl Layer {
         pub(super) fn forward(&self, x: &Planes) -> Planes {
-            let finish = self.slope.map_or(Finish::Keep, |slope| Finish::Rectify { slope });
+            let finish = match (self.slope, self.range) {
+                (Some(slope), _) => Finish::Rectify { slope },
+                (None, Some([min, max])) => Finish::Clamp { min, max },
+                (None, None) => Finish::Keep,
+            };
             let mut output = correlate(x, &self.forward, finish);
             output.size = self.to;
             output

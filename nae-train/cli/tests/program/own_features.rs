@@ -68,6 +68,8 @@ fn a_model_of_features_scores_as_it_was_trained() {
     assert_eq!(names, ["spots (given)", "squares from other images", "squares of noise", "squares of one grey"]);
     let auroc = rows[0]["autoencoder"].as_f64().unwrap();
     assert!(auroc > 0.9, "spots of black in waves: {auroc}");
+    let references = ["mahalanobis", "nearest_neighbours"].map(|key| rows[0][key].as_f64().unwrap());
+    assert!(references.iter().all(|auroc| (0.5..=1.0).contains(auroc)), "{references:?}");
 
     // The exported model, given the images as files: what the trainer made of them.
     let detector = Detector::builder().backend(BackendKind::Simd).open(&model).unwrap();

@@ -1,0 +1,140 @@
+//! Detectors that learn nothing beyond the data's mean or the data themselves: what an NAE of features is compared with in
+//! the report, since both are common on features of frozen networks. They are no methods of their own: there is nothing to
+//! keep of them and nothing to export.
+
+use std::path::Path;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use nae_data::ImageSet;
+
+use super::{Decision, Model};
+use crate::arch::Autoencoder;
+use crate::arch::checkpoint::CheckpointError;
+
+/// Places that are remembered, evenly from all. PatchCore's coreset has a tenth to a hundredth of them.
+const REMEMBERED: usize = 6000;
+/// Neighbours whose distances are averaged.
+const NEIGHBOURS: usize = 3;
+
+/// The squared distance to the mean, per dimension: of whitened features the squared Mahalanobis distance, but for a
+/// factor (PaDiM, Defard et al. 2021, with one Gaussian for all places).
+#[derive(Debug)]
+pub(crate) struct Mahalanobis {
+    mean: Vec<f32>,
+}
+
+/// The mean squared distance to the nearest places of normal images, per dimension (PatchCore, Roth et al., CVPR 2022,
+/// with places taken evenly in place of its coreset).
+#[derive(Debug)]
+pub(crate) struct NearestNeighbours {
+    /// `[D, M]`: the places that are remembered, and their squared norms, `[M]`.
+    places: Vec<f32>,
+    norms: Vec<f32>,
+}
+
+impl Mahalanobis {
+    /// Of whitened features.
+    pub(crate) fn new(train: &ImageSet) -> Self {
+        Self { mean: train.mean() }
+    }
+}
+
+impl NearestNeighbours {
+    /// Remembers some of `train`.
+    pub(crate) fn new(train: &ImageSet) -> Self {
+        let some = train.select(&train.evenly(REMEMBERED));
+        let norm = |vector: &[f32]| vector.iter().map(|v| v * v).sum();
+        Self {
+            norms: some.values().chunks_exact(some.shape().len()).map(norm).collect(),
+            places: some.values().to_vec(),
+        }
+    }
+}
+
+impl Model for Mahalanobis {
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        let vectors: Tensor<2> = x.flatten(1, 3);
+        let mean = tensor(self.mean.clone(), [1, self.mean.len()], &vectors.device());
+        (vectors - mean).square().mean_dim(1).squeeze_dim(1)
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, _: &Path) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+}
+
+impl Model for NearestNeighbours {
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        let vectors: Tensor<2> = x.flatten(1, 3);
+        let ([count, dimension], device) = (vectors.dims(), vectors.device());
+        let places = tensor(self.places.clone(), [self.norms.len(), dimension], &device);
+        // ‖x − y‖² = ‖x‖² − 2x·y + ‖y‖².
+        let products = vectors.clone().matmul(places.transpose());
+        let norms: Tensor<2> = vectors.square().sum_dim(1);
+        let (products, norms) = (floats(products), floats(norms));
+        let distances = products.chunks_exact(self.norms.len()).zip(&norms).map(|(products, norm)| {
+            let mut nearest = [f32::INFINITY; NEIGHBOURS];
+            for (product, other) in products.iter().zip(&self.norms) {
+                let distance = norm - 2.0 * product + other;
+                if distance < nearest[NEIGHBOURS - 1] {
+                    nearest[NEIGHBOURS - 1] = distance;
+                    nearest.sort_unstable_by(f32::total_cmp);
+                }
+            }
+            // Fewer places than neighbours leave some without.
+            let found = nearest.iter().filter(|distance| distance.is_finite());
+            // What should be zero may come out below.
+            let sum: f32 = found.clone().map(|distance| distance.max(0.0)).sum();
+            sum / (found.count().max(1) * dimension) as f32
+        });
+        Tensor::from_data(TensorData::new(distances.collect::<Vec<f32>>(), [count]), &device)
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, _: &Path) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+}
+
+fn tensor<const D: usize>(values: Vec<f32>, shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn floats(x: Tensor<2>) -> Vec<f32> {
+    x.into_data().try_into_vec().expect("made of floats")
+}
+
+#[cfg(test)]
+mod tests {
+    use nae_core::Shape;
+
+    use super::*;
+
+    fn set(values: &[f32]) -> ImageSet {
+        ImageSet::new(Shape::vector(2), values.to_vec(), vec![0; values.len() / 2]).expect("valid")
+    }
+
+    fn decided(model: &dyn Model, values: &[f32]) -> Vec<f32> {
+        let x = tensor(values.to_vec(), [values.len() / 2, 2, 1, 1], &Device::flex());
+        model.decide(Decision::Reconstruction, x).into_data().try_into_vec().expect("floats")
+    }
+
+    #[test]
+    fn distances_are_those_of_a_hand() {
+        let train = set(&[0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+        // The mean is (.5, .5).
+        assert_eq!(decided(&Mahalanobis::new(&train), &[0.5, 0.5, 1.0, 0.5]), [0.0, 0.125]);
+        // From (1, 0): itself, and two at a distance of one.
+        let found = decided(&NearestNeighbours::new(&train), &[1.0, 0.0, 0.5, 0.5]);
+        assert!((found[0] - 2.0 / 6.0).abs() < 1e-6 && (found[1] - 1.5 / 6.0).abs() < 1e-6, "{found:?}");
+        // Fewer than it averages.
+        assert_eq!(decided(&NearestNeighbours::new(&set(&[0.0, 0.0])), &[0.0, 1.0]), [0.5]);
+    }
+}
