@@ -46,7 +46,8 @@ pub struct Scored {
     /// The latent vector, channels first, where the model gives it out.
     pub latent: Option<Vec<f32>>,
     /// Each pixel's part in the energy, row by row, of the size of the network's input; of a model that looks at tiles,
-    /// of the image's own size: see [`Grid`](nae_input::tiling::Grid); of a model of features, the energy of each place.
+    /// of the image's own size: see [`Grid`](nae_input::tiling::Grid); of a model of features,
+    /// the energy of the place that a pixel lies in.
     pub error_map: Vec<f32>,
     /// Rows and columns of the map; one channel.
     pub error_map_shape: Shape,
@@ -334,9 +335,9 @@ impl Detector {
             let (image, reconstruction) = (of(compared), of(&result.images));
             let mut error_map = vec![0.0; shape.height * shape.width];
             energy.error_map(&image, &reconstruction, shape, &mut error_map)?;
-            let value = match self.settings.features {
-                Some(Features { top_k, .. }) => image_score(&error_map, top_k),
-                None => energy.evaluate(&image, &reconstruction, shape)?,
+            let (value, error_map) = match self.settings.features {
+                Some(Features { top_k, .. }) => (image_score(&error_map, top_k), enlarged(&error_map, shape, *input)),
+                None => (energy.evaluate(&image, &reconstruction, shape)?, error_map),
             };
             scored.push(Scored {
                 energy: value,
@@ -344,11 +345,20 @@ impl Detector {
                 verdict: self.threshold.map(|t| Verdict::of(value, t)),
                 latent: result.latents.as_ref().zip(latent_length).map(|(l, n)| l[i * n..(i + 1) * n].to_vec()),
                 error_map,
-                error_map_shape: Shape::new(1, shape.height, shape.width),
+                error_map_shape: Shape::new(1, input.height, input.width),
             });
         }
         Ok(scored)
     }
+}
+
+/// For each pixel of `to` the value of the place that it lies in.
+fn enlarged(places: &[f32], from: Shape, to: Shape) -> Vec<f32> {
+    let place = |pixel: usize| {
+        let (y, x) = (pixel / to.width, pixel % to.width);
+        y * from.height / to.height * from.width + x * from.width / to.width
+    };
+    (0..to.height * to.width).map(|pixel| places[place(pixel)]).collect()
 }
 
 /// How a [`Detector`] is made.

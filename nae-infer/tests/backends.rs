@@ -62,9 +62,11 @@ fn backends_agree_on_features() {
             let outputs = support::reference::run(&model.graph, image);
             let output = |name: &str| &outputs.iter().find(|(output, _)| output == name).unwrap().1;
             assert!((f64::from(scored.energy) - output("energy")[0]).abs() < 1e-5, "{kind:?}");
-            assert_eq!((scored.error_map_shape, scored.error_map.len()), (Shape::new(1, 6, 5), 30));
-            for (found, expected) in scored.error_map.iter().zip(output("heat_map")) {
-                assert!((f64::from(*found) - expected).abs() < 1e-5, "{kind:?}: {found} {expected}");
+            // Each place is two pixels wide and high.
+            assert_eq!((scored.error_map_shape, scored.error_map.len()), (Shape::new(1, 12, 10), 120));
+            for (pixel, found) in scored.error_map.iter().enumerate() {
+                let expected = output("heat_map")[pixel / 20 * 5 + pixel % 10 / 2];
+                assert!((f64::from(*found) - expected).abs() < 1e-5, "{kind:?} {pixel}: {found} {expected}");
             }
             assert!(scored.latent.is_none() && scored.verdict.is_some());
         }

@@ -42,6 +42,23 @@ pub fn read(path: &Path, outputs: &[String]) -> Result<Backbone, FeaturesError> 
     Backbone::parse(&bytes, outputs).map_err(|error| FeaturesError::at(path, error))
 }
 
+/// Refuses data that the whitening of a run was not fitted on.
+///
+/// # Errors
+/// [`FeaturesError`].
+pub(crate) fn same_data(settings: &FeatureSettings, sha256: &str) -> Result<(), FeaturesError> {
+    match &settings.data_sha256 {
+        Some(expected) if expected != sha256 => {
+            let problem = format!(
+                "--data: expected the data that the run was begun with, of SHA-256 {expected}; found {sha256}: the features \
+                 that its network knows were whitened by those"
+            );
+            Err(FeaturesError(problem.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What a run on features knows beside the features of its data.
 #[derive(Debug)]
 pub struct Features {

@@ -17,7 +17,7 @@ use crate::eval::scoring::decided;
 use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
-use crate::features::{Features, FeaturesError};
+use crate::features::{self, Features, FeaturesError};
 use crate::methods::state::StateError;
 use crate::methods::{Decision, Model};
 use crate::seed::Stream;
@@ -97,11 +97,13 @@ impl Prepared {
         // Whitening is fitted on what is trained on alone, so that calibration and test stay unseen.
         let features = match config.features() {
             Some(settings) => {
+                features::same_data(settings, &sha256)?;
                 let mut rng = Stream::Selection.of(seed);
                 Some(Arc::new(Features::new(settings, &mut split, rng.rng())?))
             }
             None => None,
         };
+        let config = config.with_data_of_features(&sha256);
         Ok(Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new(), features })
     }
 

@@ -76,6 +76,12 @@ fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()
             "{model}: the .nae file does not hold what is done to an image first (see nae-infer inspect): the device does it"
         );
     }
+    if metadata.features.is_some() {
+        bail!(
+            "{model}: a model of features; its frozen network has layers that a .nae file does not hold: run it on a host, by \
+             nae-infer"
+        );
+    }
     let Some(Tiles { stride, top_k }) = metadata.tiles else { return Ok(()) };
     if top_k > 1 {
         bail!(

@@ -109,6 +109,7 @@ fn feature_settings(args: &TrainArgs, file: &Path, backbone: &Backbone) -> anyho
         sha256: backbone.sha256().to_owned(),
         outputs: backbone.outputs(),
         components: COMPONENTS.min(backbone.features()),
+        data_sha256: None,
         top_k: args.top_k.map_or(PLACES, usize::from),
     })
 }

@@ -151,6 +151,10 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     let mut raw = preset::load(preset)?.raw().clone();
     raw.data.held_out = args.held_out.or(raw.data.held_out);
     raw.method = args.method.map_or(raw.method, MethodKind::from);
+    if let Some(features) = &mut raw.data.features {
+        // Settings of a run that is made anew, on whatever data.
+        features.data_sha256 = None;
+    }
     let config = Config::new(raw).context("--held-out or --method")?;
     let engine = engines.engine(config.architecture())?;
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;

@@ -19,6 +19,10 @@ pub struct FeatureSettings {
     pub outputs: Vec<String>,
     /// K: the numbers of a place, after whitening.
     pub components: usize,
+    /// SHA-256 of the data that the whitening was fitted on, in hexadecimal, as the run folder records it: other data make
+    /// other features, and the trained network is of these. A new run fills it in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_sha256: Option<String>,
     /// An image's score is the mean of so many largest energies of its places.
     pub top_k: usize,
 }

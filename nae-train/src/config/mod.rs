@@ -246,6 +246,15 @@ impl Config {
         self.raw.data.features.as_ref()
     }
 
+    /// The same for a run on features that begins with the data of this SHA-256.
+    #[must_use]
+    pub fn with_data_of_features(mut self, sha256: &str) -> Self {
+        if let Some(features) = &mut self.raw.data.features {
+            features.data_sha256 = Some(sha256.to_owned());
+        }
+        self
+    }
+
     /// What is done to training images each time they are seen.
     pub fn augmentation(&self) -> Augmentation {
         self.raw.data.augmentation

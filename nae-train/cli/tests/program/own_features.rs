@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{nae_train, refused, run, train};
+use crate::harness::{assert_made_again, nae_train, refused, run, train};
 use nae_infer::image::{Rgb, RgbImage};
 use nae_infer::{BackendKind, Detector};
 use nae_onnx::builder::{Conv2d, GraphBuilder, Pool2d};
@@ -98,6 +98,14 @@ fn a_model_of_features_scores_as_it_was_trained() {
     let output = run(nae_train().arg("export").arg(&one).arg("--data").arg(&data).arg("--export").arg(&again));
     assert!(output.status.success(), "{output:?}");
     assert!(std::fs::read(&again).unwrap() == std::fs::read(&model).unwrap(), "the exported files differ");
+
+    // Other data would be whitened otherwise.
+    let said = refused(nae_train().arg("export").arg(&one).arg("--data").arg(&spots).arg("--export").arg(&again));
+    assert!(said.contains("--data: expected the data that the run was begun with"), "{said}");
+    let said = refused(nae_train().arg("deploy").arg(&model).arg("-o").arg(path.join("model.nae")));
+    assert!(said.contains("a model of features"), "{said}");
+    // A new run by the same settings may have them.
+    assert_made_again(path, &data);
 
     // Where the frozen network is another one, or gone.
     let moved = path.join("moved.onnx");
