@@ -5,6 +5,7 @@ use nae_core::model::Model;
 use nae_core::quantization::Quantization;
 use nae_graph::emit;
 use nae_input::layout::{to_channels_first, to_channels_last};
+use nae_onnx::autoencoder::FEATURES;
 use nae_onnx::lower::lower;
 
 use super::{Backend, BackendError, BackendKind, Reconstructions};
@@ -31,6 +32,11 @@ impl Native {
         let lowered;
         let bytes = match file.content() {
             Content::Nae => file.bytes(),
+            Content::Onnx(model, _) if model.graph.output(FEATURES).is_some() => {
+                return Err(fail(
+                    "it is a model of features, whose frozen network has layers that nae-core lacks".into(),
+                ));
+            }
             Content::Onnx(model, _) => {
                 let network = lower(model).map_err(|e| fail(e.to_string()))?;
                 lowered = emit(&network).map_err(|e| fail(e.to_string()))?;
