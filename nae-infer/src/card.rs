@@ -7,6 +7,7 @@ use nae_core::contract::Contract;
 use nae_core::energy::Energy;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_input::{Pixels, PrepareError};
+use nae_onnx::builder::display_shape;
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
 use nae_onnx::metadata::{Columns, Features, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
@@ -180,7 +181,7 @@ impl ModelFile {
                 let mut operators: BTreeMap<&str, usize> = BTreeMap::new();
                 graph.nodes.iter().for_each(|n| *operators.entry(n.op_type.as_str()).or_default() += 1);
                 let operators: Vec<String> = operators.iter().map(|(name, n)| format!("{name}×{n}")).collect();
-                let shape = |value: usize| shape_text(&graph.values[value].shape);
+                let shape = |value: usize| display_shape(&graph.values[value].shape);
                 let outputs: Vec<String> = graph.outputs.iter().map(|(n, v)| format!("{n} {}", shape(*v))).collect();
                 card.extend([
                     ("format", format!("ONNX, operator set {}", model.opset)),
@@ -269,9 +270,4 @@ impl ModelFile {
 /// How an image's score is made of the energies of its parts.
 fn score_of(top_k: usize) -> String {
     if top_k == 1 { "the largest energy".to_owned() } else { format!("the mean of the {top_k} largest energies") }
-}
-
-fn shape_text(shape: &[nae_onnx::builder::Dim]) -> String {
-    let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    format!("[{}]", dims.join(", "))
 }

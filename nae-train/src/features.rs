@@ -7,16 +7,15 @@ use std::path::Path;
 
 use nae_data::{Fill, ImageSet, Part, Parts, Split, squares};
 use nae_features::{Backbone, Front};
+use nae_onnx::check::Limits;
 use nae_onnx::file;
 use rand::Rng;
 
 use crate::config::FeatureSettings;
-use crate::eval::table::{Column, OutlierKind, OutlierSet, SELECTION_SETS};
+use crate::eval::table::{Column, OutlierSet, defects};
 use crate::methods::reference::{Mahalanobis, NearestNeighbours};
 use crate::methods::{Decision, Model};
 
-/// Largest file of a frozen network, in bytes.
-const MAX_FILE: u64 = 1 << 30;
 /// Made-up defects have this part of an image's side.
 const DEFECT: usize = 8;
 
@@ -38,7 +37,7 @@ impl FeaturesError {
 /// [`FeaturesError`].
 pub fn read(path: &Path, outputs: &[String]) -> Result<Backbone, FeaturesError> {
     // That error names the file itself.
-    let bytes = file::read(path, MAX_FILE).map_err(|error| FeaturesError(error.to_string().into()))?;
+    let bytes = file::read(path, Limits::default().bytes).map_err(|error| FeaturesError(error.to_string().into()))?;
     Backbone::parse(&bytes, outputs).map_err(|error| FeaturesError::at(path, error))
 }
 
@@ -89,7 +88,8 @@ impl Features {
             .map_err(|error| FeaturesError::at(path, error))?;
         let places = Places { front, top_k: settings.top_k };
         let test = split.test.clone();
-        split.selection = Some(places.of(&defects(&split.validation, Fill::Gray, rng)));
+        let gray = squares(&split.validation, defect_side(&split.validation), Fill::Gray, rng);
+        split.selection = Some(places.of(&gray));
         for part in [&mut split.train, &mut split.validation, &mut split.calibration, &mut split.test] {
             *part = places.of(part);
         }
@@ -124,19 +124,8 @@ impl Features {
 
     /// Test images with defects that were made up.
     pub fn outlier_sets(&self, rng: &mut impl Rng) -> Vec<OutlierSet> {
-        let [_, gray] = SELECTION_SETS;
-        let kinds = [
-            (OutlierKind::Squares, "squares from other images", Fill::Another, false),
-            (OutlierKind::Squares, "squares of noise", Fill::Noise, false),
-            (OutlierKind::ConstantGray, gray, Fill::Gray, true),
-        ];
-        let set = |(kind, name, fill, selection): (OutlierKind, &str, Fill, bool)| OutlierSet {
-            name: name.to_owned(),
-            images: self.of(&defects(&self.test, fill, rng)),
-            kind,
-            selection,
-        };
-        kinds.into_iter().map(set).collect()
+        let sets = defects(&self.test, defect_side(&self.test), true, rng).into_iter();
+        sets.map(|set| OutlierSet { images: self.of(&set.images), ..set }).collect()
     }
 }
 
@@ -168,10 +157,9 @@ impl Places {
     }
 }
 
-/// The images with a square each that does not belong there.
-fn defects(images: &ImageSet, fill: Fill, rng: &mut impl Rng) -> ImageSet {
-    let shape = images.shape();
-    squares(images, (shape.height.min(shape.width) / DEFECT).max(1), fill, rng)
+/// Pixels of a side of the defects made up in these images.
+fn defect_side(images: &ImageSet) -> usize {
+    images.shape().height.min(images.shape().width) / DEFECT
 }
 
 fn all(images: &ImageSet) -> Vec<&[f32]> {

@@ -163,15 +163,12 @@ impl ImageSet {
 
     /// At most `count` units, evenly from the whole set, whole.
     pub fn some_units(&self, count: usize) -> Self {
-        let units = self.units().len();
-        let count = units.min(count);
-        self.select_units(&(0..count).map(|k| k * units / count).collect::<Vec<_>>())
+        self.select_units(&evenly(count, self.units().len()))
     }
 
     /// Positions of at most `count` images, evenly from the whole set: sets may be in the order of their classes.
     pub fn evenly(&self, count: usize) -> Vec<usize> {
-        let count = self.len().min(count);
-        (0..count).map(|k| k * self.len() / count).collect()
+        evenly(count, self.len())
     }
 
     /// The images with black and white exchanged.
@@ -188,6 +185,12 @@ impl ImageSet {
             parts: self.parts.as_ref().map(|parts| parts.select(indices)),
         }
     }
+}
+
+/// At most `count` of the numbers below `all`, evenly.
+fn evenly(count: usize, all: usize) -> Vec<usize> {
+    let count = count.min(all);
+    (0..count).map(|k| k * all / count).collect()
 }
 
 #[cfg(test)]

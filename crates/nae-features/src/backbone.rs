@@ -3,10 +3,10 @@
 use nae_core::Shape;
 use nae_core::layer::{Padding, ResizeMode};
 use nae_graph::{AveragePool2d, Conv2d, Graph, Op, TensorId};
-use nae_onnx::builder::Dim;
+use nae_onnx::builder::{Dim, display_shape};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
-use nae_onnx::lower::{LowerError, lower_features};
+use nae_onnx::lower::{LowerError, described, lower_features};
 use sha2::{Digest as _, Sha256};
 
 use crate::whitening::Projection;
@@ -99,10 +99,12 @@ impl Backbone {
     pub fn parse(onnx: &[u8], outputs: &[String]) -> Result<Self, BackboneError> {
         let model = check(onnx, &Limits::default())?;
         let names = if outputs.is_empty() { maps(&model)? } else { outputs.to_vec() };
-        let found = || nae_onnx::builder::display_shape(&model.graph.values[model.graph.input].shape);
         match model.graph.sample_shape(model.graph.input) {
             Some(Shape { channels: 1 | 3, height: height @ 2.., width }) if height == width => {}
-            _ => return Err(BackboneError::Input { found: found() }),
+            _ => {
+                let found = display_shape(&model.graph.values[model.graph.input].shape);
+                return Err(BackboneError::Input { found });
+            }
         }
         let (graph, tensors) = lower_features(&model, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
         let shapes = graph.shapes().map_err(|error| LowerError::Write { node: None, error })?;
@@ -225,9 +227,7 @@ fn maps(model: &CheckedModel) -> Result<Vec<String>, BackboneError> {
     let maps = graph.outputs.iter().filter(|(_, value)| is_map(&graph.values[*value].shape));
     let names: Vec<String> = maps.map(|(name, _)| name.clone()).collect();
     if names.is_empty() {
-        let shape = |value: usize| nae_onnx::builder::display_shape(&graph.values[value].shape);
-        let found = graph.outputs.iter().take(8).map(|(name, value)| format!("`{name}` {}", shape(*value)));
-        return Err(BackboneError::NoMaps { found: found.collect::<Vec<_>>().join(", ") });
+        return Err(BackboneError::NoMaps { found: described(graph) });
     }
     Ok(names)
 }

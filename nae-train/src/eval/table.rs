@@ -61,7 +61,7 @@ pub enum OutlierKind {
 /// not belong there.
 pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let (shape, source) = (split.test.shape(), config.source());
-    let [constant_gray, gray_squares] = SELECTION_SETS;
+    let [constant_gray, _] = SELECTION_SETS;
     let mut sets = Vec::new();
     let mut add = |kind, name: &str, images| {
         let selection = kind == OutlierKind::ConstantGray && split.selection.is_none();
@@ -73,9 +73,7 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     if split.test.are_tiles() {
         // Whole images have one score: what is made up is a defect within one.
         let side = shape.height.min(shape.width) / 2;
-        add(OutlierKind::Squares, "squares from other images", squares(&split.test, side, Fill::Another, rng));
-        add(OutlierKind::Squares, "squares of noise", squares(&split.test, side, Fill::Noise, rng));
-        add(OutlierKind::ConstantGray, gray_squares, squares(&split.test, side, Fill::Gray, rng));
+        sets.extend(defects(&split.test, side, split.selection.is_none(), rng));
         return sets;
     }
     add(OutlierKind::Halves, &format!("half-{}", source.class_plural()), outliers::halves(&split.test));
@@ -89,6 +87,24 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
     add(OutlierKind::ConstantGray, constant_gray, outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));
     sets
+}
+
+/// The images of `images`, each with a square of `side` pixels in it that does not belong there: a set for each filling.
+/// Those of one grey are the selection set where `gray_selects`.
+pub(crate) fn defects(images: &ImageSet, side: usize, gray_selects: bool, rng: &mut impl Rng) -> Vec<OutlierSet> {
+    let [_, gray] = SELECTION_SETS;
+    let kinds = [
+        (OutlierKind::Squares, "squares from other images", Fill::Another, false),
+        (OutlierKind::Squares, "squares of noise", Fill::Noise, false),
+        (OutlierKind::ConstantGray, gray, Fill::Gray, gray_selects),
+    ];
+    let set = |(kind, name, fill, selection): (OutlierKind, &str, Fill, bool)| OutlierSet {
+        name: name.to_owned(),
+        images: squares(images, side, fill, rng),
+        kind,
+        selection,
+    };
+    kinds.into_iter().map(set).collect()
 }
 
 /// A model, judged by one of its decision functions.

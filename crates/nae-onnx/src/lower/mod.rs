@@ -128,8 +128,8 @@ pub fn lower_features(model: &CheckedModel, names: &[&str]) -> Result<(Graph, Ve
     }
 }
 
-/// The outputs of a graph, for people.
-fn described(graph: &OnnxGraph) -> String {
+/// The outputs of a graph with their shapes, for messages; of many, the first.
+pub fn described(graph: &OnnxGraph) -> String {
     let shape = |value: ValueId| crate::builder::display_shape(&graph.values[value].shape);
     let outputs = graph.outputs.iter().take(8).map(|(name, v)| format!("`{}` {}", excerpt(name), shape(*v)));
     outputs.collect::<Vec<_>>().join(", ")

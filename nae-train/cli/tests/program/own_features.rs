@@ -1,4 +1,4 @@
-//! A run on features, as a user meets it: a frozen network, images of one's own, a model that holds both.
+//! A run on features, as a user meets it: a frozen network, a user's images, a model that holds both.
 
 use std::path::{Path, PathBuf};
 
