@@ -36,6 +36,8 @@ const WIDTH: usize = 8;
 const LATENT_DIM: usize = 32;
 /// Widths of the dense network for tables. Its D_z is half the columns, up to that of images.
 const TABLE_WIDTHS: [usize; 2] = [128, 64];
+/// The span of a table's columns for which the preset's visible noise is right, in scales.
+const NOISE_SPAN: f64 = 4.0;
 /// Widths and D_z of the network for features, the samples of an update, and the updates of NAE training.
 const FEATURE_WIDTHS: [usize; 2] = [256, 256];
 const FEATURE_LATENT_DIM: usize = 24;
@@ -154,7 +156,11 @@ pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
         latent_dim: (shape.len() / 2).clamp(2, LATENT_DIM),
         latent_space: LatentSpace::Sphere,
     };
-    Ok(Config::new(fitted(Source::Table(own.clone()), Transforms::default(), architecture, OF_TABLES, count)?)?)
+    let mut raw = fitted(Source::Table(own.clone()), Transforms::default(), architecture, OF_TABLES, count)?;
+    // Noise is so many scales, whatever the span.
+    let span = own.columns.iter().map(|column| column.span).fold(NOISE_SPAN, f64::max);
+    raw.sampler.visible_chain.noise *= (NOISE_SPAN / span) as f32;
+    Ok(Config::new(raw)?)
 }
 
 fn fitted(
@@ -291,15 +297,19 @@ mod tests {
 
     #[test]
     fn a_plan_for_a_table_survives_its_file() {
-        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0 / 3.0, deviation: 0.1 + 0.2, span: 4.0 };
+        let column = |name: &str| Column { knee: Some(3.0), ..Column::number(name, 1.0 / 3.0, 0.1 + 0.2, 4.0) };
         let columns = ["a", "b \"c\"", "d"].map(column).to_vec();
-        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Mean, window: None, columns };
+        let own = OwnTable { title: "pump".to_owned(), missing: Missing::Fill, window: None, columns };
         let config = draft_table(&own, 300).expect("enough");
+        assert_eq!(config.sampler().visible_chain.noise, 0.05);
+        let wide = own.columns.iter().map(|column| Column { span: 8.0, ..column.clone() }).collect();
+        let wide = draft_table(&OwnTable { columns: wide, ..own.clone() }, 300).expect("enough");
+        assert_eq!(wide.sampler().visible_chain.noise, 0.025);
         assert_eq!((config.architecture().latent_dim(), config.architecture().image()), (2, own.shape()));
         let text = toml::to_string(config.raw()).expect("serialises");
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
-        let damaged = text.replace("deviation = 0.30000000000000004", "deviation = 0.0");
-        let message = preset::parse(&damaged, "again").expect_err("no deviation").to_string();
+        let damaged = text.replace("scale = 0.30000000000000004", "scale = 0.0");
+        let message = preset::parse(&damaged, "again").expect_err("no scale").to_string();
         assert!(message.contains("data.source.table.columns"), "{message}");
     }
 

@@ -26,6 +26,7 @@ mod parts;
 mod source;
 mod split;
 mod squares;
+mod table_columns;
 mod tables;
 mod windows;
 

@@ -1,32 +1,29 @@
-//! A user's table, `.csv` or `.tsv`, or a folder of them: its numeric columns, standardised, one row a sample; or
-//! one window of a time series.
+//! A user's table, `.csv` or `.tsv`, or a folder of them: its columns of numbers, scaled, and its categories, one row a
+//! sample; or one window of a time series.
 //!
-//! Reading is `nae-infer`'s, and what a reading becomes is [`Columns`]', as in scoring. [`choose`] settles columns,
-//! means, deviations and spans, wide enough for every row; [`load`] reads a table by them. Outliers beyond the
-//! spans are moved to their ends to be evaluated on; scoring takes them as they are.
+//! Reading is `nae-infer`'s, and what a cell becomes is [`Columns`]', as in scoring. [`choose`] settles the columns by
+//! `table_columns`; [`load`] reads a table by them. Outliers beyond the spans are moved to their ends to be evaluated on;
+//! scoring takes them as they are.
 
 use std::path::Path;
 
 use nae_core::Shape;
-use nae_input::table::{RowError, Table, TableError};
+use nae_input::table::{RowError, TableError};
 use nae_onnx::metadata::{Column, Columns, ColumnsError, Missing, RowWindow};
 use serde::{Deserialize, Serialize};
 
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::{Part, Parts};
+use crate::table_columns::{self, Chosen};
 use crate::tables::{MAX_COLUMNS, Read, read};
 
 use crate::error::DataError;
 use crate::windows::{stretches, within};
 
-/// With fewer columns there is nothing that depends on anything.
+/// With fewer inputs there is nothing that depends on anything.
 const MIN_COLUMNS: usize = 2;
-/// A column's span, in deviations, where its readings do not go further.
-const SPAN: f64 = 4.0;
 /// With fewer stretches of a time series there is none for each part of the data.
 const MIN_STRETCHES: usize = 10;
-/// Readings further out than this make the others look alike.
-const FAR: f64 = 12.0;
 
 /// What a user's table is called, and the columns that are trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,37 +71,18 @@ pub struct Rows {
     pub warnings: Vec<String>,
 }
 
-/// Reads the table at `path`, and chooses its columns: all that hold numbers, and not one number only. `window` says
-/// how many rows make a sample.
+/// Reads the table at `path`, and chooses its columns: all that hold numbers or categories, and not one value only.
+/// `window` says how many rows make a sample.
 ///
 /// # Errors
 /// [`DataError`] names the file, the line and column, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), DataError> {
     let read = read(path)?;
-    let (mut columns, mut left_out, mut far) = (Vec::new(), Vec::new(), Vec::new());
-    let names = read.tables.first().map(Table::names).unwrap_or_default();
-    for name in names {
-        let numbers = read.numbers(name);
-        let count = numbers.len() as f64;
-        let mean = numbers.iter().sum::<f64>() / count;
-        let deviation = (numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count).sqrt();
-        if count == 0.0 {
-            left_out.push(format!("{name} (no numbers)"));
-        } else if deviation == 0.0 {
-            left_out.push(format!("{name} (always the same)"));
-        } else {
-            // Nothing is cut off, so that calibration holds for what scoring sees.
-            let span = numbers.iter().map(|x| ((x - mean) / deviation).abs()).fold(SPAN, f64::max);
-            if span > FAR {
-                far.push(format!("{name} ({span:.0})"));
-            }
-            columns.push(Column { name: name.clone(), mean, deviation, span });
-        }
-    }
+    let Chosen { columns, left_out } = table_columns::choose(&read, missing);
     let least = if window.is_some() { 1 } else { MIN_COLUMNS };
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
         let found = columns.len();
-        let expected = format_args!("{least} to {MAX_COLUMNS} columns of numbers that vary");
+        let expected = format_args!("{least} to {MAX_COLUMNS} columns of numbers or categories that vary");
         return Err(DataError::at(path, format_args!("expected {expected}, found {found}")));
     }
     if let Some(RowWindow { rows, .. }) = window
@@ -118,12 +96,6 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
     let mut rows = samples(path, &own, &read, true)?;
     if !left_out.is_empty() {
         rows.warnings.insert(0, format!("columns left out: {}", left_out.join(", ")));
-    }
-    if !far.is_empty() {
-        rows.warnings.push(format!(
-            "columns with readings so many deviations from the mean that the others come out alike: {}",
-            far.join(", ")
-        ));
     }
     Ok((own, rows))
 }
@@ -157,7 +129,7 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
             let values = row.prepare(&positions, &columns).map_err(|cause| {
                 let hint = match cause {
                     RowError::Missing(_) => {
-                        "fill it in, remove the row, or have columns' means taken with --missing mean"
+                        "fill it in, remove the row, or have gaps taken for what they are with --missing fill"
                     }
                     _ => "mend or remove the row, or remove the column",
                 };
@@ -196,7 +168,9 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
     }
     let mut warnings = Vec::new();
     if filled > 0 {
-        warnings.push(format!("{filled} of {count} rows lack a reading: the column's mean is taken for it"));
+        warnings.push(format!(
+            "{filled} of {count} rows lack a reading: the column's median is taken for it, and an input says so"
+        ));
     }
     if moved > 0 {
         warnings.push(format!(
@@ -217,6 +191,8 @@ fn samples(path: &Path, own: &OwnTable, read: &Read, divided: bool) -> Result<Ro
 mod tests {
     use std::path::PathBuf;
 
+    use nae_onnx::metadata::Reading;
+
     use super::*;
 
     fn file(folder: &Path, text: &str) -> PathBuf {
@@ -226,35 +202,43 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_numbers_are_standardised() {
+    fn columns_of_numbers_are_scaled_by_median_and_quartiles() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = file(folder.path(), "time,a,fixed,b\nnoon,1,7,-2\nnoon,3,7,-6\n");
+        let path = file(folder.path(), "time,a,fixed,b\nnoon,1,7,-2\nnoon,3,7,-6\nnoon,2,7,-6\n");
         let (own, rows) = choose(&path, Missing::Refuse, None).expect("valid");
-        let column = |name: &str, mean, deviation| Column { name: name.to_owned(), mean, deviation, span: 4.0 };
+        // Quartiles of 1, 2, 3 are 1.5 and 2.5; of −6, −6, −2 they are −6 and −4.
+        let column = |name: &str, center, range: f64| Column {
+            knee: Some(3.0),
+            ..Column::number(name, center, range / 1.3489795003921634, 4.0)
+        };
         assert_eq!(
             (own.title.as_str(), &own.columns[..]),
-            ("pump", &[column("a", 2.0, 1.0), column("b", -4.0, 2.0)][..])
+            ("pump", &[column("a", 2.0, 1.0), column("b", -6.0, 2.0)][..])
         );
-        assert_eq!((rows.samples.shape(), rows.samples.values()), (own.shape(), &[0.375, 0.625, 0.625, 0.375][..]));
-        assert_eq!(rows.warnings, ["columns left out: time (no numbers), fixed (always the same)"]);
+        let value = |scales: f64| (0.5 + 1.3489795003921634 * scales / 8.0) as f32;
+        assert_eq!(rows.samples.shape(), own.shape());
+        for (found, scales) in rows.samples.values().iter().zip([-1.0, 2.0, 1.0, 0.0, 0.0, 0.0]) {
+            assert!((found - value(scales)).abs() < 1e-6, "{found} {scales}");
+        }
+        assert_eq!(rows.warnings, ["columns left out: time (always the same), fixed (always the same)"]);
 
         // Another table by the same columns: their order there does not matter, and nothing is measured anew.
-        let path = file(folder.path(), "b,a\n-4,100\n");
+        let path = file(folder.path(), "b,a\n-6,1e9\n");
         let other = load(&path, &own).expect("valid");
         assert_eq!(other.samples.values(), [1.0, 0.5]);
         assert!(other.warnings[0].contains("1 of 1 rows"), "{:?}", other.warnings);
     }
 
     #[test]
-    fn spans_hold_every_row() {
+    fn one_reading_far_out_leaves_the_others_apart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 2 })).collect();
+        let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 5 })).collect();
         let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
-        assert_eq!(own.columns[0].span, 4.0);
-        assert!(own.columns[1].span > 19.0, "{:?}", own.columns);
-        assert_eq!(read.warnings.len(), 1);
-        assert!(read.warnings[0].contains("column 2 (20)"), "{:?}", read.warnings);
-        assert!(read.samples.image(7)[1] < 1e-6 && read.samples.image(8)[1] > 0.4);
+        // Its distance of 676 quartile ranges is one of 19.2 beyond the knee, and the span is one for all columns.
+        assert!(own.columns.iter().all(|column| (column.span - 19.2).abs() < 0.1), "{:?}", own.columns);
+        assert!(read.warnings.is_empty(), "{:?}", read.warnings);
+        assert!(read.samples.image(7)[1] < 1e-6);
+        assert!(read.samples.image(9)[1] - read.samples.image(5)[1] > 0.06);
     }
 
     #[test]
@@ -263,10 +247,44 @@ mod tests {
         let path = file(folder.path(), "1,5\n2,NA\n3,7\n");
         let message = choose(&path, Missing::Refuse, None).expect_err("missing").to_string();
         assert!(message.contains("pump.csv, line 2") && message.contains("column 2"), "{message}");
-        assert!(message.contains("--missing mean"), "{message}");
-        let (_, rows) = choose(&path, Missing::Mean, None).expect("filled");
-        assert_eq!(rows.samples.image(1), [0.5, 0.5]);
+        assert!(message.contains("--missing fill"), "{message}");
+        let (own, rows) = choose(&path, Missing::Fill, None).expect("filled");
+        assert_eq!(own.columns[2].reading, Reading::Absent);
+        assert_eq!(own.columns.len(), 3, "the first column has no gap");
+        assert_eq!(rows.samples.image(1), [0.5, 0.5, 0.625]);
+        assert_eq!(rows.samples.image(0)[2], 0.375);
         assert!(rows.warnings[0].contains("1 of 3 rows lack"), "{:?}", rows.warnings);
+    }
+
+    #[test]
+    fn categories_become_inputs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = file(folder.path(), "colour,a\nred,1\nblue,2\nred,3\n,4\n");
+        let message = choose(&path, Missing::Refuse, None).expect_err("missing").to_string();
+        assert!(message.contains("line 5") && message.contains("\"colour\""), "{message}");
+        let (own, rows) = choose(&path, Missing::Fill, None).expect("valid");
+        let readings: Vec<_> = own.columns.iter().map(|column| (column.name.as_str(), &column.reading)).collect();
+        let is = |value: &str| Reading::Is(value.to_owned());
+        let (blue, red) = (is("blue"), is("red"));
+        let expected = [("colour", &blue), ("colour", &red), ("colour", &Reading::Absent), ("a", &Reading::Number)];
+        assert_eq!(readings, expected);
+        assert_eq!(rows.samples.image(0)[..3], [0.375, 0.625, 0.375]);
+        assert_eq!(rows.samples.image(3)[..3], [0.375, 0.375, 0.625]);
+    }
+
+    #[test]
+    fn what_says_nothing_new_is_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rows: String =
+            (0..100).map(|n| format!("{n},{},{},id{n},,{}\n", 32.0 - 1.8 * n as f64, n * n, n % 7)).collect();
+        let path = file(folder.path(), &format!("a,negative,square,id,nothing,b\n{rows}"));
+        let (own, read) = choose(&path, Missing::Fill, None).expect("valid");
+        let names: Vec<&str> = own.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["a", "square", "b"]);
+        assert_eq!(
+            read.warnings,
+            ["columns left out: negative (follows from a), id (text with 100 values), nothing (nothing in it)"]
+        );
     }
 
     #[test]
@@ -278,10 +296,10 @@ mod tests {
             ("a,b\nx,y\n", "found 0"),
             ("a,b\n1e308,1\n-1e308,2\n1e308,3\n", "finite"),
         ] {
-            let message = choose(&file(folder.path(), text), Missing::Mean, None).expect_err(text).to_string();
+            let message = choose(&file(folder.path(), text), Missing::Fill, None).expect_err(text).to_string();
             assert!(message.contains("pump.csv") && message.contains(named), "{message}");
         }
-        let message = choose(&folder.path().join("absent.csv"), Missing::Mean, None).expect_err("absent").to_string();
+        let message = choose(&folder.path().join("absent.csv"), Missing::Fill, None).expect_err("absent").to_string();
         assert!(message.contains("absent.csv"), "{message}");
     }
 }

@@ -25,14 +25,12 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// All numbers of a column; tables that lack it are found out when their rows are taken.
-    pub(super) fn numbers(&self, name: &str) -> Vec<f64> {
-        let of = |table: &Table| {
+    /// The cells of the column `name`, row after row; tables that lack it are found out when their rows are taken.
+    pub(super) fn cells<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Cell> {
+        self.tables.iter().flat_map(move |table| {
             let index = table.names().iter().position(|own| own == name);
-            let cells = table.rows().iter().filter_map(|row| row.cells.get(index?));
-            cells.filter_map(|cell| if let Cell::Number(n) = cell { Some(*n) } else { None }).collect::<Vec<_>>()
-        };
-        self.tables.iter().flat_map(of).collect()
+            table.rows().iter().filter_map(move |row| row.cells.get(index?))
+        })
     }
 
     /// Of all tables.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use nae_onnx::metadata::{Columns, Missing};
+use nae_onnx::metadata::{Columns, Missing, Reading};
 
 /// Most bytes and cells of a table that is read.
 const MAX_BYTES: u64 = crate::MAX_FILE;
@@ -258,12 +258,18 @@ impl Row {
         let cells = positions.iter().zip(columns.columns()).enumerate();
         cells
             .map(|(index, (&position, column))| {
-                let reading = match self.cells.get(position) {
-                    Some(Cell::Number(number)) => Some(*number),
-                    Some(Cell::Text(text)) => {
+                let cell = self.cells.get(position).unwrap_or(&Cell::Missing);
+                let reading = match (&column.reading, cell) {
+                    (Reading::Number, Cell::Number(number)) => Some(*number),
+                    (Reading::Number, Cell::Text(text)) => {
                         return Err(RowError::Text { column: column.name.clone(), found: text.to_string() });
                     }
-                    Some(Cell::Missing) | None => None,
+                    (Reading::Number, Cell::Missing) => None,
+                    // Where rows with gaps are refused, so are those that lack a category.
+                    (Reading::Is(_), Cell::Missing) if columns.missing() == Missing::Refuse => None,
+                    (Reading::Is(value), Cell::Text(text)) if **text == **value => Some(1.0),
+                    (Reading::Absent, Cell::Missing) => Some(1.0),
+                    (Reading::Is(_) | Reading::Absent, _) => Some(0.0),
                 };
                 columns.value(index, reading).ok_or_else(|| RowError::Missing(column.name.clone()))
             })
@@ -272,7 +278,7 @@ impl Row {
 
     /// Whether a cell at `positions` is missing and would be filled in.
     pub fn is_filled(&self, positions: &[usize], columns: &Columns) -> bool {
-        columns.missing() == Missing::Mean && positions.iter().any(|&at| self.cells.get(at) == Some(&Cell::Missing))
+        columns.missing() == Missing::Fill && positions.iter().any(|&at| self.cells.get(at) == Some(&Cell::Missing))
     }
 }
 
@@ -329,18 +335,36 @@ mod tests {
 
     #[test]
     fn columns_are_found_by_name() {
-        let column = |name: &str| Column { name: name.to_owned(), mean: 1.0, deviation: 1.0, span: 4.0 };
+        let column = |name: &str| Column::number(name, 1.0, 1.0, 4.0);
         let columns = |missing| Columns::new(vec![column("b"), column("a")], missing).unwrap();
-        let (refuse, mean) = (columns(Missing::Refuse), columns(Missing::Mean));
+        let (refuse, fill) = (columns(Missing::Refuse), columns(Missing::Fill));
         let read = table("a,time,b\n1,noon,5\n1,noon,\n1,noon,low\n").unwrap();
         let positions = read.positions(&refuse).unwrap();
         let row = |n: usize, columns: &Columns| read.rows()[n].prepare(&positions, columns);
         assert_eq!(row(0, &refuse), Ok(vec![1.0, 0.5]));
         assert_eq!(row(1, &refuse), Err(RowError::Missing("b".to_owned())));
-        assert_eq!(row(1, &mean), Ok(vec![0.5, 0.5]));
-        assert_eq!(row(2, &mean), Err(RowError::Text { column: "b".to_owned(), found: "low".to_owned() }));
-        assert_eq!(read.rows().iter().filter(|row| row.is_filled(&positions, &mean)).count(), 1);
+        assert_eq!(row(1, &fill), Ok(vec![0.5, 0.5]));
+        assert_eq!(row(2, &fill), Err(RowError::Text { column: "b".to_owned(), found: "low".to_owned() }));
+        assert_eq!(read.rows().iter().filter(|row| row.is_filled(&positions, &fill)).count(), 1);
         let message = table("a,c\n1,2\n").unwrap().positions(&refuse).unwrap_err().to_string();
         assert!(message.contains("\"b\"") && message.contains("a, c"), "{message}");
+    }
+    #[test]
+    fn categories_and_gaps_have_inputs_of_their_own() {
+        let indicator = |reading| Column { reading, ..Column::number("colour", 0.5, 0.5, 4.0) };
+        let is = |value: &str| indicator(Reading::Is(value.to_owned()));
+        let columns = |missing| Columns::new(vec![is("red"), is("blue"), indicator(Reading::Absent)], missing).unwrap();
+        let (refuse, fill) = (columns(Missing::Refuse), columns(Missing::Fill));
+        let read = table("a,colour\n1,red\n1,blue\n1,\n1,green\n1,7\n").unwrap();
+        let positions = read.positions(&fill).unwrap();
+        let row = |n: usize, columns: &Columns| read.rows()[n].prepare(&positions, columns);
+        let (yes, no) = (0.625, 0.375);
+        for (n, expected) in
+            [[yes, no, no], [no, yes, no], [no, no, yes], [no, no, no], [no, no, no]].into_iter().enumerate()
+        {
+            assert_eq!(row(n, &fill), Ok(expected.to_vec()), "{n}");
+        }
+        assert_eq!(row(0, &refuse), Ok(vec![yes, no, no]));
+        assert_eq!(row(2, &refuse), Err(RowError::Missing("colour".to_owned())));
     }
 }

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_window_is_named_by_its_lines_and_a_bad_row_by_its_own() {
-        let column = |name: &str| Column { name: name.to_owned(), mean: 0.0, deviation: 1.0, span: 4.0 };
+        let column = |name: &str| Column::number(name, 0.0, 1.0, 4.0);
         let columns = Columns::new(vec![column("b"), column("a")], Missing::Refuse).unwrap();
         let table = parse(Path::new("t.csv"), b"a,b\n0,4\n\n-4,0\n0,0\n0,\n").unwrap();
         let window = RowWindow { rows: 2, stride: 1 };

@@ -7,7 +7,9 @@ use nae_core::energy::Energy;
 use nae_onnx::autoencoder;
 use nae_onnx::builder::*;
 use nae_onnx::check::{Limits, check};
-use nae_onnx::metadata::{Column, Columns, Features, Fit, Missing, ModelMetadata, RowWindow, Tiles, Transforms};
+use nae_onnx::metadata::{
+    Column, Columns, Features, Fit, Missing, ModelMetadata, Reading, RowWindow, Tiles, Transforms,
+};
 use nae_onnx::proto::{DataType, DimensionValue, ModelProto};
 use prost::Message;
 
@@ -228,24 +230,39 @@ fn an_input_or_output_can_be_an_output() {
 
 #[test]
 fn columns_of_a_table_travel_in_the_metadata() {
-    let column = |name: &str, mean| Column { name: name.to_owned(), mean, deviation: 0.1 + 0.2, span: 4.5 };
-    let columns = Columns::new(vec![column("a \"b\", c", -1e-300), column("ü", 1.0 / 3.0)], Missing::Mean).unwrap();
+    let column = |name: &str, center| Column::number(name, center, 0.1 + 0.2, 4.5);
+    let plain = vec![column("a \"b\", c", -1e-300), column("ü", 1.0 / 3.0)];
+    let category = Column { reading: Reading::Is("\"x\", y".to_owned()), ..column("ü", 0.5) };
+    let knee = Column { knee: Some(3.0), ..column("a", 0.0) };
     let mut metadata = support::metadata(nae_core::Shape::new(1, 2, 1), 2, Energy::SquaredL2);
-    metadata.columns = Some(columns);
-    let entries = metadata.to_entries();
     let read = |entries: &[(String, String)]| {
         ModelMetadata::from_entries(entries.iter().map(|(k, v)| (k.as_str(), v.as_str())))
     };
+    // Files of tables that need neither are what they were before there were knees and readings.
+    metadata.columns = Some(Columns::new(plain, Missing::Fill).unwrap());
+    assert_eq!(read(&metadata.to_entries()).unwrap(), Some(metadata.clone()));
+    assert!(!metadata.to_entries().iter().any(|(key, _)| key.ends_with("knee") || key.ends_with("readings")));
+    let twice = metadata.to_entries().into_iter().map(|(key, value)| {
+        let value = if key == "nae.table.columns" { "[\"a\", \"a\"]".to_owned() } else { value };
+        (key, value)
+    });
+    let message = read(&twice.collect::<Vec<_>>()).unwrap_err().to_string();
+    assert!(message.contains("nae.table.columns") && message.contains("two columns are called"), "{message}");
+    metadata.columns = Some(Columns::new(vec![category, knee], Missing::Fill).unwrap());
+    let entries = metadata.to_entries();
     assert_eq!(read(&entries).unwrap(), Some(metadata));
     for (key, value, named) in [
+        ("nae.table.knee", Some("1"), "as many as the input's values, 2, found 1"),
+        ("nae.table.knee", Some("-1 3"), "at least 0"),
+        ("nae.table.readings", Some("[\"number\"]"), "as many as the input's values, 2, found 1"),
+        ("nae.table.readings", Some("[\"number\", \"colour\"]"), "a JSON array of"),
         ("nae.table.columns", Some("[\"a\"]"), "as many as the input's values, 2, found 1"),
-        ("nae.table.columns", Some("[\"a\", \"a\"]"), "two columns are called"),
         ("nae.table.columns", Some("a b"), "a JSON array of names"),
         ("nae.table.mean", Some("1 x"), "numbers separated by spaces"),
-        ("nae.table.deviation", Some("1 0"), "a positive deviation"),
+        ("nae.table.deviation", Some("1 0"), "a positive scale"),
         ("nae.table.deviation", None, "missing"),
         ("nae.table.span", Some("1"), "as many as the input's values, 2, found 1"),
-        ("nae.table.missing", Some("median"), "refuse or mean"),
+        ("nae.table.missing", Some("median"), "refuse or fill"),
     ] {
         let mut damaged = entries.clone();
         damaged.retain(|(k, _)| k != key || value.is_some());
@@ -271,7 +288,7 @@ fn parts_travel_in_the_metadata() {
     };
     let windows = {
         let mut metadata = support::metadata(nae_core::Shape::new(1, 5, 1), 2, Energy::SquaredL2);
-        let column = Column { name: "a".to_owned(), mean: 0.0, deviation: 1.0, span: 4.0 };
+        let column = Column::number("a", 0.0, 1.0, 4.0);
         metadata.columns = Some(Columns::new(vec![column], Missing::Refuse).unwrap());
         metadata.window = Some(RowWindow { rows: 5, stride: 2 });
         metadata

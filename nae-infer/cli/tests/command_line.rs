@@ -133,7 +133,7 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
     let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
     let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
     // An eighth: readings from 0 to 1 stay what they are.
-    let column = |n| Column { name: format!("c{n}"), mean: 0.5, deviation: 0.125, span: 4.0 };
+    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
     metadata.columns = Some(Columns::new((0..256).map(column).collect(), Missing::Refuse).unwrap());
     metadata.replace_in(&mut model);
     std::fs::write(folder.path("table.onnx"), model.encode_to_vec()).unwrap();

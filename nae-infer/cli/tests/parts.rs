@@ -74,7 +74,7 @@ fn an_image_is_scored_by_its_tiles() {
 fn a_time_series_has_an_energy_for_each_window() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let column = |n| Column { name: format!("c{n}"), mean: 0.5, deviation: 0.125, span: 4.0 };
+    let column = |n| Column::number(format!("c{n}"), 0.5, 0.125, 4.0);
     model(folder, |metadata| {
         metadata.columns = Some(Columns::new((0..64).map(column).collect(), Missing::Refuse).unwrap());
         metadata.window = Some(RowWindow { rows: 4, stride: 3 });

@@ -11,7 +11,7 @@ use nae_data::is_tables;
 use nae_data::own::{self, Asked, Collection, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
 use nae_features::Backbone;
-use nae_onnx::metadata::{RowWindow, Tiles};
+use nae_onnx::metadata::{Reading, RowWindow, Tiles};
 use nae_train::config::{Config, FeatureSettings};
 use nae_train::engine::EngineChoice;
 use nae_train::features;
@@ -134,8 +134,17 @@ fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
     let windows = table.window.map(|RowWindow { rows: size, stride }| {
         format!("; {} windows of {size}, {stride} from one to the next", rows.samples.len())
     });
-    let columns = table.columns.len();
-    format!("{} rows, {columns} columns of numbers, standardised{}", rows.rows, windows.unwrap_or_default())
+    let count = |of: fn(&Reading) -> bool| table.columns.iter().filter(|column| of(&column.reading)).count();
+    let numbers = count(Reading::is_number);
+    let values = count(|reading| matches!(reading, Reading::Is(_)));
+    let gaps = count(|reading| matches!(reading, Reading::Absent));
+    let also = [(values, "inputs for the values of categories"), (gaps, "for gaps")].into_iter();
+    let also: String = also.filter(|(count, _)| *count > 0).map(|(count, what)| format!(", {count} {what}")).collect();
+    format!(
+        "{} rows, {numbers} columns of numbers, scaled by their quartiles{also}{}",
+        rows.rows,
+        windows.unwrap_or_default()
+    )
 }
 
 /// How many samples there are, and how many images where they are tiles.

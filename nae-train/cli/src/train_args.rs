@@ -124,15 +124,16 @@ impl From<FitArg> for Fit {
 pub(crate) enum MissingArg {
     /// Its row is refused.
     Refuse,
-    /// The column's mean, also when the model scores.
-    Mean,
+    /// The column's median, and an input of its own for each column that has gaps says so; also when the model scores.
+    #[value(alias = "mean")]
+    Fill,
 }
 
 impl From<MissingArg> for Missing {
     fn from(missing: MissingArg) -> Self {
         match missing {
             MissingArg::Refuse => Self::Refuse,
-            MissingArg::Mean => Self::Mean,
+            MissingArg::Fill => Self::Fill,
         }
     }
 }

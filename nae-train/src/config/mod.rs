@@ -88,10 +88,13 @@ impl Pretraining {
 
     /// The learning rate after this share of all updates, between 0 and 1.
     pub fn learning_rate_at(&self, share: f64) -> f64 {
-        self.final_learning_rate.map_or(self.learning_rate, |last| {
-            last + (self.learning_rate - last) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
-        })
+        self.final_learning_rate.map_or(self.learning_rate, |last| half_cosine(self.learning_rate, last, share))
     }
+}
+
+/// From `first` to `last` by half a cosine, after this share of the way.
+fn half_cosine(first: f64, last: f64, share: f64) -> f64 {
+    last + (first - last) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
 }
 
 /// NAE training.
@@ -102,8 +105,11 @@ pub struct Training {
     pub updates: usize,
     /// Images, and negative samples, an update.
     pub batch_size: usize,
-    /// Adam's learning rate.
+    /// Adam's learning rate; the first one, where there is another for the end.
     pub learning_rate: f64,
+    /// The learning rate at the end, reached by half a cosine as in pre-training. Rates of the halves fall in proportion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_learning_rate: Option<f64>,
     /// The encoder's, where it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder_learning_rate: Option<f64>,
@@ -141,6 +147,12 @@ impl Training {
             self.regularization.negative_energy = if gamma.is_finite() { gamma as f32 } else { 0.0 };
         }
         self
+    }
+
+    /// What all learning rates are multiplied by after `update` updates.
+    pub fn rate_factor(&self, update: usize) -> f64 {
+        let share = update as f64 / self.updates.max(1) as f64;
+        self.final_learning_rate.map_or(1.0, |last| half_cosine(1.0, last / self.learning_rate, share.min(1.0)))
     }
 }
 

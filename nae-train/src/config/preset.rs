@@ -178,6 +178,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rates_of_training_fall_together() {
+        let digits = PRESETS[0].text;
+        let constant = parse(digits, "my.toml").expect("valid").training();
+        assert_eq!(constant.rate_factor(constant.updates), 1.0);
+        let text = digits.replace("[training]", "[training]\nfinal_learning_rate = 1e-5");
+        let falling = parse(&text, "my.toml").expect("valid").training();
+        let last = 1e-5 / falling.learning_rate;
+        for (update, factor) in [(0, 1.0), (falling.updates / 2, (1.0 + last) / 2.0), (falling.updates, last)] {
+            assert!((falling.rate_factor(update) / factor - 1.0).abs() < 1e-12, "{update}");
+        }
+        let text = digits.replace("[training]", "[training]\nfinal_learning_rate = 0.0");
+        let message = parse(&text, "my.toml").expect_err("refused").to_string();
+        assert!(message.contains("training.final_learning_rate"), "{message}");
+    }
+
     /// A set whose own files say what is for testing, with a network that fits it.
     #[test]
     fn cifar10_is_a_source_of_presets() {

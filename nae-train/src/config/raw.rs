@@ -165,7 +165,7 @@ impl RawConfig {
             }
             (Source::Table(own), None) => own.checked().map(drop).map_err(|error| ConfigError {
                 key: "data.source.table.columns",
-                expected: "columns with names, finite means, positive deviations and spans",
+                expected: "columns with names, finite centres, positive scales, knees and spans",
                 found: error.to_string(),
             }),
             (Source::Own(_) | Source::Table(_), Some(class)) => {
@@ -207,6 +207,7 @@ impl RawConfig {
         positive_if_given("pretraining.max_gradient_norm", self.pretraining.max_gradient_norm)?;
         require("training.batch_size", self.training.batch_size, "at least 1", |&n| n > 0)?;
         require("training.learning_rate", self.training.learning_rate, "above 0", |r| positive(*r))?;
+        positive_if_given("training.final_learning_rate", self.training.final_learning_rate)?;
         positive_if_given("training.encoder_learning_rate", self.training.encoder_learning_rate)?;
         positive_if_given("training.decoder_learning_rate", self.training.decoder_learning_rate)?;
         positive_if_given("training.temperature_learning_rate", self.training.temperature_learning_rate)?;

@@ -140,6 +140,8 @@ pub struct NaeMethod {
     sampler: NegativeSampler,
     optimizer: Optimizer,
     rates: Rates,
+    /// What the rates are multiplied by.
+    rate_factor: f64,
     temperature: Option<ScalarAdam>,
     balance: Option<Balance>,
     regularization: Regularization,
@@ -169,6 +171,7 @@ impl NaeMethod {
             sampler,
             optimizer: Optimizer::new(None),
             rates,
+            rate_factor: 1.0,
             temperature: training.temperature_learning_rate.map(ScalarAdam::new),
             balance: None,
             regularization: training.regularization,
@@ -184,6 +187,11 @@ impl NaeMethod {
     pub fn with_limit(mut self, limit: f64) -> Self {
         self.balance = Some(Balance::new(limit));
         self
+    }
+
+    /// From here on, weights step at `factor` times their learning rates.
+    pub fn set_rate_factor(&mut self, factor: f64) {
+        self.rate_factor = factor;
     }
 
     /// The negative samples of the last update.
@@ -226,7 +234,8 @@ impl NaeMethod {
                 })
             }
         };
-        self.model.autoencoder = self.optimizer.step_halves(self.rates, model.clone(), gradients).power_iteration();
+        self.model.autoencoder =
+            self.optimizer.step_halves(self.rates.times(self.rate_factor), model.clone(), gradients).power_iteration();
         figures
     }
 

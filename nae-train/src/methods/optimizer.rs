@@ -31,6 +31,14 @@ pub(crate) struct Rates {
     pub decoder: Option<f64>,
 }
 
+impl Rates {
+    /// Both multiplied by `factor`.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        let times = |rate: Option<f64>| rate.map(|rate| rate * factor);
+        Self { encoder: times(self.encoder), decoder: times(self.decoder) }
+    }
+}
+
 impl Optimizer {
     /// Adam that first scales the gradient to an L2 norm of at most `max_norm`, where one is given.
     pub(crate) fn new(max_norm: Option<f64>) -> Self {

@@ -109,6 +109,7 @@ impl Normalizing {
 
     /// One update on the batch `x`.
     pub(super) fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        self.method.set_rate_factor(self.training.rate_factor(self.update));
         let figures = self.method.update(x);
         self.sums.add(&figures);
         if let Some(average) = &mut self.average {
@@ -170,5 +171,52 @@ impl Sums {
     fn take(&mut self) -> (f64, f64) {
         let Self { positive, negative, updates } = std::mem::take(self);
         (positive / updates as f64, negative / updates as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::small_conv::small_conv16;
+    use crate::arch::{LatentSpace, graph::floats, layer::Layer};
+    use crate::config::preset;
+    use crate::sample::NoiseSource;
+
+    #[test]
+    fn an_update_steps_at_the_rate_of_its_place() {
+        let device = Device::flex();
+        let mut raw = preset::load("digits").expect("comes with the program").raw().clone();
+        raw.training.final_learning_rate = Some(1e-3 * raw.training.learning_rate);
+        let config = Config::new(raw).expect("valid");
+        let spec = small_conv16(1, 8, config.architecture().latent_dim(), LatentSpace::Sphere).expect("valid");
+        let start = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+        let x = NoiseSource::new(1, 0).uniform([8, 1, 16, 16], &device);
+        let first = |model: &NormalizedAutoencoder| match &model.autoencoder.encoder.layers()[0] {
+            Layer::Conv(conv) => floats(&conv.weight),
+            _ => panic!("a convolution comes first"),
+        };
+        let moved = |update| {
+            let look = Look {
+                update: 0,
+                validation_energy: 0.01,
+                selection_auroc: 0.5,
+                selection_low: 0.4,
+                positive_energy: None,
+                negative_energy: None,
+                earth_movers_distance: None,
+                negatives_below_threshold: None,
+            };
+            let nae = NormalizedAutoencoder::new(start.clone(), 1.0);
+            let before = first(&nae);
+            let mut run = Normalizing::new(&config, nae, look, 0, Engine::Cpu, &device);
+            run.update = update;
+            run.update(x.clone());
+            let after = first(run.method.normalized());
+            before.iter().zip(after).map(|(before, after)| (before - after).abs()).fold(0.0f32, f32::max)
+        };
+        // Adam's first step is the learning rate.
+        let rate = config.training().learning_rate as f32;
+        assert!((moved(0) / rate - 1.0).abs() < 0.05, "{}", moved(0));
+        assert!((moved(config.training().updates) / rate - 1e-3).abs() < 1e-3, "{}", moved(config.training().updates));
     }
 }

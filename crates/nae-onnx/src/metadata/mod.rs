@@ -15,8 +15,10 @@
 //! | `nae.preprocessing.fit` | `stretch`, as without it, `crop` or `pad`: see [`Fit`] |
 //! | `nae.preprocessing.invert` | `true` or, as without it, `false`: whether black and white are exchanged before the range |
 //! | `nae.table.columns` | of a model of tables: the columns' names, a JSON array, in the order of the input |
-//! | `nae.table.mean`, `.deviation`, `.span` | their means, deviations and spans, separated by spaces: see [`Columns`] |
-//! | `nae.table.missing` | `refuse` or `mean`: what a reading that is not there becomes |
+//! | `nae.table.mean`, `.deviation`, `.span` | their centres, scales and spans, separated by spaces: see [`Column`] |
+//! | `nae.table.knee` | their knees, 0 for a column without; without it no column has one |
+//! | `nae.table.readings` | what is read of their cells, a JSON array of [`Reading`]s; without it all are numbers |
+//! | `nae.table.missing` | `refuse` or `fill`: what a reading that is not there becomes |
 //! | `nae.table.window`, `nae.table.window_stride` | of a model of time series: rows of a sample, and from one to the next: see [`RowWindow`] |
 //! | `nae.tiles.stride`, `nae.tiles.top_k` | of a model that looks at tiles of larger images: see [`Tiles`] |
 //! | `nae.features.components`, `.rows`, `.columns` | of a model of features: numbers of a place, and the grid of places: see [`Features`] |
@@ -46,7 +48,7 @@ mod transforms;
 use nae_core::contract::Contract;
 use prost::Message;
 
-pub use columns::{Column, Columns, ColumnsError, Missing};
+pub use columns::{Column, Columns, ColumnsError, Missing, Reading};
 pub use parts::{Features, RowWindow, Tiles};
 pub use transforms::{Fit, Transforms};
 

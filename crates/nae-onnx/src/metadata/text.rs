@@ -13,7 +13,7 @@ use crate::excerpt::excerpt;
 
 use super::{
     Column, Columns, ColumnsError, FORMAT_VERSION, Features, Fit, Geometry, Latent, MetadataError, Missing,
-    ModelMetadata, Provenance, RowWindow, Tiles, Transforms,
+    ModelMetadata, Provenance, Reading, RowWindow, Tiles, Transforms,
 };
 
 pub(super) const PREFIX: &str = "nae.";
@@ -38,9 +38,11 @@ mod key {
     pub(super) const FIT: &str = "nae.preprocessing.fit";
     pub(super) const INVERT: &str = "nae.preprocessing.invert";
     pub(super) const COLUMNS: &str = "nae.table.columns";
-    pub(super) const MEAN: &str = "nae.table.mean";
-    pub(super) const DEVIATION: &str = "nae.table.deviation";
+    pub(super) const CENTER: &str = "nae.table.mean";
+    pub(super) const SCALE: &str = "nae.table.deviation";
     pub(super) const SPAN: &str = "nae.table.span";
+    pub(super) const KNEE: &str = "nae.table.knee";
+    pub(super) const READINGS: &str = "nae.table.readings";
     pub(super) const MISSING: &str = "nae.table.missing";
     pub(super) const WINDOW: &str = "nae.table.window";
     pub(super) const WINDOW_STRIDE: &str = "nae.table.window_stride";
@@ -96,11 +98,17 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
         };
         entries.extend([
             (key::COLUMNS, serde_json::Value::from(names).to_string()),
-            (key::MEAN, numbers(|column| column.mean)),
-            (key::DEVIATION, numbers(|column| column.deviation)),
+            (key::CENTER, numbers(|column| column.center)),
+            (key::SCALE, numbers(|column| column.scale)),
             (key::SPAN, numbers(|column| column.span)),
             (key::MISSING, c.missing().name().to_owned()),
         ]);
+        let has_knees = c.columns().iter().any(|column| column.knee.is_some());
+        entries.extend(has_knees.then(|| (key::KNEE, numbers(|column| column.knee.unwrap_or(0.0)))));
+        if c.columns().iter().any(|column| !column.reading.is_number()) {
+            let readings: Vec<&Reading> = c.columns().iter().map(|column| &column.reading).collect();
+            entries.extend(serde_json::to_string(&readings).ok().map(|text| (key::READINGS, text)));
+        }
     }
     if let Some(RowWindow { rows, stride }) = m.window {
         entries.extend([(key::WINDOW, rows.to_string()), (key::WINDOW_STRIDE, stride.to_string())]);
@@ -269,7 +277,7 @@ fn features(entries: &Entries<'_>, energy: Energy) -> Result<Option<Features>, M
 }
 
 fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Result<Option<Columns>, MetadataError> {
-    let keys = [key::COLUMNS, key::MEAN, key::DEVIATION, key::SPAN, key::MISSING];
+    let keys = [key::COLUMNS, key::CENTER, key::SCALE, key::SPAN, key::MISSING];
     if entries.none_of(&keys) {
         return Ok(None);
     }
@@ -296,12 +304,33 @@ fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Re
         })?;
         counted(key, numbers.len()).map(|()| numbers)
     };
-    let (means, deviations, spans) = (numbers(key::MEAN)?, numbers(key::DEVIATION)?, numbers(key::SPAN)?);
-    let missing = entries.named(key::MISSING, "refuse or mean", Missing::from_name)?;
-    let columns = names.into_iter().zip(means).zip(deviations.into_iter().zip(spans));
-    let columns = columns.map(|((name, mean), (deviation, span))| Column { name, mean, deviation, span }).collect();
-    Columns::new(columns, missing).map(Some).map_err(|error| match error {
-        ColumnsError::Numbers { .. } => invalid(key::DEVIATION, "finite, and positive", &error.to_string()),
+    let (centers, scales, spans) = (numbers(key::CENTER)?, numbers(key::SCALE)?, numbers(key::SPAN)?);
+    let missing = entries.named(key::MISSING, "refuse or fill", Missing::from_name)?;
+    // A file of an earlier version, or of a table that has neither, lacks these.
+    let knees = if entries.none_of(&[key::KNEE]) { vec![0.0; names.len()] } else { numbers(key::KNEE)? };
+    if let Some(knee) = knees.iter().find(|knee| !(knee.is_finite() && **knee >= 0.0)) {
+        return Err(invalid(key::KNEE, "finite numbers, at least 0", &knee.to_string()));
+    }
+    let readings = if entries.none_of(&[key::READINGS]) {
+        vec![Reading::Number; names.len()]
+    } else {
+        let expected = r#"a JSON array of "number", "absent" and {"is": TEXT}"#;
+        let readings: Vec<Reading> = entries.named(key::READINGS, expected, |text| serde_json::from_str(text).ok())?;
+        counted(key::READINGS, readings.len())?;
+        readings
+    };
+    let columns =
+        names.into_iter().zip(readings).zip(centers.into_iter().zip(scales)).zip(knees.into_iter().zip(spans));
+    let columns = columns.map(|(((name, reading), (center, scale)), (knee, span))| Column {
+        name,
+        reading,
+        center,
+        scale,
+        knee: (knee != 0.0).then_some(knee),
+        span,
+    });
+    Columns::new(columns.collect(), missing).map(Some).map_err(|error| match error {
+        ColumnsError::Numbers { .. } => invalid(key::SCALE, "finite, and positive", &error.to_string()),
         _ => invalid(key::COLUMNS, "names that differ", &error.to_string()),
     })
 }

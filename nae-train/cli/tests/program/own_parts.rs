@@ -194,7 +194,7 @@ fn parts_of_one_whole_stay_together() {
     let column = &own.columns[0];
     let rows_of = |set: &nae_data::ImageSet| -> std::collections::BTreeSet<i64> {
         let row =
-            |value: f32| (column.mean + (f64::from(value) - 0.5) * 2.0 * column.span * column.deviation).round() as i64;
+            |value: f32| (column.center + (f64::from(value) - 0.5) * 2.0 * column.span * column.scale).round() as i64;
         let mut all = std::collections::BTreeSet::new();
         for n in 0..set.len() {
             let rows: Vec<i64> = set.image(n).chunks(2).map(|values| row(values[0])).collect();

@@ -119,7 +119,10 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     let output = run(&mut train(path, "one", &data, &["--json", "--outliers", odd, "--time-budget", "4s"]));
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (no numbers)"), "{said}");
+    assert!(
+        said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (text with 240 values)"),
+        "{said}"
+    );
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<&str> =
         result["auroc"]["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
@@ -142,7 +145,7 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     let text = std::fs::read_to_string(&data).unwrap();
     std::fs::write(&data, text.replacen(",1.00000,", ",NA,", 1)).unwrap();
     let message = refused(&mut train(path, "no", &data, &[]));
-    assert!(message.contains("line 2") && message.contains("\"y\"") && message.contains("--missing mean"), "{message}");
+    assert!(message.contains("line 2") && message.contains("\"y\"") && message.contains("--missing fill"), "{message}");
 }
 
 #[test]

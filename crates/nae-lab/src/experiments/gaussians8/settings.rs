@@ -162,6 +162,7 @@ impl DensitySettings {
             updates: size.updates,
             batch_size: self.raw.batch_size,
             learning_rate: size.learning_rate,
+            final_learning_rate: None,
             encoder_learning_rate: None,
             decoder_learning_rate: None,
             temperature_learning_rate: Some(size.temperature_learning_rate),

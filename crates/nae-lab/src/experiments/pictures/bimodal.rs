@@ -65,6 +65,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
         updates,
         batch_size: BATCH,
         learning_rate: 1e-3,
+        final_learning_rate: None,
         encoder_learning_rate: None,
         decoder_learning_rate: None,
         temperature_learning_rate: None,
