@@ -48,10 +48,26 @@ def lines(path):
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
+def unfinished(entry):
+    """The cells of an experiment that models/results/lab does not have finished for every seed, and those they start from."""
+    cells = tomllib.loads(Path(entry["settings"]).read_text()).get("cells", [])
+    found = lines(RESULTS / f"{entry['name']}.jsonl")
+    finished = {(look["cell"], look["seed"]) for look in found if look["finished"]}
+    starts = {cell["name"]: cell.get("pretrained") for cell in cells}
+    # What others start from has no looks, and is wanted for them alone.
+    ends = [name for name in starts if name not in starts.values()]
+    left = [name for name in ends if any((name, seed) not in finished for seed in range(entry["seeds"]))]
+    return [name for name in starts if name in left or name in {starts[cell] for cell in left}]
+
+
 def work():
     for entry in list(queue()):
+        cells = unfinished(entry)
+        if not cells:
+            continue
         command = [LAB / "nae-train", "reproduce", entry["like"], "--settings", entry["settings"], "--scale", entry["scale"]]
         command += ["--seeds", str(entry["seeds"]), "--out", LAB / entry["name"], "--trace-outliers", "--quiet"]
+        command += ["--cells", ",".join(cells)]
         print(entry["name"], flush=True)
         # Both are asked to stop; this one waits for the program to write its state.
         program = subprocess.Popen(command)
@@ -62,14 +78,20 @@ def work():
 
 
 def collect():
-    """A line a look of every model, finished or not, into models/results/lab/NAME.jsonl."""
+    """A line a look of every model, finished or not, into models/results/lab/NAME.jsonl.
+
+    A model of which that file has more than LAB, from another machine say, stays there as it is."""
     RESULTS.mkdir(exist_ok=True)
     for entry in queue():
         folder = LAB / entry["name"]
         done = {f"{model['cell']}-{model['seed']}": model for model in lines(folder / "cells.jsonl")}
-        looks = []
+        path = RESULTS / f"{entry['name']}.jsonl"
+        models = {}
+        for look in lines(path):
+            models.setdefault((look["cell"], look["seed"]), []).append(look)
         for metrics in sorted(folder.glob("*/metrics.jsonl")):
             cell, seed = metrics.parent.name.rsplit("-", 1)
+            looks = []
             auroc = {}
             for line in lines(metrics):
                 if line.get("kind") == "outliers":
@@ -81,11 +103,13 @@ def collect():
                         if key in line:
                             look[key] = line[key]
                     looks.append(look | {"auroc": auroc.get(line["update"], {})})
-        if looks:
-            text = "".join(json.dumps(look, sort_keys=True) + "\n" for look in looks)
-            path = RESULTS / f"{entry['name']}.jsonl"
-            path.write_text(text)
-            print(f"{path}: {len(looks)} looks of {len({(l['cell'], l['seed']) for l in looks})} models")
+            kept = models.get((cell, int(seed)), [])
+            if looks and looks[-1]["update"] >= (kept[-1]["update"] if kept else 0):
+                models[cell, int(seed)] = looks
+        if models:
+            looks = [look for model in sorted(models) for look in models[model]]
+            path.write_text("".join(json.dumps(look, sort_keys=True) + "\n" for look in looks))
+            print(f"{path}: {len(looks)} looks of {len(models)} models")
 
 
 def status():
