@@ -13,8 +13,8 @@ use rand::Rng;
 
 use crate::config::FeatureSettings;
 use crate::eval::table::{Column, OutlierSet, defects};
-use crate::methods::reference::{Mahalanobis, NearestNeighbours};
-use crate::methods::{Decision, Model};
+use crate::methods::Decision;
+use crate::methods::reference::{Mahalanobis, NearestNeighbours, neighbours_column};
 
 /// Made-up defects have this part of an image's side.
 const DEFECT: usize = 8;
@@ -115,11 +115,13 @@ impl Features {
 
     /// Detectors on the same features that an NAE is compared with.
     pub fn references(&self) -> [Column<'_>; 2] {
-        let column = |key, title, model| Column { key, title, model, decision: Decision::Reconstruction };
-        [
-            column("mahalanobis", "Mahalanobis", &self.mahalanobis as &dyn Model),
-            column("nearest_neighbours", "kNN", &self.neighbours),
-        ]
+        let mahalanobis = Column {
+            key: "mahalanobis",
+            title: "Mahalanobis",
+            model: &self.mahalanobis,
+            decision: Decision::Reconstruction,
+        };
+        [mahalanobis, neighbours_column(&self.neighbours)]
     }
 
     /// Test images with defects that were made up.

@@ -18,15 +18,16 @@ use crate::eval::table::{Column, OutlierKind, OutlierSet, outlier_sets};
 use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
 use crate::features::{self, Features, FeaturesError};
+use crate::methods::reference::{NearestNeighbours, neighbours_column};
 use crate::methods::state::StateError;
 use crate::methods::{Decision, Model};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
 use crate::train::{Outcome, Trainer};
-use nae_data::Split;
 use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, Loaded};
+use nae_data::{Source, Split};
 
 /// A run that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,8 @@ pub struct Prepared {
     pub outliers: Vec<OutlierSet>,
     /// Of a run on features: what makes them of images.
     features: Option<Arc<Features>>,
+    /// Of a run on a table: what its model is compared with.
+    neighbours: Option<NearestNeighbours>,
 }
 
 impl Prepared {
@@ -103,8 +106,10 @@ impl Prepared {
             }
             None => None,
         };
+        let neighbours =
+            matches!(config.source(), Source::Table(_)).then(|| NearestNeighbours::standardized(&split.train));
         let config = config.with_data_of_features(&sha256);
-        Ok(Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new(), features })
+        Ok(Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new(), features, neighbours })
     }
 
     /// What makes features of images, where the run is on features.
@@ -209,7 +214,7 @@ impl Prepared {
     }
 
     /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model; in a run
-    /// on features, what else is common there.
+    /// on features or on a table, what else is common there.
     pub fn columns<'a>(&'a self, outcome: &'a Outcome) -> Vec<Column<'a>> {
         let method = self.config.method();
         let plain = outcome.autoencoder.as_ref().map(plain_column);
@@ -222,7 +227,8 @@ impl Prepared {
             Column { key, title, model: &*outcome.model, decision }
         });
         let references = self.features().into_iter().flat_map(Features::references);
-        plain.into_iter().chain(own).chain(references).collect()
+        let neighbours = self.neighbours.as_ref().map(neighbours_column);
+        plain.into_iter().chain(own).chain(references).chain(neighbours).collect()
     }
 
     /// What a model is evaluated against: a user's outliers first, then `outlier_sets`.

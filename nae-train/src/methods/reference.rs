@@ -1,6 +1,6 @@
 //! Detectors that learn nothing beyond the data's mean or the data themselves: what an NAE of features is compared with in
-//! the report, since both are common on features of frozen networks. They are no methods of their own: there is nothing to
-//! keep of them and nothing to export.
+//! the report, since both are common on features of frozen networks, and nearest neighbours on tables, where they are hard to
+//! beat. They are no methods of their own: there is nothing to keep of them and nothing to export.
 
 use std::path::Path;
 
@@ -10,11 +10,16 @@ use nae_data::ImageSet;
 use super::{Decision, Model};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::CheckpointError;
+use crate::eval::table::Column;
 
 /// Places that are remembered, evenly from all. PatchCore's coreset has a tenth to a hundredth of them.
 const REMEMBERED: usize = 6000;
+/// The key of their column in tables and result files.
+pub(crate) const NEIGHBOURS_COLUMN: &str = "nearest_neighbours";
 /// Neighbours whose distances are averaged.
 const NEIGHBOURS: usize = 3;
+/// A column of less spread, of values from 0 to 1, is a constant to rounding.
+const LEAST_DEVIATION: f64 = 1e-6;
 
 /// The squared distance to the mean, per dimension: of whitened features the squared Mahalanobis distance, but for a
 /// factor (PaDiM, Defard et al. 2021, with one Gaussian for all places).
@@ -23,13 +28,20 @@ pub(crate) struct Mahalanobis {
     mean: Vec<f32>,
 }
 
-/// The mean squared distance to the nearest places of normal images, per dimension (PatchCore, Roth et al., CVPR 2022,
-/// with places taken evenly in place of its coreset).
-#[derive(Debug)]
+/// The mean squared distance to the nearest of the vectors that were trained on, per dimension: places of normal images
+/// (PatchCore, Roth et al., CVPR 2022, with places taken evenly in place of its coreset), or rows of a table.
+#[derive(Clone, Debug)]
 pub(crate) struct NearestNeighbours {
-    /// `[D, M]`: the places that are remembered, and their squared norms, `[M]`.
+    /// `[D]`: what each column is multiplied by first.
+    scale: Vec<f32>,
+    /// `[M, D]`: the vectors that are remembered, scaled, and their squared norms, `[M]`.
     places: Vec<f32>,
     norms: Vec<f32>,
+}
+
+/// The column of nearest neighbours in a table of results.
+pub(crate) fn neighbours_column(neighbours: &NearestNeighbours) -> Column<'_> {
+    Column { key: NEIGHBOURS_COLUMN, title: "kNN", model: neighbours, decision: Decision::Reconstruction }
 }
 
 impl Mahalanobis {
@@ -40,14 +52,33 @@ impl Mahalanobis {
 }
 
 impl NearestNeighbours {
-    /// Remembers some of `train`.
+    /// Remembers some of `train`, whose columns are alike in spread.
     pub(crate) fn new(train: &ImageSet) -> Self {
-        let some = train.select(&train.evenly(REMEMBERED));
-        let norm = |vector: &[f32]| vector.iter().map(|v| v * v).sum();
-        Self {
-            norms: some.values().chunks_exact(some.shape().len()).map(norm).collect(),
-            places: some.values().to_vec(),
+        Self::scaled(train, vec![1.0; train.shape().len()])
+    }
+
+    /// Remembers some of `train`, each column divided by its standard deviation, but for those that are constant.
+    pub(crate) fn standardized(train: &ImageSet) -> Self {
+        let mean = train.mean();
+        let mut squares = vec![0.0_f64; mean.len()];
+        for vector in train.values().chunks_exact(mean.len()) {
+            for ((square, value), mean) in squares.iter_mut().zip(vector).zip(&mean) {
+                *square += f64::from(value - mean).powi(2);
+            }
         }
+        let scale = squares.iter().map(|square| match (square / train.len().max(1) as f64).sqrt() {
+            deviation if deviation > LEAST_DEVIATION => (1.0 / deviation) as f32,
+            _ => 1.0,
+        });
+        Self::scaled(train, scale.collect())
+    }
+
+    fn scaled(train: &ImageSet, scale: Vec<f32>) -> Self {
+        let some = train.select(&train.evenly(REMEMBERED));
+        let scales = scale.iter().cycle();
+        let places: Vec<f32> = some.values().iter().zip(scales).map(|(value, scale)| value * scale).collect();
+        let norm = |vector: &[f32]| vector.iter().map(|v| v * v).sum();
+        Self { norms: places.chunks_exact(scale.len()).map(norm).collect(), places, scale }
     }
 }
 
@@ -71,6 +102,7 @@ impl Model for NearestNeighbours {
     fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
         let vectors: Tensor<2> = x.flatten(1, 3);
         let ([count, dimension], device) = (vectors.dims(), vectors.device());
+        let vectors = vectors * tensor(self.scale.clone(), [1, dimension], &device);
         let places = tensor(self.places.clone(), [self.norms.len(), dimension], &device);
         // ‖x − y‖² = ‖x‖² − 2x·y + ‖y‖².
         let products = vectors.clone().matmul(places.transpose());
@@ -134,6 +166,13 @@ mod tests {
         // From (1, 0): itself, and two at a distance of one.
         let found = decided(&NearestNeighbours::new(&train), &[1.0, 0.0, 0.5, 0.5]);
         assert!((found[0] - 2.0 / 6.0).abs() < 1e-6 && (found[1] - 1.5 / 6.0).abs() < 1e-6, "{found:?}");
+        // A column ten times as wide counts no more than the other, and a constant one not at all.
+        let wide = ImageSet::new(Shape::vector(3), vec![0.0, 0.0, 0.5, 1.0, 0.1, 0.5], vec![0; 2]).expect("valid");
+        let x = tensor(vec![1.0, 0.0, 0.5, 0.0, 0.1, 0.5], [2, 3, 1, 1], &Device::flex());
+        let found = NearestNeighbours::standardized(&wide).decide(Decision::Reconstruction, x);
+        // Deviations are .5 and .05, so that both corners are at a squared distance of 4 from both rows.
+        let found = found.into_data().try_into_vec::<f32>().expect("floats");
+        assert!(found.iter().all(|distance| (distance - 4.0 / 3.0).abs() < 1e-4), "{found:?}");
         // Fewer than it averages.
         assert_eq!(decided(&NearestNeighbours::new(&set(&[0.0, 0.0])), &[0.0, 1.0]), [0.5]);
     }

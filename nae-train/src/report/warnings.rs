@@ -6,6 +6,7 @@ use nae_core::energy::Energy;
 use crate::config::methods::MethodKind;
 use crate::energy::mean as mean_energy;
 use crate::eval::table::{Row, Table};
+use crate::methods::reference::NEIGHBOURS_COLUMN;
 use crate::run::Prepared;
 use crate::train::Outcome;
 use nae_data::ImageSet;
@@ -34,6 +35,7 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
             warnings.extend(no_better(table));
         }
     }
+    warnings.extend(neighbours_better(table, prepared.config.method()));
     warnings
 }
 
@@ -56,24 +58,47 @@ fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64) -
     })
 }
 
-/// Compares the means over the sets that training could not look at: those given, where there are any.
 fn no_better(table: &Table) -> Option<String> {
-    let rows: Vec<&Row> = table.rows.iter().filter(|row| !row.selection).collect();
-    let given: Vec<&Row> = rows.iter().copied().filter(|row| row.given).collect();
-    let rows = if given.is_empty() { rows } else { given };
-    let mean = |method: MethodKind| {
-        let figures: Option<Vec<f64>> =
-            rows.iter().map(|row| row.auroc.get(method.column()).copied().flatten()).collect();
-        figures.filter(|figures| !figures.is_empty()).map(|figures| figures.iter().sum::<f64>() / figures.len() as f64)
-    };
-    let (before, after) = (mean(MethodKind::Ae)?, mean(MethodKind::Nae)?);
-    let names: Vec<&str> = rows.iter().map(|row| row.outliers.as_str()).collect();
+    let rows = judging(table);
+    let (before, after) = (mean(&rows, MethodKind::Ae.column())?, mean(&rows, MethodKind::Nae.column())?);
     (after <= before).then(|| {
         format!(
             "the NAE does no better than the plain autoencoder on {}: AUROC {after:.3} against {before:.3}",
-            names.join(", ")
+            names(&rows)
         )
     })
+}
+
+/// Whether nearest neighbours, which need no training, detect outliers better than the model of `method`.
+fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
+    let rows = judging(table);
+    let (model, neighbours) = (mean(&rows, method.column())?, mean(&rows, NEIGHBOURS_COLUMN)?);
+    (neighbours > model).then(|| {
+        format!(
+            "nearest neighbours detect {} better than the {} does: AUROC {neighbours:.3} against {model:.3}. Where there is room \
+             for the training data and time to search them, they are the better choice; this program does not export them",
+            names(&rows),
+            method.title(),
+        )
+    })
+}
+
+/// The sets that models are compared over: of those that training could not look at, those given, where there are any.
+fn judging(table: &Table) -> Vec<&Row> {
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| !row.selection).collect();
+    let given: Vec<&Row> = rows.iter().copied().filter(|row| row.given).collect();
+    if given.is_empty() { rows } else { given }
+}
+
+/// The mean AUROC of a column, where every row has it.
+fn mean(rows: &[&Row], column: &str) -> Option<f64> {
+    let figures: Vec<f64> = rows.iter().map(|row| row.auroc.get(column).copied().flatten()).collect::<Option<_>>()?;
+    (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
+}
+
+fn names(rows: &[&Row]) -> String {
+    let names: Vec<&str> = rows.iter().map(|row| row.outliers.as_str()).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -106,6 +131,22 @@ mod tests {
         assert!(warning.contains("scratches: AUROC 0.700 against 0.800"), "{warning}");
         assert!(no_better(&table(vec![row("noise", false, false, 0.9, 0.9)])).is_some());
         assert_eq!(no_better(&table(Vec::new())), None);
+    }
+
+    #[test]
+    fn nearest_neighbours_that_do_better_are_named() {
+        let with_neighbours = |nae: f64, neighbours: f64| {
+            let mut row = row("faults", true, false, 0.5, nae);
+            row.auroc.insert(NEIGHBOURS_COLUMN.to_owned(), Some(neighbours));
+            // Made-up outliers do not count beside given ones.
+            let mut noise = super::tests::row("noise", false, false, 0.5, 1.0);
+            noise.auroc.insert(NEIGHBOURS_COLUMN.to_owned(), Some(1.0));
+            table(vec![row, noise])
+        };
+        let warning = neighbours_better(&with_neighbours(0.8, 0.9), MethodKind::Nae).expect("better");
+        assert!(warning.contains("detect faults better than the NAE does: AUROC 0.900 against 0.800"), "{warning}");
+        assert_eq!(neighbours_better(&with_neighbours(0.9, 0.9), MethodKind::Nae), None);
+        assert_eq!(neighbours_better(&table(vec![row("faults", true, false, 0.5, 0.1)]), MethodKind::Nae), None);
     }
 
     #[test]

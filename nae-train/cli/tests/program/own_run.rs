@@ -127,6 +127,9 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     let names: Vec<&str> =
         result["auroc"]["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
     assert_eq!(names, ["odd (given)", "half-rows", "shuffled rows", "uniform noise", "ConstantGray"]);
+    // A third column is the product of two others: to nearest neighbours, rows with its sign wrong are far off.
+    let neighbours = result["auroc"]["rows"][0]["nearest_neighbours"].as_f64();
+    assert!(neighbours.is_some_and(|auroc| auroc > 0.9), "{neighbours:?}");
 
     assert_made_again(path, &data);
 
