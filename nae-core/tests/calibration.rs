@@ -2,13 +2,41 @@
 //! and exact quantiles.
 #![allow(clippy::unwrap_used)]
 
-use nae_core::calibration::{Calibration, CalibrationError, CalibrationView, TABLE_LEN};
+use nae_core::calibration::{Calibration, CalibrationError, CalibrationView, TABLE_LEN, confident_rate};
 use proptest::prelude::*;
 
 /// p by its definition.
 fn exact_p(energies: &[f32], energy: f32) -> f64 {
     let at_least = energies.iter().filter(|e| **e >= energy).count();
     (1 + at_least) as f64 / (energies.len() + 1) as f64
+}
+
+/// Of energies from a uniform distribution, the rate of a threshold is what is above it.
+#[test]
+fn confident_rates_and_intervals_hold_as_often_as_they_say() {
+    const DRAWS: usize = 4000;
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32
+    };
+    for count in [93, 180, 700] {
+        let rate = confident_rate(count, 0.05, 0.95).unwrap();
+        let (mut kept, mut inside) = (0, 0);
+        for _ in 0..DRAWS {
+            let mut energies: Vec<f32> = (0..count).map(|_| uniform()).collect();
+            let calibration = Calibration::from_energies(&mut energies).unwrap();
+            let above = |rate: f32| 1.0 - calibration.threshold(rate).unwrap();
+            kept += usize::from(above(rate) <= 0.05);
+            let (low, high) = calibration.rate_interval(0.05, 0.9).unwrap();
+            inside += usize::from((low..=high).contains(&above(0.05)));
+        }
+        let (kept, inside) = (kept as f64 / DRAWS as f64, inside as f64 / DRAWS as f64);
+        // Three standard deviations of such a share are .010 and .014; whole ranks leave up to .02 on the safe side, the
+        // table of more than 256 energies some more.
+        assert!((0.940..0.985).contains(&kept), "{count}: {kept}");
+        assert!((inside - 0.9).abs() < 0.014, "{count}: {inside}");
+    }
 }
 
 #[test]

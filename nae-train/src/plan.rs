@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use nae_core::calibration::count_for_confidence;
 use nae_onnx::metadata::Transforms;
 
 use crate::arch::LatentSpace;
@@ -86,6 +87,21 @@ pub enum PlanError {
     TooFew {
         /// What they are called.
         title: String,
+        /// How many there are.
+        found: usize,
+    },
+    /// Too few for a threshold of such a confidence.
+    #[error(
+        "a confidence of {confidence} takes {needed} images or rows for the calibration even with a false-positive rate of \
+         {rate}, and there are {found}, a tenth of all: give more data, or a lower confidence"
+    )]
+    Confidence {
+        /// That is asked for.
+        confidence: f64,
+        /// The highest false-positive rate that is planned for.
+        rate: f64,
+        /// How many are enough for it.
+        needed: usize,
         /// How many there are.
         found: usize,
     },
@@ -193,6 +209,27 @@ fn fitted(
     let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
     raw.calibration.false_positive_rate = rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate);
     Ok(raw)
+}
+
+/// `draft` with a threshold for the lowest false-positive rate that `calibration` images or rows allow with a probability of
+/// at least `confidence`.
+///
+/// # Errors
+/// [`PlanError::Confidence`] where there are too few for any rate, and [`PlanError::Config`] where `confidence` is no
+/// probability.
+pub fn with_confidence(draft: &Config, calibration: usize, confidence: f64) -> Result<Config, PlanError> {
+    let mut raw = draft.raw().clone();
+    raw.calibration.confidence = Some(confidence);
+    let draft = Config::new(raw.clone())?;
+    let needed = |rate: f64| count_for_confidence(rate as f32, confidence as f32).unwrap_or(usize::MAX);
+    let lowest = draft.false_positive_rate();
+    let rates = RATES.map(|(rate, _)| rate).into_iter().filter(|rate| *rate >= lowest);
+    let Some(rate) = rates.into_iter().find(|rate| needed(*rate) <= calibration) else {
+        let rate = RATES[RATES.len() - 1].0;
+        return Err(PlanError::Confidence { confidence, rate, needed: needed(rate), found: calibration });
+    };
+    raw.calibration.false_positive_rate = rate;
+    Ok(Config::new(raw)?)
 }
 
 /// Half of the longest step of the visible chain that is stable, for images of `values` numbers: E(x) = ‖x − f(x)‖² / D

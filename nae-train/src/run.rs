@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use burn::tensor::Device;
+use nae_core::calibration::{CalibrationError, count_for_confidence};
 use nae_onnx::metadata::ModelMetadata;
 
 use crate::arch::Autoencoder;
@@ -45,6 +46,21 @@ pub enum RunError {
     /// The frozen network whose features are used cannot be read, or run.
     #[error(transparent)]
     Features(#[from] FeaturesError),
+    /// The threshold that is asked for takes more calibration images.
+    #[error(
+        "a confidence of {confidence} in a false-positive rate of {rate} takes {needed} normal images or rows for the \
+         calibration, and there are {found}: give more data, a higher rate or a lower confidence"
+    )]
+    Confidence {
+        /// That is asked for.
+        confidence: f64,
+        /// Target false-positive rate.
+        rate: f64,
+        /// The fewest that are enough.
+        needed: usize,
+        /// How many there are.
+        found: usize,
+    },
     /// A state of training cannot be stored or gone on from.
     #[error("the state of the run: {0}")]
     State(StateError),
@@ -97,6 +113,7 @@ impl Prepared {
         let Loaded { train, test, sha256, warnings } = loaded;
         let mut rng = Stream::Split.of(seed);
         let mut split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
+        check_confidence(&config, split.calibration.decisions())?;
         // Whitening is fitted on what is trained on alone, so that calibration and test stay unseen.
         let features = match config.features() {
             Some(settings) => {
@@ -250,6 +267,19 @@ impl Prepared {
     pub fn evaluate(&self, columns: &[Column<'_>], engine: Engine, device: &Device) -> Evaluation {
         let samples = self.config.source().samples();
         Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, engine, device)
+    }
+}
+
+/// Refuses what the calibration at the end of the run could not give.
+fn check_confidence(config: &Config, found: usize) -> Result<(), RunError> {
+    let (rate, Some(confidence)) = (config.false_positive_rate(), config.confidence()) else { return Ok(()) };
+    match config.expected_rate(found) {
+        Ok(_) => Ok(()),
+        Err(CalibrationError::Empty | CalibrationError::RateTooLow | CalibrationError::ConfidenceTooHigh) => {
+            let needed = count_for_confidence(rate as f32, confidence as f32).map_err(ExportError::from)?;
+            Err(RunError::Confidence { confidence, rate, needed, found })
+        }
+        Err(error) => Err(RunError::Export(error.into())),
     }
 }
 

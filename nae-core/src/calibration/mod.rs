@@ -17,8 +17,10 @@
 //! the safe side for the false-positive rate, up: by at most one step of the table, 1/255.
 
 mod collect;
+mod confidence;
 
 pub use collect::{CollectError, Collector};
+pub use confidence::{confident_rate, count_for_confidence};
 
 use core::fmt;
 
@@ -48,6 +50,10 @@ pub enum CalibrationError {
     RateOutOfRange,
     /// The rate is below 1/(n + 1): too few held-out energies to promise it.
     RateTooLow,
+    /// A confidence must lie between 0 and 1, both excluded.
+    ConfidenceOutOfRange,
+    /// Too few held-out energies for the rate to hold with that confidence.
+    ConfidenceTooHigh,
 }
 
 impl fmt::Display for CalibrationError {
@@ -60,6 +66,8 @@ impl fmt::Display for CalibrationError {
             Self::TableLength => "the table's length does not fit its count of energies",
             Self::RateOutOfRange => "a false-positive rate must lie between 0 and 1",
             Self::RateTooLow => "the false-positive rate is below 1/(n + 1): more energies are needed",
+            Self::ConfidenceOutOfRange => "a confidence must lie between 0 and 1",
+            Self::ConfidenceTooHigh => "the confidence is too high for so few energies: more are needed",
         })
     }
 }
@@ -142,6 +150,14 @@ impl Calibration {
         self.view().threshold(false_positive_rate)
     }
 
+    /// See [`CalibrationView::rate_interval`].
+    ///
+    /// # Errors
+    /// Those of [`Calibration::threshold`], and [`CalibrationError::ConfidenceOutOfRange`].
+    pub fn rate_interval(&self, rate: f32, confidence: f32) -> Result<(f32, f32), CalibrationError> {
+        self.view().rate_interval(rate, confidence)
+    }
+
     /// See [`CalibrationView::p_value`].
     ///
     /// # Errors
@@ -218,28 +234,20 @@ impl<'a> CalibrationView<'a> {
     /// [`CalibrationError::RateOutOfRange`] unless 0 < rate < 1, and
     /// [`CalibrationError::RateTooLow`] when the rate is below 1/(n + 1).
     pub fn threshold(&self, false_positive_rate: f32) -> Result<f32, CalibrationError> {
-        if !(false_positive_rate > 0.0 && false_positive_rate < 1.0) {
-            return Err(CalibrationError::RateOutOfRange);
-        }
-        let alarms = self.alarms_allowed(false_positive_rate);
+        Ok(self.table.get(self.threshold_entry(false_positive_rate)?))
+    }
+
+    /// The entry of the table that is the threshold for `rate`.
+    fn threshold_entry(&self, rate: f32) -> Result<usize, CalibrationError> {
+        check_rate(rate)?;
+        let alarms = alarms_allowed(self.count, rate);
         if alarms == 0 {
             return Err(CalibrationError::RateTooLow);
         }
         // The k-th largest has rank n − k; take the lowest entry of the table at or above it.
         let least = (self.count - alarms) as usize;
         let len = self.table.len();
-        let entry = partition_point(len, |j| rank(j, len, self.count) < least);
-        Ok(self.table.get(entry))
-    }
-
-    /// The largest k ≤ n for which k/(n + 1), as an `f32`, does not exceed `rate`.
-    fn alarms_allowed(&self, rate: f32) -> u32 {
-        // The product in f64 is within one of k; the loop below settles rounding.
-        let mut k = (f64::from(rate) * (f64::from(self.count) + 1.0)) as u32 + 1;
-        while k > 0 && (k > self.count || ratio(k, self.count) > rate) {
-            k -= 1;
-        }
-        k
+        Ok(partition_point(len, |j| rank(j, len, self.count) < least))
     }
 
     /// Conformal p-value of `energy`, in (0, 1]: (1 + #{calibration energies ≥ energy})/(n + 1).
@@ -260,6 +268,16 @@ impl<'a> CalibrationView<'a> {
         };
         Ok(ratio(at_least + 1, self.count))
     }
+}
+
+/// The largest k ≤ n, n being `count`, for which k/(n + 1), as an `f32`, does not exceed `rate`.
+fn alarms_allowed(count: u32, rate: f32) -> u32 {
+    // The product in f64 is within one of k; the loop below settles rounding.
+    let mut k = (f64::from(rate) * (f64::from(count) + 1.0)) as u32 + 1;
+    while k > 0 && (k > count || ratio(k, count) > rate) {
+        k -= 1;
+    }
+    k
 }
 
 /// k/(n + 1), both exact in `f32`, so rounded once.
@@ -299,6 +317,10 @@ fn check_count(count: usize) -> Result<u32, CalibrationError> {
         1..=MAX_COUNT => Ok(count as u32),
         _ => Err(CalibrationError::TooMany),
     }
+}
+
+const fn check_rate(rate: f32) -> Result<(), CalibrationError> {
+    if rate > 0.0 && rate < 1.0 { Ok(()) } else { Err(CalibrationError::RateOutOfRange) }
 }
 
 fn check_table(table: &[f32]) -> Result<(), CalibrationError> {

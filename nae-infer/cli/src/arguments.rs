@@ -132,6 +132,10 @@ pub(crate) struct Calibrate {
     /// Share of normal images that may be called anomalies, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
     pub(crate) false_positive_rate: f32,
+    /// Choose the threshold so that the rate holds with this probability, such as 0.95, however the images were drawn;
+    /// without it, it holds on average
+    #[arg(long, value_name = "PROBABILITY", value_parser = rate)]
+    pub(crate) confidence: Option<f32>,
     /// What black and white become for the network [default: 0,1]
     #[arg(long, value_name = "LOW,HIGH", value_parser = range, allow_hyphen_values = true)]
     pub(crate) range: Option<(f32, f32)>,

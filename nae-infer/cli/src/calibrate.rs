@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use nae_core::calibration::Calibration;
+use nae_core::calibration::{Calibration, confident_rate, count_for_confidence};
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::card::{Assumed, ModelFile};
@@ -15,6 +15,8 @@ use nae_onnx::metadata::ModelMetadata;
 use crate::arguments::Calibrate;
 use crate::output::{printable, report};
 
+/// The probability of the interval of rates that is printed.
+const INTERVAL: f32 = 0.95;
 /// Images scored at a time.
 const BATCH: usize = 64;
 
@@ -34,16 +36,26 @@ pub(crate) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
     }
     let count = energies.len();
     let calibration = Calibration::from_energies(&mut energies)?;
-    let rate = arguments.false_positive_rate;
+    let (target, confidence) = (arguments.false_positive_rate, arguments.confidence);
+    let rate =
+        confidence.map_or(Ok(target), |confidence| confident_rate(count, target, confidence)).map_err(|error| {
+            let needed = confidence.map(|confidence| count_for_confidence(target, confidence));
+            let needed = needed.and_then(Result::ok).map(|needed| format!("; {needed} would do")).unwrap_or_default();
+            anyhow::anyhow!("{count} images are too few for a false-positive rate of {target}: {error}{needed}")
+        })?;
+    let interval = calibration.rate_interval(rate, INTERVAL);
     metadata.contract = metadata.contract.with_calibration(calibration, rate).map_err(|error| {
         let least = (1.0 / rate).ceil();
         anyhow::anyhow!("{count} images are too few for a false-positive rate of {rate}: {error}; {least} would do")
     })?;
+    let (low, high) = interval?;
     let threshold = metadata.contract.threshold().map_or(f32::NAN, |threshold| threshold.energy);
     nae_onnx::file::write(&arguments.output, &metadata.attach(file.bytes())?)?;
     println!(
-        "{}: threshold {threshold} for a false-positive rate of {rate}, from {count} normal images",
-        arguments.output.display()
+        "{}: threshold {threshold} for a false-positive rate of {target}{}, from {count} normal images; by their number, the \
+         rate lies between {low:.3} and {high:.3} with a probability of {INTERVAL}",
+        arguments.output.display(),
+        confidence.map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default()
     );
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

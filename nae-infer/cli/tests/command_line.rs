@@ -378,6 +378,16 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
     folder.run(&["inspect", "ours.onnx"]).success().stdout(contains("-1.0 to 1.0"));
 
     calibrate(&["--false-positive-rate", "0.001"]).failure().stderr(contains("1000 would do"));
+    let sure = ["--false-positive-rate", "0.05", "--confidence", "0.95"];
+    calibrate(&sure).success().stdout(contains("rate of 0.05 with a confidence of 0.95, from 200 normal images"));
+    // The fifth largest of 200 (Wilks, 1941).
+    folder
+        .run(&["inspect", "ours.onnx"])
+        .success()
+        .stdout(contains("0.024875622"))
+        .stdout(contains("0.0082 to 0.0504"));
+    let sure = ["--false-positive-rate", "0.01", "--confidence", "0.95"];
+    calibrate(&sure).failure().stderr(contains("confidence is too high").and(contains("299 would do")));
     calibrate(&["missing.png", "--strict"]).failure().stderr(contains("missing.png"));
     // One of ours says itself how images are prepared, and is calibrated anew.
     let again = ["calibrate", "model.onnx", "normal.npy", "-o", "again.onnx"];

@@ -89,6 +89,10 @@ pub(crate) fn plan(
     }
     let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, args.seed, loaded)?;
+    if let Some(confidence) = args.confidence {
+        let calibration = prepared.split.calibration.decisions();
+        prepared.config = plan::with_confidence(&prepared.config, calibration, confidence).context("--confidence")?;
+    }
 
     let speed = speed::measure(&prepared.config, &prepared.split, engine, device);
     let time = args.time_budget.unwrap_or(TIME);
@@ -178,8 +182,9 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
             count(&split.test)
         ),
         format!(
-            "threshold for a false-positive rate of {}, calibrated on {}",
+            "threshold for a false-positive rate of {}{}, calibrated on {}",
             config.false_positive_rate(),
+            config.confidence().map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default(),
             split.calibration.decisions()
         ),
     ]);

@@ -8,6 +8,20 @@ use nae_train::run::Prepared;
 use nae_train::train::{Ending, Outcome};
 use serde_json::json;
 
+/// The probability of the interval of [`Expected`].
+pub(crate) const INTERVAL: f32 = 0.95;
+
+/// The share of new normal images above a threshold.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected {
+    /// How many calibration images there are.
+    pub(crate) count: usize,
+    /// On average over their draw.
+    pub(crate) rate: f32,
+    /// Where it is with a probability of [`INTERVAL`], whatever the energies.
+    pub(crate) interval: (f32, f32),
+}
+
 /// What is said of a finished run.
 pub(crate) struct Summary<'a> {
     pub(crate) outcome: &'a Outcome,
@@ -15,6 +29,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) choices: &'a [String],
     pub(crate) warnings: &'a [String],
+    /// The share of new normal images above the threshold that the calibration promises.
+    pub(crate) expected: Option<Expected>,
     /// Share of the normal test images above the threshold.
     pub(crate) measured: Option<f64>,
     pub(crate) started: Instant,
@@ -35,11 +51,23 @@ impl Summary<'_> {
     }
 
     fn calibration(&self, threshold: Option<f32>) -> String {
-        let (Some(threshold), Some(measured)) = (threshold, self.measured) else { return "not calibrated".to_owned() };
+        let (Some(threshold), Some(expected), Some(measured)) = (threshold, self.expected, self.measured) else {
+            return "not calibrated".to_owned();
+        };
+        let config = &self.prepared.config;
+        let (target, samples) = (config.false_positive_rate(), config.source().samples());
+        let (low, high) = expected.interval;
+        let wanted = match config.confidence() {
+            Some(confidence) => format!(
+                "that a false-positive rate of {target} is kept with a confidence of {confidence} (expected: {:.3})",
+                expected.rate
+            ),
+            None => format!("for a false-positive rate of {target}"),
+        };
         format!(
-            "threshold {threshold:.5} for a false-positive rate of {}; measured on test {}: {measured:.3}",
-            self.prepared.config.false_positive_rate(),
-            self.prepared.config.source().samples()
+            "threshold {threshold:.5} {wanted}; from {count} calibration {samples}, it lies between {low:.3} and {high:.3} with a \
+             probability of {INTERVAL}; measured on test {samples}: {measured:.3}",
+            count = expected.count,
         )
     }
 
@@ -113,7 +141,14 @@ impl Summary<'_> {
             "kept_update": self.outcome.kept_update,
             "diverged": matches!(self.outcome.ending, Ending::Diverged { .. }),
             "threshold": threshold,
-            "false_positive_rate": { "target": self.prepared.config.false_positive_rate(), "measured": self.measured },
+            "false_positive_rate": {
+                "target": self.prepared.config.false_positive_rate(),
+                "confidence": self.prepared.config.confidence(),
+                "expected": self.expected.map(|expected| expected.rate),
+                "interval": self.expected.map(|expected| expected.interval),
+                "calibration_count": self.expected.map(|expected| expected.count),
+                "measured": self.measured,
+            },
             "seconds": self.started.elapsed().as_secs_f64(),
         })
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_core::contract::Contract;
 use nae_data::Source;
 use nae_train::config::MethodKind;
 use nae_train::config::preset::PRESETS;
@@ -29,7 +30,7 @@ use nae_train::train::{Ending, Outcome};
 
 use crate::args::TrainArgs;
 use crate::job::Job;
-use crate::summary::Summary;
+use crate::summary::{Expected, INTERVAL, Summary};
 use crate::{Done, export, own};
 
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
@@ -119,6 +120,7 @@ fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &D
         prepared,
         choices,
         warnings: &warnings(prepared, outcome, &table),
+        expected: rates(&metadata.contract)?,
         measured: threshold.and_then(|threshold| share_above(own, threshold)),
         started: *started,
     };
@@ -151,11 +153,12 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     let mut raw = preset::load(preset)?.raw().clone();
     raw.data.held_out = args.held_out.or(raw.data.held_out);
     raw.method = args.method.map_or(raw.method, MethodKind::from);
+    raw.calibration.confidence = args.confidence.or(raw.calibration.confidence);
     if let Some(features) = &mut raw.data.features {
         // Settings of a run that is made anew, on whatever data.
         features.data_sha256 = None;
     }
-    let config = Config::new(raw).context("--held-out or --method")?;
+    let config = Config::new(raw).context("--held-out, --method or --confidence")?;
     let engine = engines.engine(config.architecture())?;
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
@@ -216,6 +219,13 @@ pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)
+}
+
+/// What share of new normal data the threshold of `contract` is for, and between what shares it is.
+fn rates(contract: &Contract) -> anyhow::Result<Option<Expected>> {
+    let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) else { return Ok(None) };
+    let rate = threshold.false_positive_rate;
+    Ok(Some(Expected { count: calibration.count(), rate, interval: calibration.rate_interval(rate, INTERVAL)? }))
 }
 
 /// The report for a browser.

@@ -65,6 +65,10 @@ pub(crate) struct TrainArgs {
     /// For a table of your own: what a reading that is not there becomes.
     #[arg(long, value_enum, default_value_t = MissingArg::Refuse)]
     pub(crate) missing: MissingArg,
+    /// Choose the threshold so that its false-positive rate holds with this probability, such as 0.95, however the
+    /// calibration data were drawn; without it, it holds on average. It takes more data, or a higher rate.
+    #[arg(long, value_name = "PROBABILITY", value_parser = confidence)]
+    pub(crate) confidence: Option<f64>,
     /// Refuse images of your own where a file cannot be read, or grey and coloured ones are mixed; such files are
     /// skipped with a warning otherwise, and such images taken as coloured.
     #[arg(long)]
@@ -79,6 +83,7 @@ pub(crate) struct TrainArgs {
     /// model as if it had not been. Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit", "features",
+        "confidence",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
@@ -135,6 +140,13 @@ impl From<MissingArg> for Missing {
             MissingArg::Refuse => Self::Refuse,
             MissingArg::Fill => Self::Fill,
         }
+    }
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(confidence) if confidence > 0.0 && confidence <= 0.9999 => Ok(confidence),
+        _ => Err("expected a number above 0 and at most 0.9999".into()),
     }
 }
 

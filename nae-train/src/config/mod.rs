@@ -12,6 +12,7 @@ pub(crate) mod raw;
 pub mod sampler;
 pub mod text;
 
+use nae_core::calibration::{CalibrationError, confident_rate};
 use serde::{Deserialize, Serialize};
 
 use crate::arch::{AutoencoderSpec, LatentSpace};
@@ -305,5 +306,21 @@ impl Config {
     /// Target false-positive rate of the threshold.
     pub fn false_positive_rate(&self) -> f64 {
         self.raw.calibration.false_positive_rate
+    }
+
+    /// The probability with which no more than [`false_positive_rate`](Self::false_positive_rate) of new normal data are
+    /// above the threshold; without it, that is so on average over the draw of calibration data.
+    pub fn confidence(&self) -> Option<f64> {
+        self.raw.calibration.confidence
+    }
+
+    /// The share of new normal data that is expected above the threshold: the rate it is computed for, from `count`
+    /// calibration energies.
+    ///
+    /// # Errors
+    /// [`CalibrationError`] where there are too few for the [`confidence`](Self::confidence).
+    pub fn expected_rate(&self, count: usize) -> Result<f32, CalibrationError> {
+        let rate = self.false_positive_rate() as f32;
+        self.confidence().map_or(Ok(rate), |confidence| confident_rate(count, rate, confidence as f32))
     }
 }

@@ -100,6 +100,9 @@ pub struct RawData {
 pub struct RawCalibration {
     /// Target share of normal images above the threshold.
     pub false_positive_rate: f64,
+    /// Where the target is to hold for this draw of calibration images, not for the mean of all: with which probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -242,7 +245,13 @@ impl RawConfig {
         require("stopping.every", self.stopping.every, "at least 1", |&n| n > 0)?;
         require("stopping.max_energy_ratio", self.stopping.max_energy_ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;
         let rate = self.calibration.false_positive_rate;
-        require("calibration.false_positive_rate", rate, "above 0 and below 1", |r| *r > 0.0 && *r < 1.0)
+        require("calibration.false_positive_rate", rate, "above 0 and below 1", |r| *r > 0.0 && *r < 1.0)?;
+        match self.calibration.confidence {
+            Some(confidence) => require("calibration.confidence", confidence, "above 0 and at most 0.9999", |c| {
+                *c > 0.0 && *c <= 0.9999
+            }),
+            None => Ok(()),
+        }
     }
 }
 

@@ -68,7 +68,7 @@ pub fn metadata(
     contract.temperature = Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?;
     contract.preprocessing = Preprocessing::unit(config.source().resize_filter());
     Ok(ModelMetadata {
-        contract: contract.with_calibration(calibration, config.false_positive_rate() as f32)?,
+        contract: contract.with_calibration(calibration, config.expected_rate(energies.len())?)?,
         latent: Some(Latent {
             geometry: match spec.latent_space() {
                 LatentSpace::Sphere => Geometry::Sphere,

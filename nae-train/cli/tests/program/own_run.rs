@@ -97,6 +97,38 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     }
 }
 
+#[test]
+fn a_confidence_chooses_a_rate_that_the_rows_allow() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let data = path.join("pump.csv");
+    readings(&data, 240, false);
+    let output = run(&mut train(path, "sure", &data, &["--json", "--confidence", "0.9", "--time-budget", "2s"]));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rate = &result["false_positive_rate"];
+    // Of 24 rows the largest energy bounds a rate of .1, 1 − .9^24 = .92, and none one of .05.
+    assert_eq!((&rate["target"], &rate["confidence"]), (&0.1.into(), &0.9.into()));
+    assert!((rate["expected"].as_f64().unwrap() - 1.0 / 25.0).abs() < 1e-6, "{rate}");
+    assert!((rate["interval"][1].as_f64().unwrap() - (1.0 - 0.025_f64.powf(1.0 / 24.0))).abs() < 1e-6, "{rate}");
+    let detector = Detector::builder().backend(BackendKind::Native).open(path.join("sure.onnx")).unwrap();
+    let largest = detector.contract().calibration().unwrap().table().last().copied();
+    assert_eq!(detector.threshold(), largest);
+    let report = std::fs::read_to_string(path.join("sure/report.md")).unwrap();
+    assert!(report.contains("rate of 0.1 is kept with a confidence of 0.9 (expected: 0.040)"), "{report}");
+    assert!(report.contains("between 0.001 and 0.142"), "{report}");
+
+    let message = refused(&mut train(path, "surer", &data, &["--confidence", "0.999"]));
+    assert!(message.contains("takes 31 images or rows") && message.contains("there are 24"), "{message}");
+    let preset = path.join("sure/config.toml");
+    let text = std::fs::read_to_string(&preset).unwrap().replace("confidence = 0.9", "confidence = 0.99");
+    std::fs::write(path.join("changed.toml"), text).unwrap();
+    let mut again = nae_train();
+    again.arg("--preset").arg(path.join("changed.toml")).arg("--data").arg(&data).arg("--out").arg(path.join("no"));
+    let message = refused(&mut again);
+    assert!(message.contains("takes 44 normal images or rows") && !path.join("no").exists(), "{message}");
+}
+
 /// Two readings on a circle, and one that follows from them; with a time that is no number.
 fn readings(path: &Path, count: usize, damaged: bool) {
     let mut text = "time,x,y,product\n".to_owned();

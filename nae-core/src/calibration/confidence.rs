@@ -1,0 +1,173 @@
+//! How far the false-positive rate of a threshold may be from its target, since the held-out data are few. The threshold
+//! itself is in [`crate::calibration`].
+//!
+//! The target holds on average over the draw of the held-out data. For one draw of n, independent of each other, the
+//! share of new normal data above the k-th largest energy is distributed as Beta(k, n + 1 − k) (Vovk, "Conditional validity
+//! of inductive conformal predictors", 2012; order statistics as tolerance limits: Wilks, 1941), and less where energies are
+//! equal. Its distribution function at x is P(B ≥ k) for B of the binomial distribution of n trials and probability x.
+
+use super::{CalibrationError, CalibrationView, alarms_allowed, check_count, check_rate, partition_point, rank, ratio};
+
+/// Halvings of the interval from 0 to 1 in which a quantile lies.
+const HALVINGS: u32 = 40;
+/// Terms of the binomial distribution below this part of the sum are left out.
+const NEGLIGIBLE: f64 = 1e-17;
+
+/// The rate to ask [`Calibration::threshold`](super::Calibration::threshold) for, with `count` held-out energies, so
+/// that with a probability of at least `confidence` no more than `rate` of new normal data give an alarm. At most `rate`
+/// itself; it is the share to expect.
+///
+/// ```
+/// use nae_core::calibration::{CalibrationError, confident_rate};
+/// // The largest of 59 energies is the first to bound 95% of all with a confidence of 95% (Wilks, 1941).
+/// assert_eq!(confident_rate(59, 0.05, 0.95), Ok(1.0 / 60.0));
+/// assert_eq!(confident_rate(58, 0.05, 0.95), Err(CalibrationError::ConfidenceTooHigh));
+/// ```
+///
+/// # Errors
+/// [`CalibrationError`] for a count of 0 or too large, a rate or confidence outside (0, 1), and
+/// [`CalibrationError::RateTooLow`] or [`CalibrationError::ConfidenceTooHigh`] for a count below
+/// [`count_for_confidence`].
+pub fn confident_rate(count: usize, rate: f32, confidence: f32) -> Result<f32, CalibrationError> {
+    let count = check_count(count)?;
+    check_rate(rate)?;
+    check_confidence(confidence)?;
+    // The more energies may be above the threshold, the less is certain.
+    let allowed = alarms_allowed(count, rate);
+    if allowed == 0 {
+        return Err(CalibrationError::RateTooLow);
+    }
+    let certain = |k: u32| at_least(count, rate.into(), k) >= confidence.into();
+    match partition_point(allowed as usize, |j| certain(j as u32 + 1)) {
+        0 => Err(CalibrationError::ConfidenceTooHigh),
+        alarms => Ok(ratio(alarms as u32, count)),
+    }
+}
+
+/// The fewest held-out energies of which [`confident_rate`] has an answer; no fewer than a threshold for `rate` takes.
+///
+/// # Errors
+/// [`CalibrationError`] for a rate or confidence outside (0, 1).
+pub fn count_for_confidence(rate: f32, confidence: f32) -> Result<usize, CalibrationError> {
+    check_rate(rate)?;
+    check_confidence(confidence)?;
+    // (1 − rate)ⁿ ≤ 1 − confidence, and 1/(n + 1) ≤ rate; then rounding is settled.
+    let least = libm::log1p(-f64::from(confidence)) / libm::log1p(-f64::from(rate));
+    let mut count = (least.max(1.0 / f64::from(rate) - 1.0) as usize).max(2) - 1;
+    let too_few = [Err(CalibrationError::RateTooLow), Err(CalibrationError::ConfidenceTooHigh)];
+    while too_few.contains(&confident_rate(count, rate, confidence)) {
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl CalibrationView<'_> {
+    /// Between what shares of new normal data will be above [`threshold`](Self::threshold)`(rate)`: the middle interval
+    /// that has the share with probability `confidence`.
+    ///
+    /// # Errors
+    /// Those of [`threshold`](Self::threshold), and [`CalibrationError::ConfidenceOutOfRange`].
+    pub fn rate_interval(&self, rate: f32, confidence: f32) -> Result<(f32, f32), CalibrationError> {
+        check_confidence(confidence)?;
+        let entry = self.threshold_entry(rate)?;
+        let alarms = self.count - rank(entry, self.table.len(), self.count) as u32;
+        let outside = (1.0 - f64::from(confidence)) / 2.0;
+        Ok((quantile(self.count, alarms, outside) as f32, quantile(self.count, alarms, 1.0 - outside) as f32))
+    }
+}
+
+const fn check_confidence(confidence: f32) -> Result<(), CalibrationError> {
+    if confidence > 0.0 && confidence < 1.0 { Ok(()) } else { Err(CalibrationError::ConfidenceOutOfRange) }
+}
+
+/// The quantile of Beta(k, n + 1 − k), n being `count`.
+fn quantile(count: u32, k: u32, probability: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        if at_least(count, middle, k) < probability {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    (low + high) / 2.0
+}
+
+/// P(B ≥ k) for B of the binomial distribution of n = `count` trials and probability p, 0 < p < 1 and 1 ≤ k ≤ n.
+fn at_least(count: u32, p: f64, k: u32) -> f64 {
+    let n = f64::from(count);
+    // The tail in which terms fall is summed, from its largest term.
+    if f64::from(k) > n * p { tail(n, p, f64::from(k)) } else { 1.0 - tail(n, 1.0 - p, n - f64::from(k - 1)) }
+}
+
+/// P(B ≥ k) where k is no less than the mean of B, n·p.
+fn tail(n: f64, p: f64, k: f64) -> f64 {
+    let choose = libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0);
+    let largest = libm::exp(choose + k * libm::log(p) + (n - k) * libm::log1p(-p));
+    let (mut term, mut sum, mut i) = (1.0, 0.0, k);
+    while term > NEGLIGIBLE * sum {
+        sum += term;
+        term *= (n - i) / (i + 1.0) * (p / (1.0 - p));
+        i += 1.0;
+    }
+    largest * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::Calibration;
+
+    #[test]
+    fn tolerance_limits_are_the_published_ones() {
+        // The fewest samples of which the k-th largest bounds 95% with a confidence of 95% (Wilks, 1941).
+        for (k, count) in [(1, 59), (2, 93), (3, 124), (4, 153), (5, 181)] {
+            assert_eq!(confident_rate(count, 0.05, 0.95), Ok(ratio(k, count as u32)), "{count}");
+            assert_ne!(confident_rate(count - 1, 0.05, 0.95), Ok(ratio(k, count as u32 - 1)), "{count}");
+        }
+        for (rate, confidence, count) in [(0.05, 0.95, 59), (0.01, 0.95, 299), (0.1, 0.9, 22), (0.01, 0.99, 459)] {
+            assert_eq!(count_for_confidence(rate, confidence), Ok(count));
+        }
+        // Little confidence asks for no more than the rate itself does.
+        assert_eq!(count_for_confidence(0.1, 0.01), Ok(9));
+        assert_eq!(confident_rate(19, 0.1, 0.01), Ok(0.1));
+    }
+
+    #[test]
+    fn the_interval_of_the_largest_energy_has_a_closed_form() {
+        // Beta(1, n): x = 1 − (1 − p)^(1/n).
+        let energies: [f32; 99] = core::array::from_fn(|i| i as f32);
+        let calibration = Calibration::from_sorted(&energies).unwrap();
+        let (low, high) = calibration.rate_interval(0.01, 0.95).unwrap();
+        let expected = |p: f64| 1.0 - libm::pow(1.0 - p, 1.0 / 99.0);
+        assert!((f64::from(low) - expected(0.025)).abs() < 1e-7, "{low}");
+        assert!((f64::from(high) - expected(0.975)).abs() < 1e-7, "{high}");
+    }
+
+    #[test]
+    fn both_tails_make_one_and_large_counts_are_near_the_normal_distribution() {
+        for (n, p, k) in [(20.0, 0.3, 9.0), (1e4, 0.01, 130.0), (1e7, 0.2, 2_001_000.0)] {
+            let (above, below) = (tail(n, p, k), at_least(n as u32, 1.0 - p, (n - k) as u32 + 1));
+            assert!((above + below - 1.0).abs() < 1e-12, "{above} {below}");
+        }
+        // A standard deviation above the mean, with its correction for whole numbers.
+        let (n, p) = (10_000_000_u32, 0.5);
+        let deviation = libm::sqrt(f64::from(n) * p * (1.0 - p));
+        let k = (f64::from(n) * p + deviation).round() as u32;
+        let above =
+            libm::erfc((f64::from(k) - 0.5 - f64::from(n) * p) / deviation * core::f64::consts::FRAC_1_SQRT_2) / 2.0;
+        assert!((at_least(n, p, k) - above).abs() < 1e-6, "{above}");
+    }
+
+    #[test]
+    fn what_is_no_probability_is_refused() {
+        for confidence in [0.0, 1.0, -1.0, f32::NAN] {
+            assert_eq!(confident_rate(100, 0.05, confidence), Err(CalibrationError::ConfidenceOutOfRange));
+            assert_eq!(count_for_confidence(0.05, confidence), Err(CalibrationError::ConfidenceOutOfRange));
+        }
+        assert_eq!(confident_rate(100, 1.0, 0.5), Err(CalibrationError::RateOutOfRange));
+        assert_eq!(confident_rate(0, 0.5, 0.5), Err(CalibrationError::Empty));
+        assert_eq!(count_for_confidence(f32::NAN, 0.5), Err(CalibrationError::RateOutOfRange));
+    }
+}
