@@ -249,10 +249,7 @@ impl ModelFile {
                 card.push(("false_positive_rate", format!("{:?}", t.false_positive_rate)));
                 let interval = contract.calibration().map(|c| c.rate_interval(t.false_positive_rate, 0.95));
                 if let Some(Ok((low, high))) = interval {
-                    card.push((
-                        "rate_interval",
-                        format!("{low:.4} to {high:.4}, with a probability of 0.95"),
-                    ));
+                    card.push(("rate_interval", format!("{low:.4} to {high:.4}, with a probability of 0.95")));
                 }
             }
         }

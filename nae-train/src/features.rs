@@ -12,9 +12,9 @@ use nae_onnx::file;
 use rand::Rng;
 
 use crate::config::FeatureSettings;
-use crate::eval::table::{Column, OutlierSet, defects};
+use crate::eval::table::{Column, OutlierSet, defects, neighbours_column};
 use crate::methods::Decision;
-use crate::methods::reference::{Mahalanobis, NearestNeighbours, neighbours_column};
+use crate::methods::reference::{Mahalanobis, NearestNeighbours};
 
 /// Made-up defects have this part of an image's side.
 const DEFECT: usize = 8;

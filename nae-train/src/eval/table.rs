@@ -12,6 +12,7 @@ use super::interval::{Interval, bootstrap, of_auroc};
 use super::metrics::{aupr, auroc, false_positive_rate_at};
 use crate::config::Config;
 use crate::energy::mean;
+use crate::methods::reference::NearestNeighbours;
 use crate::methods::{Decision, Model};
 use nae_data::{Fill, squares};
 use nae_data::{ImageSet, Source, Split, outliers};
@@ -118,6 +119,14 @@ pub struct Column<'a> {
     pub model: &'a dyn Model,
     /// How it is judged.
     pub decision: Decision,
+}
+
+/// The key of the column of nearest neighbours.
+pub(crate) const NEIGHBOURS_COLUMN: &str = "nearest_neighbours";
+
+/// The column of nearest neighbours.
+pub(crate) fn neighbours_column(neighbours: &NearestNeighbours) -> Column<'_> {
+    Column { key: NEIGHBOURS_COLUMN, title: "kNN", model: neighbours, decision: Decision::Reconstruction }
 }
 
 /// One outlier set under all columns.

@@ -10,12 +10,9 @@ use nae_data::ImageSet;
 use super::{Decision, Model};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::CheckpointError;
-use crate::eval::table::Column;
 
 /// Places that are remembered, evenly from all. PatchCore's coreset has a tenth to a hundredth of them.
 const REMEMBERED: usize = 6000;
-/// The key of their column in tables and result files.
-pub(crate) const NEIGHBOURS_COLUMN: &str = "nearest_neighbours";
 /// Neighbours whose distances are averaged.
 const NEIGHBOURS: usize = 3;
 /// A column of less spread, of values from 0 to 1, is a constant to rounding.
@@ -37,11 +34,6 @@ pub(crate) struct NearestNeighbours {
     /// `[M, D]`: the vectors that are remembered, scaled, and their squared norms, `[M]`.
     places: Vec<f32>,
     norms: Vec<f32>,
-}
-
-/// The column of nearest neighbours in a table of results.
-pub(crate) fn neighbours_column(neighbours: &NearestNeighbours) -> Column<'_> {
-    Column { key: NEIGHBOURS_COLUMN, title: "kNN", model: neighbours, decision: Decision::Reconstruction }
 }
 
 impl Mahalanobis {

@@ -5,8 +5,7 @@ use nae_core::energy::Energy;
 
 use crate::config::methods::MethodKind;
 use crate::energy::mean as mean_energy;
-use crate::eval::table::{Row, Table};
-use crate::methods::reference::NEIGHBOURS_COLUMN;
+use crate::eval::table::{NEIGHBOURS_COLUMN, Row, Table};
 use crate::run::Prepared;
 use crate::train::Outcome;
 use nae_data::ImageSet;
