@@ -188,7 +188,7 @@ impl ImageSet {
 }
 
 /// At most `count` of the numbers below `all`, evenly.
-fn evenly(count: usize, all: usize) -> Vec<usize> {
+pub(super) fn evenly(count: usize, all: usize) -> Vec<usize> {
     let count = count.min(all);
     (0..count).map(|k| k * all / count).collect()
 }

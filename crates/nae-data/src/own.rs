@@ -12,7 +12,7 @@ use std::path::Path;
 
 use nae_core::Shape;
 use nae_core::contract::ResizeFilter;
-use nae_input::Named;
+use nae_input::{Named, Pixels};
 use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
@@ -180,7 +180,7 @@ pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collectio
 }
 
 /// Whether a file is read, by its name. Hidden files are not, nor what other systems leave in archives.
-fn is_image(name: &str) -> bool {
+pub(super) fn is_image(name: &str) -> bool {
     const ENDS: [&str; 8] = ["png", "jpg", "jpeg", "pnm", "pgm", "ppm", "npy", "npz"];
     let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
     let end = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
@@ -205,7 +205,7 @@ fn side(files: &Files) -> Result<usize, DataError> {
 }
 
 /// The images of one file.
-fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
+pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
     if !name.to_ascii_lowercase().ends_with(".npz") {
         // Who asks knows the name.
         let named = format!("{name}: ");
@@ -253,7 +253,7 @@ fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) ->
     files.visit(&wanted, &mut |name, content| {
         let decoded = content.and_then(|bytes| {
             let images = images(name, &bytes)?;
-            let greys = images.iter().filter(|image| is_grey(image)).count();
+            let greys = images.iter().filter(|image| is_grey(&image.pixels)).count();
             if grey_only && greys < images.len() {
                 return Ok((bytes, greys, None));
             }
@@ -317,6 +317,6 @@ fn empty(path: &Path, others: usize) -> DataError {
 }
 
 /// Whether every pixel has R = G = B.
-fn is_grey(image: &Named) -> bool {
-    image.pixels.shape.channels == 1 || image.pixels.values.as_chunks::<3>().0.iter().all(|[r, g, b]| r == g && g == b)
+pub(super) fn is_grey(image: &Pixels) -> bool {
+    image.shape.channels == 1 || image.values.as_chunks::<3>().0.iter().all(|[r, g, b]| r == g && g == b)
 }

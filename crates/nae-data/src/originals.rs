@@ -1,0 +1,188 @@
+//! Some of a user's images in the sizes they come in, before anything is settled of the form they are trained in; and how
+//! much of them is lost when they are made smaller.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use nae_core::Shape;
+use nae_core::contract::{Preprocessing, ResizeFilter};
+use nae_input::layout::to_channels_last;
+use nae_input::{Pixels, prepare};
+use nae_onnx::metadata::Transforms;
+
+use crate::error::DataError;
+use crate::files::Files;
+use crate::image_form::ImageForm;
+use crate::image_set::{ImageSet, ImageSetError, evenly};
+use crate::own::{RESIZE, images, is_grey, is_image};
+use crate::parts::{Part, Parts};
+
+/// The most values that are kept: half a gigabyte of them.
+const MAX_VALUES: usize = 1 << 27;
+/// Images that [`detail_lost`] looks at.
+const LOOKED_AT: usize = 50;
+/// An image of less variance is of one colour, to the rounding of bytes.
+const LEAST_VARIANCE: f64 = 1e-5;
+
+/// Some of a user's images as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Originals {
+    /// The images.
+    pub images: Vec<Pixels>,
+    /// About how many there are in all.
+    pub all: usize,
+}
+
+impl Originals {
+    /// 1 where every image is grey, in an RGB file too; else 3.
+    pub fn channels(&self) -> usize {
+        if self.images.iter().all(is_grey) { 1 } else { 3 }
+    }
+
+    /// Height and width of the image whose shorter side is the median; none where there are no images.
+    pub fn median_size(&self) -> Option<(usize, usize)> {
+        let mut sizes: Vec<_> = self.images.iter().map(|image| (image.shape.height, image.shape.width)).collect();
+        sizes.sort_by_key(|&(height, width)| (height.min(width), height.max(width)));
+        sizes.get(sizes.len() / 2).copied()
+    }
+}
+
+/// At most `count` of the images at `path`, evenly from their files by name, as they are. Fewer where they are so large that
+/// memory would not hold them. Files that cannot be read are passed over: reading all of them reports those.
+///
+/// # Errors
+/// [`DataError`] where the folder or archive cannot be read.
+pub fn originals(path: &Path, count: usize) -> Result<Originals, DataError> {
+    let files = Files::open(path)?;
+    let names = RefCell::new(Vec::new());
+    let note = |name: &str| {
+        if is_image(name) {
+            names.borrow_mut().push(name.to_owned());
+        }
+        false
+    };
+    files.visit(&note, &mut |_, _| ControlFlow::Continue(()))?;
+    let mut names = names.into_inner();
+    names.sort();
+    let chosen: BTreeSet<&str> = evenly(count, names.len()).into_iter().map(|at| names[at].as_str()).collect();
+    // A file may be a batch of many images.
+    let of_each = count.div_ceil(chosen.len().max(1));
+    let (mut read, mut values, mut seen) = (Vec::new(), 0, 0);
+    files.visit(&|name| chosen.contains(name), &mut |name, content| {
+        let found = content.and_then(|bytes| images(name, &bytes)).unwrap_or_default();
+        let some = evenly(of_each, found.len());
+        seen += found.len();
+        for (at, image) in found.into_iter().enumerate() {
+            if some.binary_search(&at).is_ok() && values + image.pixels.values.len() <= MAX_VALUES {
+                values += image.pixels.values.len();
+                read.push((name.to_owned(), image.pixels));
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    // An archive has an order of its own.
+    read.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let images = read.into_iter().map(|(_, pixels)| pixels).collect();
+    Ok(Originals { images, all: seen * names.len() / chosen.len().max(1) })
+}
+
+/// The part of the images' variance that is gone when they are brought to squares of `side` pixels and back, in [0, 1]: the
+/// median over images. 0 where there is none.
+pub fn detail_lost(originals: &[Pixels], side: usize) -> f64 {
+    let mut lost: Vec<f64> =
+        evenly(LOOKED_AT, originals.len()).into_iter().filter_map(|at| lost(&originals[at], side)).collect();
+    lost.sort_by(f64::total_cmp);
+    lost.get(lost.len() / 2).copied().unwrap_or_default()
+}
+
+fn lost(image: &Pixels, side: usize) -> Option<f64> {
+    let small = Shape { height: side, width: side, ..image.shape };
+    let smaller = brought(image, small, RESIZE)?;
+    let back = brought(&smaller, image.shape, ResizeFilter::Bilinear)?;
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / image.values.len() as f64;
+    let level = mean(&mut image.values.iter().map(|v| f64::from(*v)));
+    let variance = mean(&mut image.values.iter().map(|v| (f64::from(*v) - level).powi(2)));
+    let pairs = image.values.iter().zip(&back.values);
+    let error = mean(&mut pairs.map(|(a, b)| f64::from(a - b).powi(2)));
+    (variance > LEAST_VARIANCE).then(|| (error / variance).min(1.0))
+}
+
+fn brought(image: &Pixels, shape: Shape, filter: ResizeFilter) -> Option<Pixels> {
+    let values = prepare(image, shape, Preprocessing::unit(filter), Transforms::default()).ok()?;
+    Some(Pixels { shape, values: to_channels_last(&values, shape) })
+}
+
+impl ImageForm {
+    /// The samples of `originals`, all of one class.
+    ///
+    /// # Errors
+    /// [`ImageSetError::Prepare`] where an image cannot be brought to the form: it is smaller than a tile, say.
+    pub fn of(&self, originals: &[Pixels]) -> Result<ImageSet, ImageSetError> {
+        let (mut values, mut places) = (Vec::new(), Vec::new());
+        for (image, pixels) in originals.iter().enumerate() {
+            let samples = self.samples(pixels);
+            let samples = samples.map_err(|error| ImageSetError::Prepare { image, reason: error.to_string() })?;
+            for tile in 0..samples.values.len() / self.shape.len() {
+                let (top, left) = samples.grid.as_ref().map_or((0, 0), |grid| grid.place(tile));
+                // Sides of images fit.
+                places.push(Part { whole: image as u32, top: top as u32, left: left as u32 });
+            }
+            values.extend(samples.values);
+        }
+        let set = ImageSet::new(self.shape, values, vec![0; places.len()])?;
+        match self.tiles {
+            Some(tiles) => set.with_parts(Parts::tiles(places, tiles.top_k)),
+            None => Ok(set),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nae_onnx::metadata::Tiles;
+
+    use super::*;
+
+    fn image(side: usize, value: impl Fn(usize, usize) -> f32) -> Pixels {
+        let values = (0..side * side).map(|at| value(at % side, at / side)).collect();
+        Pixels { shape: Shape::new(1, side, side), values }
+    }
+
+    #[test]
+    fn fine_stripes_are_lost_and_coarse_ones_are_not() {
+        let stripes = |period: usize| image(96, move |x, _| ((x / period) % 2) as f32);
+        assert!(detail_lost(&[stripes(1)], 32) > 0.9);
+        assert!(detail_lost(&[stripes(24)], 32) < 0.1);
+        // A ramp that 32 pixels hold, and images without any detail.
+        assert!(detail_lost(&[image(96, |x, _| x as f32 / 95.0)], 32) < 1e-3);
+        assert_eq!(detail_lost(&[image(96, |_, _| 0.25)], 32), 0.0);
+    }
+
+    #[test]
+    fn samples_are_those_of_reading_in_that_form() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for n in 0..6u8 {
+            let pgm = [b"P5 24 20 255\n".to_vec(), (0..480u32).map(|at| (at * u32::from(n + 3) % 251) as u8).collect()];
+            std::fs::write(folder.path().join(format!("{n}.pgm")), pgm.concat()).expect("written");
+        }
+        std::fs::write(folder.path().join("notes.txt"), "no image").expect("written");
+        std::fs::write(folder.path().join("broken.png"), "no image").expect("written");
+        let Originals { images: all, all: count } = originals(folder.path(), 100).expect("read");
+        assert_eq!(count, 6);
+        assert_eq!(all.iter().map(|image| image.shape).collect::<Vec<_>>(), vec![Shape::new(1, 20, 24); 6]);
+        let some = originals(folder.path(), 3).expect("read");
+        assert_eq!((some.images.len(), some.channels(), some.median_size()), (3, 1, Some((20, 24))));
+
+        std::fs::remove_file(folder.path().join("broken.png")).expect("removed");
+        let tiles = Some(Tiles { stride: 6, top_k: 2 });
+        let form = ImageForm { tiles, ..ImageForm::resized(Shape::new(1, 12, 12), RESIZE) };
+        for form in [form, ImageForm { tiles: None, ..form }] {
+            let read = crate::own::load(folder.path(), &form, crate::own::Corrupt::Refuse).expect("read");
+            assert_eq!(form.of(&all).expect("large enough"), read.images);
+        }
+        let large = ImageForm { shape: Shape::new(1, 32, 32), ..form };
+        assert!(large.of(&all).expect_err("smaller than a tile").to_string().contains("image 0"));
+    }
+}
