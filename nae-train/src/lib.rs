@@ -3,8 +3,8 @@
 //! One run, in the order of its modules: [`config`] reads a preset, `nae-data` loads and divides images, [`arch`] makes
 //! the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] has the losses, [`train`] the
 //! loop, [`eval`] the figures, [`export`] the model file, [`deploy`] the cost of 8 bits, [`report`] the run folder.
-//! [`run`] puts them together. [`plan`] chooses settings for a user's own data; [`device`] says where all of it is
-//! computed, and [`engine`] computes it on the processor.
+//! [`run`] puts them together. [`plan`] chooses settings for a user's own data, [`own`] makes a run of them; [`device`]
+//! says where all of it is computed, and [`engine`] computes it on the processor.
 
 pub mod arch;
 pub mod config;
@@ -16,6 +16,7 @@ pub mod eval;
 pub mod export;
 pub mod features;
 pub mod methods;
+pub mod own;
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -262,6 +262,25 @@ pub fn schedule(draft: &Config, train_images: usize, speed: &Speed, time: Durati
     Config::new(raw)
 }
 
+/// `draft` with so many updates on `train_images` images: of pre-training, in whole epochs, and of NAE training, with
+/// ten looks at the model; at least one each.
+///
+/// # Errors
+/// [`ConfigError`] where `draft` is none of [`draft`]'s.
+pub fn with_updates(
+    draft: &Config,
+    train_images: usize,
+    pretraining: usize,
+    training: usize,
+) -> Result<Config, ConfigError> {
+    let mut raw = draft.raw().clone();
+    let epochs = pretraining as f64 / batches(draft, train_images) as f64;
+    raw.pretraining.epochs = epochs.round().max(1.0) as usize;
+    raw.training.updates = training.max(1);
+    raw.stopping.every = (raw.training.updates / LOOKS).clamp(1, raw.stopping.every);
+    Config::new(raw)
+}
+
 /// Updates of an epoch of pre-training.
 fn batches(config: &Config, train_images: usize) -> usize {
     train_images.div_ceil(config.pretraining().batch_size).max(1)
@@ -317,6 +336,20 @@ mod tests {
         assert_eq!((config.pretraining().epochs, config.training().updates), (3600, 6000));
         let config = schedule(&draft, 700, &SPEED, Duration::ZERO).expect("valid");
         assert_eq!((config.pretraining().epochs, config.training().updates), (1, 1));
+    }
+
+    #[test]
+    fn updates_that_are_asked_for_are_made() {
+        let draft = draft(&own(), Transforms::default(), 1000).expect("enough");
+        // 700 images are six batches of 128.
+        let lengths = |pretraining, training| {
+            let config = with_updates(&draft, 700, pretraining, training).expect("valid");
+            (config.pretraining().epochs, config.training().updates, config.stopping().every)
+        };
+        assert_eq!(lengths(600, 40), (100, 40, 4));
+        assert_eq!(lengths(8, 3), (1, 3, 1));
+        assert_eq!(lengths(0, 0), (1, 1, 1));
+        assert_eq!(lengths(6, 100_000).2, draft.stopping().every);
     }
 
     #[test]

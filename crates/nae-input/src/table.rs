@@ -135,14 +135,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
         }
         rows.push(Row { line, cells: row });
     }
-    let mut seen = BTreeSet::new();
-    if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(wrong(format!("two columns are called {twice:?}")));
-    }
-    if rows.is_empty() {
-        return Err(wrong("no row".to_owned()));
-    }
-    Ok(Table { path: path.to_owned(), names, rows })
+    Table::checked(path, names, rows)
 }
 
 /// The records of a table, one after the other, in buffers that are used again.
@@ -216,6 +209,33 @@ impl From<&str> for Cell {
 }
 
 impl Table {
+    /// A table in memory, whose rows are counted from 1; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`TableError::Format`] where there is no row, a row has not as many cells as there are `names`, or two names are
+    /// the same.
+    pub fn new(path: impl AsRef<Path>, names: Vec<String>, rows: Vec<Vec<Cell>>) -> Result<Self, TableError> {
+        let path = path.as_ref();
+        let rows: Vec<Row> = (1..).zip(rows).map(|(line, cells)| Row { line, cells }).collect();
+        if let Some(Row { line, cells }) = rows.iter().find(|row| row.cells.len() != names.len()) {
+            let reason = format!("line {line} has {}, and there are {} names", cells.len(), names.len());
+            return Err(TableError::Format { path: path.to_owned(), reason });
+        }
+        Self::checked(path, names, rows)
+    }
+
+    fn checked(path: &Path, names: Vec<String>, rows: Vec<Row>) -> Result<Self, TableError> {
+        let wrong = |reason: String| TableError::Format { path: path.to_owned(), reason };
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+            return Err(wrong(format!("two columns are called {twice:?}")));
+        }
+        if rows.is_empty() {
+            return Err(wrong("no row".to_owned()));
+        }
+        Ok(Self { path: path.to_owned(), names, rows })
+    }
+
     /// The file, for messages.
     pub fn path(&self) -> &Path {
         &self.path
@@ -290,6 +310,25 @@ mod tests {
 
     fn table(text: &str) -> Result<Table, String> {
         parse(Path::new("t.csv"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_in_memory_is_checked_as_a_file_is() {
+        let new = |names: &[&str], rows: Vec<Vec<Cell>>| {
+            Table::new("memory", names.iter().map(|&name| name.to_owned()).collect(), rows)
+                .map_err(|error| error.to_string())
+        };
+        let row = |a, b| vec![Cell::Number(a), Cell::Number(b)];
+        let given = new(&["a", "b"], vec![row(1.0, 2.0), row(3.0, 4.0)]).unwrap();
+        assert_eq!(given.rows()[1], Row { line: 2, cells: row(3.0, 4.0) });
+        for (names, rows, problem) in [
+            (&["a", "a"][..], vec![row(1.0, 2.0)], "two columns are called"),
+            (&["a", "b"][..], Vec::new(), "no row"),
+            (&["a"][..], vec![row(1.0, 2.0)], "line 1 has 2, and there are 1 names"),
+        ] {
+            let message = new(names, rows).unwrap_err();
+            assert!(message.contains("memory") && message.contains(problem), "{message}");
+        }
     }
 
     #[test]

@@ -16,7 +16,6 @@ mod progress;
 mod reproduce;
 mod sample;
 mod study;
-mod summary;
 mod train;
 mod train_args;
 

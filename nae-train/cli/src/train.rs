@@ -7,30 +7,19 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
-use nae_core::contract::Contract;
-use nae_data::Source;
 use nae_train::config::MethodKind;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
-use nae_train::engine::{Engine, EngineChoice};
-use nae_train::eval::Evaluation;
-use nae_train::eval::Table;
-use nae_train::eval::share_above;
-use nae_train::report::METRICS;
+use nae_train::engine::EngineChoice;
 use nae_train::report::Resume;
-use nae_train::report::figure;
-use nae_train::report::page::curves::{self, Lines};
-use nae_train::report::page::{self, Page, gallery};
 use nae_train::report::progress::Bars;
-use nae_train::report::warnings;
-use nae_train::report::{AUTOENCODER, CONFIG, Facts, RunFolder};
+use nae_train::report::{AUTOENCODER, Facts, Finished, RunFolder};
 use nae_train::run::Prepared;
 use nae_train::train::Both;
-use nae_train::train::{Ending, Outcome};
+use nae_train::train::Ending;
 
 use crate::args::TrainArgs;
 use crate::job::Job;
-use crate::summary::{Expected, INTERVAL, Summary};
 use crate::{Done, export, own};
 
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
@@ -95,43 +84,17 @@ fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder:
     );
 }
 
-/// A run whose training has ended.
-struct Finished {
-    prepared: Prepared,
-    outcome: Outcome,
-    engine: Engine,
-    choices: Vec<String>,
-    started: Instant,
-}
-
 /// Calibrates, evaluates, exports and reports.
 fn conclude(args: &TrainArgs, run: &Finished, folder: &mut RunFolder, device: &Device) -> anyhow::Result<()> {
-    let Finished { prepared, outcome, engine, choices, started } = run;
-    let metadata = prepared.calibrate(&*outcome.model, device)?;
-    let evaluation = prepared.evaluate(&prepared.columns(outcome), *engine, device);
-    let table = Table::of(&evaluation);
-    let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
-    // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.
-    let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
-    export::write(&args.export, &*outcome.model, prepared, &metadata)?;
-    let summary = Summary {
-        outcome,
-        table: &table,
-        prepared,
-        choices,
-        warnings: &warnings(prepared, outcome, &table),
-        expected: rates(&metadata.contract)?,
-        measured: threshold.and_then(|threshold| share_above(own, threshold)),
-        started: *started,
-    };
-    let figure = figure::energies(&evaluation).map_err(anyhow::Error::msg)?;
-    let page = page(&summary, threshold, &evaluation, &figure, *engine, device, folder)?;
-    folder.report(&summary.markdown(threshold), &figure, &page)?;
+    let conclusion = run.conclude(device)?;
+    export::write(&args.export, &*run.outcome.model, &run.prepared, &conclusion.metadata)?;
+    conclusion.report(run, device, folder)?;
     folder.finish()?;
+    let summary = conclusion.summary(run);
     if args.json {
-        println!("{}", summary.json(threshold));
+        println!("{}", summary.json());
     } else if !args.quiet {
-        println!("{}", summary.terminal(threshold));
+        println!("{}", summary.terminal());
         println!("run folder: {}", folder.path().display());
         if let Some(file) = &args.export.export {
             println!("model: {}", file.display());
@@ -190,7 +153,7 @@ fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
         );
     }
     if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
-        own::apart(data, outliers)?;
+        nae_train::own::apart(data, outliers)?;
     }
     let prepared = Prepared::new(config, seed, args.data.as_deref(), args.corrupt())?;
     if prepared.data_sha256 != resume.facts.data_sha256 {
@@ -219,52 +182,4 @@ pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)
-}
-
-/// What share of new normal data the threshold of `contract` is for, and between what shares it is.
-fn rates(contract: &Contract) -> anyhow::Result<Option<Expected>> {
-    let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) else { return Ok(None) };
-    let rate = threshold.false_positive_rate;
-    Ok(Some(Expected { count: calibration.count(), rate, interval: calibration.rate_interval(rate, INTERVAL)? }))
-}
-
-/// The report for a browser.
-fn page(
-    summary: &Summary<'_>,
-    threshold: Option<f32>,
-    evaluation: &Evaluation,
-    figure: &str,
-    engine: Engine,
-    device: &Device,
-    folder: &mut RunFolder,
-) -> anyhow::Result<String> {
-    let draw = |charts: &[Lines]| curves::draw(charts, 2).map_err(anyhow::Error::msg);
-    let pictures = [
-        (
-            "Energies of normal test images and of outliers, before NAE training and after.".to_owned(),
-            figure.to_owned(),
-        ),
-        ("ROC: outliers caught against false alarms.".to_owned(), draw(&curves::rocs(evaluation))?),
-        ("Along training.".to_owned(), draw(&curves::of_metrics(&folder.text(METRICS)))?),
-    ];
-    let (prepared, model) = (summary.prepared, &*summary.outcome.model);
-    let galleries = match prepared.config.source() {
-        Source::Table(_) => Vec::new(),
-        // What is reconstructed is no picture.
-        _ if prepared.features().is_some() => Vec::new(),
-        _ => [gallery::reconstructions(prepared, model, device), gallery::chains(prepared, model, engine, device)]
-            .into_iter()
-            .flatten()
-            .collect(),
-    };
-    Ok(page::html(&Page {
-        title: &summary.title(),
-        facts: &summary.facts(threshold),
-        warnings: summary.warnings,
-        choices: summary.choices,
-        table: summary.table,
-        pictures: &pictures,
-        galleries: &galleries,
-        config: &folder.text(CONFIG),
-    }))
 }

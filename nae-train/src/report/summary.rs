@@ -1,12 +1,13 @@
-//! What is said of a finished run: on the terminal, in its report, as JSON.
+//! What is said of a finished run: on the terminal, in its report, as JSON. The figures come from `conclusion`.
 
 use std::time::Instant;
 
-use nae_train::config::MethodKind;
-use nae_train::eval::Table;
-use nae_train::run::Prepared;
-use nae_train::train::{Ending, Outcome};
 use serde_json::json;
+
+use crate::config::MethodKind;
+use crate::eval::Table;
+use crate::run::Prepared;
+use crate::train::{Ending, Outcome};
 
 /// The probability of the interval of [`Expected`].
 pub(crate) const INTERVAL: f32 = 0.95;
@@ -23,12 +24,14 @@ pub(crate) struct Expected {
 }
 
 /// What is said of a finished run.
-pub(crate) struct Summary<'a> {
+pub struct Summary<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) table: &'a Table,
     pub(crate) prepared: &'a Prepared,
     pub(crate) choices: &'a [String],
     pub(crate) warnings: &'a [String],
+    /// An energy above it is an anomaly.
+    pub(crate) threshold: Option<f32>,
     /// The share of new normal images above the threshold that the calibration promises.
     pub(crate) expected: Option<Expected>,
     /// Share of the normal test images above the threshold.
@@ -50,8 +53,8 @@ impl Summary<'_> {
         }
     }
 
-    fn calibration(&self, threshold: Option<f32>) -> String {
-        let (Some(threshold), Some(expected), Some(measured)) = (threshold, self.expected, self.measured) else {
+    fn calibration(&self) -> String {
+        let (Some(threshold), Some(expected), Some(measured)) = (self.threshold, self.expected, self.measured) else {
             return "not calibrated".to_owned();
         };
         let config = &self.prepared.config;
@@ -90,25 +93,26 @@ impl Summary<'_> {
         ))
     }
 
-    pub(crate) fn terminal(&self, threshold: Option<f32>) -> String {
+    /// The table and a few lines, for a terminal.
+    pub fn terminal(&self) -> String {
         let seconds = self.started.elapsed().as_secs();
         let warnings: String = self.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-        let (table, ending, calibration) = (self.table.terminal(), self.ending(), self.calibration(threshold));
+        let (table, ending, calibration) = (self.table.terminal(), self.ending(), self.calibration());
         format!("{table}\n{ending}\n{calibration}\n{warnings}{seconds} s in all")
     }
 
     /// Of a report.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let config = &self.prepared.config;
         format!("{} · seed {}", config.source().own_title().unwrap_or(config.name()), self.prepared.seed)
     }
 
     /// What a report says beside the figures, a sentence each.
-    pub(crate) fn facts(&self, threshold: Option<f32>) -> Vec<String> {
+    pub fn facts(&self) -> Vec<String> {
         let network = self.prepared.config.architecture();
         let mut facts = vec![
             self.ending(),
-            self.calibration(threshold),
+            self.calibration(),
             format!("network: {}, {} parameters", network.name(), network.parameters()),
         ];
         facts.extend(self.bound());
@@ -116,8 +120,9 @@ impl Summary<'_> {
         facts
     }
 
-    pub(crate) fn markdown(&self, threshold: Option<f32>) -> String {
-        let facts: String = self.facts(threshold).iter().map(|fact| format!("- {fact}\n")).collect();
+    /// The whole report as Markdown, with its figure `energies.svg` beside.
+    pub fn markdown(&self) -> String {
+        let facts: String = self.facts().iter().map(|fact| format!("- {fact}\n")).collect();
         format!(
             "# {}\n\n{}{}\n{}![Energies](energies.svg)\n\n{facts}{}",
             self.title(),
@@ -128,7 +133,8 @@ impl Summary<'_> {
         )
     }
 
-    pub(crate) fn json(&self, threshold: Option<f32>) -> serde_json::Value {
+    /// The figures, for programs.
+    pub fn json(&self) -> serde_json::Value {
         json!({
             "preset": self.prepared.config.name(),
             "method": self.prepared.config.method(),
@@ -140,7 +146,7 @@ impl Summary<'_> {
             "auroc": self.table,
             "kept_update": self.outcome.kept_update,
             "diverged": matches!(self.outcome.ending, Ending::Diverged { .. }),
-            "threshold": threshold,
+            "threshold": self.threshold,
             "false_positive_rate": {
                 "target": self.prepared.config.false_positive_rate(),
                 "confidence": self.prepared.config.confidence(),

@@ -1,0 +1,166 @@
+//! The end of a run: its model calibrated and evaluated, its folder completed. What is said of it is in `summary`.
+
+use std::time::Instant;
+
+use burn::tensor::Device;
+use nae_core::contract::Contract;
+use nae_data::Source;
+use nae_onnx::metadata::ModelMetadata;
+
+use crate::engine::Engine;
+use crate::eval::{Evaluation, Table, share_above};
+use crate::export::ExportError;
+use crate::report::error::RunFolderError;
+use crate::report::figure;
+use crate::report::folder::{CONFIG, RunFolder};
+use crate::report::metrics::METRICS;
+use crate::report::page::curves::{self, Lines};
+use crate::report::page::{self, Page, gallery};
+use crate::report::summary::{Expected, INTERVAL, Summary};
+use crate::report::warnings::warnings;
+use crate::run::{Prepared, RunError};
+use crate::train::Outcome;
+
+/// A run whose training has ended.
+pub struct Finished {
+    /// Settings and data.
+    pub prepared: Prepared,
+    /// What training left.
+    pub outcome: Outcome,
+    /// What computed gradients.
+    pub engine: Engine,
+    /// What was chosen for a user's own data, one sentence each.
+    pub choices: Vec<String>,
+    /// When it all began.
+    pub started: Instant,
+}
+
+/// What is known of a finished run.
+pub struct Conclusion {
+    /// What the model file says of itself.
+    pub metadata: ModelMetadata,
+    /// Energies of normal data and of outliers.
+    pub evaluation: Evaluation,
+    /// The figures.
+    pub table: Table,
+    /// What should be known before the model is believed, one sentence each.
+    pub warnings: Vec<String>,
+    expected: Option<Expected>,
+    measured: Option<f64>,
+}
+
+/// Why a run has no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// Its folder cannot be written.
+    #[error(transparent)]
+    Folder(#[from] RunFolderError),
+    /// A picture cannot be drawn.
+    #[error("{0}")]
+    Picture(String),
+}
+
+impl Finished {
+    /// Calibrates the model, and evaluates it on all outlier sets.
+    ///
+    /// # Errors
+    /// [`RunError::Export`] where the energies give no threshold for the target rate.
+    pub fn conclude(&self, device: &Device) -> Result<Conclusion, RunError> {
+        let Self { prepared, outcome, engine, .. } = self;
+        let metadata = prepared.calibrate(&*outcome.model, device)?;
+        let evaluation = prepared.evaluate(&prepared.columns(outcome), *engine, device);
+        let table = Table::of(&evaluation);
+        let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
+        // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.
+        let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
+        Ok(Conclusion {
+            warnings: warnings(prepared, outcome, &table),
+            expected: rates(&metadata.contract)?,
+            measured: threshold.and_then(|threshold| share_above(own, threshold)),
+            metadata,
+            table,
+            evaluation,
+        })
+    }
+}
+
+impl Conclusion {
+    /// What is said of `run`, whose conclusion this is.
+    pub fn summary<'a>(&'a self, run: &'a Finished) -> Summary<'a> {
+        Summary {
+            outcome: &run.outcome,
+            table: &self.table,
+            prepared: &run.prepared,
+            choices: &run.choices,
+            warnings: &self.warnings,
+            threshold: self.metadata.contract.threshold().map(|threshold| threshold.energy),
+            expected: self.expected,
+            measured: self.measured,
+            started: run.started,
+        }
+    }
+
+    /// Writes the reports of `run` into its folder.
+    ///
+    /// # Errors
+    /// [`ReportError`].
+    pub fn report(&self, run: &Finished, device: &Device, folder: &mut RunFolder) -> Result<(), ReportError> {
+        let summary = self.summary(run);
+        let figure = figure::energies(&self.evaluation).map_err(picture)?;
+        let page = self.page(&summary, &figure, run.engine, device, folder)?;
+        Ok(folder.report(&summary.markdown(), &figure, &page)?)
+    }
+
+    /// The report for a browser.
+    fn page(
+        &self,
+        summary: &Summary<'_>,
+        figure: &str,
+        engine: Engine,
+        device: &Device,
+        folder: &mut RunFolder,
+    ) -> Result<String, ReportError> {
+        let draw = |charts: &[Lines]| curves::draw(charts, 2).map_err(picture);
+        let pictures = [
+            (
+                "Energies of normal test images and of outliers, before NAE training and after.".to_owned(),
+                figure.to_owned(),
+            ),
+            ("ROC: outliers caught against false alarms.".to_owned(), draw(&curves::rocs(&self.evaluation))?),
+            ("Along training.".to_owned(), draw(&curves::of_metrics(&folder.text(METRICS)))?),
+        ];
+        let (prepared, model) = (summary.prepared, &*summary.outcome.model);
+        let galleries = match prepared.config.source() {
+            Source::Table(_) => Vec::new(),
+            // What is reconstructed is no picture.
+            _ if prepared.features().is_some() => Vec::new(),
+            _ => [gallery::reconstructions(prepared, model, device), gallery::chains(prepared, model, engine, device)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        };
+        Ok(page::html(&Page {
+            title: &summary.title(),
+            facts: &summary.facts(),
+            warnings: &self.warnings,
+            choices: summary.choices,
+            table: &self.table,
+            pictures: &pictures,
+            galleries: &galleries,
+            config: &folder.text(CONFIG),
+        }))
+    }
+}
+
+fn picture(error: impl ToString) -> ReportError {
+    ReportError::Picture(error.to_string())
+}
+
+/// What share of new normal data the threshold of `contract` is for, and between what shares it is.
+fn rates(contract: &Contract) -> Result<Option<Expected>, RunError> {
+    let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) else { return Ok(None) };
+    let rate = threshold.false_positive_rate;
+    let interval = calibration.rate_interval(rate, INTERVAL).map_err(ExportError::from)?;
+    Ok(Some(Expected { count: calibration.count(), rate, interval }))
+}
