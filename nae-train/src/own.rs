@@ -19,6 +19,7 @@ use nae_onnx::metadata::{Missing, Reading, RowWindow, Tiles};
 use crate::config::{Config, ConfigError, FeatureSettings};
 use crate::engine::{Engine, EngineChoice, Unsupported};
 use crate::features;
+use crate::form::{self, Form, FormError, Forms};
 use crate::plan::{self, PlanError};
 use crate::run::{Prepared, RunError};
 use crate::train::speed;
@@ -47,6 +48,9 @@ pub struct Wishes {
     pub missing: Missing,
     /// The rows that make a sample of a time series.
     pub window: Option<RowWindow>,
+    /// The form of images. Without: tiles or features where they are asked for; else the best, where the run has a minute
+    /// or more.
+    pub form: Option<OwnForm>,
     /// The class kept out of training.
     pub held_out: Option<u8>,
     /// The probability with which the threshold's false-positive rate is kept; on average without.
@@ -65,10 +69,24 @@ impl Default for Wishes {
             features: None,
             missing: Missing::Refuse,
             window: None,
+            form: None,
             held_out: None,
             confidence: None,
         }
     }
+}
+
+/// What a sample of a user's images is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnForm {
+    /// The image, made smaller.
+    Whole,
+    /// A tile of it.
+    Tiles,
+    /// A place of it, as a frozen network sees it.
+    Features,
+    /// Of these the one that a [`trial`](crate::trial) finds best.
+    Best,
 }
 
 /// How long a run takes.
@@ -83,6 +101,19 @@ pub enum Length {
         /// Of NAE training.
         training: usize,
     },
+}
+
+/// In less time no forms of images are compared, unless that is asked for: the run itself has too little.
+const SHORT: Duration = Duration::from_secs(60);
+
+impl Length {
+    fn time(self) -> Option<Duration> {
+        if let Self::Time(time) = self { Some(time) } else { None }
+    }
+
+    fn is_short(self) -> bool {
+        self.time().is_some_and(|time| time < SHORT)
+    }
 }
 
 impl Default for Length {
@@ -130,6 +161,9 @@ pub enum OwnError {
     /// The engine that is asked for does not have the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
+    /// No form can be chosen.
+    #[error(transparent)]
+    Form(#[from] FormError),
 }
 
 impl OwnError {
@@ -150,11 +184,13 @@ pub fn plan(
     started: Instant,
 ) -> Result<Planned, OwnError> {
     let refuse = |problem: String| Err(OwnError::Wishes(problem));
-    if wishes.top_k.is_some() && wishes.images.tiles.is_none() && wishes.features.is_none() {
+    let divided = wishes.images.tiles.is_some() || wishes.features.is_some() || wishes.form == Some(OwnForm::Best);
+    if wishes.top_k.is_some() && !divided {
         return refuse(
             "--top-k: an image that is not divided has one energy; give --tile or --features with it".into(),
         );
     }
+    let mut choices = Vec::new();
     let (mut draft, loaded, found) = if is_tables(path) {
         if wishes.images.tiles.is_some() || wishes.features.is_some() {
             let (option, what) =
@@ -172,13 +208,20 @@ pub fn plan(
         let backbone = wishes.features.as_ref().map(|(file, outputs)| features::read(file, outputs));
         let backbone = backbone.transpose().map_err(OwnError::given("--features"))?;
         let shape = backbone.as_ref().map(|backbone| (backbone.input().channels, backbone.input().height));
-        let asked = Asked { shape: shape.or(wishes.images.shape), ..wishes.images };
+        let mut asked = Asked { shape: shape.or(wishes.images.shape), ..wishes.images };
         if let Some((side, Tiles { stride, .. })) = asked.tiles
             && stride > side
         {
             return refuse(format!(
                 "--stride: {stride} pixels from one tile of {side} to the next would leave some out"
             ));
+        }
+        let (form, said) = chosen_form(wishes, path, backbone.as_ref(), engines, device)?;
+        choices = said;
+        asked.tiles = if let Form::Tiles(side, tiles) = form { Some((side, tiles)) } else { None };
+        let backbone = backbone.filter(|_| form == Form::Features);
+        if backbone.is_none() {
+            asked.shape = wishes.images.shape;
         }
         let (images, collection) = own::choose_with(path, &asked, wishes.corrupt).map_err(OwnError::given("--data"))?;
         let found = describe_images(&images, &collection);
@@ -219,11 +262,47 @@ pub fn plan(
             (config, format!("pre-training: {epochs} epochs; NAE training: {updates} updates"))
         }
     };
-    let mut choices = vec![format!("{}: {found}", config.source().title())];
+    choices.insert(0, format!("{}: {found}", config.source().title()));
     choices.extend(describe(&prepared, &config));
     choices.push(schedule);
     prepared.config = config;
     Ok(Planned { prepared, engine, choices })
+}
+
+/// What images become: as asked for, or by a trial.
+fn chosen_form(
+    wishes: &Wishes,
+    path: &Path,
+    backbone: Option<&Backbone>,
+    engines: EngineChoice,
+    device: &Device,
+) -> Result<(Form, Vec<String>), OwnError> {
+    let given = wishes.features.as_ref().zip(backbone);
+    let tiles = wishes.images.tiles;
+    let refuse = |problem: &str| Err(OwnError::Wishes(problem.to_owned()));
+    let told = |form| Ok((form, Vec::new()));
+    match (wishes.form, tiles, given) {
+        (Some(OwnForm::Tiles), None, _) => return refuse("--form tiles: give the side of the tiles with --tile"),
+        (Some(OwnForm::Features), _, None) => {
+            return refuse("--form features: give the frozen network with --features");
+        }
+        (Some(OwnForm::Whole), ..) => return told(Form::Whole),
+        (Some(OwnForm::Features) | None, _, Some(_)) => return told(Form::Features),
+        (Some(OwnForm::Tiles) | None, Some((side, tiles)), _) => return told(Form::Tiles(side, tiles)),
+        (None, None, None) if wishes.images.shape.is_some() || wishes.length.is_short() => return told(Form::Whole),
+        (Some(OwnForm::Best), ..) | (None, None, None) => {}
+    }
+    let features = given.map(|((file, _), backbone)| {
+        let input = backbone.input();
+        Ok::<_, OwnError>((feature_settings(wishes, file, backbone)?, (input.channels, input.height)))
+    });
+    let forms = Forms {
+        transforms: wishes.images.transforms,
+        tiles,
+        top_k: wishes.top_k.unwrap_or(1),
+        features: features.transpose()?,
+    };
+    Ok(form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed)?)
 }
 
 /// What is recorded of the frozen network in `file`: where it is, from any folder, and which it is.

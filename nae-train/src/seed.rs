@@ -23,6 +23,8 @@ pub enum Stream {
     Likelihood = 7,
     /// Samples shown in a report.
     Pictures = 8,
+    /// Defects by which the form of a user's images is chosen.
+    Trial = 9,
 }
 
 impl Stream {

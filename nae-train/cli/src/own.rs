@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::bail;
 use burn::tensor::Device;
 use nae_train::engine::EngineChoice;
-use nae_train::own::{self, Length, Planned, Wishes};
+use nae_train::own::{self, Length, OwnForm, Planned, Wishes};
 
 use crate::args::{MethodArg, TrainArgs};
 use crate::job::Job;
@@ -42,6 +42,7 @@ fn wishes(args: &TrainArgs) -> Wishes {
         features: args.features.clone().map(|file| (file, args.feature_outputs.clone())),
         missing: args.missing.into(),
         window: args.window(),
+        form: args.form.map(OwnForm::from),
         held_out: args.held_out,
         confidence: args.confidence,
     }

@@ -11,6 +11,7 @@ use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
 use nae_train::config::MethodKind;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
+use nae_train::own::OwnForm;
 
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
@@ -43,6 +44,10 @@ pub(crate) struct TrainArgs {
     /// An ONNX file with an input [N, 3, S, S] of values 0 to 1; models/backbones has a script that makes one.
     #[arg(long, value_name = "FILE.onnx", requires = "data", conflicts_with_all = ["preset", "tile", "window"])]
     pub(crate) features: Option<PathBuf>,
+    /// What a sample of images of your own is [default: tiles or features where --tile or --features asks for them; else the
+    /// best, where images lose detail when they are made small and the time is a minute or more].
+    #[arg(long, value_enum, value_name = "FORM", requires = "data", conflicts_with_all = ["preset", "window"])]
+    pub(crate) form: Option<FormArg>,
     /// The outputs of the frozen network whose features are used [default: all that are maps].
     #[arg(long, value_name = "NAME,NAME…", requires = "features", value_delimiter = ',')]
     pub(crate) feature_outputs: Vec<String>,
@@ -83,7 +88,7 @@ pub(crate) struct TrainArgs {
     /// model as if it had not been. Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit", "features",
-        "confidence",
+        "form", "confidence",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
@@ -103,6 +108,30 @@ pub(crate) struct TrainArgs {
     /// Draw no progress bars, print nothing but errors.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormArg {
+    /// The image, made smaller.
+    Whole,
+    /// A tile of the image; see --tile.
+    Tiles,
+    /// A place of the image, as the network of --features sees it.
+    Features,
+    /// Of these, the one in which defects that are made up in some of the images are told best, after a short trial of each:
+    /// whole images, tiles (of --tile, or of a side that fits), and features where --features gives a network.
+    Best,
+}
+
+impl From<FormArg> for OwnForm {
+    fn from(form: FormArg) -> Self {
+        match form {
+            FormArg::Whole => Self::Whole,
+            FormArg::Tiles => Self::Tiles,
+            FormArg::Features => Self::Features,
+            FormArg::Best => Self::Best,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

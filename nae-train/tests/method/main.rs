@@ -6,6 +6,7 @@ mod architectures;
 mod dark_images;
 mod energies;
 mod engine;
+mod form;
 mod langevin_density;
 mod likelihood_gradient;
 mod linear_nae;

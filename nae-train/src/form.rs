@@ -1,0 +1,216 @@
+//! The form of a user's images where none is asked for: whole, in tiles, or as features of a frozen network.
+//!
+//! [`best`] says which forms there are to choose from, and takes the one that a [`trial`] finds best. Images that lose no
+//! detail when they are made small stay whole without a trial.
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Device;
+use nae_data::own::{OwnImages, SIDES};
+use nae_data::{DataError, Originals, detail_lost, originals};
+use nae_input::tiling::Grid;
+use nae_onnx::metadata::{Tiles, Transforms};
+
+use crate::config::{Config, FeatureSettings};
+use crate::engine::{EngineChoice, Unsupported};
+use crate::plan::{self, PlanError};
+use crate::trial::{self, Effort, Trial, TrialError, Verdict};
+
+/// Images that a trial is made on, at most.
+const IMAGES: usize = 400;
+/// Images that lose less of their variance when they are made small stay whole.
+const DETAIL: f64 = 0.03;
+/// Another form than whole images must be better by this: tiles and features cost more wherever the model runs, and the
+/// spread of a trial is about as large.
+const MARGIN: f64 = 0.01;
+/// Tiles to choose from, the first of which an image has at most [`MOST_TILES`]: side, and pixels from one to the next.
+const TILES: [(usize, usize); 4] = [(32, 16), (48, 24), (64, 32), (80, 80)];
+/// Tiles of an image, at most: each is a sample to train on, and a forward pass where the model runs.
+const MOST_TILES: usize = 200;
+/// Values of all tiles together, at most: a gigabyte of them.
+const MOST_VALUES: usize = 1 << 28;
+/// Of the time that a run may take, each form may have this.
+const SHARE: f64 = 0.05;
+/// Updates of a form's autoencoder, where there is time for as many.
+const UPDATES: usize = 400;
+
+/// What forms there are beside whole images.
+#[derive(Clone, Debug)]
+pub struct Forms {
+    /// What is done to every image first.
+    pub transforms: Transforms,
+    /// Tiles, where they are asked for; else those that fit the images.
+    pub tiles: Option<(usize, Tiles)>,
+    /// So many energies of tiles make an image's score.
+    pub top_k: usize,
+    /// The frozen network, with the channels and the side of the images it takes.
+    pub features: Option<(FeatureSettings, (usize, usize))>,
+}
+
+/// A form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The image, made smaller.
+    Whole,
+    /// Tiles of so many pixels a side.
+    Tiles(usize, Tiles),
+    /// Features of the frozen network.
+    Features,
+}
+
+/// Why no form can be chosen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormError {
+    /// The images cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// No settings for a form.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No engine has a form's network.
+    #[error(transparent)]
+    Engine(#[from] Unsupported),
+    /// A form cannot be tried.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+}
+
+/// The best form for the images at `path`, and why, a sentence each. A run of `time` is not spent on it; without one, the
+/// trial makes as many updates on every machine.
+///
+/// # Errors
+/// [`FormError`].
+pub fn best(
+    path: &Path,
+    forms: &Forms,
+    engines: EngineChoice,
+    device: &Device,
+    time: Option<Duration>,
+    seed: u64,
+) -> Result<(Form, Vec<String>), FormError> {
+    let originals = originals(path, IMAGES)?;
+    let whole = |said: String| Ok((Form::Whole, vec![said]));
+    let Some((height, width)) = originals.median_size() else { return Ok((Form::Whole, Vec::new())) };
+    let side = SIDES.into_iter().rev().find(|&side| side <= height.min(width)).unwrap_or(SIDES[0]);
+    let lost = detail_lost(&originals.images, side);
+    if forms.features.is_none() && forms.tiles.is_none() && lost < DETAIL {
+        return Ok((Form::Whole, Vec::new()));
+    }
+    let tiles = forms.tiles.or_else(|| fitting(&originals, forms.top_k));
+    let of = format!("at {side}x{side} pixels, images lose {:.0}% of their variance", 100.0 * lost);
+    let Some(trial) = Trial::new(&originals.images, seed) else {
+        let fewest = trial::MIN_IMAGES;
+        return whole(format!(
+            "form: whole images; {of}, and fewer than {fewest} images are too few to compare forms by"
+        ));
+    };
+    let candidates = drafts(&originals, side, tiles, forms)?;
+    if candidates.len() == 1 {
+        return whole(format!("form: whole images; {of}, but tiles do not fit them: give --tile, or --features"));
+    }
+    let effort = Effort { updates: UPDATES, time: time.map(|time| time.mul_f64(SHARE)) };
+    let mut tried = Vec::new();
+    for (form, draft) in candidates {
+        let engine = engines.engine(draft.architecture())?;
+        tried.push((form, trial.judge(&draft, engine, device, effort)?));
+    }
+    let mut chosen = 0;
+    for (at, (_, verdict)) in tried.iter().enumerate() {
+        let margin = if chosen == 0 { MARGIN } else { 0.0 };
+        if verdict.mean() > tried[chosen].1.mean() + margin {
+            chosen = at;
+        }
+    }
+    let (train, judged) = trial.counts();
+    let form = tried[chosen].0;
+    let mut said = vec![format!(
+        "form: {}, by defects made up in {judged} images after a trial on {train}; {of}",
+        title(form, side)
+    )];
+    said.extend(tried.iter().map(|(form, verdict)| describe(*form, side, verdict)));
+    Ok((form, said))
+}
+
+/// Tiles that all images are large enough for, and not too many.
+fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
+    let shapes = || originals.images.iter().map(|image| image.shape);
+    let least = shapes().map(|shape| shape.height.min(shape.width)).min()?;
+    TILES.into_iter().find_map(|(side, stride)| {
+        let tile = nae_core::Shape::new(1, side, side);
+        let counts = shapes().map(|shape| Grid::new(shape, tile, stride).map_or(usize::MAX, |grid| grid.len()));
+        let most = counts.max()?;
+        let values = most.saturating_mul(originals.all).saturating_mul(side * side * originals.channels());
+        let fits = side < least && most <= MOST_TILES && values <= MOST_VALUES;
+        fits.then_some((side, Tiles { stride, top_k }))
+    })
+}
+
+/// Settings for each form, whole images first.
+fn drafts(
+    originals: &Originals,
+    side: usize,
+    tiles: Option<(usize, Tiles)>,
+    forms: &Forms,
+) -> Result<Vec<(Form, Config)>, PlanError> {
+    let count = originals.images.len();
+    let own = |channels, side, tiles| OwnImages { title: "images of the trial".to_owned(), channels, side, tiles };
+    let channels = originals.channels();
+    let mut drafts = vec![(Form::Whole, plan::draft(&own(channels, side, None), forms.transforms, count)?)];
+    if let Some((side, tiles)) = tiles {
+        let draft = plan::draft(&own(channels, side, Some(tiles)), forms.transforms, count)?;
+        drafts.push((Form::Tiles(side, tiles), draft));
+    }
+    if let Some((settings, (channels, side))) = &forms.features {
+        let own = own(*channels, *side, None);
+        drafts.push((Form::Features, plan::draft_features(&own, settings.clone(), forms.transforms, count)?));
+    }
+    Ok(drafts)
+}
+
+fn title(form: Form, side: usize) -> String {
+    match form {
+        Form::Whole => format!("whole images at {side}x{side}"),
+        Form::Tiles(side, Tiles { stride, .. }) => format!("tiles of {side}x{side} pixels, {stride} apart"),
+        Form::Features => "features of the frozen network".to_owned(),
+    }
+}
+
+fn describe(form: Form, side: usize, verdict: &Verdict) -> String {
+    let kinds: Vec<String> =
+        verdict.auroc.iter().map(|(defect, auroc)| format!("{} {auroc:.3}", defect.name())).collect();
+    format!(
+        "trial of {}: mean AUROC {:.3} ({}) after {} epochs",
+        title(form, side),
+        verdict.mean(),
+        kinds.join(", "),
+        verdict.epochs
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use nae_core::Shape;
+    use nae_input::Pixels;
+
+    use super::*;
+
+    fn grey(height: usize, width: usize, all: usize) -> Originals {
+        let shape = Shape::new(1, height, width);
+        Originals { images: vec![Pixels { shape, values: vec![0.5; shape.len()] }], all }
+    }
+
+    #[test]
+    fn tiles_fit_the_images_and_the_memory() {
+        let tiles = |height, width, all| fitting(&grey(height, width, all), 3);
+        assert_eq!(tiles(200, 200, 1500), Some((32, Tiles { stride: 16, top_k: 3 })));
+        // Of 32, 48 and 64 pixels an image of 384 has 529, 225 and 121; one of 1,000 has 169 of 80.
+        assert_eq!(tiles(384, 384, 500), Some((64, Tiles { stride: 32, top_k: 3 })));
+        assert_eq!(tiles(1000, 1000, 100), Some((80, Tiles { stride: 80, top_k: 3 })));
+        // Too small for any, too large for all, too many for memory.
+        assert_eq!(tiles(32, 100, 100), None);
+        assert_eq!(tiles(4000, 4000, 100), None);
+        assert_eq!(tiles(200, 200, 1_000_000), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! The form of a user's images, chosen by made-up defects.
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Device;
+use nae_onnx::metadata::Transforms;
+use nae_train::engine::EngineChoice;
+use nae_train::form::{self, Form, FormError, Forms};
+
+/// Images of 96 pixels a side: `value` of column and row, each shifted a little.
+fn images(folder: &Path, count: usize, value: impl Fn(usize, usize) -> u8) {
+    for n in 0..count {
+        let mut pgm = b"P5 96 96 255\n".to_vec();
+        pgm.extend((0..96 * 96).map(|at| value(at % 96 + n % 5, at / 96 + n % 7)));
+        std::fs::write(folder.join(format!("{n:03}.pgm")), pgm).expect("written");
+    }
+}
+
+/// A weave of threads eight pixels wide.
+fn weave(x: usize, y: usize) -> u8 {
+    if (x / 8 + y / 8).is_multiple_of(2) { 60 } else { 190 }
+}
+
+fn best(folder: &Path) -> Result<(Form, Vec<String>), FormError> {
+    let forms = Forms { transforms: Transforms::default(), tiles: None, top_k: 1, features: None };
+    // Three seconds a form.
+    form::best(folder, &forms, EngineChoice::Auto, &Device::flex(), Some(Duration::from_secs(60)), 5)
+}
+
+/// A tile knows all there is of a weave, and an image made small has its threads blurred.
+#[test]
+fn a_weave_is_cut_into_tiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    images(folder.path(), 60, weave);
+    let (form, said) = best(folder.path()).expect("images");
+    assert!(matches!(form, Form::Tiles(32, tiles) if tiles.stride == 16), "{form:?}: {said:?}");
+    assert!(said[0].starts_with("form: tiles of 32x32 pixels") && said[0].contains("15 images"), "{said:?}");
+    assert_eq!(said.len(), 3, "why, and each form's figures: {said:?}");
+    let mean = |said: &str| said.split("mean AUROC ").nth(1)?.split(' ').next()?.parse::<f64>().ok();
+    let means = [mean(&said[1]), mean(&said[2])].map(|mean| mean.expect("a figure"));
+    assert!(means[1] > means[0] + 0.1, "{said:?}");
+}
+
+#[test]
+fn images_that_lose_nothing_and_too_few_stay_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    images(folder.path(), 60, |x, y| (x + y) as u8);
+    assert_eq!(best(folder.path()).expect("images"), (Form::Whole, Vec::new()));
+    let few = tempfile::tempdir().expect("a folder");
+    images(few.path(), 20, weave);
+    let (form, said) = best(few.path()).expect("images");
+    assert_eq!(form, Form::Whole);
+    assert!(said[0].contains("fewer than 60 images are too few"), "{said:?}");
+}
