@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
 # integration and parity tests, firmware under QEMU, the commands of the guides in docs/, half a minute of fuzzing each
-# of the parser and the engine, the exported models in Python, and the slow tests.
+# of the parser and the engine, the Python package and the exported models in Python, and the slow tests.
 #
 #   tests/run.sh             everything
 #   tests/run.sh --quick     without QEMU, the guides, fuzzing, Python and the slow tests
@@ -107,6 +107,9 @@ RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --quiet
 if ! $quick; then
   step "Fuzzing"
   tests/fuzz.sh 30
+
+  step "Python package"
+  tests/python/wheel.sh
 
   step "Exported models in Python"
   .venv/bin/python tests/python/check_onnx.py models/digits/digits.onnx tests/vectors/images.npy tests/vectors/energies.npy

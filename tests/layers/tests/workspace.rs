@@ -7,7 +7,7 @@ use std::path::Path;
 
 use layers::{cycle, imports};
 
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "nae-core",
     "crates/nae-graph",
     "crates/nae-simd",
@@ -22,6 +22,7 @@ const CRATES: [&str; 14] = [
     "nae-train",
     "crates/nae-lab",
     "nae-train/cli",
+    "crates/nae-python",
 ];
 
 #[test]

@@ -1,0 +1,207 @@
+"""A detector in the manner of scikit-learn, with the attributes that PyOD's detectors have."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from . import _native
+from ._detector import Detector
+from ._files import as_path, write_matrix
+from ._inputs import Images, recognise
+from ._training import in_memory
+
+# With fewer, the trainer has none to calibrate on.
+_FEWEST = 50
+
+
+class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
+    """A normalized autoencoder as an outlier detector.
+
+    Parameters
+    ----------
+    contamination : "auto" or float in (0, 0.5]
+        What share of the training data are outliers. With "auto" they are taken as normal, and the threshold is the
+        model's own: calibrated on a tenth of them that was not trained on.
+    pretraining_updates, updates : int
+        Of the autoencoder, and of the NAE. More take longer; the same give the same model on any number of processors.
+    time_budget : float or None
+        Seconds for `fit`, in place of the updates: by the speed of the machine, so not to be repeated exactly.
+    random_state : int, RandomState or None
+        The seed. `fit` twice with an int gives the same model.
+    threads : int or None
+        As many as there are processors where None.
+
+    Attributes
+    ----------
+    detector_ : Detector
+        The model; `detector_.save(path)` exports it, `detector_.score(X)` gives p-values and heat maps.
+    offset_ : float
+        `decision_function(X)` is `score_samples(X) - offset_`.
+    n_features_in_ : int
+        Columns; of images, pixels and channels.
+    image_shape_ : tuple or None
+        The axes of an image; None for tables.
+    decision_scores_, labels_, threshold_
+        As PyOD's detectors have them, larger for outliers: energies of the training data, which of them are above the
+        threshold (1), and the threshold. `decision_function` and `predict` follow scikit-learn, whose signs are opposite.
+
+    Notes
+    -----
+    Two axes are a table, three are grey images [N, H, W], four are images [N, H, W, C] or [N, C, H, W] of uint8, or of
+    floats from 0 to 1. With fewer than 50 samples they are repeated, with a warning: the threshold then says little.
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {
+        "contamination": [StrOptions({"auto"}), Interval(Real, 0, 0.5, closed="right")],
+        "pretraining_updates": [Interval(Integral, 1, None, closed="left")],
+        "updates": [Interval(Integral, 1, None, closed="left")],
+        "time_budget": [None, Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "threads": [None, Interval(Integral, 1, None, closed="left")],
+    }
+
+    detector_: Detector
+    offset_: float
+    n_features_in_: int
+    image_shape_: tuple[int, ...] | None
+    decision_scores_: npt.NDArray[np.float64]
+    labels_: npt.NDArray[np.int64]
+    threshold_: float
+
+    def __init__(
+        self,
+        *,
+        contamination: str | float = "auto",
+        pretraining_updates: int = 3000,
+        updates: int = 500,
+        time_budget: float | None = None,
+        random_state: Any = None,
+        threads: int | None = None,
+    ) -> None:
+        self.contamination = contamination
+        self.pretraining_updates = pretraining_updates
+        self.updates = updates
+        self.time_budget = time_budget
+        self.random_state = random_state
+        self.threads = threads
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: object = None) -> NormalizedAutoencoderDetector:
+        """Trains on X, [samples, columns] or images; y is not used."""
+        samples = self._checked(X, reset=True)
+        few = _FEWEST // len(samples) + 1 if len(samples) < _FEWEST else 1
+        if few > 1:
+            warnings.warn(
+                f"{len(samples)} samples are too few to keep some for the calibration: they are repeated {few} times, and "
+                f"the threshold says little; give {_FEWEST} or more",
+                stacklevel=2,
+            )
+        repeated = np.concatenate([samples] * few) if few > 1 else samples
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        result = self._train(repeated, seed)
+        self.detector_ = Detector.from_bytes(result["model"], "fitted model", threads=self.threads)
+        self.decision_scores_ = self._energies(samples)
+        if self.contamination == "auto":
+            threshold = self.detector_.threshold
+            # A model without a threshold is none that the trainer exports.
+            self.offset_ = -float("inf") if threshold is None else -float(threshold)
+        else:
+            self.offset_ = float(np.percentile(-self.decision_scores_, 100.0 * float(self.contamination)))
+        self.threshold_ = -self.offset_
+        self.labels_ = (self.decision_scores_ > self.threshold_).astype(np.int64)
+        if result["keyboard"]:
+            # What is there can be used; a search over many fits still ends.
+            raise KeyboardInterrupt
+        return self
+
+    def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
+        """The negative energy of each sample: the lower, the less normal."""
+        check_is_fitted(self)
+        return -self._energies(self._checked(X, reset=False))
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+        """`score_samples` less `offset_`: negative for outliers."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """-1 for outliers, 1 for the others."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def _train(self, samples: npt.NDArray[Any], seed: int) -> dict[str, Any]:
+        by_time = self.time_budget is not None
+        with tempfile.TemporaryDirectory(prefix="nae-edge-") as name, in_memory(Path(name)):
+            folder = Path(name)
+            if samples.ndim == 2:
+                data = write_matrix(np.asarray(samples, np.float64), folder / "data.csv")
+            else:
+                data = as_path(samples, folder, "data", None)
+            request = {
+                "data": data,
+                "preset": None,
+                "seed": seed,
+                "time_budget": self.time_budget,
+                "pretraining_updates": None if by_time else self.pretraining_updates,
+                "updates": None if by_time else self.updates,
+                "outliers": None,
+                "strict": False,
+                "fit": "stretch",
+                "tile": None,
+                "stride": None,
+                "top_k": None,
+                "features": None,
+                "feature_outputs": [],
+                "missing": "refuse",
+                "window": None,
+                "window_stride": None,
+                "held_out": None,
+                "confidence": None,
+                "threads": self.threads,
+                "folder": folder / "run",
+                "report": False,
+                "bars": False,
+            }
+            return _native.train(request, None)
+
+    def _energies(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        return self.detector_.score(samples, latents=False, heat_maps=False).energies.astype(np.float64)
+
+    def _checked(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        if getattr(X, "ndim", None) in (3, 4):
+            return self._checked_images(X, reset=reset)
+        if not reset and self.image_shape_ is not None:
+            raise ValueError(f"expected images of shape {self.image_shape_} each, found a table")
+        if reset:
+            self.image_shape_ = None
+        # The trainer needs a second column for anything to depend on anything.
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2 if reset else 1,
+            ensure_min_features=2 if reset else 1,
+        )
+
+    def _checked_images(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        found = recognise(X, table=False)
+        if not isinstance(found, Images) or len(found.arrays[0]) == 0:
+            raise ValueError("expected at least one image, found none")
+        images = found.arrays[0]
+        shape = images.shape[1:]
+        if reset:
+            self.image_shape_ = shape
+            self.n_features_in_ = int(np.prod(shape))
+        elif shape != self.image_shape_:
+            raise ValueError(f"expected images of shape {self.image_shape_} each, found {shape}")
+        return images

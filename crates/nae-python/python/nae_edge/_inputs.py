@@ -1,0 +1,192 @@
+"""What a user brings, recognised without importing the library that it is of: images, tables or files.
+
+Arrays, names and columns go on to `_native`, which knows no other library. Training and scoring share this, so that both
+see the same numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Column = npt.NDArray[np.float64] | list[str | None]
+
+# What a file's reader takes for a gap.
+_GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}
+
+
+@dataclass(frozen=True)
+class Files:
+    paths: list[str]
+
+
+@dataclass(frozen=True)
+class Images:
+    arrays: list[npt.NDArray[Any]]
+    # Whether the user gave a list, whose members are images of their own.
+    several: bool
+
+
+@dataclass(frozen=True)
+class Matrix:
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Columns:
+    names: list[str]
+    columns: list[Column]
+
+
+Input = Files | Images | Matrix | Columns
+
+
+def recognise(data: object, *, table: bool | None) -> Input:
+    """What `data` is. `table` says what the model takes; where that is not known, two axes are a table."""
+    if isinstance(data, (str, os.PathLike)):
+        return Files([os.fspath(data)])
+    if _is_pillow(data):
+        return Images([_pillow(data)], several=False)
+    columns = _columns(data)
+    if columns is not None:
+        return columns
+    if isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray)) and len(data) > 0:
+        if all(isinstance(item, (str, os.PathLike)) for item in data):
+            return Files([os.fspath(item) for item in data])
+        if table is not True and all(_is_pillow(item) or _is_array(item) for item in data):
+            arrays = [_pillow(item) if _is_pillow(item) else image_array(np.asarray(item)) for item in data]
+            return Images(arrays, several=True)
+    if not _is_array(data) and not isinstance(data, (list, tuple)):
+        raise TypeError(
+            "expected an array, a Pillow image, a DataFrame, an Arrow table, a path, or a list of images or paths, "
+            f"found {type(data).__name__}"
+        )
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(f"expected an array of numbers: {error}") from error
+    if table is True or (table is None and array.ndim == 2):
+        return Matrix(_matrix(array))
+    return Images([image_array(array)], several=False)
+
+
+def _matrix(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    if array.ndim != 2:
+        remedy = "; one row is [1, columns]: reshape(1, -1)" if array.ndim == 1 else ""
+        raise ValueError(f"expected a table [rows, columns], found an array of shape {array.shape}{remedy}")
+    if array.dtype.kind not in "biufO":
+        raise TypeError(f"expected a table of numbers, found an array of {array.dtype}; give texts in a DataFrame")
+    try:
+        return np.require(array, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"expected a table of numbers: {error}; give texts in a DataFrame") from error
+
+
+def image_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array as `_native` reads it: copied only where its order or its bytes differ."""
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    if (array.dtype.kind, array.dtype.itemsize) not in {("u", 1), ("f", 4), ("f", 8)}:
+        raise TypeError(
+            f"expected an array of uint8, float32 or float64, found {array.dtype}; divide by the largest value there can "
+            "be, and give floats from 0 to 1"
+        )
+    return np.require(array, array.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _is_array(data: object) -> bool:
+    return isinstance(data, np.ndarray) or hasattr(data, "__array__") or hasattr(data, "__array_interface__")
+
+
+def _is_pillow(data: object) -> bool:
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(data, pillow.Image)
+
+
+def _pillow(image: Any) -> npt.NDArray[Any]:
+    """Grey or RGB, 8 bits or floats; transparency is left out, as the command line does."""
+    if image.mode.startswith("I;16"):
+        return np.ascontiguousarray(np.asarray(image).astype(np.float32) / np.float32(65535))
+    if image.mode in ("I", "F"):
+        raise ValueError(
+            f"a Pillow image of mode {image.mode} has no range: divide its array by the largest value there can be"
+        )
+    grey = image.mode in ("1", "L", "LA", "La")
+    return np.ascontiguousarray(np.asarray(image.convert("L" if grey else "RGB")))
+
+
+def _columns(data: Any) -> Columns | None:
+    """The columns of a DataFrame or an Arrow table."""
+    library = type(data).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(data, "columns") and hasattr(data, "iloc"):
+        # Numbers are names that nobody gave.
+        names = list(data.columns)
+        named = [str(name) for name in names] if any(isinstance(name, str) for name in names) else None
+        return _named(named, [_pandas(data.iloc[:, at]) for at in range(len(names))])
+    if library == "polars" and hasattr(data, "get_columns"):
+        return _named(list(data.columns), [_polars(column) for column in data.get_columns()])
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        if library in ("pandas", "polars"):
+            raise TypeError(f"expected a table, found a {type(data).__name__}: give a DataFrame")
+        return _arrow(data)
+    return None
+
+
+def _named(names: list[str] | None, columns: list[Column]) -> Columns:
+    if names is None:
+        return Columns([f"column {number}" for number in range(1, len(columns) + 1)], columns)
+    # Blanks and ends of lines do not survive a file, and a file's first line is a header by its texts alone.
+    names = [" ".join(name.split()) for name in names]
+    if not any(_is_text(name) for name in names):
+        names = [f"column {name}" for name in names]
+    return Columns(names, columns)
+
+
+def _is_text(name: str) -> bool:
+    if name.lower() in _GAPS:
+        return False
+    try:
+        return not np.isfinite(float(name))
+    except ValueError:
+        return True
+
+
+def _pandas(series: Any) -> Column:
+    kind = getattr(series.dtype, "kind", "O")
+    if kind in "biuf":
+        return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return [None if gap else str(value) for value, gap in zip(series, series.isna(), strict=True)]
+
+
+def _polars(series: Any) -> Column:
+    polars = sys.modules["polars"]
+    if series.dtype.is_numeric() or series.dtype == polars.Boolean:
+        return np.ascontiguousarray(series.cast(polars.Float64).fill_null(float("nan")).to_numpy())
+    return [None if value is None else str(value) for value in series.to_list()]
+
+
+def _arrow(data: Any) -> Columns:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise TypeError(
+            f"a table of {type(data).__name__} comes by Arrow's C interface, and pyarrow is not installed to read it: "
+            "install pyarrow, or give a DataFrame of pandas or polars"
+        ) from error
+    table = pyarrow.table(data)
+    types = pyarrow.types
+
+    def column(values: Any) -> Column:
+        if types.is_integer(values.type) or types.is_floating(values.type) or types.is_boolean(values.type):
+            if types.is_boolean(values.type):
+                values = values.cast(pyarrow.int8())
+            return np.ascontiguousarray(values.cast(pyarrow.float64(), safe=False).to_numpy(), dtype=np.float64)
+        return [None if value is None else str(value) for value in values.to_pylist()]
+
+    return _named(list(table.column_names), [column(table.column(at)) for at in range(table.num_columns)])

@@ -1,0 +1,189 @@
+"""Training in this process: `train`, and what it leaves."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import _native
+from ._detector import Detector
+from ._files import as_path
+from ._progress import NotebookBar, in_notebook
+
+Event = dict[str, Any]
+Callback = Callable[[Event], object]
+
+_PAGE = "report.html"
+_TEXT = "report.md"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of a run: shown inline in a notebook, as text elsewhere."""
+
+    #: The report as Markdown.
+    markdown: str = field(repr=False)
+    #: The page for a browser, with everything in it.
+    html: str = field(repr=False)
+    #: The figures, as `nae-train --json` prints them.
+    figures: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        # A page of its own within the notebook's: its style must not reach what is around it.
+        page = html.escape(self.html, quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:36em;border:1px solid #ddd"></iframe>'
+
+    def __str__(self) -> str:
+        return self.markdown
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What a run leaves."""
+
+    #: Scores with the model.
+    detector: Detector
+    #: Figures, pictures, and what was chosen.
+    report: Report
+    #: What should be known before the model is believed, one sentence each; raised as warnings, too.
+    warnings: list[str]
+    #: config.toml of the run: `train(data, preset=FILE)` repeats it without measuring anything.
+    config: str = field(repr=False)
+    #: Whether Ctrl-C or the callback ended the run early: the model is the best until then.
+    interrupted: bool
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model, with preprocessing and calibration, as ONNX."""
+        self.detector.save(path)
+
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
+
+def train(
+    data: Any = None,
+    *,
+    preset: str | os.PathLike[str] | None = None,
+    time_budget: float | None = None,
+    pretraining_updates: int | None = None,
+    updates: int | None = None,
+    seed: int = 0,
+    outliers: Any = None,
+    layout: str | None = None,
+    fit: str = "stretch",
+    tile: int | None = None,
+    stride: int | None = None,
+    top_k: int | None = None,
+    features: str | os.PathLike[str] | None = None,
+    feature_outputs: Sequence[str] = (),
+    missing: str = "refuse",
+    window: int | None = None,
+    window_stride: int | None = None,
+    held_out: int | None = None,
+    confidence: float | None = None,
+    strict: bool = False,
+    threads: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    callback: Callback | None = None,
+    progress: bool = True,
+) -> TrainedModel:
+    """Trains a normalized autoencoder on normal data, as `nae-train` does.
+
+    `data` are images or a table, all normal: an array [N, H, W], [N, H, W, C] or [N, C, H, W] (`layout` as for
+    `Detector.score`), a list of images, a table [N, columns], a DataFrame or Arrow table, or the path of a folder,
+    archive or table. Without it, `preset` says what to train on: its own data, for `digits` the handwritten digits that
+    come with the package. With both, `data` is what the preset takes, or a file config.toml's data again.
+
+    For data without a preset: `time_budget` are seconds for the whole run (600 without), by the measured speed of the
+    machine; or `pretraining_updates` and `updates`, of the autoencoder and of the NAE, which give the same model wherever
+    they are made. The other arguments are the options of `nae-train`, where they are explained: `outliers` to evaluate on,
+    never trained on; `fit`, `tile`, `stride`, `top_k` and `features` for images; `missing`, `window` and `window_stride`
+    for tables; `folder` is the run folder, a temporary one without.
+
+    `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`, and
+    figures) and for each look at the model (`phase` look). Where it returns False the run ends with the best model so
+    far; so it does at Ctrl-C. `progress` draws bars, in a terminal on standard error.
+
+    Raises ValueError, TypeError or OSError with the text of the command line's error.
+    """
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a function of one dictionary, found {type(callback).__name__}")
+    if (updates is None) != (pretraining_updates is None):
+        raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
+    notebook = progress and in_notebook()
+    with tempfile.TemporaryDirectory(prefix="nae-edge-") as name:
+        temporary = Path(name)
+        run = temporary / "run" if folder is None else Path(folder)
+        with in_memory(temporary):
+            request = {
+                "data": None if data is None else as_path(data, temporary, "data", layout),
+                "preset": None if preset is None else os.fspath(preset),
+                "seed": seed,
+                "time_budget": time_budget,
+                "pretraining_updates": pretraining_updates,
+                "updates": updates,
+                "outliers": None if outliers is None else as_path(outliers, temporary, "outliers", layout),
+                "strict": strict,
+                "fit": fit,
+                "tile": tile,
+                "stride": stride,
+                "top_k": top_k,
+                "features": features,
+                "feature_outputs": list(feature_outputs),
+                "missing": missing,
+                "window": window,
+                "window_stride": window_stride,
+                "held_out": held_out,
+                "confidence": confidence,
+                "threads": threads,
+                "folder": run,
+                "report": True,
+                "bars": progress and not notebook,
+            }
+            result = _native.train(request, _both(NotebookBar() if notebook else None, callback))
+        figures = json.loads(result["json"])
+        report = Report((run / _TEXT).read_text("utf-8"), (run / _PAGE).read_text("utf-8"), figures)
+    if result["keyboard"]:
+        print("interrupted: the model is what was best so far", file=sys.stderr)
+    for warning in result["warnings"]:
+        warnings.warn(warning, stacklevel=2)
+    return TrainedModel(
+        detector=Detector.from_bytes(result["model"], threads=threads),
+        report=report,
+        warnings=result["warnings"],
+        config=result["config"],
+        interrupted=result["interrupted"] is not None,
+    )
+
+
+def _both(first: Callback | None, second: Callback | None) -> Callback | None:
+    if first is None or second is None:
+        return first or second
+
+    def tell(event: Event) -> object:
+        first(event)
+        return second(event)
+
+    return tell
+
+
+class in_memory:
+    """Errors about data that were given in memory do not name the temporary folder that they went through."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder) + os.sep
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, (ValueError, OSError)) and len(error.args) == 1 and isinstance(error.args[0], str):
+            error.args = (error.args[0].replace(self._folder, ""),)

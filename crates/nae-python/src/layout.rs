@@ -1,0 +1,117 @@
+//! What the axes of an array of images are. An array does not say: the rule of [`axes`] is the one that the guide
+//! (`docs/python.md`) gives, and what it cannot tell apart is an error.
+
+use nae_core::Shape;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// An array of images as axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axes {
+    /// Images.
+    pub(crate) count: usize,
+    /// Of each image.
+    pub(crate) shape: Shape,
+    /// Whether the channels of a pixel lie side by side.
+    pub(crate) channels_last: bool,
+}
+
+/// The names a layout may be asked for by, and what each is for.
+const NAMES: [&str; 6] = ["HW", "HWC", "CHW", "NHW", "NHWC", "NCHW"];
+
+/// How an array of the extents `shape` is read, `asked` for by name or by this rule:
+///
+/// - two axes are one grey image;
+/// - three are one image `[H, W, C]` where the last is 1 or 3, and otherwise grey images `[N, H, W]`;
+/// - four are `[N, C, H, W]` where the second is 1 or 3, or `[N, H, W, C]` where the last is; where both are, the one that
+///   is the `network`'s shape.
+///
+/// The number of the network's own channels counts as 1 and 3 do. Where a network takes coloured images, three axes of
+/// which only the first is its channels are refused: `[C, H, W]` is as likely as so many grey images.
+///
+/// # Errors
+/// What was expected, what was found, and to say `layout=`.
+pub(crate) fn axes(shape: &[usize], asked: Option<&str>, network: Option<Shape>) -> Result<Axes, String> {
+    let channels = |count: usize| count == 1 || count == 3 || network.is_some_and(|network| network.channels == count);
+    let found = match asked {
+        Some(name) => named(shape, name)?,
+        None => guessed(shape, &channels, network)?,
+    };
+    if !channels(found.shape.channels) {
+        let count = found.shape.channels;
+        return Err(format!("expected 1 or 3 channels, found {count} in an array of shape {shape:?}"));
+    }
+    let Shape { channels, height, width } = found.shape;
+    if channels == 0 || height == 0 || width == 0 {
+        return Err(format!("expected images of at least one pixel, found an array of shape {shape:?}"));
+    }
+    Ok(found)
+}
+
+fn named(shape: &[usize], name: &str) -> Result<Axes, String> {
+    let layout = name.to_ascii_uppercase();
+    if !NAMES.contains(&layout.as_str()) {
+        return Err(format!("layout: expected one of {}, found {name:?}", NAMES.join(", ")));
+    }
+    if layout.len() != shape.len() {
+        let expected = layout.len();
+        return Err(format!("layout {layout}: expected {expected} axes, found an array of shape {shape:?}"));
+    }
+    let extent = |axis: char| layout.chars().position(|name| name == axis).map(|at| shape[at]);
+    Ok(Axes {
+        count: extent('N').unwrap_or(1),
+        shape: Shape::new(extent('C').unwrap_or(1), extent('H').unwrap_or(0), extent('W').unwrap_or(0)),
+        channels_last: layout.ends_with('C'),
+    })
+}
+
+fn guessed(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>) -> Result<Axes, String> {
+    let (first, last) = (shape.first().is_some_and(|&n| channels(n)), shape.last().is_some_and(|&n| channels(n)));
+    let two = |a: &str, b: &str| {
+        format!("an array of shape {shape:?} may be {a} or {b}: say which with layout=\"{}\"", bare(a))
+    };
+    match *shape {
+        [_, _] => named(shape, "HW"),
+        // A network for images as narrow as this.
+        [_, _, w] if last && network.is_some_and(|network| network.width == w && network.channels == 1) => {
+            Err(two("[N, H, W]", "[H, W, C]"))
+        }
+        [_, _, _] if last => named(shape, "HWC"),
+        [c, _, _] if first && network.is_some_and(|network| network.channels == c && c > 1) => {
+            Err(two("[C, H, W]", "[N, H, W]"))
+        }
+        [_, _, _] => named(shape, "NHW"),
+        [_, c, h, w] => match (channels(c), last) {
+            (true, false) => named(shape, "NCHW"),
+            (false, true) => named(shape, "NHWC"),
+            (true, true) => {
+                let fits = |c, h, w| network == Some(Shape::new(c, h, w));
+                match (fits(c, h, w), fits(w, c, h)) {
+                    (true, false) => named(shape, "NCHW"),
+                    (false, true) => named(shape, "NHWC"),
+                    _ => Err(two("[N, C, H, W]", "[N, H, W, C]")),
+                }
+            }
+            (false, false) => Err(format!(
+                "expected 1 or 3 channels, [N, C, H, W] or [N, H, W, C], found an array of shape {shape:?}"
+            )),
+        },
+        _ => Err(format!(
+            "expected images [N, C, H, W], [N, H, W, C], [N, H, W], [H, W, C] or [H, W], found an array of shape {shape:?}"
+        )),
+    }
+}
+
+/// `[N, H, W]` as it is written for `layout=`.
+fn bare(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphabetic).collect()
+}
+
+/// Images, channels, rows and columns of an array of the extents `shape`, and whether the channels come last, for a
+/// network that is not known yet.
+#[pyfunction]
+#[pyo3(signature = (shape, layout=None))]
+pub(crate) fn image_axes(shape: Vec<usize>, layout: Option<&str>) -> PyResult<(usize, usize, usize, usize, bool)> {
+    let Axes { count, shape, channels_last } = axes(&shape, layout, None).map_err(PyValueError::new_err)?;
+    Ok((count, shape.channels, shape.height, shape.width, channels_last))
+}

@@ -1,0 +1,264 @@
+//! A run of the trainer within Python: what `nae-train` does, from the same arguments, with its result in memory.
+
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use burn::tensor::Device;
+use nae_data::own::{Asked, Corrupt};
+use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
+use nae_train::config::preset::PRESETS;
+use nae_train::config::{Config, preset};
+use nae_train::device::DeviceChoice;
+use nae_train::engine::EngineChoice;
+use nae_train::own::{self, Length, OwnError, Planned, Wishes};
+use nae_train::report::progress::Bars;
+use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RunFolder};
+use nae_train::run::{Prepared, RunError};
+use nae_train::train::{Both, Ending};
+use nae_train::{export, plan, shard};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::guard::{Failure, unlocked};
+use crate::watch::Watch;
+
+/// What a run can go on from is stored so often.
+const STORE_EVERY: Duration = Duration::from_secs(60);
+
+/// The arguments of `nae_edge.train`, checked there for their types alone.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Request {
+    data: Option<PathBuf>,
+    preset: Option<String>,
+    seed: u64,
+    time_budget: Option<f64>,
+    pretraining_updates: Option<usize>,
+    updates: Option<usize>,
+    outliers: Option<PathBuf>,
+    strict: bool,
+    fit: String,
+    tile: Option<usize>,
+    stride: Option<usize>,
+    top_k: Option<usize>,
+    features: Option<PathBuf>,
+    feature_outputs: Vec<String>,
+    missing: String,
+    window: Option<usize>,
+    window_stride: Option<usize>,
+    held_out: Option<u8>,
+    confidence: Option<f64>,
+    threads: Option<usize>,
+    folder: PathBuf,
+    /// Whether the model is evaluated, and a report written.
+    report: bool,
+    /// Whether bars are drawn on standard error, where that is a terminal.
+    bars: bool,
+}
+
+/// What a run leaves, on its way to Python.
+struct Trained {
+    model: Vec<u8>,
+    json: Option<String>,
+    warnings: Vec<String>,
+    choices: Vec<String>,
+    config: String,
+    interrupted: Option<usize>,
+    keyboard: bool,
+}
+
+impl Request {
+    fn corrupt(&self) -> Corrupt {
+        if self.strict { Corrupt::Refuse } else { Corrupt::Skip }
+    }
+
+    fn wishes(&self) -> Result<Wishes, Failure> {
+        let tile = within("tile", self.tile, 12..=82)?;
+        let stride = within("stride", self.stride, 1..=usize::from(u16::MAX))?;
+        let top_k = within("top_k", self.top_k, 1..=usize::from(u16::MAX))?;
+        let window = within("window", self.window, 2..=usize::from(u16::MAX))?;
+        let window_stride = within("window_stride", self.window_stride, 1..=usize::from(u16::MAX))?;
+        if let Some(confidence) = self.confidence
+            && !(confidence > 0.0 && confidence <= 0.9999)
+        {
+            let found = format!("confidence: expected a number above 0 and at most 0.9999, found {confidence}");
+            return Err(found.into());
+        }
+        let fit = Fit::from_name(&self.fit);
+        let fit = fit.ok_or_else(|| format!("fit: expected stretch, crop or pad, found {:?}", self.fit))?;
+        let missing = Missing::from_name(&self.missing);
+        let missing = missing.ok_or_else(|| format!("missing: expected refuse or fill, found {:?}", self.missing))?;
+        let tiles = tile.map(|side| (side, Tiles { stride: stride.unwrap_or(side / 2), top_k: top_k.unwrap_or(1) }));
+        // What can be wished for some day is left to the data until then.
+        #[allow(clippy::needless_update)]
+        Ok(Wishes {
+            seed: self.seed,
+            length: self.length()?,
+            corrupt: self.corrupt(),
+            images: Asked { tiles, shape: None, transforms: Transforms { fit, ..Transforms::default() } },
+            top_k,
+            features: self.features.clone().map(|file| (file, self.feature_outputs.clone())),
+            missing,
+            window: window.map(|rows| RowWindow { rows, stride: window_stride.unwrap_or((rows / 4).max(1)) }),
+            held_out: self.held_out,
+            confidence: self.confidence,
+            ..Wishes::default()
+        })
+    }
+
+    fn length(&self) -> Result<Length, Failure> {
+        match (self.time_budget, self.pretraining_updates.zip(self.updates)) {
+            (None, None) => Ok(Length::default()),
+            (None, Some((pretraining, training))) => Ok(Length::Updates { pretraining, training }),
+            (Some(_), Some(_)) => {
+                Err("time_budget: the updates are given already; leave one of both out".to_owned().into())
+            }
+            (Some(seconds), None) => match Duration::try_from_secs_f64(seconds) {
+                Ok(time) => Ok(Length::Time(time)),
+                Err(_) => Err(format!("time_budget: expected seconds, 0 or more, found {seconds}").into()),
+            },
+        }
+    }
+
+    /// What a preset says, or what fits the data.
+    fn planned(&self, device: &Device, started: Instant) -> Result<Planned, Failure> {
+        let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::value(&error))?;
+        if let (None, Some(data)) = (&self.preset, &self.data) {
+            if let Some(outliers) = &self.outliers {
+                own::apart(data, outliers).map_err(refused)?;
+            }
+            return own::plan(&self.wishes()?, data, choice, device, started).map_err(refused);
+        }
+        if self.time_budget.is_some() {
+            return Err("time_budget: for data of your own; a preset has its schedule".to_owned().into());
+        }
+        let name = self.preset.as_deref().unwrap_or(PRESETS[0].name);
+        let mut raw = preset::load(name).map_err(|error| Failure::value(&error))?.raw().clone();
+        raw.data.held_out = self.held_out.or(raw.data.held_out);
+        raw.calibration.confidence = self.confidence.or(raw.calibration.confidence);
+        if let Some(features) = &mut raw.data.features {
+            // Settings of a run that is made anew, on whatever data.
+            features.data_sha256 = None;
+        }
+        let config = Config::new(raw).map_err(|error| Failure::value(&error))?;
+        let engine = choice.engine(config.architecture()).map_err(|error| Failure::value(&error))?;
+        let mut prepared = Prepared::new(config, self.seed, self.data.as_deref(), self.corrupt())?;
+        if let Length::Updates { pretraining, training } = self.length()? {
+            let train = prepared.split.train.len();
+            prepared.config = plan::with_updates(&prepared.config, train, pretraining, training)
+                .map_err(|error| Failure::value(&error))?;
+        }
+        Ok(Planned { prepared, engine, choices: Vec::new() })
+    }
+
+    fn run(&self, callback: Option<Py<PyAny>>) -> Result<Trained, Failure> {
+        let started = Instant::now();
+        let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::value(&error))?;
+        let device = opened.device;
+        let Planned { mut prepared, engine, choices } = self.planned(&device, started)?;
+        if let Some(outliers) = &self.outliers {
+            prepared.add_outliers(outliers, self.corrupt()).map_err(|error| Failure::of("--outliers", &error))?;
+        }
+        let facts = Facts {
+            data_sha256: prepared.data_sha256.clone(),
+            engine,
+            device: DeviceChoice::Cpu,
+            choices: choices.clone(),
+            selection: None,
+        };
+        let folder = RunFolder::create(&self.folder, &prepared.config, self.seed, facts, STORE_EVERY);
+        let folder = folder.map_err(|error| Failure::value(&error))?;
+        let stop = AtomicBool::new(false);
+        let watchers = Both::new(Watch::new(callback, &stop), Bars::new(!self.bars));
+        let mut watchers = Both::new(watchers, folder);
+        let outcome = prepared.train(engine, &device, &mut watchers, &stop, None)?;
+        let (watch, mut folder) = (watchers.first.first, watchers.second);
+        if let Some(error) = watch.raised {
+            return Err(Failure::Raised(error));
+        }
+        if let Some(autoencoder) = &outcome.autoencoder {
+            folder.save(autoencoder, AUTOENCODER);
+        }
+        if let Some(failure) = folder.failure() {
+            return Err(Failure::File(std::io::ErrorKind::Other, format!("the run folder is incomplete: {failure}")));
+        }
+        let interrupted = match outcome.ending {
+            Ending::Interrupted { update } => Some(update),
+            _ => None,
+        };
+        let run = Finished { prepared, outcome, engine, choices, started };
+        let trained = self.conclude(run, &device, &mut folder)?;
+        // A run that was interrupted can be gone on with.
+        if interrupted.is_none() {
+            folder.finish().map_err(|error| Failure::value(&error))?;
+        }
+        Ok(Trained { interrupted, keyboard: watch.interrupted, config: folder.text(CONFIG), ..trained })
+    }
+
+    fn conclude(&self, run: Finished, device: &Device, folder: &mut RunFolder) -> Result<Trained, Failure> {
+        let model = |metadata| {
+            let (config, features) = (&run.prepared.config, run.prepared.features());
+            export::model(&*run.outcome.model, config, features, metadata).map_err(|error| Failure::value(&error))
+        };
+        let (model, warnings, json) = if self.report {
+            let conclusion = run.conclude(device)?;
+            conclusion.report(&run, device, folder).map_err(|error| Failure::value(&error))?;
+            let json = conclusion.summary(&run).json().to_string();
+            (model(&conclusion.metadata)?, conclusion.warnings, Some(json))
+        } else {
+            let metadata = run.prepared.calibrate(&*run.outcome.model, device)?;
+            (model(&metadata)?, run.prepared.warnings.clone(), None)
+        };
+        let (choices, config) = (run.choices, String::new());
+        Ok(Trained { model, json, warnings, choices, config, interrupted: None, keyboard: false })
+    }
+}
+
+/// As clap says it of an argument.
+fn within(name: &str, value: Option<usize>, range: RangeInclusive<usize>) -> Result<Option<usize>, Failure> {
+    match value {
+        Some(value) if !range.contains(&value) => {
+            let (low, high) = (range.start(), range.end());
+            Err(format!("{name}: expected {low} to {high}, found {value}").into())
+        }
+        value => Ok(value),
+    }
+}
+
+fn refused(error: OwnError) -> Failure {
+    Failure::value(&error)
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Self::value(&error)
+    }
+}
+
+/// Trains by `request`, the arguments of `nae_edge.train`, and writes the run folder. Returns a dictionary.
+#[pyfunction]
+pub(crate) fn train(py: Python<'_>, request: Request, callback: Option<Py<PyAny>>) -> PyResult<Bound<'_, PyDict>> {
+    let threads = match request.threads {
+        Some(threads) => Some(
+            NonZero::new(threads)
+                .ok_or_else(|| PyErr::from(Failure::Value("threads: expected 1 or more, found 0".to_owned())))?,
+        ),
+        None => None,
+    };
+    let trained = unlocked(py, || match threads {
+        Some(threads) => shard::with_threads(threads, || request.run(callback)),
+        None => request.run(callback),
+    })?;
+    let result = PyDict::new(py);
+    result.set_item("model", PyBytes::new(py, &trained.model))?;
+    result.set_item("json", trained.json)?;
+    result.set_item("warnings", trained.warnings)?;
+    result.set_item("choices", trained.choices)?;
+    result.set_item("config", trained.config)?;
+    result.set_item("interrupted", trained.interrupted)?;
+    result.set_item("keyboard", trained.keyboard)?;
+    Ok(result)
+}

@@ -1,0 +1,72 @@
+"""Data and models that the tests share: the repository's digits, its model of them, and two small ones trained here."""
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import nae_edge
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Images uint8 [1797, 8, 8] of values 0 to 255, and which digit each is."""
+    with gzip.open(ROOT / "data/digits-8x8/digits.csv.gz", "rt") as file:
+        rows = np.loadtxt(file, delimiter=",")
+    return np.round(rows[:, :64].reshape(-1, 8, 8) * 255 / 16).astype(np.uint8), rows[:, 64].astype(int)
+
+
+@pytest.fixture(scope="session")
+def model():
+    return ROOT / "models/digits/digits.onnx"
+
+
+@pytest.fixture(scope="session")
+def detector(model):
+    return nae_edge.Detector.open(model)
+
+
+@pytest.fixture(scope="session")
+def vectors():
+    """Images float32 [15, 1, 16, 16] and their energies by the repository's model, from the Rust tests."""
+    return np.load(ROOT / "tests/vectors/images.npy"), np.load(ROOT / "tests/vectors/energies.npy")
+
+
+@pytest.fixture(scope="session")
+def readings():
+    """Rows [300, 4] whose columns depend on each other."""
+    noise = np.random.default_rng(3).normal(size=(300, 4))
+    noise[:, 2] = noise[:, 0] * noise[:, 1] + 0.1 * noise[:, 2]
+    return noise
+
+
+@pytest.fixture(scope="session")
+def table_model(readings):
+    with pytest.warns(UserWarning):
+        return nae_edge.train(readings, pretraining_updates=60, updates=4, progress=False)
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Runs a program of the repository, `nae-infer` or `nae-train`, and gives what it prints as its error."""
+    folder = Path(os.environ.get("NAE_PROGRAMS", ""))
+
+    def error_of(name, *arguments):
+        path = shutil.which(name, path=os.fspath(folder))
+        if not os.environ.get("NAE_PROGRAMS") or path is None:
+            pytest.skip(f"skipped: {name} is not built (NAE_PROGRAMS says where)")
+        done = subprocess.run([path, *map(os.fspath, arguments)], capture_output=True, text=True, check=False)
+        assert done.returncode == 1, done.stderr
+        return done.stderr.strip().removeprefix("error: ")
+
+    return error_of

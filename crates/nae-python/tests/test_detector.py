@@ -1,0 +1,225 @@
+"""Scores of images: the same numbers as elsewhere, whatever the images come as."""
+
+import pickle
+import threading
+
+import nae_edge
+import numpy as np
+import PIL.Image
+import pytest
+from nae_edge import Detector
+
+
+def test_energies_are_those_of_the_other_runtimes(detector, vectors):
+    images, energies = vectors
+    scores = detector.score(images)
+    np.testing.assert_allclose(scores.energies, energies, rtol=1e-5)
+    assert len(scores) == 15 and scores.names is None
+    assert scores.latents.shape == (15, 32) and scores.heat_maps.shape == (15, 16, 16)
+    # Squared error over pixels: the map's mean is the energy.
+    np.testing.assert_allclose(scores.heat_maps.mean(axis=(1, 2)), energies, rtol=1e-4)
+    np.testing.assert_array_equal(scores.verdicts, scores.energies > detector.threshold)
+    assert ((scores.p_values > 0) & (scores.p_values <= 1)).all()
+    order = np.argsort(scores.energies)
+    assert (np.diff(scores.p_values[order]) <= 0).all()
+
+
+def test_the_energies_of_the_readme(detector, root):
+    folder = root / "models/digits/images"
+    names = [str(folder / f"{name}.png") for name in ("checkerboard", "half-three", "six", "zero")]
+    scores = detector.score(names)
+    assert [f"{energy:.6f}" for energy in scores.energies] == ["0.393138", "0.021232", "0.001281", "0.002935"]
+    assert scores.verdicts.tolist() == [True, True, False, False] and scores.names == names
+
+
+def test_the_same_images_in_every_form(detector, digits):
+    images = digits[0][:9]
+    expected = detector.score(images).energies
+    floats = images.astype(np.float32) / 255
+    rgb = np.repeat(images[..., None], 3, axis=-1)
+    pillow = [PIL.Image.fromarray(image) for image in images]
+    for form in [
+        floats,
+        floats.astype(np.float64),
+        images[:, None],
+        images[..., None],
+        np.asfortranarray(images),
+        np.ascontiguousarray(images.transpose(1, 2, 0)).transpose(2, 0, 1),
+        floats.astype(">f4"),
+        list(images),
+        pillow,
+        [image.convert("RGBA") for image in pillow],
+    ]:
+        np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-5)
+    # Luma of grey is grey, to rounding.
+    np.testing.assert_allclose(detector.score(rgb).energies, expected, rtol=1e-3)
+    np.testing.assert_allclose(detector.score(rgb.transpose(0, 3, 1, 2)).energies, expected, rtol=1e-3)
+    one = detector.score(images[4])
+    np.testing.assert_allclose(one.energies, expected[4:5], rtol=1e-5)
+    np.testing.assert_allclose(detector.score(rgb[4]).energies, expected[4:5], rtol=1e-3)
+    np.testing.assert_allclose(detector.score(pillow[4]).energies, expected[4:5], rtol=1e-5)
+
+
+def test_the_copied_and_the_uncopied_way_agree(detector, vectors):
+    images, _ = vectors
+    whole, copied = detector.score(images), detector.score(images.astype(np.float64))
+    np.testing.assert_array_equal(whole.energies, copied.energies)
+    np.testing.assert_array_equal(whole.heat_maps, copied.heat_maps)
+
+
+def test_many_images_come_in_order(detector, vectors):
+    images, _ = vectors
+    many = np.concatenate([images] * 60)
+    np.testing.assert_array_equal(detector.score(many).energies.reshape(60, 15)[17], detector.score(images).energies)
+    scores = detector.score(many, latents=False, heat_maps=False)
+    assert scores.latents is None and scores.heat_maps is None and len(scores) == 900
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "count"),
+    [
+        ((5, 7), None, 1),
+        ((5, 7, 3), None, 1),
+        ((5, 7, 1), None, 1),
+        ((5, 7, 9), None, 5),
+        ((3, 7, 9), None, 3),
+        ((3, 7, 9), "CHW", 1),
+        ((5, 7, 3), "nhw", 5),
+        ((5, 1, 7, 9), None, 5),
+        ((5, 7, 9, 3), None, 5),
+        ((5, 3, 7, 3), "NHWC", 5),
+        ((5, 3, 7, 3), "NCHW", 5),
+        ((0, 7, 9), None, 0),
+    ],
+)
+def test_axes_are_read_by_the_rule(detector, shape, layout, count):
+    assert len(detector.score(np.zeros(shape, np.uint8), layout=layout)) == count
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "problem"),
+    [
+        ((5, 3, 7, 3), None, r'may be \[N, C, H, W\] or \[N, H, W, C\]: say which with layout="NCHW"'),
+        ((5, 7, 9, 2), None, r"expected 1 or 3 channels, \[N, C, H, W\] or \[N, H, W, C\], found .*\[5, 7, 9, 2\]"),
+        ((5,), None, r"expected images \[N, C, H, W\].* found an array of shape \[5\]"),
+        ((2, 2, 2, 2, 2), None, "expected images"),
+        ((5, 7), "NHW", "layout NHW: expected 3 axes"),
+        ((5, 7), "WH", 'layout: expected one of HW, HWC, CHW, NHW, NHWC, NCHW, found "WH"'),
+        ((5, 7, 2), "HWC", "expected 1 or 3 channels, found 2"),
+        ((5, 0, 9), None, "at least one pixel"),
+        ((5, 7, 0, 3), None, "at least one pixel"),
+    ],
+)
+def test_axes_that_cannot_be_read_are_an_error(detector, shape, layout, problem):
+    with pytest.raises(ValueError, match=problem):
+        detector.score(np.zeros(shape, np.uint8), layout=layout)
+
+
+def test_a_network_for_colour_does_not_guess(root, tmp_path, digits):
+    images = np.repeat(digits[0][:60, None], 3, axis=1)
+    images[:, 1] = 255 - images[:, 1]
+    with pytest.warns(UserWarning):
+        trained = nae_edge.train(images, pretraining_updates=1, updates=1, progress=False)
+    assert trained.detector.input_shape == (3, 16, 16)
+    with pytest.raises(ValueError, match=r'may be \[C, H, W\] or \[N, H, W\]: say which with layout="CHW"'):
+        trained.detector.score(images[0])
+    one = trained.detector.score(images[0], layout="CHW").energies
+    np.testing.assert_allclose(one, trained.detector.score(images[0].transpose(1, 2, 0)).energies, rtol=1e-5)
+    assert len(trained.detector.score(images[0], layout="NHW")) == 3
+
+
+def test_the_threshold_is_chosen_by_a_rate(detector, model, vectors):
+    assert detector.false_positive_rate == pytest.approx(0.01)
+    loose = detector.with_false_positive_rate(0.1)
+    assert loose.threshold < detector.threshold and loose.false_positive_rate == pytest.approx(0.1)
+    assert loose.threshold == Detector.open(model, false_positive_rate=0.1).threshold
+    energies = detector.score(vectors[0]).energies
+    middle = float(np.median(energies))
+    by_energy = Detector.open(model, threshold=middle)
+    np.testing.assert_array_equal(by_energy.score(vectors[0]).verdicts, energies > np.float32(middle))
+    for wrong in (0.0, 1.0, -1.0, 1e-9, float("nan")):
+        with pytest.raises(ValueError, match="digits.onnx: false-positive rate"):
+            detector.with_false_positive_rate(wrong)
+
+
+def test_what_the_file_says(detector):
+    card = detector.metadata
+    assert card["energy"] == "squared-l2" and card["image"] == "1 × 16 × 16 (C×H×W)"
+    assert detector.input_shape == (1, 16, 16) and detector.backend == "simd"
+    assert "digits.onnx" in repr(detector)
+
+
+def test_a_microcontrollers_file_scores_too(root, vectors):
+    native = Detector.open(root / "models/digits/digits.nae")
+    assert native.backend == "native"
+    np.testing.assert_allclose(native.score(vectors[0]).energies, vectors[1], rtol=1e-4)
+
+
+def test_pickled_with_its_threshold(detector, model, vectors, tmp_path):
+    for one in (detector, detector.with_false_positive_rate(0.1), Detector.open(model, threshold=0.5, threads=1)):
+        again = pickle.loads(pickle.dumps(one))
+        assert again.threshold == one.threshold
+        np.testing.assert_array_equal(again.score(vectors[0]).energies, one.score(vectors[0]).energies)
+    detector.save(tmp_path / "copy.onnx")
+    assert (tmp_path / "copy.onnx").read_bytes() == model.read_bytes() == detector.to_bytes()
+
+
+def test_threads_share_a_detector_and_the_lock_is_let_go(model, vectors):
+    detector = Detector.open(model, threads=1)
+    many = np.concatenate([vectors[0]] * 200)
+    expected = detector.score(many).energies
+    found, ticks, done = [], [], threading.Event()
+
+    def score():
+        found.append(detector.score(many).energies)
+
+    workers = [threading.Thread(target=score) for _ in range(3)]
+    # With the lock held there would be a tick between two calls, and none within.
+    ticker = threading.Thread(target=lambda: [ticks.append(0) for _ in iter(lambda: done.wait(0.001), True)])
+    ticker.start()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    done.set()
+    ticker.join()
+    for energies in found:
+        np.testing.assert_array_equal(energies, expected)
+    assert len(found) == 3 and len(ticks) > 10
+
+
+def test_errors_say_what_the_command_line_says(program, detector, model, tmp_path):
+    absent, damaged, text = tmp_path / "absent.onnx", tmp_path / "damaged.onnx", tmp_path / "text.png"
+    damaged.write_bytes(model.read_bytes()[:5000])
+    text.write_text("no image")
+    for kind, wrong, arguments in [
+        (FileNotFoundError, lambda: Detector.open(absent), (absent, text)),
+        (ValueError, lambda: Detector.open(damaged), (damaged, text)),
+        (ValueError, lambda: Detector.open(model, false_positive_rate=1e-6), (model, text, "--false-positive-rate", "1e-6")),
+        (ValueError, lambda: detector.score(text), (model, text)),
+    ]:
+        with pytest.raises(kind) as raised:
+            wrong()
+        assert str(raised.value) == program("nae-infer", "score", *arguments)
+
+
+def test_what_is_wrong_is_named(detector, digits, tmp_path):
+    images = digits[0][:4].astype(np.float64) / 255
+    images[2, 3, 3] = 16
+    with pytest.raises(ValueError, match="image 2: expected values from 0 to 1, found 16 at 27; divide bytes by 255"):
+        detector.score(images)
+    images[2, 3, 3] = np.nan
+    with pytest.raises(ValueError, match="image 2: expected values from 0 to 1, found NaN"):
+        detector.score(images.astype(np.float32))
+    with pytest.raises(TypeError, match="uint8, float32 or float64, found int64"):
+        detector.score(digits[0].astype(np.int64))
+    with pytest.raises(TypeError, match="found dict"):
+        detector.score({})
+    with pytest.raises(FileNotFoundError, match="absent.png"):
+        detector.score(tmp_path / "absent.png")
+    with pytest.raises(ValueError, match="threads: expected 1 or more, found 0"):
+        Detector.from_bytes(detector.to_bytes(), threads=0)
+    with pytest.raises(ValueError, match="there is no backend `gpu`"):
+        Detector.from_bytes(detector.to_bytes(), backend="gpu")
+    with pytest.raises(ValueError, match="model: the model: expected a standard operator set"):
+        Detector.from_bytes(b"")

@@ -1,0 +1,116 @@
+"""scikit-learn's own checks, and what PyOD's detectors have."""
+
+import pickle
+
+import numpy as np
+import pytest
+from nae_edge import NormalizedAutoencoderDetector
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+# As little training as scikit-learn's checks take: they are about manners.
+QUICK = {"pretraining_updates": 10, "updates": 1, "random_state": 0}
+
+# Checks that fail, and why. None does.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*samples are too few:UserWarning")
+
+
+@parametrize_with_checks(
+    [NormalizedAutoencoderDetector(**QUICK)], expected_failed_checks=lambda _: EXPECTED_FAILURES
+)
+def test_manners(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def fitted(readings):
+    return NormalizedAutoencoderDetector(pretraining_updates=500, updates=20, random_state=1).fit(readings)
+
+
+def test_signs_and_thresholds(fitted, readings):
+    scores = fitted.score_samples(readings)
+    np.testing.assert_allclose(fitted.decision_function(readings), scores - fitted.offset_)
+    np.testing.assert_array_equal(fitted.predict(readings), np.where(scores < fitted.offset_, -1, 1))
+    assert fitted.offset_ == -fitted.detector_.threshold
+    # The normal that the threshold was calibrated on are few above it, what does not hang together more.
+    assert (fitted.predict(readings) == -1).mean() < 0.2
+    odd = np.stack([np.random.default_rng(7).permutation(column) for column in readings.T], axis=1)
+    odd[:, 2] += 4
+    assert roc_auc_score(np.r_[np.zeros(300), np.ones(300)], -fitted.score_samples(np.r_[readings, odd])) > 0.8
+
+
+def test_what_pyods_detectors_have(fitted, readings):
+    # The assertions of PyOD's tests of its detectors, on attributes that its base class documents.
+    for attribute in ("decision_scores_", "labels_", "threshold_"):
+        assert getattr(fitted, attribute) is not None
+    assert fitted.decision_scores_.shape == fitted.labels_.shape == (300,)
+    np.testing.assert_array_equal(fitted.decision_scores_, -fitted.score_samples(readings))
+    assert set(fitted.labels_) == {0, 1}
+    np.testing.assert_array_equal(fitted.labels_, (fitted.predict(readings) == -1).astype(int))
+    np.testing.assert_array_equal(fitted.labels_, (fitted.decision_scores_ > fitted.threshold_).astype(int))
+    by_share = clone(fitted).set_params(contamination=0.1, **QUICK).fit(readings)
+    assert by_share.labels_.sum() == 30
+    np.testing.assert_array_equal(by_share.fit_predict(readings) == -1, by_share.labels_ == 1)
+
+
+def test_pyods_base_class_computes_the_same_labels(fitted):
+    from pyod.models.base import BaseDetector
+
+    class Wrapped(BaseDetector):
+        def __init__(self, contamination):
+            super().__init__(contamination=contamination)
+
+        def fit(self, X, y=None):
+            return self
+
+        def decision_function(self, X):
+            return X[:, 0]
+
+    for contamination in (0.05, 0.2):
+        theirs = Wrapped(contamination=contamination)
+        theirs.decision_scores_ = fitted.decision_scores_
+        theirs._process_decision_scores()
+        ours = np.percentile(fitted.decision_scores_, 100 * (1 - contamination))
+        assert theirs.threshold_ == pytest.approx(ours)
+        np.testing.assert_array_equal(theirs.labels_, (fitted.decision_scores_ > ours).astype(int))
+
+
+def test_pickled_through_the_model_file(fitted, readings):
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.score_samples(readings), fitted.score_samples(readings))
+    assert again.offset_ == fitted.offset_ and again.get_params() == fitted.get_params()
+    assert fitted.detector_.to_bytes() in pickle.dumps(fitted)
+
+
+def test_a_grid_search_and_a_seed(readings):
+    detector = NormalizedAutoencoderDetector(**QUICK)
+    search = GridSearchCV(
+        detector, {"pretraining_updates": [5, 10]}, scoring=lambda model, X, y=None: model.score_samples(X).mean(), cv=2
+    )
+    search.fit(readings)
+    assert search.best_params_["pretraining_updates"] in (5, 10)
+    first, second = clone(detector).fit(readings), clone(detector).fit(readings)
+    assert first.detector_.to_bytes() == second.detector_.to_bytes()
+
+
+def test_images_have_the_same_manners(digits):
+    images = digits[0][:150]
+    detector = NormalizedAutoencoderDetector(**QUICK).fit(images)
+    assert detector.image_shape_ == (8, 8) and detector.n_features_in_ == 64
+    assert detector.predict(images[:7]).shape == (7,)
+    assert NormalizedAutoencoderDetector(**QUICK).fit(images[..., None]).image_shape_ == (8, 8, 1)
+    with pytest.raises(ValueError, match=r"expected images of shape \(8, 8\) each, found \(8, 7\)"):
+        detector.predict(images[:, :, :7])
+    with pytest.raises(ValueError, match="found a table"):
+        detector.predict(images[0])
+    with pytest.raises(ValueError, match="expected at least one image, found none"):
+        detector.fit(images[:0])
+
+
+def test_few_samples_are_said_to_be_few(readings):
+    with pytest.warns(UserWarning, match="20 samples are too few .* repeated 3 times"):
+        NormalizedAutoencoderDetector(**QUICK).fit(readings[:20])

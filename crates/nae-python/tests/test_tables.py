@@ -1,0 +1,114 @@
+"""Tables from every library: trained on and scored, they are the same table."""
+
+import nae_edge
+import numpy as np
+import pandas
+import polars
+import pyarrow
+import pytest
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A frame with numbers, whole numbers with gaps, a category with gaps, and a constant."""
+    random = np.random.default_rng(5)
+    kind = random.choice(["red", "green", "blue"], size=200)
+    level = random.normal(size=200) + (kind == "red") * 3.0
+    count = pandas.array((level * 10).round().astype(int), dtype="Int64")
+    count[[3, 50]] = pandas.NA
+    frame = pandas.DataFrame({"kind": kind, "level": level, "count": count, "fixed": 7.0})
+    frame.loc[[8, 9], "kind"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def mixed_model(mixed):
+    with pytest.warns(UserWarning, match="columns left out: fixed"):
+        return nae_edge.train(mixed, missing="fill", pretraining_updates=40, updates=2, progress=False)
+
+
+def test_a_frame_is_a_matrix_is_a_file(table_model, readings, tmp_path):
+    detector, names = table_model.detector, [f"column {number}" for number in range(1, 5)]
+    expected = detector.score(readings)
+    assert len(expected) == 300 and expected.names is None and expected.heat_maps.shape == (300, 4, 1)
+    path = tmp_path / "readings.csv"
+    pandas.DataFrame(readings).to_csv(path, header=False, index=False)
+    frame = pandas.DataFrame(readings)
+    for form in [
+        path,
+        frame,
+        frame.set_axis(names, axis=1),
+        frame.set_axis(names, axis=1)[names[::-1]],
+        polars.DataFrame(readings, schema=names),
+        pyarrow.table(dict(zip(names, readings.T, strict=True))),
+        pyarrow.RecordBatch.from_pandas(frame.set_axis(names, axis=1)),
+        readings.tolist(),
+        np.asfortranarray(readings),
+    ]:
+        np.testing.assert_array_equal(detector.score(form).energies, expected.energies)
+    assert detector.score(path).names[:2] == [f"{path}:1", f"{path}:2"]
+    np.testing.assert_allclose(detector.score(readings.astype(np.float32)).energies, expected.energies, rtol=1e-3)
+
+
+def test_categories_and_gaps_mean_the_same_everywhere(mixed, mixed_model, tmp_path):
+    detector, path = mixed_model.detector, tmp_path / "mixed.csv"
+    mixed.to_csv(path, index=False)
+    expected = detector.score(path).energies
+    assert {"kind", "level", "count"} == set(detector.metadata["columns"].split(", "))
+    arrow = pyarrow.Table.from_pandas(mixed)
+    for form in [mixed, polars.from_pandas(mixed), arrow, mixed.astype({"kind": "category"})]:
+        np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
+    odd = mixed.iloc[:1].assign(kind="violet")
+    assert detector.score(odd).energies[0] > expected[0]
+
+
+def test_a_series_is_scored_by_windows(readings):
+    with pytest.warns(UserWarning):
+        trained = nae_edge.train(
+            readings, window=4, window_stride=2, pretraining_updates=10, updates=1, progress=False
+        )
+    scores = trained.detector.score(readings)
+    assert len(scores) == 149 and scores.names[0] == "0-3" and scores.names[-1] == "296-299"
+    with pytest.raises(ValueError, match="table: expected at least 4 rows, as many as make one window, found 3"):
+        trained.detector.score(readings[:3])
+
+
+def test_what_is_wrong_is_named(table_model, readings, detector, tmp_path):
+    table = table_model.detector
+    rows = readings.copy()
+    rows[7, 2] = np.nan
+    with pytest.raises(ValueError, match='row 7: expected a number in the column "column 3", found none'):
+        table.score(rows)
+    rows[7, 2] = np.inf
+    with pytest.raises(ValueError, match='row 7: expected a number in the column "column 3", found "inf"'):
+        table.score(rows)
+    with pytest.raises(ValueError, match='table: expected the column "column 1", found a, b'):
+        table.score(pandas.DataFrame({"a": [1.0], "b": [2.0]}))
+    with pytest.raises(ValueError, match='expected the column "column 4", found column 1, column 2, column 3'):
+        table.score(readings[:, :3])
+    with pytest.raises(ValueError, match=r"expected a table \[rows, columns\].*reshape\(1, -1\)"):
+        table.score(readings[0])
+    with pytest.raises(ValueError, match="table: .*two columns are called"):
+        table.score(pandas.DataFrame([[1.0, 2.0]], columns=["a", "a"]))
+    with pytest.raises(ValueError, match="no row"):
+        table.score(readings[:0])
+    with pytest.raises(TypeError, match="expected a table of numbers"):
+        table.score(np.array([["a", "b", "c", "d"]]))
+    with pytest.raises(ValueError, match="table: the model is one of images"):
+        detector.score(pandas.DataFrame({"a": [1.0]}))
+    with pytest.raises(TypeError, match="found a Series"):
+        table.score(polars.Series([1.0]))
+    (tmp_path / "short.csv").write_text("column 1,column 2\n1,2\n")
+    with pytest.raises(ValueError, match='short.csv: expected the column "column 3"'):
+        table.score(tmp_path / "short.csv")
+    with pytest.raises(ValueError, match='data.csv, line 3: expected a number in the column "b", found none.*--missing fill'):
+        frame = pandas.DataFrame({"a": range(60), "b": [1.0, None, 2.0] * 20})
+        nae_edge.train(frame, pretraining_updates=1, updates=1)
+
+
+def test_names_of_any_kind_survive(readings):
+    for names in [["a,b", ";;;;;", 'e"f', " g  h"], ["1", "2", "3", "nan"], ["x\ny", "a\tb", "é", ",,,,,,;"]]:
+        frame = pandas.DataFrame(readings, columns=names)
+        with pytest.warns(UserWarning):
+            trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
+        assert len(trained.detector.score(frame)) == 300

@@ -1,0 +1,172 @@
+"""Runs in this process: the command line's model, watched and stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import nae_edge
+import numpy as np
+import pytest
+
+QUICK = {"pretraining_updates": 20, "updates": 3, "progress": False}
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def test_the_same_seed_gives_the_same_model(digits, tmp_path):
+    images = digits[0][:120]
+    first = nae_edge.train(images, seed=4, folder=tmp_path / "run", threads=1, **QUICK)
+    again = nae_edge.train(images.astype(np.uint8), seed=4, threads=2, **QUICK)
+    other = nae_edge.train(images, seed=5, **QUICK)
+    assert first.detector.to_bytes() == again.detector.to_bytes() != other.detector.to_bytes()
+    # The recorded settings give it again, without a number of updates.
+    config = tmp_path / "config.toml"
+    config.write_text(first.config)
+    np.save(tmp_path / "data.npy", images[:, None])
+    repeated = nae_edge.train(tmp_path / "data.npy", preset=config, seed=4, progress=False)
+    assert repeated.detector.to_bytes() == first.detector.to_bytes()
+    assert (tmp_path / "run/report.html").exists() and not (tmp_path / "run/resume.bin").exists()
+
+
+def test_what_a_run_leaves(digits, tmp_path):
+    images, labels = digits
+    trained = nae_edge.train(images[labels != 1][:200], outliers=images[labels == 1], **QUICK)
+    assert not trained.interrupted
+    assert "# data · seed 0" in str(trained.report) and "| outliers (given)" in str(trained.report)
+    assert trained.report.figures["threshold"] == pytest.approx(trained.detector.threshold)
+    assert trained._repr_html_().startswith("<iframe srcdoc=") and "<svg" in trained.report.html
+    assert "&lt;svg" in trained._repr_html_() and "<svg" not in trained._repr_html_()
+    assert trained.warnings == trained.report.figures["warnings"] != []
+    trained.save(tmp_path / "model.onnx")
+    again = nae_edge.Detector.open(tmp_path / "model.onnx")
+    np.testing.assert_array_equal(again.score(images[:5]).energies, trained.detector.score(images[:5]).energies)
+
+
+def test_warnings_are_raised(digits):
+    with pytest.warns(UserWarning, match="60 normal images are few"):
+        nae_edge.train(digits[0][:60], **QUICK)
+
+
+def test_a_preset_trains_on_its_own_data():
+    trained = nae_edge.train(preset="digits", held_out=9, **QUICK)
+    assert "digit 9" in str(trained.report)
+
+
+def test_a_list_of_images_of_any_size(digits):
+    images = [np.kron(image, np.ones((k % 2 + 1, k % 3 + 1), np.uint8)) for k, image in enumerate(digits[0][:60])]
+    trained = nae_edge.train(images, **QUICK)
+    assert len(trained.detector.score(images)) == 60
+
+
+def test_a_callback_sees_every_step_and_may_end_the_run(digits):
+    events = []
+    nae_edge.train(digits[0][:120], callback=events.append, **QUICK)
+    assert [event["step"] for event in events if event["phase"] == "normalizing"] == [1, 2, 3]
+    pretraining = [event for event in events if event["phase"] == "pretraining"]
+    assert pretraining[-1]["step"] == pretraining[-1]["total"] and pretraining[0]["energy"] > pretraining[-1]["energy"]
+    assert all(0 <= event["selection_auroc"] <= 1 for event in events if event["phase"] == "look")
+
+    def end(event):
+        return not (event["phase"] == "normalizing" and event["step"] == 2)
+
+    stopped = nae_edge.train(digits[0][:120], callback=end, **{**QUICK, "updates": 1000})
+    assert stopped.interrupted and len(stopped.detector.score(digits[0][:5])) == 5
+
+
+def test_an_exception_in_the_callback_ends_the_run(digits):
+    def fail(event):
+        raise KeyError(event["phase"])
+
+    with pytest.raises(KeyError, match="pretraining"):
+        nae_edge.train(digits[0][:60], callback=fail, **QUICK)
+
+
+def test_ctrl_c_leaves_a_model(root, tmp_path):
+    code = """
+        import sys, numpy as np, nae_edge
+        normal = np.random.default_rng(0).integers(0, 255, (200, 16, 16), np.uint8)
+        told = []
+        def tell(event):
+            if not told:
+                told.append(event)
+                print("training", flush=True)
+        trained = nae_edge.train(normal, pretraining_updates=10**7, updates=10, callback=tell, folder=sys.argv[1])
+        print("interrupted" if trained.interrupted else "whole", len(trained.detector.score(normal)))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), tmp_path / "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "training\n"
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0 and out == "interrupted 200\n", errors
+    assert "interrupted: the model is what was best so far" in errors
+    # The command line goes on from there: nae-train --resume.
+    assert (tmp_path / "run/resume.bin").exists()
+
+
+def test_a_time_budget_is_kept(readings):
+    trained = nae_edge.train(readings, time_budget=4, progress=False)
+    assert trained.report.figures["seconds"] < 12
+    assert "for 4s in all" in str(trained.report)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"time_budget": -1.0}, "time_budget: expected seconds, 0 or more, found -1"),
+        ({"time_budget": float("nan")}, "time_budget: expected seconds"),
+        ({"time_budget": 1.0, **QUICK}, "time_budget: the updates are given already"),
+        ({"time_budget": 1.0, "preset": "digits"}, "time_budget: for data of your own"),
+        ({"updates": 3}, "updates: expected with pretraining_updates"),
+        ({"tile": 200}, "tile: expected 12 to 82, found 200"),
+        ({"window": 4}, "--window: .*data.npy is no table"),
+        ({"window": 1}, "window: expected 2 to 65535, found 1"),
+        ({"tile": 12, "stride": 13}, "--stride: 13 pixels from one tile of 12 to the next would leave some out"),
+        ({"top_k": 3}, "--top-k: an image that is not divided has one energy"),
+        ({"fit": "zoom"}, 'fit: expected stretch, crop or pad, found "zoom"'),
+        ({"missing": "mean field"}, 'missing: expected refuse or fill, found "mean field"'),
+        ({"confidence": 1.5}, "confidence: expected a number above 0"),
+        ({"confidence": 0.999, **QUICK}, "--confidence: a confidence of 0.999 takes"),
+        ({"preset": "nothing"}, "nothing"),
+        ({"threads": 0}, "threads: expected 1 or more, found 0"),
+        ({"features": "absent.onnx", **QUICK}, "--features: .*absent.onnx"),
+        ({"held_out": 3, **QUICK}, "--held-out|held_out|class"),
+    ],
+)
+def test_what_cannot_be_asked_for(digits, arguments, problem):
+    with pytest.raises(ValueError, match=problem):
+        nae_edge.train(digits[0][:60], **arguments)
+
+
+def test_data_that_cannot_be_trained_on(digits, tmp_path):
+    with pytest.raises(ValueError, match="^data: 49 images or rows; at least 50 are needed"):
+        nae_edge.train(digits[0][:49], **QUICK)
+    with pytest.raises(ValueError, match="^--data: data.csv: expected 2 to 8192 columns"):
+        nae_edge.train(np.arange(60.0).reshape(60, 1), **QUICK)
+    with pytest.raises(ValueError, match="^--data: data.npy: .*expected values from 0 to 1"):
+        nae_edge.train(digits[0][:60] / 16, **QUICK)
+    with pytest.raises(ValueError, match="--outliers: .* lies in .*, and would be trained on"):
+        nae_edge.train(tmp_path, outliers=tmp_path, **QUICK)
+    for wrong in (3, object(), {"a": 1}, [tmp_path, tmp_path]):
+        with pytest.raises(TypeError, match="expected"):
+            nae_edge.train(wrong, **QUICK)
+    with pytest.raises(TypeError, match="callback"):
+        nae_edge.train(digits[0], callback=3)
+
+
+def test_errors_say_what_the_command_line_says(program, digits, tmp_path):
+    few, table, out = tmp_path / "few.npy", tmp_path / "odd.csv", tmp_path / "run"
+    np.save(few, digits[0][:10])
+    table.write_text("a,b\n1,2\n2\n")
+    for data in (few, table, tmp_path / "absent", tmp_path):
+        with pytest.raises((ValueError, OSError)) as raised:
+            nae_edge.train(data, folder=out, **QUICK)
+        assert str(raised.value) == program("nae-train", "--data", data, "--out", out)
+
+
+def test_importing_takes_neither_scikit_learn_nor_a_second():
+    code = "import sys, nae_edge; print(sorted({'sklearn', 'pandas', 'IPython', 'PIL'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
+    assert done.stdout == "[]\n"
