@@ -30,6 +30,27 @@ def test_the_same_seed_gives_the_same_model(digits, tmp_path):
     assert (tmp_path / "run/report.html").exists() and not (tmp_path / "run/resume.bin").exists()
 
 
+def test_the_order_of_the_axes_does_not_matter(digits):
+    images = np.stack([digits[0][:60], digits[0][60:120], digits[0][120:180]], axis=-1)
+    first, last = np.ascontiguousarray(images.transpose(0, 3, 1, 2)), images
+    models = [nae_edge.train(form, **QUICK).detector.to_bytes() for form in (last, first, list(last))]
+    # Of a list each image is a file, so the data have another SHA-256, and that is in the model.
+    assert models[0] == models[1] and len(models[2]) == len(models[0])
+    scores = [nae_edge.Detector.from_bytes(model).score(last).energies for model in models]
+    np.testing.assert_array_equal(scores[0], scores[2])
+
+
+def test_images_in_tiles_keep_their_sizes(digits):
+    images = [np.kron(image, np.ones((4, 4 + k % 2), np.uint8)) for k, image in enumerate(digits[0][:60])]
+    detector = nae_edge.train(images, tile=16, stride=16, top_k=2, **QUICK).detector
+    scores = detector.score(images)
+    assert [heat_map.shape for heat_map in scores.heat_maps[:2]] == [(32, 32), (32, 40)] and scores.latents is None
+    assert detector.score(images[:1]).heat_maps.shape == (1, 32, 32)
+    np.testing.assert_array_equal(detector.score(images[5]).energies, scores.energies[5:6])
+    with pytest.raises(ValueError, match="image 1: "):
+        detector.score([images[0], images[0][:8]])
+
+
 def test_what_a_run_leaves(digits, tmp_path):
     images, labels = digits
     trained = nae_edge.train(images[labels != 1][:200], outliers=images[labels == 1], **QUICK)
