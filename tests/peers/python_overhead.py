@@ -3,9 +3,9 @@
     cargo build --release -p nae-python --example batches
     python tests/peers/python_overhead.py target/release/examples/batches models/digits/digits.onnx
 
-Prints seconds of `import nae_edge`, then for float32 [N, C, H, W] of the network's size (not copied) and uint8 [N, 20, 20]
-(prepared each time) the median times of a batch and the median of the ratios of neighbouring runs. The wheel has to be
-installed, built by the same profile as the program.
+Prints seconds of `import nae_edge`, then for float32 [N, C, H, W] of the network's size (not copied) and uint8 [N, 20,
+20] (prepared each time) the median times of a batch and the median of the ratios of neighbouring runs. The wheel has to
+be installed, built by the same profile as the program.
 """
 
 import statistics

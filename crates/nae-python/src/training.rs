@@ -13,7 +13,7 @@ use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
-use nae_train::own::{self, Length, OwnError, Planned, Wishes};
+use nae_train::own::{self, Length, OwnError, OwnForm, Planned, Wishes};
 use nae_train::report::progress::Bars;
 use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RunFolder};
 use nae_train::run::{Prepared, RunError};
@@ -40,6 +40,7 @@ pub(crate) struct Request {
     updates: Option<usize>,
     outliers: Option<PathBuf>,
     strict: bool,
+    form: Option<String>,
     fit: String,
     tile: Option<usize>,
     stride: Option<usize>,
@@ -92,8 +93,6 @@ impl Request {
         let missing = Missing::from_name(&self.missing);
         let missing = missing.ok_or_else(|| format!("missing: expected refuse or fill, found {:?}", self.missing))?;
         let tiles = tile.map(|side| (side, Tiles { stride: stride.unwrap_or(side / 2), top_k: top_k.unwrap_or(1) }));
-        // What can be wished for some day is left to the data until then.
-        #[allow(clippy::needless_update)]
         Ok(Wishes {
             seed: self.seed,
             length: self.length()?,
@@ -105,7 +104,7 @@ impl Request {
             window: window.map(|rows| RowWindow { rows, stride: window_stride.unwrap_or((rows / 4).max(1)) }),
             held_out: self.held_out,
             confidence: self.confidence,
-            ..Wishes::default()
+            form: self.form.as_deref().map(form).transpose()?,
         })
     }
 
@@ -225,6 +224,16 @@ fn within(name: &str, value: Option<usize>, range: RangeInclusive<usize>) -> Res
             Err(format!("{name}: expected {low} to {high}, found {value}").into())
         }
         value => Ok(value),
+    }
+}
+
+fn form(name: &str) -> Result<OwnForm, Failure> {
+    match name {
+        "whole" => Ok(OwnForm::Whole),
+        "tiles" => Ok(OwnForm::Tiles),
+        "features" => Ok(OwnForm::Features),
+        "best" => Ok(OwnForm::Best),
+        _ => Err(format!("form: expected whole, tiles, features or best, found {name:?}").into()),
     }
 }
 

@@ -95,7 +95,7 @@ def test_arguments_of_any_kind(detector, model, readings):
         attempt(lambda: detector.score(value))
         attempt(lambda: detector.score([value, value]))
     names = ["seed", "time_budget", "updates", "fit", "tile", "stride", "top_k", "features", "feature_outputs"]
-    names += ["missing", "window", "window_stride", "held_out", "confidence", "strict", "threads", "outliers", "preset"]
+    names += ["missing", "window", "window_stride", "held_out", "confidence", "form", "strict", "threads", "outliers", "preset"]
     for name, value in itertools.product(names, values):
         arguments = {"pretraining_updates": 1, "updates": 1, "progress": False, name: value}
         if name == "time_budget":

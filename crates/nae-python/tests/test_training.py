@@ -146,6 +146,8 @@ def test_a_time_budget_is_kept(readings):
         ({"window": 1}, "window: expected 2 to 65535, found 1"),
         ({"tile": 12, "stride": 13}, "--stride: 13 pixels from one tile of 12 to the next would leave some out"),
         ({"top_k": 3}, "--top-k: an image that is not divided has one energy"),
+        ({"form": "round"}, 'form: expected whole, tiles, features or best, found "round"'),
+        ({"form": "tiles", **QUICK}, "--form tiles: give the side of the tiles with --tile"),
         ({"fit": "zoom"}, 'fit: expected stretch, crop or pad, found "zoom"'),
         ({"missing": "mean field"}, 'missing: expected refuse or fill, found "mean field"'),
         ({"confidence": 1.5}, "confidence: expected a number above 0"),
@@ -191,3 +193,9 @@ def test_importing_takes_neither_scikit_learn_nor_a_second():
     code = "import sys, nae_edge; print(sorted({'sklearn', 'pandas', 'IPython', 'PIL'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stdout == "[]\n"
+
+
+def test_without_scikit_learn_only_the_estimator_is_missing():
+    code = "import sys; sys.modules['sklearn'] = None; import nae_edge; nae_edge.NormalizedAutoencoderDetector"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "pip install 'nae-edge[sklearn]'" in done.stderr

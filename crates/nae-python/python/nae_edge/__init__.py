@@ -1,8 +1,8 @@
 """Normalized autoencoders: anomaly detectors for images and tables.
 
 `Detector` scores with a model file, `train` makes one, `NormalizedAutoencoderDetector` is a detector in the manner of
-scikit-learn. What cannot be used is a `ValueError` or `TypeError` that says what was expected, what was found and what to
-do; a file that cannot be read is an `OSError`.
+scikit-learn. What cannot be used is a `ValueError` or `TypeError` that says what was expected, what was found and what
+to do; a file that cannot be read is an `OSError`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # scikit-learn takes a second to import, and is there for this class alone.
     if name == "NormalizedAutoencoderDetector":
-        from ._estimator import NormalizedAutoencoderDetector
-
+        try:
+            from ._estimator import NormalizedAutoencoderDetector
+        except ModuleNotFoundError as error:
+            raise ImportError(f"{name} needs scikit-learn ({error}): pip install 'nae-edge[sklearn]'") from error
         return NormalizedAutoencoderDetector
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

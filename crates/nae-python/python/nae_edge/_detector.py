@@ -56,8 +56,8 @@ class Detector:
         """Opens an .onnx or .nae file.
 
         `threads` share the samples of a call, as many as there are processors where it is not given. `backend` is simd,
-        tract, native or auto. `false_positive_rate`, in (0, 1), or `threshold`, an energy, takes the place of the model's
-        threshold.
+        tract, native or auto. `false_positive_rate`, in (0, 1), or `threshold`, an energy, takes the place of the
+        model's threshold.
 
         Raises OSError where the file cannot be read, ValueError where it is no model that can be scored with.
         """
@@ -85,13 +85,13 @@ class Detector:
         """Scores images or rows; the interpreter's lock is let go meanwhile.
 
         A model of images takes arrays of uint8, or of float32 or float64 from 0 to 1, of any size; Pillow images; paths
-        of PNG, JPEG, PNM and .npy files; and lists of these. The axes of an array are [H, W]; [H, W, C] where the last of
-        three is 1 or 3, [N, H, W] otherwise; [N, C, H, W] or [N, H, W, C] by which of them is 1 or 3. What can be read in
-        two ways is a ValueError that says so: give `layout`, one of HW, HWC, CHW, NHW, NHWC and NCHW. float32
+        of PNG, JPEG, PNM and .npy files; and lists of these. The axes of an array are [H, W]; [H, W, C] where the last
+        of three is 1 or 3, [N, H, W] otherwise; [N, C, H, W] or [N, H, W, C] by which of them is 1 or 3. What can be
+        read in two ways is a ValueError that says so: give `layout`, one of HW, HWC, CHW, NHW, NHWC and NCHW. float32
         [N, C, H, W] of the network's own size and range is not copied.
 
-        A model of a table takes arrays [N, columns], DataFrames of pandas and polars, Arrow tables, and paths of .csv and
-        .tsv files; columns are found by their names where they have any.
+        A model of a table takes arrays [N, columns], DataFrames of pandas and polars, Arrow tables, and paths of .csv
+        and .tsv files; columns are found by their names where they have any.
 
         `latents` and `heat_maps` say whether these are kept; they are most of the memory of many samples.
         """

@@ -19,7 +19,7 @@ from . import _native
 from ._detector import Detector
 from ._files import as_path, write_matrix
 from ._inputs import Images, recognise
-from ._training import in_memory
+from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
 _FEWEST = 50
@@ -54,7 +54,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         The axes of an image; None for tables.
     decision_scores_, labels_, threshold_
         As PyOD's detectors have them, larger for outliers: energies of the training data, which of them are above the
-        threshold (1), and the threshold. `decision_function` and `predict` follow scikit-learn, whose signs are opposite.
+        threshold (1), and the threshold. `decision_function` and `predict` follow scikit-learn, whose signs are
+        opposite.
 
     Notes
     -----
@@ -146,32 +147,16 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
                 data = write_matrix(np.asarray(samples, np.float64), folder / "data.csv")
             else:
                 data = as_path(samples, folder, "data", None)
-            request = {
-                "data": data,
-                "preset": None,
-                "seed": seed,
-                "time_budget": self.time_budget,
-                "pretraining_updates": None if by_time else self.pretraining_updates,
-                "updates": None if by_time else self.updates,
-                "outliers": None,
-                "strict": False,
-                "fit": "stretch",
-                "tile": None,
-                "stride": None,
-                "top_k": None,
-                "features": None,
-                "feature_outputs": [],
-                "missing": "refuse",
-                "window": None,
-                "window_stride": None,
-                "held_out": None,
-                "confidence": None,
-                "threads": self.threads,
-                "folder": folder / "run",
-                "report": False,
-                "bars": False,
-            }
-            return _native.train(request, None)
+            asked = request(
+                data=data,
+                seed=seed,
+                time_budget=self.time_budget,
+                pretraining_updates=None if by_time else self.pretraining_updates,
+                updates=None if by_time else self.updates,
+                threads=self.threads,
+                folder=folder / "run",
+            )
+            return _native.train(asked, None)
 
     def _energies(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         return self.detector_.score(samples, latents=False, heat_maps=False).energies.astype(np.float64)

@@ -1,4 +1,5 @@
-"""Data in memory as files that the trainer reads: so training sees what `nae-train --data` would see, and says the same.
+"""Data in memory as files that the trainer reads: so training sees what `nae-train --data` would see, and says the
+same.
 
 Images become NumPy's files, tables CSV. Numbers keep every bit.
 """

@@ -1,7 +1,7 @@
 """What a user brings, recognised without importing the library that it is of: images, tables or files.
 
-Arrays, names and columns go on to `_native`, which knows no other library. Training and scoring share this, so that both
-see the same numbers.
+Arrays, names and columns go on to `_native`, which knows no other library. Training and scoring share this, so that
+both see the same numbers.
 """
 
 from __future__ import annotations

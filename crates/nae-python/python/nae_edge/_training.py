@@ -78,6 +78,7 @@ def train(
     seed: int = 0,
     outliers: Any = None,
     layout: str | None = None,
+    form: str | None = None,
     fit: str = "stretch",
     tile: int | None = None,
     stride: int | None = None,
@@ -103,14 +104,14 @@ def train(
     come with the package. With both, `data` is what the preset takes, or a file config.toml's data again.
 
     For data without a preset: `time_budget` are seconds for the whole run (600 without), by the measured speed of the
-    machine; or `pretraining_updates` and `updates`, of the autoencoder and of the NAE, which give the same model wherever
-    they are made. The other arguments are the options of `nae-train`, where they are explained: `outliers` to evaluate on,
-    never trained on; `fit`, `tile`, `stride`, `top_k` and `features` for images; `missing`, `window` and `window_stride`
-    for tables; `folder` is the run folder, a temporary one without.
+    machine; or `pretraining_updates` and `updates`, of the autoencoder and of the NAE, which give the same model
+    wherever they are made. The other arguments are the options of `nae-train`, where they are explained: `outliers` to
+    evaluate on, never trained on; `form`, `fit`, `tile`, `stride`, `top_k` and `features` for images; `missing`,
+    `window` and `window_stride` for tables; `folder` is the run folder, a temporary one without.
 
-    `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`, and
-    figures) and for each look at the model (`phase` look). Where it returns False the run ends with the best model so
-    far; so it does at Ctrl-C. `progress` draws bars, in a terminal on standard error.
+    `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`,
+    and figures) and for each look at the model (`phase` look). Where it returns False the run ends with the best model
+    so far; so it does at Ctrl-C. `progress` draws bars, in a terminal on standard error.
 
     Raises ValueError, TypeError or OSError with the text of the command line's error.
     """
@@ -123,32 +124,33 @@ def train(
         temporary = Path(name)
         run = temporary / "run" if folder is None else Path(folder)
         with in_memory(temporary):
-            request = {
-                "data": None if data is None else as_path(data, temporary, "data", layout),
-                "preset": None if preset is None else os.fspath(preset),
-                "seed": seed,
-                "time_budget": time_budget,
-                "pretraining_updates": pretraining_updates,
-                "updates": updates,
-                "outliers": None if outliers is None else as_path(outliers, temporary, "outliers", layout),
-                "strict": strict,
-                "fit": fit,
-                "tile": tile,
-                "stride": stride,
-                "top_k": top_k,
-                "features": features,
-                "feature_outputs": list(feature_outputs),
-                "missing": missing,
-                "window": window,
-                "window_stride": window_stride,
-                "held_out": held_out,
-                "confidence": confidence,
-                "threads": threads,
-                "folder": run,
-                "report": True,
-                "bars": progress and not notebook,
-            }
-            result = _native.train(request, _both(NotebookBar() if notebook else None, callback))
+            asked = request(
+                data=None if data is None else as_path(data, temporary, "data", layout),
+                preset=None if preset is None else os.fspath(preset),
+                seed=seed,
+                time_budget=time_budget,
+                pretraining_updates=pretraining_updates,
+                updates=updates,
+                outliers=None if outliers is None else as_path(outliers, temporary, "outliers", layout),
+                strict=strict,
+                form=form,
+                fit=fit,
+                tile=tile,
+                stride=stride,
+                top_k=top_k,
+                features=features,
+                feature_outputs=list(feature_outputs),
+                missing=missing,
+                window=window,
+                window_stride=window_stride,
+                held_out=held_out,
+                confidence=confidence,
+                threads=threads,
+                folder=run,
+                report=True,
+                bars=progress and not notebook,
+            )
+            result = _native.train(asked, _both(NotebookBar() if notebook else None, callback))
         figures = json.loads(result["json"])
         report = Report((run / _TEXT).read_text("utf-8"), (run / _PAGE).read_text("utf-8"), figures)
     if result["keyboard"]:
@@ -162,6 +164,17 @@ def train(
         config=result["config"],
         interrupted=result["interrupted"] is not None,
     )
+
+
+def request(**asked: Any) -> dict[str, Any]:
+    """What `_native.train` takes: what is `asked` for, and that nothing else is."""
+    nothing = {
+        **dict.fromkeys(("data", "preset", "time_budget", "pretraining_updates", "updates", "outliers", "form",
+        "tile")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
+        "threads")), **dict.fromkeys(("strict", "report", "bars"), False), "fit": "stretch", "missing": "refuse",
+        "feature_outputs": [], "seed": 0,
+    }
+    return {**nothing, **asked}
 
 
 def _both(first: Callback | None, second: Callback | None) -> Callback | None:
