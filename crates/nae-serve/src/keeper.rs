@@ -251,6 +251,12 @@ impl Keeper {
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
         let new = Arc::new(Model::open(&self.config)?);
         self.try_on(&new, self.monitor.recent())?;
+        self.exchange(new);
+        Ok(())
+    }
+
+    /// Makes `new` the model in use, and the one before wait for its first failure.
+    fn exchange(&self, new: Arc<Model>) {
         let mut state = self.lock();
         let old = std::mem::replace(&mut state.base, new);
         state.previous = Some((old, PROBATION));
@@ -258,7 +264,6 @@ impl Keeper {
         tracing::info!(model = state.base.digest, "another model is in use");
         drop(state);
         self.remember_good();
-        Ok(())
     }
 
     /// Scores recent frames with a model that is to take over, in a thread that may hang.
@@ -290,8 +295,10 @@ impl Keeper {
                 tracing::error!(reason, "the new model fails: the old one is in use again");
                 state.base = previous;
                 self.apply(&state, true);
+                drop(state);
+                self.remember_good();
             }
-            None if left > 0 => state.previous = Some((previous, left - 1)),
+            None if left > 1 => state.previous = Some((previous, left - 1)),
             None => {}
         }
     }
@@ -334,3 +341,6 @@ fn verdicts(detector: &Detector, recent: &[Recent]) -> Result<(usize, usize), St
     }
     Ok((anomalies, normal))
 }
+
+#[cfg(test)]
+mod tests;

@@ -339,3 +339,6 @@ impl SourceObserver for Arc<Monitor> {
         self.metrics.dropped.inc();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use burn::module::Module as _;
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use nae_simd::Workspace;
 use serde_bytes::ByteBuf;
@@ -78,10 +79,9 @@ impl AutoencoderMethod {
             None => x.clone(),
         }
     }
-}
 
-impl Method for AutoencoderMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+    /// The gradient of the mean energy and the penalty with respect to all weights, and the mean energy.
+    pub(super) fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let input = self.input(&x);
         let [n, c, h, w] = x.dims();
         let (mut gradients, figures) = match self.engine {
@@ -100,6 +100,13 @@ impl Method for AutoencoderMethod {
             }
         };
         add_l2(&self.model.encoder, self.encoder_l2, &mut gradients);
+        (gradients, figures)
+    }
+}
+
+impl Method for AutoencoderMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let (gradients, figures) = self.gradients(x);
         self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         figures
     }

@@ -201,3 +201,6 @@ pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Mod
         }
     })
 }
+
+#[cfg(test)]
+mod finite_differences;

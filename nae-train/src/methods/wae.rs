@@ -1,6 +1,7 @@
 //! The Wasserstein autoencoder (Tolstikhin et al., ICLR 2018): reconstruction error, plus the distance of the data's
 //! latents from the latent space's noise distribution, as MMD.
 
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use serde_bytes::ByteBuf;
 
@@ -41,10 +42,9 @@ impl WaeMethod {
         let (rate, encoder_l2) = (pretraining.learning_rate, pretraining.encoder_l2);
         Self { model, optimizer, rate, encoder_l2, settings, prior, device: device.clone() }
     }
-}
 
-impl Method for WaeMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+    /// The gradient of the loss with respect to all weights, with the next draw from the prior, and its parts.
+    pub(super) fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let n = x.dims()[0];
         let (space, dim) = (self.model.latent_space(), self.model.latent_dim());
         let noise = self.prior.latents(space, n, dim, &self.device);
@@ -58,6 +58,13 @@ impl Method for WaeMethod {
             ShardLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }
         });
         add_l2(&self.model.encoder, self.encoder_l2, &mut gradients);
+        (gradients, figures)
+    }
+}
+
+impl Method for WaeMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let (gradients, figures) = self.gradients(x);
         self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
         figures
     }

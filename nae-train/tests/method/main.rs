@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod architectures;
+mod chain;
 mod dark_images;
 mod energies;
 mod engine;
@@ -12,5 +13,6 @@ mod likelihood_gradient;
 mod linear_nae;
 mod networks;
 mod precision;
+mod presets;
 mod sampler_determinism;
 mod sampler_starts;

@@ -1,15 +1,14 @@
 //! Every sampler, each start with each kind of chain, is reproducible from its seed, and its result does not depend on
-//! the number of threads: bit for bit, with both engines. The CPU engine's chains, which run shard by shard, are those
-//! that tensors make.
+//! the number of threads: bit for bit, with both engines.
 
 use std::num::NonZero;
 
 use burn::tensor::{Device, Tensor};
-use nae_train::arch::{Autoencoder, LatentSpace, conv32, small_conv16};
+use nae_train::arch::{Autoencoder, LatentSpace, small_conv16};
 use nae_train::engine::Engine;
 use nae_train::sample::{
-    Acceptance, Annealing, Bounds, ChainEnd, ClipBy, FrozenEnergy, GradientClip, Langevin, Leaving, Metropolis,
-    NegativeSampler, NewImages, NoiseSource, Precision, ReplayConfig, SamplerConfig, Start,
+    Acceptance, Annealing, Bounds, ClipBy, FrozenEnergy, GradientClip, Langevin, Leaving, Metropolis, NegativeSampler,
+    NewImages, NoiseSource, Precision, ReplayConfig, SamplerConfig, Start,
 };
 use nae_train::shard;
 
@@ -98,46 +97,6 @@ fn a_draw_is_a_function_of_the_seed_alone() {
         }
         check(Engine::Cpu, LatentSpace::Sphere, start, chains()[1]);
     }
-}
-
-/// A chain of the engine, and the loop with tensors over the same engine's gradients, of the same seed.
-#[test]
-fn a_chain_in_the_engine_is_the_one_with_tensors() {
-    let specs = [
-        small_conv16(1, 2, LATENT_DIM, LatentSpace::Euclidean).unwrap(),
-        small_conv16(1, 2, LATENT_DIM, LatentSpace::Sphere).unwrap(),
-        conv32(2, LATENT_DIM, LatentSpace::Sphere).unwrap(),
-    ];
-    for spec in specs {
-        let (image, device) = (spec.image(), Device::flex());
-        let model = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
-        let shape = [image.channels, image.height, image.width];
-        let frozen = Engine::Cpu.freeze(&model, shape, Precision::F32, &device);
-        let images = NoiseSource::new(1, 0).uniform([IMAGES, shape[0], shape[1], shape[2]], &device);
-        let latents = NoiseSource::new(2, 0).latents(spec.latent_space(), IMAGES, LATENT_DIM, &device);
-        for chain in chains() {
-            let noise = || NoiseSource::new(5, 0);
-            let euclidean = LatentSpace::Euclidean;
-            let found = frozen.visible_chain(&chain, images.clone(), 0.7, &mut noise());
-            let expected = chain.run(images.clone(), 0.7, &mut noise(), |x| frozen.visible(x), euclidean);
-            assert_same(&format!("{}, visible, {chain:?}", spec.name()), found, expected);
-            if chain.metropolis.is_some() && spec.latent_space() == LatentSpace::Sphere {
-                continue;
-            }
-            let found = frozen.latent_chain(&chain, latents.clone(), 0.7, &mut noise());
-            let expected = chain.run(latents.clone(), 0.7, &mut noise(), |z| frozen.latent(z), spec.latent_space());
-            assert_same(&format!("{}, latent, {chain:?}", spec.name()), found, expected);
-        }
-    }
-}
-
-/// Norms are summed in another order, which is all that may differ.
-fn assert_same(what: &str, found: ChainEnd, expected: ChainEnd) {
-    assert_eq!(found.acceptance, expected.acceptance, "{what}");
-    let [found, expected] = [found, expected].map(|end| end.state.into_data().iter::<f32>().collect::<Vec<_>>());
-    assert_eq!(found.len(), expected.len());
-    let off = found.iter().zip(&expected).map(|(f, e)| (f - e).abs()).fold(0.0, f32::max);
-    assert!(off < 1e-5, "{what}: {off}");
 }
 
 /// The chains do not know what computes gradients, so one kind of chain will do.

@@ -1,6 +1,7 @@
 //! Where chains start, seen from a model that records what it is asked and leaves every state where it is.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;
@@ -11,18 +12,19 @@ use nae_train::sample::{
 
 const LATENT_DIM: usize = 4;
 
-/// Latents are the images' first four values and images the latents with a 9 behind them; E(x) has the slope of
-/// choice, H(z) none.
+/// Latents are the images' first four values and images the latents with a 9 behind them; E(x) and H(z) have the slopes
+/// of choice.
 struct Recorder {
     space: LatentSpace,
     slope: f32,
+    latent_slope: f32,
     latents: RefCell<Vec<Vec<f32>>>,
     images: RefCell<Vec<Vec<f32>>>,
 }
 
 impl Recorder {
     fn new(space: LatentSpace) -> Self {
-        Self { space, slope: 0.0, latents: RefCell::default(), images: RefCell::default() }
+        Self { space, slope: 0.0, latent_slope: 0.0, latents: RefCell::default(), images: RefCell::default() }
     }
 }
 
@@ -55,7 +57,7 @@ impl FrozenEnergy for Recorder {
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
         self.latents.borrow_mut().push(values(&z));
-        tilted(&z, 0.0)
+        tilted(&z, self.latent_slope)
     }
 }
 
@@ -69,6 +71,19 @@ fn sampler(start: Start, bounds: Option<Bounds>) -> NegativeSampler {
     let latent_chain = start.is_latent().then(|| still(3));
     let config =
         SamplerConfig { start, latent_chain, visible_chain, temperature: 1.0, precision: Precision::F32, reuse: None };
+    NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(1, 0))
+}
+
+/// A still visible chain after a latent one.
+fn with_latent_chain(start: Start, latent_chain: Langevin) -> NegativeSampler {
+    let config = SamplerConfig {
+        start,
+        latent_chain: Some(latent_chain),
+        visible_chain: still(1),
+        temperature: 1.0,
+        precision: Precision::F32,
+        reuse: None,
+    };
     NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(1, 0))
 }
 
@@ -94,6 +109,40 @@ fn the_temperature_is_that_of_the_draw() {
         let negatives = values(&sampler.sample(&model, data(3), temperature));
         let moved = negatives.iter().zip(values(&data(3)));
         assert!(moved.into_iter().all(|(y, x)| (x - y - way).abs() < 1e-5), "two steps of 0.1/{temperature}");
+    }
+}
+
+/// T = T_z: both chains of a draw, and of new images, which take 3 and 24 latent steps of 0.1/T, and 2 visible ones.
+#[test]
+fn the_temperature_is_that_of_both_chains() {
+    for temperature in [1.0, 0.5, 0.1] {
+        let step = 0.1 / temperature;
+        let moved = |x: &[f32], z: &[f32], way: f32| {
+            let pairs = x.chunks(5).flat_map(|x| &x[..LATENT_DIM]).zip(z);
+            pairs.into_iter().all(|(x, z)| (z - x - way).abs() < 1e-4)
+        };
+        for latent in [true, false] {
+            let slopes = if latent { (0.0, 1.0) } else { (1.0, 0.0) };
+            let recorder =
+                || Recorder { slope: slopes.0, latent_slope: slopes.1, ..Recorder::new(LatentSpace::Euclidean) };
+            let (start, model) = (Start::OnManifold { replay_buffer: None }, recorder());
+            let drawn = values(&sampler(start, None).sample(&model, data(6), temperature));
+            let began = model.latents.borrow()[0].clone();
+            assert!(moved(&drawn, &began, if latent { 3.0 } else { 2.0 } * step), "a draw, {latent}, {temperature}");
+            let config = SamplerConfig {
+                start,
+                latent_chain: Some(still(3)),
+                visible_chain: still(2),
+                temperature: 1.0,
+                precision: Precision::F32,
+                reuse: None,
+            };
+            let (model, mut noise) = (recorder(), NoiseSource::new(1, 0));
+            let images = NewImages::new(&config).unwrap();
+            let drawn = values(&images.draw(&model, 6, LATENT_DIM, temperature, &mut noise, &Device::flex()));
+            let began = model.latents.borrow()[0].clone();
+            assert!(moved(&drawn, &began, if latent { 24.0 } else { 2.0 } * step), "new, {latent}, {temperature}");
+        }
     }
 }
 
@@ -137,6 +186,48 @@ fn a_replay_buffer_of_images_gives_earlier_ends() {
     let first = values(&sampler.sample(&model, data(20), 1.0));
     let second = values(&sampler.sample(&model, data(20), 1.0));
     assert!(second.chunks(5).all(|x| first.chunks(5).any(|kept| kept == x)));
+}
+
+/// Latent chains that move, so that where they ended is not where they began: a later draw begins at ends of earlier
+/// ones, and of the last `size` of them only.
+#[test]
+fn a_replay_buffer_of_latents_gives_earlier_ends() {
+    let (n, size) = (20, 50);
+    let model = Recorder::new(LatentSpace::Sphere);
+    let start = Start::OnManifold { replay_buffer: Some(ReplayConfig { size, ratio: 1.0 }) };
+    let mut sampler = with_latent_chain(start, Langevin::new(3, 0.1, 0.3));
+    let mut ends: Vec<Vec<f32>> = Vec::new();
+    let mut used = HashSet::new();
+    for draw in 0..6 {
+        let negatives = values(&sampler.sample(&model, data(n), 1.0));
+        let began = model.latents.borrow()[3 * draw].clone();
+        for z in began.chunks(LATENT_DIM) {
+            let kept = ends.iter().rposition(|end| end == z);
+            assert_eq!(kept.is_some(), draw > 0, "draw {draw} begins at {z:?}");
+            used.extend(kept.map(|kept| (draw, kept)));
+        }
+        // A latent's image has it in front.
+        ends.extend(negatives.chunks(5).map(|x| x[..LATENT_DIM].to_vec()));
+        ends.drain(..ends.len().saturating_sub(size));
+    }
+    // Of 20 kept states, twenty draws leave out a third; of 40, three fifths.
+    assert!(used.len() > 50, "{} states were begun at", used.len());
+}
+
+/// The paper's 95%, and the rest from the noise distribution: within four standard deviations.
+#[test]
+fn the_share_of_latents_from_the_replay_buffer_is_the_ratio() {
+    let n = 4000;
+    let model = Recorder::new(LatentSpace::Sphere);
+    let start = Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 10_000, ratio: 0.95 }) };
+    let mut sampler = with_latent_chain(start, Langevin::new(1, 0.1, 0.3));
+    let bits = |z: &[f32]| z.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let first = values(&sampler.sample(&model, data(n), 1.0));
+    let ends: HashSet<Vec<u32>> = first.chunks(5).map(|x| bits(&x[..LATENT_DIM])).collect();
+    sampler.sample(&model, data(n), 1.0);
+    let began = model.latents.borrow()[1].clone();
+    let kept = began.chunks(LATENT_DIM).filter(|z| ends.contains(&bits(z))).count() as f64 / n as f64;
+    assert!((kept - 0.95).abs() < 4.0 * (0.95f64 * 0.05 / n as f64).sqrt(), "{kept}");
 }
 
 #[test]

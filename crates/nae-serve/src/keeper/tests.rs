@@ -1,0 +1,114 @@
+//! Exchanges and their way back, with models that differ by name only.
+#![allow(clippy::unwrap_used)]
+
+use nae_core::contract::Contract;
+use nae_core::verdict::AlarmSettings;
+use nae_infer::backend::{Backend, BackendError, Reconstructions};
+use nae_infer::card::ScoringSettings;
+use nae_infer::{BackendKind, Shape};
+
+use super::super::config::Flags;
+use super::super::metrics::Metrics;
+use super::*;
+
+struct Zeros;
+
+impl Backend for Zeros {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
+    }
+}
+
+/// A model calibrated on energies up to 0.99.
+fn model(name: &str) -> Arc<Model> {
+    let mut energies: Vec<f32> = (1..=99).map(|k| k as f32 / 100.0).collect();
+    let calibration = Calibration::from_energies(&mut energies).unwrap();
+    let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
+    let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
+    Arc::new(Model { detector, card: Vec::new(), digest: name.to_owned(), bytes: Arc::new(name.as_bytes().to_vec()) })
+}
+
+struct Kept {
+    folder: tempfile::TempDir,
+    keeper: Keeper,
+}
+
+impl Kept {
+    /// With the model "old".
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().to_str().unwrap();
+        let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", state)];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let config = Config::read(&Flags::default(), environment.into_iter()).unwrap();
+        let old = model("old");
+        let monitor = Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), &old, Arc::new(Metrics::new())).unwrap();
+        let current = Arc::new(Current::new(Arc::clone(&old)));
+        let keeper = Keeper::start(config, old, current, Arc::new(monitor)).unwrap();
+        Self { folder, keeper }
+    }
+
+    fn in_use(&self) -> String {
+        self.keeper.current.load().digest.clone()
+    }
+
+    /// The copy that serves where the model's own file is spoilt.
+    fn copy(&self) -> String {
+        let files = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let copies: Vec<PathBuf> =
+            files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("last-good")).collect();
+        assert_eq!(copies.len(), 1, "{copies:?}");
+        std::fs::read_to_string(&copies[0]).unwrap()
+    }
+}
+
+/// After 0 to 99 good frames a failure brings the old model back; after a hundred it is only a failure.
+#[test]
+fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
+    for (good, in_use) in [(0, "old"), (1, "old"), (99, "old"), (100, "new"), (101, "new"), (1000, "new")] {
+        let kept = Kept::new();
+        kept.keeper.exchange(model("new"));
+        assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("new", "new"));
+        (0..good).for_each(|_| kept.keeper.scored(None));
+        assert_eq!(kept.in_use(), "new", "{good} good frames");
+        kept.keeper.scored(Some("it panicked"));
+        assert_eq!(kept.in_use(), in_use, "a failure after {good} good frames");
+        // A copy of the one that failed would serve once the file is spoilt.
+        assert_eq!(kept.copy(), in_use, "a failure after {good} good frames");
+        // There is nothing further back.
+        kept.keeper.scored(Some("it panicked again"));
+        assert_eq!(kept.in_use(), in_use);
+    }
+}
+
+/// Adjustments of the old model are its own: gone with it, and back with it.
+#[test]
+fn the_old_model_comes_back_with_its_adjustments() {
+    let kept = Kept::new();
+    let threshold = || kept.keeper.current.load().detector.threshold().unwrap();
+    let first = threshold();
+    kept.keeper.set_rate(0.5).unwrap();
+    let adjusted = threshold();
+    // Of 99 energies in hundredths, 1% of normal images are above the largest and half above the fiftieth.
+    assert_eq!((first, adjusted), (0.99, 0.5));
+    kept.keeper.exchange(model("new"));
+    assert_eq!(threshold(), first);
+    kept.keeper.scored(Some("it panicked"));
+    assert_eq!((kept.in_use().as_str(), threshold()), ("old", adjusted));
+}
+
+/// The one before the last exchange comes back, not the one before that.
+#[test]
+fn each_exchange_is_on_probation_anew() {
+    let kept = Kept::new();
+    kept.keeper.exchange(model("second"));
+    (0..60).for_each(|_| kept.keeper.scored(None));
+    kept.keeper.exchange(model("third"));
+    (0..60).for_each(|_| kept.keeper.scored(None));
+    kept.keeper.scored(Some("it panicked"));
+    assert_eq!(kept.in_use(), "second");
+}

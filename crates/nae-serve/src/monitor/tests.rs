@@ -1,0 +1,132 @@
+//! What clients are told of frames, and when drift is.
+#![allow(clippy::unwrap_used)]
+
+use nae_core::calibration::Calibration;
+use nae_core::contract::Contract;
+use nae_infer::backend::{Backend, BackendError, Reconstructions};
+use nae_infer::card::ScoringSettings;
+use nae_infer::{BackendKind, Detector, Shape};
+use serde_json::{Value, json};
+
+use super::*;
+
+struct Zeros;
+
+impl Backend for Zeros {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
+    }
+}
+
+/// Its threshold is ½: of 99 energies, 1% of normal images are above the largest.
+fn model() -> Model {
+    let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
+    let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
+    let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
+    Model { detector, card: Vec::new(), digest: "1".to_owned(), bytes: Arc::default() }
+}
+
+struct Watched {
+    monitor: Monitor,
+    model: Model,
+    metrics: Arc<Metrics>,
+}
+
+impl Watched {
+    /// Two anomalies among the last three frames raise the alarm.
+    fn new() -> Self {
+        let (model, metrics) = (model(), Arc::new(Metrics::new()));
+        let alarm = AlarmSettings::new(2, 0, 3).unwrap();
+        Self { monitor: Monitor::new(alarm, &model, Arc::clone(&metrics)).unwrap(), model, metrics }
+    }
+
+    fn frame(&self, energy: f32) -> Option<Arc<Shown>> {
+        let frame =
+            Frame { bytes: Bytes::from_static(b"image"), name: Some("a.png".to_owned()), taken: Instant::now() };
+        let scored = Scored {
+            energy,
+            p_value: Some(0.25),
+            verdict: Some(Verdict::of(energy, 0.5)),
+            latent: None,
+            error_map: Vec::new(),
+            error_map_shape: Shape::new(1, 0, 0),
+        };
+        self.monitor.observe(&frame, scored, &self.model)
+    }
+}
+
+/// Every field of every kind of event, as programs read them.
+#[test]
+fn events_are_told_with_all_that_happened() {
+    let watched = Watched::new();
+    let mut events = watched.monitor.events();
+    let mut next = || serde_json::to_value(events.try_recv().unwrap()).unwrap();
+    let event = |number: u64, energy: f32, anomaly: bool, alarm: bool| {
+        json!({
+            "event": "frame", "number": number, "energy": energy, "p_value": 0.25, "threshold": 0.5,
+            "anomaly": anomaly, "alarm": alarm, "drift": "steady", "name": "a.png",
+        })
+    };
+    let frames = [(0.25, false, false), (0.75, true, false), (1.0, true, true), (2.0, true, true), (0.25, false, true)];
+    for (number, (energy, anomaly, alarm)) in (1..).zip(frames) {
+        let raised = watched.frame(energy);
+        assert_eq!(next(), event(number, energy, anomaly, alarm));
+        assert_eq!(raised.map(|shown| shown.number), (number == 3).then_some(3), "an alarm is raised once");
+    }
+    watched.monitor.model_changed(&watched.model, false);
+    assert_eq!(next(), json!({"event": "model"}));
+    watched.frame(0.25);
+    assert_eq!(next(), event(6, 0.25, false, false));
+    for (event, expected) in [
+        (
+            Event::Unreadable { reason: "cut short".to_owned(), name: None },
+            json!({"event": "unreadable", "reason": "cut short", "name": Value::Null}),
+        ),
+        (Event::Alarm { number: 3 }, json!({"event": "alarm", "number": 3})),
+        (
+            Event::Source { state: "lost", reason: Some("unplugged".to_owned()) },
+            json!({"event": "source", "state": "lost", "reason": "unplugged"}),
+        ),
+    ] {
+        watched.monitor.tell(event);
+        assert_eq!(next(), expected);
+    }
+}
+
+/// By the sums of the Page-Hinkley test in float64, with a quarter of the threshold for tolerance and five thresholds for
+/// limit; what is above the threshold counts as if at it.
+#[test]
+fn drift_is_told_on_the_frame_on_which_it_is() {
+    for (before, after, expected, gauge) in [(0.1f32, 0.45f32, Drift::Rising, 1), (0.45, 0.1, Drift::Falling, -1)] {
+        for after in [after, if after > before { 3.0 } else { after }] {
+            let watched = Watched::new();
+            let (mut mean, mut sums) = (0f64, [0f64; 2]);
+            let mut first = None;
+            for n in 1..=400 {
+                let energy = if n <= 60 { before } else { after };
+                watched.frame(energy);
+                let x = f64::from(energy.min(0.5));
+                mean += (x - mean) / f64::from(n);
+                sums[0] = (sums[0] + x - mean - 0.125).max(0.0);
+                sums[1] = (sums[1] - (x - mean) - 0.125).max(0.0);
+                if sums[usize::from(expected == Drift::Falling)] > 2.5 {
+                    first = first.or(Some(n));
+                }
+                let (_, drift) = watched.monitor.alarm_and_drift();
+                assert_eq!(
+                    drift,
+                    if first.is_some() { expected } else { Drift::Steady },
+                    "{before}, {after}: frame {n}"
+                );
+                assert_eq!(watched.metrics.drift.get(), if first.is_some() { gauge } else { 0 });
+            }
+            assert!(first.is_some_and(|n| (65..200).contains(&n)), "{before}, {after}: {first:?}");
+            watched.monitor.model_changed(&watched.model, false);
+            assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold begins anew");
+        }
+    }
+}
