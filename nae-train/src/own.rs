@@ -302,7 +302,10 @@ fn chosen_form(
         top_k: wishes.top_k.unwrap_or(1),
         features: features.transpose()?,
     };
-    Ok(form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed)?)
+    match form::best(path, &forms, engines, device, wishes.length.time(), wishes.seed) {
+        Err(FormError::Data(cause)) => Err(OwnError::given("--data")(cause)),
+        chosen => Ok(chosen?),
+    }
 }
 
 /// What is recorded of the frozen network in `file`: where it is, from any folder, and which it is.
