@@ -5,7 +5,7 @@
 # of the 8-bit kernels on Cortex-M3, M4, M33 and M55; builds the binary for the real board; checks that nae-core needs no
 # std.
 #
-#   tests/qemu.sh                  fails if a count is more than 2% above the recorded one
+#   tests/qemu.sh                  fails if a kernel takes more than 2% above the recorded count, or an inference 5% from it
 #   NAE_RECORD=1 tests/qemu.sh     records the counts: firmware-example/kernel-bench/counts-*.md
 #
 # Needs qemu-system-arm, binutils-arm-none-eabi, and a bare-metal Rust (firmware-example/toolchain.sh says which).

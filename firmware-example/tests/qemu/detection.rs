@@ -3,7 +3,7 @@
 //! folder that `NAE_DATA` names, ToyCar's models and features in the one that `NAE_TOYCAR` names
 //! (`models/toycar/README.md`).
 
-use crate::machine::{Run, flash, run_in, variable};
+use crate::machine::{Run, assert_near, flash, run_in, variable};
 use nae_core::engine::Engine;
 use nae_core::model::Model;
 use std::io::Read as _;
@@ -165,7 +165,13 @@ fn costs() {
         ("Cortex-M55", "mps3-an547", "m55"),
     ];
     let folder = variable("NAE_ENERGIES");
-    for name in ["mnist-small", "toycar", "ad01"] {
+    // Instructions on each of the cores.
+    let recorded = [
+        ("mnist-small", [10_162_349, 3_082_195, 3_082_195, 3_057_680, 2_891_869]),
+        ("toycar", [1_359_943, 298_076, 298_076, 298_157, 295_354]),
+        ("ad01", [1_395_583, 318_703, 318_703, 318_331, 315_231]),
+    ];
+    for (name, recorded) in recorded {
         let path = folder.join(name).with_extension("nae");
         if !path.is_file() {
             println!("skipped: {name}, whose data are not there");
@@ -184,12 +190,13 @@ fn costs() {
         let energy = |input: &[i8]| engine.run_i8(input, &mut arena).unwrap().score.energy;
         let host: Vec<f32> = inputs.chunks(model.input_shape().len()).map(energy).collect();
         println!("{name}: {} bytes; instructions, arena, peak stack, flash", 4 * file.len());
-        for (core, machine, elf) in CORES {
+        for ((core, machine, elf), recorded) in CORES.into_iter().zip(recorded) {
             let elf = folder.join(format!("{name}-{elf}"));
             let (energies, run) = under_qemu(machine, &elf, &inputs, true);
             assert_eq!(bits(&energies), bits(&host), "{name} on {core}");
             let (most, flash) = (*run.instructions.iter().max().unwrap(), flash(&elf));
             println!("  {core:<10} ({machine}) {most:>10} {:>6} {:>5} {flash:>7}", run.arena, run.stack);
+            assert_near(&format!("{name} on {core}"), most, recorded);
             if name == "mnist-small" {
                 let input = model.input_shape().len();
                 assert!(flash < 300 * 1024 && run.arena + run.stack + input < 64 * 1024);

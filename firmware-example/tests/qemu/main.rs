@@ -6,7 +6,7 @@ mod detection;
 mod machine;
 
 use firmware_example::model::{self, Digits};
-use machine::{flash, run, tool, variable};
+use machine::{assert_near, flash, run, tool, variable};
 use nae_core::audio::{BANDS, FrameWindow, LogMel};
 use nae_core::engine::Engine;
 use nae_core::model::Model;
@@ -30,7 +30,7 @@ fn host_energies() -> Vec<u32> {
         .collect()
 }
 
-fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
+fn check(core: &str, machine: &str, elf: &Path, recorded: u64) {
     let host = host_energies();
     let run = run(machine, elf);
     assert_eq!(run.energies.len(), host.len());
@@ -49,7 +49,7 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
     println!("  peak stack of an inference           {} bytes", run.stack);
     println!("  arena                                {} bytes", run.arena);
     println!("  flash                                {flash} bytes, of which the model {model}");
-    assert!(*most < instruction_limit, "{most} instructions; the limit is {instruction_limit}");
+    assert_near(core, *most, recorded);
     assert!(run.stack > 0 && run.stack < 2048, "{} bytes of stack", run.stack);
 
     // The engine has no panicking path that the compiler could not rule out.
@@ -76,41 +76,41 @@ fn check(core: &str, machine: &str, elf: &Path, instruction_limit: u64) {
 
 #[test]
 fn cortex_m4f() {
-    let limit = if FLOAT { 2_500_000 } else { 1_250_000 };
-    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), limit);
+    let recorded = if FLOAT { 1_608_612 } else { 1_093_561 };
+    check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), recorded);
 }
 
 #[test]
 fn cortex_m3_without_fpu() {
-    let limit = if FLOAT { 100_000_000 } else { 5_000_000 };
-    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), limit);
+    let recorded = if FLOAT { 76_500_255 } else { 3_639_097 };
+    check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), recorded);
 }
 
 /// The other cores run the 8-bit model: of the f32 one nothing new is to be learned there.
-fn check_int8(core: &str, machine: &str, elf: &str, instruction_limit: u64) {
+fn check_int8(core: &str, machine: &str, elf: &str, recorded: u64) {
     if !FLOAT {
-        check(core, machine, &variable(elf), instruction_limit);
+        check(core, machine, &variable(elf), recorded);
     }
 }
 
 #[test]
 fn cortex_m0() {
-    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 8_000_000);
+    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 6_639_986);
 }
 
 #[test]
 fn cortex_m7() {
-    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 1_250_000);
+    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 1_093_561);
 }
 
 #[test]
 fn cortex_m33() {
-    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 1_250_000);
+    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 1_087_898);
 }
 
 #[test]
 fn cortex_m55() {
-    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_250_000);
+    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_035_525);
 }
 
 /// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.
@@ -129,7 +129,8 @@ fn ad01_on_cortex_m4() {
     println!("  arena and peak stack                 {} + {} bytes", run.arena, run.stack);
     println!("  flash beyond weights and biases      {beyond} bytes");
     assert_eq!(run.energies.len(), 8);
-    assert!(most <= 400_000 && run.arena + run.stack <= 2560 && beyond <= 8_192);
+    assert_near("ad01", most, 317_433);
+    assert!(run.arena + run.stack <= 2560 && beyond <= 8_192);
 }
 
 /// The sound of `nae-core`'s tests.
@@ -151,7 +152,8 @@ fn log_mel_on_cortex_m4() {
     println!("Cortex-M4F (mps2-an386), {} log-mel frames equal to the host bit for bit", host.len());
     println!("  executed instructions per frame      {most}");
     println!("  memory and peak stack                {} + {} bytes", run.arena, run.stack);
-    assert!(most < 400_000 && run.stack < 2048);
+    assert_near("log-mel", most, 70_992);
+    assert!(run.stack < 2048);
 }
 
 /// From samples to energies, through ring, features and MLPerf Tiny's detector: the host's bit for bit.
@@ -177,7 +179,9 @@ fn sound_on_cortex_m4() {
     assert_eq!((run.energies.len(), run.lost), (41, Some(0)));
     assert_eq!(run.energies, host);
     println!("Cortex-M4F (mps2-an386), sound to alarm, {} energies equal to the host bit for bit", host.len());
-    println!("  executed instructions per hop        {}", run.instructions.iter().max().unwrap());
+    let most = *run.instructions.iter().max().unwrap();
+    println!("  executed instructions per hop        {most}");
+    assert_near("sound", most, 411_470);
     println!("  peak stack                           {} bytes", run.stack);
 }
 

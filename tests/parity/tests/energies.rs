@@ -28,6 +28,10 @@ fn all_runtimes_agree() {
     for needed in [TRAINED, KEPT, IMPORTED, TRACT, SIMD, NATIVE] {
         assert!(report.energies(needed).is_some(), "{needed} gave nothing");
     }
+    if std::env::var_os("NAE_EVERY_RUNTIME").is_some() {
+        let missing: Vec<String> = report.unavailable().map(|(name, error)| format!("{name}: {error}")).collect();
+        assert!(missing.is_empty(), "not all runtimes are there: {}", missing.join("; "));
+    }
     let failures = report.failures();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
