@@ -7,7 +7,7 @@ use std::thread;
 use nae_infer::image::{ImageFormat, load_from_memory};
 use serde_json::json;
 
-use crate::harness::{Place, Service, eventually, picture};
+use crate::harness::{PATIENCE, Place, Service, eventually, picture};
 
 fn jpeg(name: &str) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
@@ -73,4 +73,46 @@ fn a_camera_that_is_not_there_is_no_reason_not_to_start() {
     assert!(service.get("/api/state").json()["source_reason"].as_str().unwrap().contains("127.0.0.1:9"));
     assert_eq!(service.metric("nae_source_up"), 0.0);
     assert_eq!(service.post("/score", &picture("six")).status, 200);
+}
+
+/// Images one after the other, with what `ffmpeg` may put between them, each scored as a request's is.
+#[test]
+fn images_on_standard_input_are_scored_in_order_and_told_as_events() {
+    let place = Place::new();
+    let mut service = Service::start(&place.state(), &["--source", "-", "--alarm-raise", "1", "--alarm-clear", "0"]);
+    let mut input = service.stdin();
+    let events = service.events();
+    let threshold = service.get("/api/state").json()["threshold"].as_f64().unwrap();
+    let next = |kind: &str| loop {
+        let event = events.recv_timeout(PATIENCE).unwrap();
+        if event["event"] == kind {
+            return event;
+        }
+    };
+    for (number, name) in (1..).zip(["six", "half-three", "zero"]) {
+        let image = jpeg(name);
+        // Half of it, and the rest: an image is whole only with its end.
+        let (first, rest) = image.split_at(image.len() / 2);
+        input.write_all(first).unwrap();
+        input.flush().unwrap();
+        input.write_all(rest).unwrap();
+        input.flush().unwrap();
+        let frame = next("frame");
+        let scored = service.post("/score", &image).json();
+        let anomaly = name == "half-three";
+        assert_eq!(frame["energy"], scored["energy"], "{name}");
+        assert_eq!(frame["p_value"], scored["p_value"], "{name}");
+        assert_eq!((&frame["number"], &frame["anomaly"]), (&json!(number), &json!(anomaly)), "{name}");
+        assert_eq!((&frame["threshold"], &frame["name"]), (&json!(threshold), &json!(null)), "{name}");
+        assert_eq!((&frame["alarm"], &frame["drift"]), (&json!(number > 1), &json!("steady")), "{name}");
+        if anomaly {
+            // The alarm's number, not the frame's: it is the first.
+            assert_eq!(next("alarm"), json!({"event": "alarm", "number": 0}));
+        }
+        assert_eq!(service.get("/api/latest/image").body, image, "{name}");
+    }
+    drop(input);
+    let ended = next("source");
+    assert_eq!((&ended["state"], &ended["reason"]), (&json!("ended"), &json!(null)));
+    assert_eq!(service.get("/api/state").json()["latest"]["number"], 3, "what came is still shown");
 }

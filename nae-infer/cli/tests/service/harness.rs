@@ -1,8 +1,9 @@
 //! A service as a process of its own, on a port the system chooses, with the digits model.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -75,7 +76,7 @@ impl Service {
             .arg("--state")
             .arg(state)
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -98,6 +99,24 @@ impl Service {
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build().into();
         Ok(Self { process, address, log, agent })
+    }
+
+    /// Its standard input, once.
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.process.stdin.take().unwrap()
+    }
+
+    /// Server-sent events from now on, a JSON value each.
+    pub(crate) fn events(&self) -> Receiver<Value> {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
+        let (sender, events) = channel();
+        // Chunk sizes and empty lines are between them.
+        let data = |line: String| line.strip_prefix("data: ").map(|data| serde_json::from_str(data).unwrap());
+        thread::spawn(move || lines.filter_map(data).try_for_each(|event| sender.send(event)));
+        events
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
