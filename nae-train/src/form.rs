@@ -21,9 +21,12 @@ use crate::trial::{self, Effort, Trial, TrialError, Verdict};
 const IMAGES: usize = 400;
 /// Images that lose less of their variance when they are made small stay whole.
 const DETAIL: f64 = 0.03;
-/// Another form than whole images must be better by this: tiles and features cost more wherever the model runs, and the
-/// spread of a trial is about as large.
-const MARGIN: f64 = 0.01;
+/// A form must be better than whole images by this: tiles are a hundred forward passes an image wherever the model runs,
+/// features one of a larger network, and the spread of a trial is some hundredths.
+const MARGIN_OF_TILES: f64 = 0.1;
+const MARGIN_OF_FEATURES: f64 = 0.03;
+/// Below this mean AUROC a form hardly tells what was made up, and no figure of the run will be good.
+const POOR: f64 = 0.7;
 /// Tiles to choose from, the first of which an image has at most [`MOST_TILES`]: side, and pixels from one to the next.
 const TILES: [(usize, usize); 4] = [(32, 16), (48, 24), (64, 32), (80, 80)];
 /// Tiles of an image, at most: each is a sample to train on, and a forward pass where the model runs.
@@ -116,21 +119,32 @@ pub fn best(
         let engine = engines.engine(draft.architecture())?;
         tried.push((form, trial.judge(&draft, engine, device, effort)?));
     }
-    let mut chosen = 0;
-    for (at, (_, verdict)) in tried.iter().enumerate() {
-        let margin = if chosen == 0 { MARGIN } else { 0.0 };
-        if verdict.mean() > tried[chosen].1.mean() + margin {
-            chosen = at;
-        }
-    }
+    // By how much a form is above what is asked of it; whole images are there in any case.
+    let lead = |(form, verdict): &(Form, Verdict)| verdict.mean() - margin(*form);
+    let (form, verdict) = tried.iter().max_by(|a, b| lead(a).total_cmp(&lead(b))).expect("whole images are among them");
+    let (form, mean) = (*form, verdict.mean());
     let (train, judged) = trial.counts();
-    let form = tried[chosen].0;
     let mut said = vec![format!(
         "form: {}, by defects made up in {judged} images after a trial on {train}; {of}",
         title(form, side)
     )];
     said.extend(tried.iter().map(|(form, verdict)| describe(*form, side, verdict)));
+    if mean < POOR && forms.features.is_none() {
+        said.push(
+            "in neither form are made-up defects told well; features of a frozen network may do better: --features"
+                .into(),
+        );
+    }
     Ok((form, said))
+}
+
+/// What a form's mean AUROC must be above that of whole images.
+fn margin(form: Form) -> f64 {
+    match form {
+        Form::Whole => 0.0,
+        Form::Tiles(..) => MARGIN_OF_TILES,
+        Form::Features => MARGIN_OF_FEATURES,
+    }
 }
 
 /// Tiles that all images are large enough for, and not too many.
