@@ -1,6 +1,6 @@
 //! A run on a user's own data, chosen and said: what `nae-train --data DIR` does without a preset.
 //!
-//! Reading and choosing a shape is [`nae_data::own`]'s and [`nae_data::own_table`]'s, the settings are [`plan`]'s. Here
+//! Reading and choosing a shape is [`nae_data::own`]'s and [`nae_data::own_table`]'s, the settings are [`mod@plan`]'s. Here
 //! they are put together for images, tables and features, and every choice gets a sentence.
 
 use std::error::Error;
