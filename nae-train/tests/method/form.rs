@@ -1,7 +1,6 @@
 //! The form of a user's images, chosen by made-up defects.
 
 use std::path::Path;
-use std::time::Duration;
 
 use burn::tensor::Device;
 use nae_onnx::metadata::Transforms;
@@ -24,8 +23,8 @@ fn weave(x: usize, y: usize) -> u8 {
 
 fn best(folder: &Path) -> Result<(Form, Vec<String>), FormError> {
     let forms = Forms { transforms: Transforms::default(), tiles: None, top_k: 1, features: None };
-    // Three seconds a form.
-    form::best(folder, &forms, EngineChoice::Auto, &Device::flex(), Some(Duration::from_secs(60)), 5)
+    // As many updates on every machine.
+    form::best(folder, &forms, EngineChoice::Auto, &Device::flex(), None, 5)
 }
 
 /// A tile knows all there is of a weave, and an image made small has its threads blurred.
@@ -36,7 +35,7 @@ fn a_weave_is_cut_into_tiles() {
     let (form, said) = best(folder.path()).expect("images");
     assert!(matches!(form, Form::Tiles(32, tiles) if tiles.stride == 16), "{form:?}: {said:?}");
     assert!(said[0].starts_with("form: tiles of 32x32 pixels") && said[0].contains("15 images"), "{said:?}");
-    assert_eq!(said.len(), 3, "why, and each form's figures: {said:?}");
+    assert!(said.len() >= 3, "why, and each form's figures: {said:?}");
     let mean = |said: &str| said.split("mean AUROC ").nth(1)?.split(' ').next()?.parse::<f64>().ok();
     let means = [mean(&said[1]), mean(&said[2])].map(|mean| mean.expect("a figure"));
     assert!(means[1] > means[0] + 0.1, "{said:?}");
