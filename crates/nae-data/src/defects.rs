@@ -1,7 +1,7 @@
 //! Defects made up in images as they come, before they are brought to any form: so that forms can be compared by what they
 //! show of the same defect.
 //!
-//! Nothing is learned from them. [`squares`](crate::squares) makes defects in samples that are brought to their form.
+//! Nothing is learned from them. `squares` makes defects in samples that are brought to their form.
 
 use std::f64::consts::TAU;
 

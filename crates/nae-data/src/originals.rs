@@ -118,7 +118,7 @@ impl ImageForm {
     /// The samples of `originals`, all of one class.
     ///
     /// # Errors
-    /// [`ImageSetError::Prepare`] where an image cannot be brought to the form: it is smaller than a tile, say.
+    /// `ImageSetError::Prepare` where an image cannot be brought to the form: it is smaller than a tile, say.
     pub fn of(&self, originals: &[Pixels]) -> Result<ImageSet, ImageSetError> {
         let (mut values, mut places) = (Vec::new(), Vec::new());
         for (image, pixels) in originals.iter().enumerate() {
