@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
-use nae_data::own::{OwnImages, SIDES};
+use nae_data::own::{OwnImages, largest_side};
 use nae_data::{DataError, Originals, detail_lost, originals};
 use nae_input::tiling::Grid;
 use nae_onnx::metadata::{Tiles, Transforms};
@@ -96,7 +96,7 @@ pub fn best(
     let originals = originals(path, IMAGES)?;
     let whole = |said: String| Ok((Form::Whole, vec![said]));
     let Some((height, width)) = originals.median_size() else { return Ok((Form::Whole, Vec::new())) };
-    let side = SIDES.into_iter().rev().find(|&side| side <= height.min(width)).unwrap_or(SIDES[0]);
+    let side = largest_side(height.min(width));
     let lost = detail_lost(&originals.images, side);
     if forms.features.is_none() && forms.tiles.is_none() && lost < DETAIL {
         return Ok((Form::Whole, Vec::new()));

@@ -282,7 +282,7 @@ pub fn with_updates(
 }
 
 /// Updates of an epoch of pre-training.
-fn batches(config: &Config, train_images: usize) -> usize {
+pub(crate) fn batches(config: &Config, train_images: usize) -> usize {
     train_images.div_ceil(config.pretraining().batch_size).max(1)
 }
 

@@ -27,7 +27,7 @@ use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
 use crate::train::{Outcome, Trainer};
 use nae_data::own::{self, Corrupt};
-use nae_data::{DataError, Loaded};
+use nae_data::{DataError, ImageSet, Loaded};
 use nae_data::{Source, Split};
 
 /// A run that cannot be made.
@@ -134,6 +134,14 @@ impl Prepared {
         self.features.as_deref()
     }
 
+    /// What the network sees of `images` in the form of the data: the features of their places, where the run is on features.
+    pub(crate) fn samples(&self, images: ImageSet) -> ImageSet {
+        match self.features() {
+            Some(features) => features.of(&images),
+            None => images,
+        }
+    }
+
     /// Reads the images at `path`, a folder or an archive, to evaluate on; they are brought to the shape of the data.
     /// A table where the data is one.
     ///
@@ -143,7 +151,7 @@ impl Prepared {
         let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
         let name = format!("{} (given)", own::title(path));
-        let images = self.features().map_or_else(|| read.train.clone(), |features| features.of(&read.train));
+        let images = self.samples(read.train);
         self.outliers.push(OutlierSet { name, images, kind: OutlierKind::Given, selection: false });
         Ok(())
     }

@@ -139,23 +139,22 @@ impl Trial {
             let config = Config::new(raw)?;
             Ok(prepared.train_autoencoder(&config, engine, device, &AtomicBool::new(false))?)
         };
-        let batches = prepared.split.train.len().div_ceil(draft.pretraining().batch_size).max(1);
-        let mut epochs = effort.updates.div_ceil(batches);
+        let mut epochs = effort.updates.div_ceil(plan::batches(draft, prepared.split.train.len()));
+        let mut timed = None;
         if let Some(time) = effort.time {
             let started = Instant::now();
-            train(1)?;
+            timed = Some(train(1)?);
             let fit = time.as_secs_f64() / started.elapsed().as_secs_f64().max(1e-3);
             epochs = epochs.min(fit as usize).max(1);
         }
-        let model = train(epochs)?;
+        let model = match timed {
+            Some(model) if epochs == 1 => model,
+            _ => train(epochs)?,
+        };
 
         let energies = |images: &[Pixels]| -> Result<Vec<f32>, TrialError> {
-            let set = set(images)?;
-            let set = match prepared.features() {
-                Some(features) => features.of(&set),
-                None => set,
-            };
-            Ok(decided(&model, Decision::Reconstruction, &set, engine, device))
+            let samples = prepared.samples(set(images)?);
+            Ok(decided(&model, Decision::Reconstruction, &samples, engine, device))
         };
         let normal = energies(&self.normal)?;
         let judged = self.defects.iter().map(|(defect, images)| {

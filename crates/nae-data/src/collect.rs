@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::digest::hex;
 use crate::image_form::{ImageForm, Samples};
 use crate::image_set::{ImageSet, ImageSetError};
-use crate::parts::{Part, Parts};
+use crate::parts::Parts;
 
 /// The most values a set may have: two gigabytes of them.
 const MAX_VALUES: usize = 1 << 29;
@@ -76,14 +76,9 @@ impl Collector {
             hash.update(file.sha256);
             let label = classes.binary_search(&class(&file.name)).unwrap_or_default() % 256;
             for image in file.images {
-                let tiles = image.values.len() / self.shape.len();
+                places.extend(image.parts(whole, self.shape));
+                labels.resize(places.len(), label as u8);
                 values.extend(image.values);
-                labels.extend(std::iter::repeat_n(label as u8, tiles));
-                places.extend((0..tiles).map(|tile| {
-                    let (top, left) = image.grid.as_ref().map_or((0, 0), |grid| grid.place(tile));
-                    // Sides of images fit.
-                    Part { whole, top: top as u32, left: left as u32 }
-                }));
                 whole += 1;
             }
         }

@@ -8,6 +8,7 @@ use nae_input::{Pixels, PrepareError, prepare};
 use nae_onnx::metadata::{Tiles, Transforms};
 
 use crate::image_set::{ImageSet, ImageSetError};
+use crate::parts::Part;
 
 /// How an image becomes samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +27,17 @@ pub struct ImageForm {
 pub(super) struct Samples {
     pub(super) values: Vec<f32>,
     pub(super) grid: Option<Grid>,
+}
+
+impl Samples {
+    /// Where each sample, of `shape`, lies in the image, which is number `whole`.
+    pub(super) fn parts(&self, whole: u32, shape: Shape) -> impl Iterator<Item = Part> {
+        (0..self.values.len() / shape.len()).map(move |tile| {
+            let (top, left) = self.grid.as_ref().map_or((0, 0), |grid| grid.place(tile));
+            // Sides of images fit.
+            Part { whole, top: top as u32, left: left as u32 }
+        })
+    }
 }
 
 impl ImageForm {

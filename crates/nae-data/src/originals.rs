@@ -17,7 +17,7 @@ use crate::files::Files;
 use crate::image_form::ImageForm;
 use crate::image_set::{ImageSet, ImageSetError, evenly};
 use crate::own::{RESIZE, images, is_grey, is_image};
-use crate::parts::{Part, Parts};
+use crate::parts::Parts;
 
 /// The most values that are kept: half a gigabyte of them.
 const MAX_VALUES: usize = 1 << 27;
@@ -124,11 +124,7 @@ impl ImageForm {
         for (image, pixels) in originals.iter().enumerate() {
             let samples = self.samples(pixels);
             let samples = samples.map_err(|error| ImageSetError::Prepare { image, reason: error.to_string() })?;
-            for tile in 0..samples.values.len() / self.shape.len() {
-                let (top, left) = samples.grid.as_ref().map_or((0, 0), |grid| grid.place(tile));
-                // Sides of images fit.
-                places.push(Part { whole: image as u32, top: top as u32, left: left as u32 });
-            }
+            places.extend(samples.parts(image as u32, self.shape));
             values.extend(samples.values);
         }
         let set = ImageSet::new(self.shape, values, vec![0; places.len()])?;

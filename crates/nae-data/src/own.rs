@@ -201,7 +201,12 @@ fn side(files: &Files) -> Result<usize, DataError> {
     })?;
     sides.sort_unstable();
     let median = sides.get(sides.len() / 2).copied().unwrap_or(SIDES[0]);
-    Ok(SIDES.into_iter().rev().find(|&side| side <= median).unwrap_or(SIDES[0]))
+    Ok(largest_side(median))
+}
+
+/// The largest of [`SIDES`] that is not above `shorter`, the shorter side of an image; the least where all are.
+pub fn largest_side(shorter: usize) -> usize {
+    SIDES.into_iter().rev().find(|&side| side <= shorter).unwrap_or(SIDES[0])
 }
 
 /// The images of one file.
