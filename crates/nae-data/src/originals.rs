@@ -140,6 +140,7 @@ mod tests {
     use nae_onnx::metadata::Tiles;
 
     use super::*;
+    use crate::parts::Part;
 
     fn image(side: usize, value: impl Fn(usize, usize) -> f32) -> Pixels {
         let values = (0..side * side).map(|at| value(at % side, at / side)).collect();
@@ -154,6 +155,13 @@ mod tests {
         // A ramp that 32 pixels hold, and images without any detail.
         assert!(detail_lost(&[image(96, |x, _| x as f32 / 95.0)], 32) < 1e-3);
         assert_eq!(detail_lost(&[image(96, |_, _| 0.25)], 32), 0.0);
+    }
+
+    #[test]
+    fn the_median_is_that_of_shorter_sides() {
+        let sizes = [(10, 100), (50, 20), (30, 30)];
+        let images = sizes.map(|(height, width)| Pixels { shape: Shape::new(1, height, width), values: Vec::new() });
+        assert_eq!(Originals { images: images.into(), all: 3 }.median_size(), Some((50, 20)));
     }
 
     #[test]
@@ -174,6 +182,11 @@ mod tests {
         std::fs::remove_file(folder.path().join("broken.png")).expect("removed");
         let tiles = Some(Tiles { stride: 6, top_k: 2 });
         let form = ImageForm { tiles, ..ImageForm::resized(Shape::new(1, 12, 12), RESIZE) };
+        // Three columns of tiles, six pixels apart, and then the next row.
+        let cut = form.of(&all).expect("large enough");
+        let places = cut.parts().expect("tiles").places();
+        assert_eq!(places[1], Part { whole: 0, top: 0, left: 6 });
+        assert_eq!(places[3], Part { whole: 0, top: 6, left: 0 });
         for form in [form, ImageForm { tiles: None, ..form }] {
             let read = crate::own::load(folder.path(), &form, crate::own::Corrupt::Refuse).expect("read");
             assert_eq!(form.of(&all).expect("large enough"), read.images);
