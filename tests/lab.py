@@ -57,7 +57,13 @@ def unfinished(entry):
     # What others start from has no looks, and is wanted for them alone.
     ends = [name for name in starts if name not in starts.values()]
     left = [name for name in ends if any((name, seed) not in finished for seed in range(entry["seeds"]))]
-    return [name for name in starts if name in left or name in {starts[cell] for cell in left}]
+    wanted = {starts[cell] for cell in left} - {name for name in starts if is_trained(LAB / entry["name"] / f"{name}-0")}
+    return [name for name in starts if name in left or name in wanted]
+
+
+def is_trained(run):
+    """Whether a folder has a model and no state to go on from: its training has ended, here or where it was carried from."""
+    return (run / "checkpoint.safetensors").is_file() and not (run / "resume.bin").exists()
 
 
 def work():

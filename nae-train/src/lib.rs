@@ -7,6 +7,7 @@
 //! says where all of it is computed, and [`engine`] computes it on the processor.
 
 pub mod arch;
+pub mod broken_off;
 pub mod config;
 pub mod deploy;
 pub mod device;

@@ -12,6 +12,7 @@ use burn::tensor::Device;
 use cpu_time::ProcessTime;
 use serde::{Deserialize, Serialize};
 
+use crate::Seeds;
 use nae_data::own::Corrupt;
 use nae_train::arch::Autoencoder;
 use nae_train::config::MethodKind;
@@ -32,8 +33,8 @@ pub const CHOOSING_SEED: u64 = 1_000_000;
 pub struct Comparison {
     /// The NAE's settings.
     pub config: Config,
-    /// Seeds 0 to this, less one.
-    pub seeds: u64,
+    /// The seeds.
+    pub seeds: Seeds,
     /// D_z the plain autoencoder chooses from.
     pub latent_dims: Vec<usize>,
     /// What computes gradients.
@@ -161,7 +162,7 @@ impl Comparison {
 
     /// Parts this takes.
     pub fn parts(&self) -> usize {
-        1 + self.seeds as usize
+        1 + self.seeds.len()
     }
 
     /// Makes all runs but those of the parts in `kept`; `done` is given each new part.
@@ -192,7 +193,7 @@ impl Comparison {
         let best = best.ok_or(CompareError::NoLatentDim)?.0;
 
         let mut seeds = Vec::new();
-        for seed in 0..self.seeds {
+        for seed in self.seeds.iter() {
             let kept = kept.iter().find_map(|part| match part {
                 Part::Seed(kept) if kept.seed == seed => Some(kept.clone()),
                 _ => None,

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use nae_infer::card::ModelFile;
 use nae_infer::input::table::{self, Table};
 use nae_infer::input::window::Prepared;
-use nae_infer::input::{Named, Pixels, read};
+use nae_infer::input::{Named, Pixels, parse, read};
 use nae_infer::{BackendChoice, Limits, OpenError};
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::guard::{Failure, unlocked};
@@ -250,6 +251,26 @@ impl Detector {
                 }
                 for Named { name, pixels } in read(path)? {
                     queue.image(Some(name), &pixels)?;
+                }
+            }
+            queue.finish()
+        })?;
+        found.into_python(py)
+    }
+
+    /// Scores images that are the contents of files.
+    fn score_encoded<'py>(
+        &self,
+        py: Python<'py>,
+        contents: Vec<PyBackedBytes>,
+        latents: bool,
+        heat_maps: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let found = unlocked(py, || {
+            let mut queue = self.queue(Keep { latents, heat_maps }, "image");
+            for (index, content) in contents.iter().enumerate() {
+                for Named { pixels, .. } in parse(Path::new(&format!("image {index}")), content)? {
+                    queue.image(None, &pixels)?;
                 }
             }
             queue.finish()

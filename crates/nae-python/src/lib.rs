@@ -8,6 +8,7 @@
 //! | `detector` | a model that scores all of these |
 //! | `scores` | energies and the like as arrays |
 //! | `training` | a run of the trainer |
+//! | `experiments` | the paper's experiments, and what several machines found of them in one table |
 //! | `watch` | how Python watches one, and stops it |
 //! | `guard` | the interpreter let go, panics and errors as exceptions |
 //!
@@ -15,6 +16,7 @@
 //! here arrive arrays, names and paths.
 
 mod detector;
+mod experiments;
 mod guard;
 mod images;
 mod layout;
@@ -29,6 +31,8 @@ mod _native {
 
     #[pymodule_export]
     use super::detector::Detector;
+    #[pymodule_export]
+    use super::experiments::{cells, gather, reproduce};
     #[pymodule_export]
     use super::layout::image_axes;
     #[pymodule_export]

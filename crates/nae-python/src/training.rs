@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use nae_data::own::{Asked, Corrupt};
 use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
+use nae_train::broken_off::BrokenOff;
 use nae_train::config::preset::PRESETS;
-use nae_train::config::{Config, preset};
+use nae_train::config::{Config, change, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
 use nae_train::own::{self, Length, OwnError, OwnForm, Planned, Wishes};
 use nae_train::report::progress::Bars;
-use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RunFolder};
+use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RESUME, Resume, RunFolder};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending};
 use nae_train::{export, plan, shard};
@@ -51,13 +52,23 @@ pub(crate) struct Request {
     window: Option<usize>,
     window_stride: Option<usize>,
     held_out: Option<u8>,
+    /// Values in place of the preset's, as JSON.
+    changes: Option<String>,
     confidence: Option<f64>,
     threads: Option<usize>,
     folder: PathBuf,
+    /// Whether a run in the folder that was broken off is gone on with.
+    resume: bool,
     /// Whether the model is evaluated, and a report written.
     report: bool,
     /// Whether bars are drawn on standard error, where that is a terminal.
     bars: bool,
+}
+
+/// A run that starts, or is gone on with.
+struct Begun {
+    planned: Planned,
+    resume: Option<Resume>,
 }
 
 /// What a run leaves, on its way to Python.
@@ -126,6 +137,9 @@ impl Request {
     fn planned(&self, device: &Device, started: Instant) -> Result<Planned, Failure> {
         let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::value(&error))?;
         if let (None, Some(data)) = (&self.preset, &self.data) {
+            if self.changes.is_some() {
+                return Err("changes: they are of a preset; give preset with them".to_owned().into());
+            }
             if let Some(outliers) = &self.outliers {
                 own::apart(data, outliers).map_err(refused)?;
             }
@@ -135,7 +149,12 @@ impl Request {
             return Err("time_budget: for data of your own; a preset has its schedule".to_owned().into());
         }
         let name = self.preset.as_deref().unwrap_or(PRESETS[0].name);
-        let mut raw = preset::load(name).map_err(|error| Failure::value(&error))?.raw().clone();
+        let mut raw = match &self.changes {
+            None => preset::load(name).map_err(|error| Failure::value(&error))?,
+            Some(changes) => change::changed(name, table(changes)?).map_err(|error| Failure::of("changes", &error))?,
+        }
+        .raw()
+        .clone();
         raw.data.held_out = self.held_out.or(raw.data.held_out);
         raw.calibration.confidence = self.confidence.or(raw.calibration.confidence);
         if let Some(features) = &mut raw.data.features {
@@ -153,27 +172,45 @@ impl Request {
         Ok(Planned { prepared, engine, choices: Vec::new() })
     }
 
+    /// What is gone on with, or what is planned.
+    fn begun(&self, device: &Device, started: Instant) -> Result<Begun, Failure> {
+        if !self.resume || !self.folder.join(RESUME).exists() {
+            return Ok(Begun { planned: self.planned(device, started)?, resume: None });
+        }
+        let run = BrokenOff::read(&self.folder).map_err(|error| Failure::value(&error))?;
+        if run.seed != self.seed {
+            let (folder, found) = (self.folder.display(), run.seed);
+            return Err(format!("{folder}: a run there was broken off, and has seed {found}, not {}", self.seed).into());
+        }
+        let prepared = run.prepare(self.data.as_deref(), self.outliers.as_deref(), self.corrupt());
+        let (prepared, resume) = prepared.map_err(|error| Failure::value(&error))?;
+        let planned = Planned { prepared, engine: resume.facts.engine, choices: resume.facts.choices.clone() };
+        Ok(Begun { planned, resume: Some(resume) })
+    }
+
     fn run(&self, callback: Option<Py<PyAny>>) -> Result<Trained, Failure> {
         let started = Instant::now();
         let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::value(&error))?;
         let device = opened.device;
-        let Planned { mut prepared, engine, choices } = self.planned(&device, started)?;
+        let Begun { planned, resume } = self.begun(&device, started)?;
+        let Planned { mut prepared, engine, choices } = planned;
         if let Some(outliers) = &self.outliers {
             prepared.add_outliers(outliers, self.corrupt()).map_err(|error| Failure::of("--outliers", &error))?;
         }
-        let facts = Facts {
-            data_sha256: prepared.data_sha256.clone(),
-            engine,
-            device: DeviceChoice::Cpu,
-            choices: choices.clone(),
-            selection: None,
+        let folder = match &resume {
+            Some(resume) => RunFolder::reopen(&self.folder, resume, STORE_EVERY),
+            None => {
+                let (data_sha256, choices) = (prepared.data_sha256.clone(), choices.clone());
+                let facts = Facts { data_sha256, engine, device: DeviceChoice::Cpu, choices, selection: None };
+                RunFolder::create(&self.folder, &prepared.config, self.seed, facts, STORE_EVERY)
+            }
         };
-        let folder = RunFolder::create(&self.folder, &prepared.config, self.seed, facts, STORE_EVERY);
         let folder = folder.map_err(|error| Failure::value(&error))?;
+        let snapshot = resume.map(|resume| resume.snapshot);
         let stop = AtomicBool::new(false);
         let watchers = Both::new(Watch::new(callback, &stop), Bars::new(!self.bars));
         let mut watchers = Both::new(watchers, folder);
-        let outcome = prepared.train(engine, &device, &mut watchers, &stop, None)?;
+        let outcome = prepared.train(engine, &device, &mut watchers, &stop, snapshot)?;
         let (watch, mut folder) = (watchers.first.first, watchers.second);
         if let Some(error) = watch.raised {
             return Err(Failure::Raised(error));
@@ -235,6 +272,13 @@ fn form(name: &str) -> Result<OwnForm, Failure> {
         "best" => Ok(OwnForm::Best),
         _ => Err(format!("form: expected whole, tiles, features or best, found {name:?}").into()),
     }
+}
+
+/// Changes to a preset, from JSON.
+fn table(changes: &str) -> Result<toml::Table, Failure> {
+    let changes: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(changes).map_err(|error| Failure::of("changes", &error))?;
+    toml::Table::try_from(changes).map_err(|error| Failure::of("changes", &error))
 }
 
 fn refused(error: OwnError) -> Failure {

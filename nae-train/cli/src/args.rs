@@ -1,10 +1,12 @@
 //! What can be said on the command line.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nae_core::kernels::int8::Layout;
 use nae_graph::quantize::Ranges;
+use nae_lab::Seeds;
 use nae_lab::experiments::Scale;
 
 pub(crate) use crate::train_args::{ComputeArgs, EngineArg, ExportFiles, MethodArg, TrainArgs};
@@ -44,6 +46,9 @@ Examples:
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) train: TrainArgs,
+    /// Threads that compute; results do not depend on it [default: as many as there are processors].
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) threads: Option<NonZero<usize>>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -64,6 +69,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Make an experiment of the paper again.
     Reproduce(ReproduceArgs),
+    /// Put cells and seeds that were made in several folders, on several machines, into one table.
+    Gather(GatherArgs),
     /// List the presets, or print one.
     Presets(PresetsArgs),
     /// List what --device can be on this machine.
@@ -258,9 +265,9 @@ pub(crate) struct CompareArgs {
     /// The NAE's preset.
     #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
     pub(crate) preset: String,
-    /// Number of seeds.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=1000))]
-    pub(crate) seeds: u16,
+    /// How many seeds, or which: 5, or 3,7,11, or 7, for the seed 7 alone.
+    #[arg(long, default_value = "5")]
+    pub(crate) seeds: Seeds,
     /// Held-out classes, one comparison each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
     pub(crate) held_out: Vec<u8>,
@@ -293,6 +300,8 @@ Examples:
   nae-train reproduce gaussians8 --settings mine.toml    ... and to train with
   nae-train reproduce mnist-holdout --data DIR --cells digit-1,digit-9 --seeds 3
                                                          table 1, some of its cells; DIR has the folder mnist
+  nae-train reproduce mnist-holdout --data DIR --seeds 7, --out shared/seven
+                                                         the seed 7 alone, to gather with others
   nae-train reproduce mnist-ood --data DIR --json > ood.json")]
 pub(crate) struct ReproduceArgs {
     /// The experiment.
@@ -301,9 +310,9 @@ pub(crate) struct ReproduceArgs {
     /// How much work.
     #[arg(long, value_enum, default_value_t = ScaleArg::Cpu)]
     pub(crate) scale: ScaleArg,
-    /// Number of seeds.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) seeds: u16,
+    /// How many seeds, or which: 3, or 3,7,11, or 7, for the seed 7 alone.
+    #[arg(long, default_value = "3")]
+    pub(crate) seeds: Seeds,
     /// The folder for weights, table and picture, and for going on after Ctrl-C [default: runs/EXPERIMENT-SCALE].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -332,6 +341,29 @@ pub(crate) struct ReproduceArgs {
     /// Draw no progress bar, print nothing but errors.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train reproduce mnist-holdout --data DIR --cells digit-1 --seeds 0, --out shared/a     on one machine ...
+  nae-train reproduce mnist-holdout --data DIR --cells digit-1 --seeds 1, --out shared/b     ... and on another
+  nae-train gather shared                                                                  both in one table
+  nae-train --preset my.toml --seed 7 --out runs/seven                                     seeds of one training ...
+  nae-train gather runs --json -o seeds.json                                               ... likewise
+
+What does not belong together is refused: other settings, data, scale, device or program version.")]
+pub(crate) struct GatherArgs {
+    /// Folders of one experiment (--out of reproduce), or of runs that differ in their seeds alone; or folders that hold
+    /// such folders.
+    #[arg(required = true, num_args = 1.., value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Also write the result as JSON.
+    #[arg(long, short, value_name = "FILE.json")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON in place of the table.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
             let config = Config::new(raw).context("--held-out")?;
             let engine = EngineChoice::from(args.engine).engine(config.architecture())?;
             let (latent_dims, data) = (args.latent_dims.clone(), args.data.clone());
-            Ok(Comparison { config, seeds: args.seeds.into(), latent_dims, engine, data })
+            Ok(Comparison { config, seeds: args.seeds.clone(), latent_dims, engine, data })
         })
         .collect::<anyhow::Result<_>>()?;
     let stop = stop_on_interrupt()?;

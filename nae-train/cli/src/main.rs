@@ -7,6 +7,7 @@ mod deploy;
 mod devices;
 mod eval;
 mod export;
+mod gather;
 mod instructions;
 mod job;
 mod own;
@@ -22,6 +23,7 @@ mod train_args;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use nae_train::shard;
 
 use args::{Cli, Command};
 
@@ -36,17 +38,9 @@ enum Done {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = instructions::choose().and_then(|()| match cli.command {
-        None => train::run(&cli.train),
-        Some(Command::Deploy(args)) => deploy::run(&args),
-        Some(Command::Export(args)) => export::run(&args),
-        Some(Command::Eval(args)) => eval::run(&args),
-        Some(Command::Sample(args)) => sample::run(&args),
-        Some(Command::Compare(args)) => compare::run(&args),
-        Some(Command::Reproduce(args)) => reproduce::run(&args),
-        Some(Command::StoppingStudy(args)) => study::run(&args),
-        Some(Command::Presets(args)) => presets::run(&args),
-        Some(Command::Devices(args)) => devices::run(&args),
+    let result = instructions::choose().and_then(|()| match cli.threads {
+        Some(threads) => shard::with_threads(threads, || command(cli)),
+        None => command(cli),
     });
     match result {
         Ok(Done::Whole) => ExitCode::SUCCESS,
@@ -56,5 +50,21 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn command(cli: Cli) -> anyhow::Result<Done> {
+    match cli.command {
+        None => train::run(&cli.train),
+        Some(Command::Deploy(args)) => deploy::run(&args),
+        Some(Command::Export(args)) => export::run(&args),
+        Some(Command::Eval(args)) => eval::run(&args),
+        Some(Command::Sample(args)) => sample::run(&args),
+        Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::Reproduce(args)) => reproduce::run(&args),
+        Some(Command::Gather(args)) => gather::run(&args),
+        Some(Command::StoppingStudy(args)) => study::run(&args),
+        Some(Command::Presets(args)) => presets::run(&args),
+        Some(Command::Devices(args)) => devices::run(&args),
     }
 }

@@ -14,7 +14,6 @@ use nae_lab::experiments::gaussians8::{DensitySettings, PAPER};
 use nae_onnx::file;
 use nae_train::device::DeviceChoice;
 use nae_train::report::progress::Bars;
-use serde_json::json;
 
 use crate::args::{ExperimentArg, ReproduceArgs};
 use crate::train::stop_on_interrupt;
@@ -66,9 +65,10 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
     };
     let (device, engine) = args.compute.open(None, args.quiet)?;
     let experiment = detection::Experiment {
+        name: args.experiment.name(),
         settings,
         scale,
-        seeds: args.seeds.into(),
+        seeds: args.seeds.clone(),
         only: args.cells.clone(),
         engine,
         device: args.compute.device,
@@ -106,18 +106,8 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
         Err(error) => return Err(error.into()),
     };
     let rows = detection::summary::rows(&experiment, &finished);
-    let json = json!({
-        "experiment": args.experiment.name(),
-        "scale": scale,
-        "work": experiment.settings.work,
-        "seeds": args.seeds,
-        "device": args.compute.device,
-        "version": env!("CARGO_PKG_VERSION"),
-        "settings": experiment.recorded(),
-        "rows": rows,
-        "models": finished,
-    });
-    let json = serde_json::to_string_pretty(&json)? + "\n";
+    let json = detection::summary::json(&experiment, experiment.selection(), &rows, &finished);
+    let json = format!("{json:#}\n");
     file::write(path.join("result.json"), json.as_bytes())?;
     if args.json {
         print!("{json}");
@@ -138,7 +128,7 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
         bail!("gaussians8 trains many small networks side by side on the processor: leave --device out");
     }
     let scale = Scale::from(args.scale);
-    let experiment = gaussians8::Experiment::new(DensitySettings::parse(text, origin)?, scale, args.seeds.into())?;
+    let experiment = gaussians8::Experiment::new(DensitySettings::parse(text, origin)?, scale, args.seeds.clone())?;
     let path = folder(args);
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
@@ -152,15 +142,7 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     };
     bar.finish_and_clear();
     let rows = gaussians8::summary::rows(&experiment, &finished);
-    let json = json!({
-        "experiment": "gaussians8",
-        "scale": scale,
-        "seeds": args.seeds,
-        "version": env!("CARGO_PKG_VERSION"),
-        "settings": experiment.settings().text(),
-        "rows": rows,
-    });
-    let json = serde_json::to_string_pretty(&json)? + "\n";
+    let json = format!("{:#}\n", gaussians8::summary::json(&experiment, &rows));
     file::write(path.join("result.json"), json.as_bytes())?;
     let figure = gaussians8::summary::figure(&experiment, &finished, &path, &device)?;
     file::write(path.join("densities.svg"), figure.as_bytes())?;

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use burn::tensor::Device;
+use nae_train::broken_off::BrokenOff;
 use nae_train::config::MethodKind;
 use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
-use nae_train::report::Resume;
 use nae_train::report::progress::Bars;
 use nae_train::report::{AUTOENCODER, Facts, Finished, RunFolder};
 use nae_train::run::Prepared;
@@ -127,43 +127,9 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
 }
 
-/// A run that was broken off, as its folder has it.
-struct BrokenOff {
-    folder: PathBuf,
-    config: Config,
-    seed: u64,
-    resume: Resume,
-}
-
-impl BrokenOff {
-    fn read(folder: &Path) -> anyhow::Result<Self> {
-        let (config, seed) = RunFolder::read(folder)?;
-        Ok(Self { folder: folder.to_owned(), config, seed, resume: Resume::read(folder)? })
-    }
-}
-
 /// Goes on with a run.
 fn resumed(args: &TrainArgs, run: BrokenOff) -> anyhow::Result<Job> {
-    let BrokenOff { folder, config, seed, resume } = run;
-    if let Some(selection) = &resume.facts.selection {
-        bail!(
-            "{}: the run selects by the set \"{selection}\", which only the experiment has; go on with it by the same \
-             `nae-train reproduce` that it was begun with",
-            folder.display()
-        );
-    }
-    if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
-        nae_train::own::apart(data, outliers)?;
-    }
-    let prepared = Prepared::new(config, seed, args.data.as_deref(), args.corrupt())?;
-    if prepared.data_sha256 != resume.facts.data_sha256 {
-        bail!(
-            "{}: the run was begun on other data: their SHA-256 was {}, and is {} now; give the same --data",
-            folder.display(),
-            resume.facts.data_sha256,
-            prepared.data_sha256
-        );
-    }
+    let (prepared, resume) = run.prepare(args.data.as_deref(), args.outliers.as_deref(), args.corrupt())?;
     if !args.quiet {
         eprintln!("going on after {}", resume.snapshot);
     }

@@ -5,6 +5,7 @@
 //! no further checking.
 
 pub(crate) mod architecture;
+pub mod change;
 pub(crate) mod features;
 pub(crate) mod methods;
 pub mod preset;

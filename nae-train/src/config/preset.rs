@@ -94,8 +94,16 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
 /// # Errors
 /// As for [`parse`].
 pub fn recorded_run(text: &str, origin: &str) -> Result<(Config, u64), TextError> {
-    let Recorded { preset, seed, .. } = read(text, origin)?;
+    let Recorded { preset, seed, .. } = recorded(text, origin)?;
     Ok((Config::new(preset).map_err(TextError::value(origin))?, seed))
+}
+
+/// Reads the text of a run's `config.toml`, without checking its values; `origin` is named in errors.
+///
+/// # Errors
+/// [`TextError::Form`].
+pub fn recorded(text: &str, origin: &str) -> Result<Recorded, TextError> {
+    read(text, origin)
 }
 
 /// Reads a preset from its text; `origin` is named in errors.

@@ -109,7 +109,8 @@ impl Conclusion {
         let summary = self.summary(run);
         let figure = figure::energies(&self.evaluation).map_err(picture)?;
         let page = self.page(&summary, &figure, run.engine, device, folder)?;
-        Ok(folder.report(&summary.markdown(), &figure, &page)?)
+        let result = format!("{:#}\n", summary.json());
+        Ok(folder.report(&summary.markdown(), &figure, &page, &result)?)
     }
 
     /// The report for a browser.

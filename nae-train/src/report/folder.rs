@@ -1,7 +1,7 @@
 //! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way and an event file
 //! with the same for TensorBoard, `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors`
 //! with the plain autoencoder's, `resume.bin` to go on from until the run has ended, and `report.md` with
-//! `energies.svg` and `report.html` at the end.
+//! `energies.svg`, `report.html` and `result.json` at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,6 +30,8 @@ pub const AUTOENCODER: &str = "autoencoder.safetensors";
 pub const CONFIG: &str = "config.toml";
 /// The report.
 pub(crate) const REPORT: &str = "report.md";
+/// The figures of a run that has ended, for programs.
+pub const RESULT: &str = "result.json";
 /// The report as one page, with pictures.
 pub(crate) const PAGE: &str = "report.html";
 /// The picture in the report.
@@ -79,6 +81,11 @@ impl RunFolder {
             return Err(RunFolderError::at(path, problem));
         }
         fs::create_dir_all(path).map_err(io(path))?;
+        // Figures of a run before would pass for this one's, should it be killed.
+        let result = path.join(RESULT);
+        if result.exists() {
+            fs::remove_file(&result).map_err(io(&result))?;
+        }
         let recorded = Recorded { seed, version: env!("CARGO_PKG_VERSION").to_owned(), preset: config.raw().clone() };
         let file = path.join(CONFIG);
         let text = toml::to_string(&recorded).map_err(|error| RunFolderError::at(&file, error))?;
@@ -121,12 +128,12 @@ impl RunFolder {
         fs::read_to_string(self.path.join(name)).unwrap_or_default()
     }
 
-    /// Writes `text` as the report, `figure` beside it, and `page` for a browser.
+    /// Writes `text` as the report, `figure` beside it, `page` for a browser, and `result` for programs.
     ///
     /// # Errors
     /// [`RunFolderError`].
-    pub fn report(&self, text: &str, figure: &str, page: &str) -> Result<(), RunFolderError> {
-        for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page)] {
+    pub fn report(&self, text: &str, figure: &str, page: &str, result: &str) -> Result<(), RunFolderError> {
+        for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page), (RESULT, result)] {
             let file = self.path.join(name);
             fs::write(&file, content).map_err(io(&file))?;
         }

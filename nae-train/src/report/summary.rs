@@ -136,7 +136,9 @@ impl Summary<'_> {
     /// The figures, for programs.
     pub fn json(&self) -> serde_json::Value {
         json!({
+            "version": env!("CARGO_PKG_VERSION"),
             "preset": self.prepared.config.name(),
+            "data_sha256": self.prepared.data_sha256,
             "method": self.prepared.config.method(),
             "temperature": self.outcome.model.temperature(),
             "seed": self.prepared.seed,

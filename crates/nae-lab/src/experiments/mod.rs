@@ -1,10 +1,12 @@
 //! The paper's experiments, to be made again: the one in two dimensions, [`gaussians8`]; those whose result is a table
-//! of AUROC, [`detection`]; illustrations, [`pictures`]. [`stopping`] is a study of this program's own: what to stop
+//! of AUROC, [`detection`]; illustrations, [`pictures`]. [`record`] is what a folder says of the
+//! experiment it is of. [`stopping`] is a study of this program's own: what to stop
 //! by.
 
 pub mod detection;
 pub mod gaussians8;
 pub mod pictures;
+pub mod record;
 pub mod stopping;
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 """Normalized autoencoders: anomaly detectors for images and tables.
 
 `Detector` scores with a model file, `train` makes one, `NormalizedAutoencoderDetector` is a detector in the manner of
-scikit-learn. What cannot be used is a `ValueError` or `TypeError` that says what was expected, what was found and what
+scikit-learn. `reproduce` makes the paper's experiments, `gather` puts what several machines have made into one table, and
+`nae_edge.ray` gives such work to a Ray cluster. What cannot be used is a `ValueError` or `TypeError` that says what was expected, what was found and what
 to do; a file that cannot be read is an `OSError`.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._detector import Detector, Scores
+from ._experiments import Experiment, gather, reproduce
 from ._native import __version__
 from ._training import Report, TrainedModel, train
 
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Detector",
+    "Experiment",
     "NormalizedAutoencoderDetector",
     "Report",
     "Scores",
     "TrainedModel",
     "__version__",
+    "gather",
+    "reproduce",
     "train",
 ]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._inputs import Columns, Files, Images, Matrix, recognise
+from ._inputs import Columns, Encoded, Files, Images, Matrix, recognise
 from ._native import image_axes
 
 
@@ -26,6 +26,13 @@ def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
         if len(found.paths) != 1:
             raise TypeError(f"expected one folder or file, found {len(found.paths)} paths; give the folder they are in")
         return os.path.expanduser(found.paths[0])
+    if isinstance(found, Encoded):
+        path = folder / name
+        path.mkdir()
+        for index, content in enumerate(found.contents):
+            # What it is stands in its first bytes; the end of the name only says that it is an image.
+            (path / f"{index:07}.png").write_bytes(content)
+        return str(path)
     if isinstance(found, Images):
         return _images(found, folder / name, layout)
     if isinstance(found, Matrix):

@@ -27,6 +27,11 @@ class Files:
 
 
 @dataclass(frozen=True)
+class Encoded:
+    contents: list[bytes]
+
+
+@dataclass(frozen=True)
 class Images:
     arrays: list[npt.NDArray[Any]]
     # Whether the user gave a list, whose members are images of their own.
@@ -44,27 +49,32 @@ class Columns:
     columns: list[Column]
 
 
-Input = Files | Images | Matrix | Columns
+Input = Files | Encoded | Images | Matrix | Columns
 
 
 def recognise(data: object, *, table: bool | None) -> Input:
     """What `data` is. `table` says what the model takes; where that is not known, two axes are a table."""
     if isinstance(data, (str, os.PathLike)):
         return Files([os.fspath(data)])
+    if isinstance(data, (bytes, bytearray)):
+        return Encoded([bytes(data)])
     if _is_pillow(data):
         return Images([_pillow(data)], several=False)
     columns = _columns(data)
     if columns is not None:
         return columns
-    if isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray)) and len(data) > 0:
+    if isinstance(data, Sequence) and len(data) > 0:
         if all(isinstance(item, (str, os.PathLike)) for item in data):
             return Files([os.fspath(item) for item in data])
+        if all(isinstance(item, (bytes, bytearray)) for item in data):
+            return Encoded([bytes(item) for item in data])
         if table is not True and all(_is_pillow(item) or _is_array(item) for item in data):
             arrays = [_pillow(item) if _is_pillow(item) else image_array(np.asarray(item)) for item in data]
             return Images(arrays, several=True)
     if not _is_array(data) and not isinstance(data, (list, tuple)):
         raise TypeError(
-            "expected an array, a Pillow image, a DataFrame, an Arrow table, a path, or a list of images or paths, "
+            "expected an array, a Pillow image, a DataFrame, an Arrow table, a path, the bytes of an image file, or a "
+            "list of images, paths or bytes, "
             f"found {type(data).__name__}"
         )
     try:

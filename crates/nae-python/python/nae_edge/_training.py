@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -89,10 +89,12 @@ def train(
     window: int | None = None,
     window_stride: int | None = None,
     held_out: int | None = None,
+    changes: Mapping[str, Any] | None = None,
     confidence: float | None = None,
     strict: bool = False,
     threads: int | None = None,
     folder: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     callback: Callback | None = None,
     progress: bool = True,
 ) -> TrainedModel:
@@ -107,7 +109,10 @@ def train(
     machine; or `pretraining_updates` and `updates`, of the autoencoder and of the NAE, which give the same model
     wherever they are made. The other arguments are the options of `nae-train`, where they are explained: `outliers` to
     evaluate on, never trained on; `form`, `fit`, `tile`, `stride`, `top_k` and `features` for images; `missing`,
-    `window` and `window_stride` for tables; `folder` is the run folder, a temporary one without.
+    `window` and `window_stride` for tables; `folder` is the run folder, a temporary one without. With `resume`, a run
+    there that was broken off is gone on with, by its own settings and on the same data; where there is none, it begins.
+
+    With a preset, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
 
     `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`,
     and figures) and for each look at the model (`phase` look). Where it returns False the run ends with the best model
@@ -117,6 +122,8 @@ def train(
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a function of one dictionary, found {type(callback).__name__}")
+    if resume and folder is None:
+        raise ValueError("resume: expected with folder, the run folder to go on in; found none")
     if (updates is None) != (pretraining_updates is None):
         raise ValueError("updates: expected with pretraining_updates; give both, or time_budget")
     notebook = progress and in_notebook()
@@ -144,9 +151,11 @@ def train(
                 window=window,
                 window_stride=window_stride,
                 held_out=held_out,
+                changes=None if changes is None else json.dumps(dict(changes)),
                 confidence=confidence,
                 threads=threads,
                 folder=run,
+                resume=resume,
                 report=True,
                 bars=progress and not notebook,
             )
@@ -170,8 +179,8 @@ def request(**asked: Any) -> dict[str, Any]:
     """What `_native.train` takes: what is `asked` for, and that nothing else is."""
     nothing = {
         **dict.fromkeys(("data", "preset", "time_budget", "pretraining_updates", "updates", "outliers", "form",
-        "tile")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
-        "threads")), **dict.fromkeys(("strict", "report", "bars"), False), "fit": "stretch", "missing": "refuse",
+        "tile", "changes")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
+        "threads")), **dict.fromkeys(("strict", "report", "bars", "resume"), False), "fit": "stretch", "missing": "refuse",
         "feature_outputs": [], "seed": 0,
     }
     return {**nothing, **asked}

@@ -3,7 +3,7 @@
 //!
 //! `settings` is the file that says what to train and what the paper found. This file goes through the models, each
 //! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
-//! too. [`summary`] is the table.
+//! too. [`summary`] is the table; [`record`](super::record) says what a folder is of.
 
 mod settings;
 pub mod summary;
@@ -18,7 +18,9 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::Seeds;
 use crate::experiments::Scale;
+use crate::experiments::record::{Record, RecordError};
 use nae_data::DataError;
 use nae_data::ImageForm;
 use nae_data::idx;
@@ -36,15 +38,17 @@ use settings::{Cell, FileSet, Files, Recorded};
 /// One finished model a line.
 pub const CELLS: &str = "cells.jsonl";
 
-/// An experiment at one scale, over seeds 0 to `seeds` − 1.
+/// An experiment at one scale, over seeds.
 #[derive(Clone, Debug)]
 pub struct Experiment {
+    /// What it is called.
+    pub name: String,
     /// What is trained.
     pub settings: DetectionSettings,
     /// How much work.
     pub scale: Scale,
-    /// Number of seeds.
-    pub seeds: u64,
+    /// The seeds.
+    pub seeds: Seeds,
     /// Cells to train, by name; all where there is none.
     pub only: Vec<String>,
     /// What computes gradients.
@@ -101,6 +105,9 @@ pub enum DetectionError {
     /// A run folder or [`CELLS`] cannot be read or written.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
+    /// The folder is of another experiment.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// Outliers cannot be read.
     #[error("outliers: {0}")]
     Outliers(DataError),
@@ -149,11 +156,11 @@ impl Experiment {
         };
         // Others begin with the model of seed 0, whatever their own seed.
         let is_start = |cell: &Cell| cells.iter().any(|other| other.pretrained.as_ref() == Some(&cell.name));
-        let of_seed = |seed| {
-            let of_seed = cells.iter().filter(chosen).filter(move |cell| seed == 0 || !is_start(cell));
-            of_seed.map(move |cell| Job { cell, seed })
-        };
-        Ok((0..self.seeds).flat_map(of_seed).collect())
+        let jobs = self.seeds.iter().enumerate().flat_map(|(index, seed)| {
+            let cells = cells.iter().filter(chosen).filter(move |cell| index == 0 || !is_start(cell));
+            cells.map(move |cell| Job { cell, seed: if is_start(cell) { 0 } else { seed } })
+        });
+        Ok(jobs.collect())
     }
 
     /// The models that the folder `path` already has, trained and measured as this experiment does at this scale.
@@ -161,10 +168,15 @@ impl Experiment {
     /// # Errors
     /// `DetectionError::Journal`.
     pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
+        self.finished_by(self.selection(), path)
+    }
+
+    /// The same of models whose states were selected by the set `selection`, whether or not its files are here.
+    pub(crate) fn finished_by(&self, selection: Option<&str>, path: &Path) -> Result<Vec<Finished>, DetectionError> {
         let path = path.join(CELLS);
         // Programs before this one had one digest for all cells.
-        let mut digests = vec![self.digest(&self.recorded())];
-        digests.extend(self.settings.cells.iter().map(|cell| self.cell_digest(cell)));
+        let mut digests = vec![self.digest(&self.settings.recorded(selection))];
+        digests.extend(self.settings.cells.iter().map(|cell| self.cell_digest(selection, cell)));
         // One cell alone is all cells.
         digests.dedup();
         let finished: Result<Vec<Vec<Finished>>, _> =
@@ -203,13 +215,20 @@ impl Experiment {
         set.optional && !path.exists()
     }
 
+    /// What the folder of this experiment says of itself.
+    pub fn record(&self) -> Record {
+        // Keys are strings and numbers are finite: JSON has them all.
+        let recorded = serde_json::to_value(self.recorded()).expect("settings are JSON");
+        Record::new(&self.name, self.scale, self.device, &self.settings.text, recorded)
+    }
+
     /// What decides the result, but for the scale and the device.
     pub fn recorded(&self) -> Recorded<'_> {
         self.settings.recorded(self.selection())
     }
 
-    fn cell_digest(&self, cell: &Cell) -> String {
-        self.digest(&self.settings.recorded_cell(self.selection(), &cell.name))
+    fn cell_digest(&self, selection: Option<&str>, cell: &Cell) -> String {
+        self.digest(&self.settings.recorded_cell(selection, &cell.name))
     }
 
     fn digest(&self, recorded: &Recorded<'_>) -> String {
@@ -232,6 +251,7 @@ impl Experiment {
         mut begin: impl FnMut(&Job<'_>) -> O,
     ) -> Result<Vec<Finished>, DetectionError> {
         std::fs::create_dir_all(path).map_err(|cause| DetectionError::Io { path: path.to_owned(), cause })?;
+        self.record().write(path)?;
         let mut finished = self.finished(path)?;
         for job in self.jobs()? {
             if finished.iter().any(|f| f.cell == job.cell.name && f.seed == job.seed) {
@@ -239,7 +259,7 @@ impl Experiment {
             }
             let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
             let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
-            Journal::open(&path.join(CELLS), self.cell_digest(job.cell))?.append(&done)?;
+            Journal::open(&path.join(CELLS), self.cell_digest(self.selection(), job.cell))?.append(&done)?;
             // Only now: killed before, the run goes on from its last state and measures again.
             folder.finish()?;
             finished.push(done);

@@ -14,6 +14,7 @@ use toml::{Table, Value};
 use crate::experiments::Scale;
 use nae_train::config::Config;
 use nae_train::config::RawConfig;
+use nae_train::config::change::{parent, put};
 use nae_train::config::preset::PRESETS;
 use nae_train::config::text::{TextError, read};
 
@@ -102,6 +103,8 @@ pub struct DetectionSettings {
     pub selection: Option<String>,
     /// What is trained.
     pub cells: Vec<Cell>,
+    /// The file's text.
+    pub text: String,
 }
 
 /// What decides the result: two experiments with the same can share their models.
@@ -242,7 +245,7 @@ impl DetectionSettings {
             let known = sets.iter().map(|set| set.name.as_str());
             return Err(SettingsError::unknown(origin, "set of outliers", name, known));
         }
-        Ok(Self { title, source, work, sets, selection, cells })
+        Ok(Self { title, source, work, sets, selection, cells, text: text.to_owned() })
     }
 
     /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which
@@ -296,8 +299,7 @@ impl RawCell {
         let no_key = |key: &str| SettingsError::Key { origin: origin.clone(), key: key.to_owned() };
         let mut table = base.clone();
         for (key, value) in scale.iter().chain(&self.change) {
-            let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
-            parent.insert(last.to_owned(), value.clone());
+            put(&mut table, key, value.clone()).ok_or_else(|| no_key(key))?;
         }
         for key in &self.remove {
             let (parent, last) = parent(&mut table, key).ok_or_else(|| no_key(key))?;
@@ -333,16 +335,6 @@ fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
         }
     }
     Ok(())
-}
-
-/// The table that holds the last part of `key`, and that part.
-fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, &'k str)> {
-    let Some((path, last)) = key.rsplit_once('.') else { return Some((table, key)) };
-    let mut parent = table;
-    for part in path.split('.') {
-        parent = parent.get_mut(part)?.as_table_mut()?;
-    }
-    Some((parent, last))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::settings::Published;
 use super::{Experiment, Finished};
@@ -46,8 +47,10 @@ pub struct Compared {
 pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &experiment.settings.cells {
-        let own: Vec<&Finished> =
-            finished.iter().filter(|f| f.cell == cell.name && f.seed < experiment.seeds).collect();
+        // What others start from has one seed, whatever theirs.
+        let is_start = experiment.settings.cells.iter().any(|other| other.pretrained.as_ref() == Some(&cell.name));
+        let counts = |f: &&Finished| f.cell == cell.name && (is_start || experiment.seeds.contains(f.seed));
+        let own: Vec<&Finished> = finished.iter().filter(counts).collect();
         for (outliers, paper) in &cell.paper {
             let of = |f: &&Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
             let measured: Vec<_> = own.iter().filter_map(of).collect();
@@ -75,6 +78,21 @@ fn compared(paper: Option<Published>, values: &[f64]) -> Compared {
     let ours = (!values.is_empty()).then(|| Estimate::of(values));
     let at_least = |(ours, paper): (Estimate, Published)| ours.mean >= paper.mean();
     Compared { paper, ours, at_least_the_papers: ours.zip(paper).map(at_least) }
+}
+
+/// The figures, for programs. `selection` is the set by which states were selected.
+pub fn json(experiment: &Experiment, selection: Option<&str>, rows: &[Row], finished: &[Finished]) -> Value {
+    json!({
+        "experiment": experiment.name,
+        "scale": experiment.scale,
+        "work": experiment.settings.work,
+        "seeds": experiment.seeds.iter().collect::<Vec<_>>(),
+        "device": experiment.device,
+        "version": env!("CARGO_PKG_VERSION"),
+        "settings": experiment.settings.recorded(selection),
+        "rows": rows,
+        "models": finished,
+    })
 }
 
 /// The table for a terminal.

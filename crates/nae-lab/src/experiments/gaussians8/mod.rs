@@ -18,16 +18,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
+use crate::Seeds;
 use crate::density::GridError;
 use crate::experiments::Scale;
+use crate::experiments::record::{Record, RecordError};
 use cell::{Cell, Job};
 use nae_train::arch::checkpoint::CheckpointError;
+use nae_train::device::DeviceChoice;
 use nae_train::engine::Unsupported;
 use nae_train::methods::Model as _;
 use nae_train::report::RunFolderError;
 use nae_train::report::journal::{self, Journal};
 use nae_train::shard;
 use settings::Size;
+
+/// As on the command line.
+pub const NAME: &str = "gaussians8";
 
 /// One finished cell a line.
 pub const CELLS: &str = "cells.jsonl";
@@ -38,7 +44,7 @@ pub struct Experiment {
     settings: DensitySettings,
     scale: Scale,
     size: Size,
-    seeds: u64,
+    seeds: Seeds,
     digest: String,
 }
 
@@ -60,6 +66,9 @@ pub enum ExperimentError {
     /// [`CELLS`] cannot be read or written.
     #[error(transparent)]
     Journal(#[from] RunFolderError),
+    /// The folder is of another experiment.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// No engine has the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
@@ -87,11 +96,11 @@ pub struct Finished {
 }
 
 impl Experiment {
-    /// The experiment of `settings` at `scale`, over seeds 0 to `seeds` − 1.
+    /// The experiment of `settings` at `scale`, over `seeds`.
     ///
     /// # Errors
     /// [`ExperimentError::Settings`] where the settings have no such scale.
-    pub fn new(settings: DensitySettings, scale: Scale, seeds: u64) -> Result<Self, ExperimentError> {
+    pub fn new(settings: DensitySettings, scale: Scale, seeds: Seeds) -> Result<Self, ExperimentError> {
         let size = settings.size(scale)?;
         let digest = journal::digest([settings.text(), scale.name()]);
         Ok(Self { settings, scale, size, seeds, digest })
@@ -101,7 +110,7 @@ impl Experiment {
     pub fn jobs(&self) -> Vec<Job<'_>> {
         let (settings, size) = (&self.settings, self.size);
         let mut jobs = Vec::new();
-        for seed in 0..self.seeds {
+        for seed in self.seeds.iter() {
             for &latent in settings.latents() {
                 jobs.extend(settings.methods().iter().map(|method| Job { settings, method, latent, size, seed }));
             }
@@ -131,6 +140,7 @@ impl Experiment {
         done: impl Fn() + Sync,
     ) -> Result<Vec<Finished>, ExperimentError> {
         fs::create_dir_all(path).map_err(|cause| ExperimentError::Io { path: path.to_owned(), cause })?;
+        self.record().write(path)?;
         let finished = self.finished(path)?;
         let missing: Vec<Job<'_>> =
             self.jobs().into_iter().filter(|job| !finished.iter().any(|f| f.cell == job.cell())).collect();
@@ -156,6 +166,17 @@ impl Experiment {
         finished.retain(|f| order.contains(&f.cell));
         finished.sort_by_key(|f| order.iter().position(|cell| *cell == f.cell));
         Ok(finished)
+    }
+
+    /// What the folder of this experiment says of itself.
+    pub fn record(&self) -> Record {
+        let text = self.settings.text();
+        Record::new(NAME, self.scale, DeviceChoice::Cpu, text, text.into())
+    }
+
+    /// The seeds.
+    pub fn seeds(&self) -> &Seeds {
+        &self.seeds
     }
 
     /// Which size the networks have.

@@ -5,9 +5,10 @@ use std::path::Path;
 use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::cell::{Distances, density};
-use super::{Experiment, ExperimentError, Finished};
+use super::{Experiment, ExperimentError, Finished, NAME};
 use crate::compare::Estimate;
 use crate::density::picture::{self, Panel};
 use crate::density::{Grid, GridDensity, Mixture};
@@ -63,6 +64,18 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     rows
 }
 
+/// The figures, for programs.
+pub fn json(experiment: &Experiment, rows: &[Row]) -> Value {
+    json!({
+        "experiment": NAME,
+        "scale": experiment.scale(),
+        "seeds": experiment.seeds().iter().collect::<Vec<_>>(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "settings": experiment.settings().text(),
+        "rows": rows,
+    })
+}
+
 /// The table for a terminal.
 pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     let mut table = comfy_table::Table::new();
@@ -103,7 +116,8 @@ pub fn figure(
     let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
     let exact = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x))?;
     let mut drawn = vec![("8 Gaussians".to_owned(), exact, Vec::new())];
-    for job in experiment.jobs().iter().filter(|job| job.seed == 0) {
+    let first = experiment.seeds().iter().next();
+    for job in experiment.jobs().iter().filter(|job| Some(job.seed) == first) {
         let cell = job.cell();
         let Some(f) = finished.iter().find(|f| f.cell == cell && f.result.is_some()) else { continue };
         let blank = NormalizedAutoencoder::new(job.start(device)?, 1.0);

@@ -1,0 +1,206 @@
+//! One table of what several machines have found: cells and seeds of an experiment, or seeds of one run, each in a folder
+//! of its own.
+//!
+//! This file finds the folders and decides what they are of; `experiment` and `runs` put together what belongs together
+//! and refuse what does not. Nothing is trained here.
+
+mod experiment;
+mod runs;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::experiments::detection::{DetectionError, SettingsError};
+use crate::experiments::gaussians8::{self, ExperimentError};
+use crate::experiments::record::{RECORD, RecordError};
+use nae_train::report::{CONFIG, RESUME, RunFolderError};
+
+/// What was gathered.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// The figures, for programs.
+    pub json: Value,
+    /// The table, for a terminal.
+    pub text: String,
+    /// Runs that have not ended, and are not in the table.
+    pub unfinished: Vec<PathBuf>,
+}
+
+/// Folders that give no table.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatherError {
+    /// A folder cannot be read.
+    #[error("{}: {cause}", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// What the operating system says.
+        cause: io::Error,
+    },
+    /// There is nothing in it.
+    #[error(
+        "{}: expected the folder of an experiment, with {RECORD}, or of a run, with {CONFIG}, or one that holds such \
+         folders; found neither", .0.display()
+    )]
+    Nothing(PathBuf),
+    /// A file cannot be used.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// Two folders do not belong together.
+    #[error("{} and {} do not belong in one table: {what} is {one} in the first and {other} in the second", folders[0].display(), folders[1].display())]
+    Apart {
+        /// The folders.
+        folders: [PathBuf; 2],
+        /// In what they differ.
+        what: String,
+        /// The first's.
+        one: String,
+        /// The second's.
+        other: String,
+    },
+    /// The same was found twice, and differently.
+    #[error(
+        "{what} is in {} and in {}, with other figures: keep one of them", folders[0].display(), folders[1].display()
+    )]
+    Twice {
+        /// A cell and its seed, or a seed.
+        what: String,
+        /// The folders.
+        folders: [PathBuf; 2],
+    },
+    /// What a folder says of itself.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Its settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Its settings, of densities.
+    #[error(transparent)]
+    DensitySettings(#[from] gaussians8::SettingsError),
+    /// What it has.
+    #[error(transparent)]
+    Detection(#[from] DetectionError),
+    /// What it has, of densities.
+    #[error(transparent)]
+    Density(#[from] ExperimentError),
+    /// A run folder.
+    #[error(transparent)]
+    Run(#[from] RunFolderError),
+}
+
+/// Reads `folders`, each of an experiment or of a run, or one that holds such folders.
+///
+/// # Errors
+/// [`GatherError`] names the folders that do not belong together, and in what they differ.
+pub fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
+    let mut found = Found::default();
+    for folder in folders {
+        if !found.add(folder) {
+            let mut inner = inner(folder)?;
+            inner.retain(|inner| found.add(inner));
+            if inner.is_empty() {
+                return Err(GatherError::Nothing(folder.clone()));
+            }
+        }
+    }
+    match (found.experiments.as_slice(), found.runs.as_slice()) {
+        ([], runs) => runs::gather(runs),
+        (experiments, []) => experiment::gather(experiments),
+        ([experiment, ..], [run, ..]) => Err(GatherError::Apart {
+            folders: [experiment.clone(), run.clone()],
+            what: "the folder".to_owned(),
+            one: "of an experiment".to_owned(),
+            other: "of a run".to_owned(),
+        }),
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    experiments: Vec<PathBuf>,
+    runs: Vec<PathBuf>,
+}
+
+impl Found {
+    /// Whether `folder` is of an experiment or of a run; it is then one of them. The same folder counts once.
+    fn add(&mut self, folder: &Path) -> bool {
+        let list = if folder.join(RECORD).is_file() {
+            &mut self.experiments
+        } else if folder.join(CONFIG).is_file() {
+            &mut self.runs
+        } else {
+            return false;
+        };
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if list.iter().all(|other| real(other) != real(folder)) {
+            list.push(folder.to_owned());
+        }
+        true
+    }
+}
+
+/// The folders in `folder`, in the order of their names.
+fn inner(folder: &Path) -> Result<Vec<PathBuf>, GatherError> {
+    let io = |cause| GatherError::Io { path: folder.to_owned(), cause };
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.is_dir() {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+/// Whether the run in `folder` has a state to go on from: it has not ended.
+fn is_unfinished(folder: &Path) -> bool {
+    folder.join(RESUME).is_file()
+}
+
+/// The first place in which two settings differ: its key, and what each has there.
+fn difference(one: &Value, other: &Value) -> Option<(String, String, String)> {
+    let text = |value: Option<&Value>| value.map_or_else(|| "not there".to_owned(), Value::to_string);
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let keys = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
+            keys.into_iter().find_map(|key| match (one.get(key), other.get(key)) {
+                (Some(one), Some(other)) => {
+                    let (inner, one, other) = difference(one, other)?;
+                    Some((if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") }, one, other))
+                }
+                (one, other) => Some((key.clone(), text(one), text(other))),
+            })
+        }
+        (one, other) if one == other => None,
+        (one, other) => Some((String::new(), text(Some(one)), text(Some(other)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_place_where_settings_differ_is_named() {
+        let one = json!({"a": {"b": 1, "c": [1, 2]}, "d": 3});
+        assert_eq!(difference(&one, &one), None);
+        let said = |other| difference(&one, &other).expect("differs");
+        assert_eq!(said(json!({"a": {"b": 2, "c": [1, 2]}, "d": 3})), ("a.b".into(), "1".into(), "2".into()));
+        assert_eq!(said(json!({"a": {"b": 1, "c": [1]}, "d": 3})), ("a.c".into(), "[1,2]".into(), "[1]".into()));
+        assert_eq!(said(json!({"a": {"b": 1, "c": [1, 2]}})), ("d".into(), "3".into(), "not there".into()));
+        let more = json!({"a": {"b": 1, "c": [1, 2], "e": 0}, "d": 3});
+        assert_eq!(said(more), ("a.e".into(), "not there".into(), "0".into()));
+    }
+}

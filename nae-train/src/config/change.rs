@@ -1,0 +1,83 @@
+//! Changes to a preset: values put in the place of its own, by key, parts joined by dots.
+
+use toml::{Table, Value};
+
+use super::preset::{self, PresetError};
+use super::text::TextError;
+use super::{Config, RawConfig};
+
+/// A preset that cannot be changed so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Preset(#[from] PresetError),
+    /// A change is of nothing that the preset has.
+    #[error("`{0}` is no key of the preset: no such table is in it")]
+    Key(String),
+    /// It cannot be used once changed.
+    #[error(transparent)]
+    Text(#[from] TextError),
+}
+
+/// The preset called `name`, or in the file of that path, with `changes` made, each a value in the place of what was there,
+/// whole.
+///
+/// # Errors
+/// [`ChangeError`] names the key, or the value, what was expected and what was found.
+pub fn changed(name: &str, changes: Table) -> Result<Config, ChangeError> {
+    let origin = format!("{name}, changed");
+    let base = preset::load(name)?;
+    let serialized = Table::try_from(base.raw()).map_err(|error| {
+        // As a file with the same mistake would be reported.
+        ChangeError::Key(error.to_string())
+    });
+    let mut table = serialized?;
+    for (key, value) in changes {
+        put(&mut table, &key, value).ok_or(ChangeError::Key(key))?;
+    }
+    let raw: RawConfig = table.try_into().map_err(TextError::form(&origin))?;
+    Ok(Config::new(raw).map_err(TextError::value(&origin))?)
+}
+
+/// Puts `value` in the place of what `key` names; `None` where its table is not there.
+pub fn put(table: &mut Table, key: &str, value: Value) -> Option<()> {
+    let (parent, last) = parent(table, key)?;
+    parent.insert(last.to_owned(), value);
+    Some(())
+}
+
+/// The table that holds the last part of `key`, and that part.
+pub fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, &'k str)> {
+    let Some((path, last)) = key.rsplit_once('.') else { return Some((table, key)) };
+    let mut parent = table;
+    for part in path.split('.') {
+        parent = parent.get_mut(part)?.as_table_mut()?;
+    }
+    Some((parent, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_checked_as_the_preset_is() {
+        let change = |text: &str| changed("digits", toml::from_str(text).expect("TOML"));
+        let base = preset::load("digits").expect("valid");
+        let config = change("\"training.learning_rate\" = 0.25\n\"data.held_out\" = 4").expect("valid");
+        assert_eq!(config.raw().training.learning_rate, 0.25);
+        assert_eq!(config.held_out(), Some(4));
+        assert_eq!(config.raw().training.updates, base.raw().training.updates);
+        for (text, said) in [
+            ("\"trainin.updates\" = 1", "`trainin.updates` is no key"),
+            ("\"training.update\" = 1", "unknown field `update`"),
+            ("\"data.held_out\" = 10", "data.held_out"),
+            ("\"training.updates\" = \"many\"", "invalid type"),
+        ] {
+            let message = change(text).expect_err(text).to_string();
+            assert!(message.contains(said), "{message}");
+        }
+    }
+}
