@@ -4,7 +4,6 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use nae_data::DATA_FOLDER;
 use nae_lab::Seeds;
@@ -20,10 +19,8 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 use crate::guard::{Failure, unlocked};
+use crate::training::seconds;
 use crate::watch::Watch;
-
-/// What a model's training can go on from is stored so often.
-const STORE_EVERY: Duration = Duration::from_secs(60);
 
 /// The arguments of `nae_edge.reproduce`, checked there for their types alone.
 #[derive(FromPyObject)]
@@ -39,6 +36,8 @@ pub(crate) struct Request {
     trace_outliers: bool,
     threads: Option<usize>,
     bars: bool,
+    /// Seconds between two states of a model to go on from.
+    checkpoint_every: f64,
 }
 
 /// An experiment, whichever it is.
@@ -95,7 +94,7 @@ impl Request {
             engine: EngineChoice::Auto,
             device: DeviceChoice::Cpu,
             data,
-            checkpoint_every: STORE_EVERY,
+            checkpoint_every: seconds("checkpoint_every", self.checkpoint_every)?,
             trace_outliers: self.trace_outliers,
         })))
     }

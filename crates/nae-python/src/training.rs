@@ -26,9 +26,6 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::guard::{Failure, unlocked};
 use crate::watch::Watch;
 
-/// What a run can go on from is stored so often.
-const STORE_EVERY: Duration = Duration::from_secs(60);
-
 /// The arguments of `nae_edge.train`, checked there for their types alone.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -59,6 +56,8 @@ pub(crate) struct Request {
     folder: PathBuf,
     /// Whether a run in the folder that was broken off is gone on with.
     resume: bool,
+    /// Seconds between two states to go on from.
+    checkpoint_every: f64,
     /// Whether the model is evaluated, and a report written.
     report: bool,
     /// Whether bars are drawn on standard error, where that is a terminal.
@@ -126,10 +125,7 @@ impl Request {
             (Some(_), Some(_)) => {
                 Err("time_budget: the updates are given already; leave one of both out".to_owned().into())
             }
-            (Some(seconds), None) => match Duration::try_from_secs_f64(seconds) {
-                Ok(time) => Ok(Length::Time(time)),
-                Err(_) => Err(format!("time_budget: expected seconds, 0 or more, found {seconds}").into()),
-            },
+            (Some(time), None) => Ok(Length::Time(seconds("time_budget", time)?)),
         }
     }
 
@@ -197,12 +193,13 @@ impl Request {
         if let Some(outliers) = &self.outliers {
             prepared.add_outliers(outliers, self.corrupt()).map_err(|error| Failure::of("--outliers", &error))?;
         }
+        let every = seconds("checkpoint_every", self.checkpoint_every)?;
         let folder = match &resume {
-            Some(resume) => RunFolder::reopen(&self.folder, resume, STORE_EVERY),
+            Some(resume) => RunFolder::reopen(&self.folder, resume, every),
             None => {
                 let (data_sha256, choices) = (prepared.data_sha256.clone(), choices.clone());
                 let facts = Facts { data_sha256, engine, device: DeviceChoice::Cpu, choices, selection: None };
-                RunFolder::create(&self.folder, &prepared.config, self.seed, facts, STORE_EVERY)
+                RunFolder::create(&self.folder, &prepared.config, self.seed, facts, every)
             }
         };
         let folder = folder.map_err(|error| Failure::value(&error))?;
@@ -262,6 +259,10 @@ fn within(name: &str, value: Option<usize>, range: RangeInclusive<usize>) -> Res
         }
         value => Ok(value),
     }
+}
+
+pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(value).map_err(|_| format!("{name}: expected seconds, 0 or more, found {value}").into())
 }
 
 fn form(name: &str) -> Result<OwnForm, Failure> {

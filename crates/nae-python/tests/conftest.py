@@ -43,6 +43,23 @@ def vectors():
 
 
 @pytest.fixture(scope="session")
+def mnist(tmp_path_factory):
+    """A folder of data sets with one of MNIST's form in it: stripes whose width is the label."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "mnist").mkdir()
+    for name, count in (("train", 400), ("t10k", 60)):
+        image, at = np.meshgrid(np.arange(count), np.arange(784), indexing="ij")
+        pixels = np.where((at % 28 + image) // (image % 10 + 1) % 2 == 0, 255, 0).astype(np.uint8)
+        for kind, axes, values in (
+            ("images-idx3", (count, 28, 28), pixels),
+            ("labels-idx1", (count,), (np.arange(count) % 10).astype(np.uint8)),
+        ):
+            header = bytes([0, 0, 8, len(axes)]) + b"".join(axis.to_bytes(4, "big") for axis in axes)
+            (folder / f"mnist/{name}-{kind}-ubyte").write_bytes(header + values.tobytes())
+    return folder
+
+
+@pytest.fixture(scope="session")
 def readings():
     """Rows [300, 4] whose columns depend on each other."""
     noise = np.random.default_rng(3).normal(size=(300, 4))

@@ -37,6 +37,7 @@ def reproduce(
     settings: str | os.PathLike[str] | None = None,
     trace_outliers: bool = False,
     threads: int | None = None,
+    checkpoint_every: float = 60.0,
     callback: Callback | None = None,
     progress: bool = True,
 ) -> Experiment:
@@ -44,7 +45,7 @@ def reproduce(
 
     `scale` is smoke, cpu or paper; `cells` are names of its cells, all where there is none; `seeds` is their number, or
     a list. `data` is the folder that has the data sets (NAE_DATA without); `settings` a file in place of the paper's.
-    `callback` is that of `train`.
+    `callback` and `checkpoint_every` are those of `train`.
 
     Raises ValueError, TypeError or OSError with the text of the command line's error, and KeyboardInterrupt at Ctrl-C:
     the same call goes on where it was.
@@ -59,6 +60,7 @@ def reproduce(
         settings=settings,
         trace_outliers=trace_outliers,
         threads=threads,
+        checkpoint_every=checkpoint_every,
         bars=progress,
     )
     figures, table = _native.reproduce(asked, callback)

@@ -95,6 +95,7 @@ def train(
     threads: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    checkpoint_every: float = 60.0,
     callback: Callback | None = None,
     progress: bool = True,
 ) -> TrainedModel:
@@ -111,6 +112,7 @@ def train(
     evaluate on, never trained on; `form`, `fit`, `tile`, `stride`, `top_k` and `features` for images; `missing`,
     `window` and `window_stride` for tables; `folder` is the run folder, a temporary one without. With `resume`, a run
     there that was broken off is gone on with, by its own settings and on the same data; where there is none, it begins.
+    `checkpoint_every` are the seconds between two states to go on from.
 
     With a preset, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
 
@@ -156,6 +158,7 @@ def train(
                 threads=threads,
                 folder=run,
                 resume=resume,
+                checkpoint_every=checkpoint_every,
                 report=True,
                 bars=progress and not notebook,
             )
@@ -181,7 +184,7 @@ def request(**asked: Any) -> dict[str, Any]:
         **dict.fromkeys(("data", "preset", "time_budget", "pretraining_updates", "updates", "outliers", "form",
         "tile", "changes")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
         "threads")), **dict.fromkeys(("strict", "report", "bars", "resume"), False), "fit": "stretch", "missing": "refuse",
-        "feature_outputs": [], "seed": 0,
+        "feature_outputs": [], "seed": 0, "checkpoint_every": 60.0,
     }
     return {**nothing, **asked}
 

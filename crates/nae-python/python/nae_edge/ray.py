@@ -174,13 +174,14 @@ def reproduce(
     data: str | os.PathLike[str] | None = None,
     settings: str | os.PathLike[str] | None = None,
     threads: int = 1,
+    checkpoint_every: float = 60.0,
     max_retries: int = -1,
     ray_options: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """`nae_edge.reproduce` with a task for every cell and seed, and the table of all.
 
     Each model has a folder in `shared`; a task whose machine is lost is done again, `max_retries` times (-1: always), and
-    goes on from the model's last state, at most a minute old. A cell that starts from another's network waits for it. At
+    goes on from the model's last state, at most `checkpoint_every` seconds old. A cell that starts from another's network waits for it. At
     Ctrl-C the tasks are cancelled, and the same call goes on. `data` and `settings` are paths that every node sees;
     `ray_options` are those of `ray.remote`.
     """
@@ -189,6 +190,7 @@ def reproduce(
         "scale": scale,
         "data": None if data is None else str(Path(data).absolute()),
         "settings": None if settings is None else str(Path(settings).absolute()),
+        "checkpoint_every": checkpoint_every,
     }
     request = experiment_request(
         experiment, cells=cells, seeds=seeds, folder=shared, trace_outliers=False, threads=threads, bars=False, **asked
@@ -302,16 +304,17 @@ def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any
 
     It reports every look at the model, with `training_iteration` and the update, for schedulers such as ASHA: the signals
     of `LABEL_FREE`, and no figure of an outlier set, so that nothing is chosen by the outliers that a model is judged on.
-    `data` and `options` are those of `train`.
+    `data` and `options` are those of `train`, among them `changes` that are alike for all trials.
     """
     refused = [name for name in ("outliers", "callback", "folder", "progress") if name in options]
+    base = dict(options.pop("changes", None) or {})
     if refused:
         raise TypeError(f"{refused[0]}: settings are chosen without it; leave it out")
 
     def trial(config: dict[str, Any]) -> None:
         from ray import tune
 
-        changes = dict(config)
+        changes = {**base, **config}
         seed = int(changes.pop("seed", 0))
 
         def report(event: dict[str, Any]) -> None:

@@ -160,7 +160,6 @@ impl Experiment {
         for result in results {
             result?;
         }
-        // Read again, so that a run in one piece gives the same last digits as one that was broken off.
         let mut finished = self.finished(path)?;
         let order: Vec<Cell> = self.jobs().iter().map(Job::cell).collect();
         finished.retain(|f| order.contains(&f.cell));

@@ -1,0 +1,87 @@
+"""The paper's experiments in this process, shared out by hand, and one table of them."""
+
+import json
+
+import nae_edge
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def timeless(experiment):
+    """The figures without what depends on the machine."""
+    figures = json.loads(json.dumps(experiment.figures))
+    models = [{key: value for key, value in model.items() if key != "processor_seconds"} for model in figures["models"]]
+    return {**figures, "models": sorted(models, key=lambda model: (model["cell"], model["seed"]))}
+
+
+def test_a_table_of_cells_and_seeds_that_were_made_apart(mnist, tmp_path):
+    made = {"scale": "smoke", "data": mnist, "progress": False}
+    whole = nae_edge.reproduce("mnist-holdout", cells=["digit-1"], seeds=[0, 4], folder=tmp_path / "whole", **made)
+    for seed in (0, 4):
+        one = {"cells": ["digit-1"], "seeds": [seed], "threads": 1}
+        nae_edge.reproduce("mnist-holdout", folder=tmp_path / "apart" / str(seed), **one, **made)
+    gathered = nae_edge.gather(tmp_path / "apart")
+    assert timeless(gathered) == timeless(whole)
+    assert "digit 1 (held out)" in str(whole) and "not run" in whole.table
+    # What there is is not made again.
+    again = nae_edge.reproduce("mnist-holdout", cells=["digit-1"], seeds=[0, 4], folder=tmp_path / "whole", **made)
+    assert again.figures == whole.figures
+
+
+def test_densities(tmp_path):
+    whole = nae_edge.reproduce("gaussians8", scale="smoke", seeds=1, folder=tmp_path / "one", progress=False)
+    assert whole.figures["seeds"] == [0] and len(whole.figures["rows"]) == 10
+
+
+def test_a_run_is_gone_on_with(tmp_path):
+    """Broken off by an exception, which leaves the state of a power cut: the last one that was stored."""
+    changes = {"pretraining.epochs": 2, "training.updates": 12, "stopping.every": 4}
+    whole = nae_edge.train(changes=changes, preset="digits", seed=2, progress=False)
+
+    def fails_at(event):
+        if event["phase"] == "normalizing" and event["step"] == 9:
+            raise RuntimeError("a power cut")
+
+    run = {"changes": changes, "preset": "digits", "folder": tmp_path / "run", "checkpoint_every": 0, "progress": False}
+    with pytest.raises(RuntimeError, match="a power cut"):
+        nae_edge.train(seed=2, callback=fails_at, **run)
+    assert (tmp_path / "run/resume.bin").exists()
+    with pytest.raises(ValueError, match="has seed 2, not 3"):
+        nae_edge.train(seed=3, resume=True, **run)
+    with pytest.raises(ValueError, match="a run there was broken off"):
+        nae_edge.train(seed=2, **run)
+    steps = []
+    again = nae_edge.train(seed=2, resume=True, callback=lambda event: steps.append(event["step"]), **run)
+    assert again.detector.to_bytes() == whole.detector.to_bytes()
+    assert min(steps) >= 8, "from the last state, not from the start"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"experiment": "mnist"}, "experiment: expected one of mnist-holdout, .* found \"mnist\""),
+        ({"scale": "small"}, "scale: expected smoke, cpu or paper, found \"small\""),
+        ({"seeds": [3, 3]}, "seeds: .* 3 is there twice"),
+        ({"seeds": 0}, "seeds: .* found 0"),
+        ({"cells": ["digit-12"]}, "no cell `digit-12`"),
+        ({"threads": 0}, "threads: expected 1 or more"),
+        ({"checkpoint_every": -1}, "checkpoint_every: expected seconds, 0 or more, found -1"),
+        ({"experiment": "gaussians8", "cells": ["omi"]}, "gaussians8 has none"),
+    ],
+)
+def test_what_cannot_be_made_is_said(arguments, said, mnist, tmp_path):
+    asked = {"experiment": "mnist-holdout", "scale": "smoke", "data": mnist, "folder": tmp_path / "out", **arguments}
+    with pytest.raises(ValueError, match=said):
+        nae_edge.reproduce(**asked)
+
+
+def test_changes_are_checked_as_the_preset_is(tmp_path):
+    with pytest.raises(ValueError, match="changes: `trainin.updates` is no key"):
+        nae_edge.train(preset="digits", changes={"trainin.updates": 1})
+    with pytest.raises(ValueError, match="changes: .*unknown field `update`"):
+        nae_edge.train(preset="digits", changes={"training.update": 1})
+    with pytest.raises(ValueError, match="changes: they are of a preset"):
+        nae_edge.train([[1.0, 2.0]] * 100, changes={"training.updates": 1})
+    with pytest.raises(ValueError, match="expected the folder of an experiment"):
+        nae_edge.gather(tmp_path)

@@ -1,0 +1,198 @@
+"""A Ray cluster of two nodes on this machine: the same figures as here, also where a node is lost."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray")
+
+import nae_edge  # noqa: E402
+import nae_edge.ray  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
+from test_experiments import timeless  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SHORT = {"pretraining.epochs": 4, "training.updates": 40, "stopping.every": 10}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes; those that are lost and come are of the tests that need them."""
+    # A node that is lost is missed after two seconds, in place of Ray's half minute.
+    health = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": health}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    ray.data.DataContext.get_current().execution_options.preserve_order = True
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def column(dataset, name):
+    return np.concatenate([batch[name] for batch in dataset.iter_batches(batch_format="numpy")])
+
+
+def test_a_hundred_thousand_images_in_order(cluster, digits, model, detector):
+    images = np.resize(digits[0], (100_000, 8, 8))
+    # No two alike: an energy in another's place would be seen.
+    images = np.clip(images + np.random.default_rng(0).integers(0, 60, images.shape), 0, 255).astype(np.uint8)
+    dataset = nae_edge.ray.score(ray.data.from_numpy(images), model)
+    expected = detector.score(images, latents=False, heat_maps=False)
+    np.testing.assert_array_equal(column(dataset, "energy"), expected.energies)
+    assert len(np.unique(expected.energies)) > 90_000
+
+
+def test_forms_of_batches(digits, model, detector):
+    """In this process: what Ray gives a batch as."""
+    import pyarrow
+
+    images = digits[0][:5]
+    expected = detector.score(images)
+    scorer = nae_edge.ray.Scorer(model, outputs=["energy", "p_value", "anomaly", "latent", "heat_map"])
+    batch = scorer({"image": images, "label": digits[1][:5]})
+    for name, values in (("energy", "energies"), ("p_value", "p_values"), ("anomaly", "verdicts"), ("latent", "latents")):
+        np.testing.assert_array_equal(batch[name], getattr(expected, values))
+    np.testing.assert_array_equal(batch["label"], digits[1][:5])
+    table = scorer(pyarrow.table({"image": images.tolist(), "label": digits[1][:5]}))
+    assert table.column_names == ["image", "label", "energy", "p_value", "anomaly", "latent", "heat_map"]
+    np.testing.assert_array_equal(table["energy"].to_numpy(), expected.energies)
+    np.testing.assert_array_equal(np.array(table["heat_map"].to_pylist(), np.float32), expected.heat_maps)
+    # Of several sizes.
+    sizes = np.empty(2, object)
+    sizes[0], sizes[1] = images[0], np.kron(images[1], np.ones((2, 3), np.uint8))
+    np.testing.assert_array_equal(scorer({"image": sizes})["energy"], detector.score(list(sizes)).energies)
+    with pytest.raises(ValueError, match="column: expected image, or the only column, to have the images, found a, b"):
+        scorer({"a": images, "b": images})
+    with pytest.raises(ValueError, match="column: expected 'c' to have the images"):
+        nae_edge.ray.Scorer(model, column="c")({"a": images})
+    with pytest.raises(ValueError, match="outputs: expected some of energy, "):
+        nae_edge.ray.Scorer(model, outputs=["energies"])
+
+
+def test_a_folder_parquet_and_webdataset(cluster, digits, model, detector, tmp_path):
+    import io
+    import tarfile
+
+    import pyarrow
+    import pyarrow.parquet
+    from PIL import Image
+
+    images = digits[0][:40]
+    expected = detector.score(images, latents=False, heat_maps=False).energies
+    contents = []
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        (tmp_path / "images").mkdir()
+        for index, image in enumerate(images):
+            buffer = io.BytesIO()
+            Image.fromarray(image).save(buffer, "png")
+            contents.append(buffer.getvalue())
+            (tmp_path / f"images/{index:03}.png").write_bytes(contents[-1])
+            entry = tarfile.TarInfo(f"{index:03}.png")
+            entry.size = len(contents[-1])
+            tar.addfile(entry, io.BytesIO(contents[-1]))
+    pyarrow.parquet.write_table(pyarrow.table({"content": contents, "id": list(range(40))}), tmp_path / "images.parquet")
+    folder = nae_edge.ray.score(ray.data.read_images(tmp_path / "images"), model, batch_size=16)
+    np.testing.assert_array_equal(column(folder, "energy"), expected)
+    parquet = ray.data.read_parquet(tmp_path / "images.parquet")
+    parquet = nae_edge.ray.score(parquet, model, column="content", batch_format="pyarrow", batch_size=16)
+    np.testing.assert_array_equal(column(parquet, "energy"), expected)
+    shards = ray.data.read_webdataset(str(tmp_path / "shard.tar"))
+    np.testing.assert_array_equal(column(nae_edge.ray.score(shards, model, column="png"), "energy"), expected)
+
+
+def test_a_table(cluster, table_model, readings):
+    import pandas
+
+    frame = pandas.DataFrame(readings, columns=[f"column {number}" for number in range(1, 5)])
+    dataset = nae_edge.ray.score(ray.data.from_pandas(frame), table_model.detector.to_bytes(), batch_size=64)
+    np.testing.assert_array_equal(column(dataset, "energy"), table_model.detector.score(frame).energies)
+
+
+def test_cells_are_made_as_here(cluster, mnist, root, tmp_path):
+    """Models that start from another's network among them."""
+    asked = {
+        "scale": "smoke",
+        "cells": ["pretrained-9", "cold"],
+        "seeds": [0, 3],
+        "data": mnist,
+        "settings": root / "nae-train/cli/tests/program/starts.toml",
+    }
+    here = nae_edge.reproduce("mnist-holdout", folder=tmp_path / "here", progress=False, **asked)
+    there = nae_edge.ray.reproduce("mnist-holdout", shared=tmp_path / "shared", **asked)
+    assert timeless(there) == timeless(here) and len(there.figures["models"]) == 3
+    with pytest.raises(ValueError, match="cold-small starts from the network of pretrained-9-small, which is neither"):
+        nae_edge.ray.reproduce("mnist-holdout", shared=tmp_path / "shared", **{**asked, "cells": ["cold-small"]})
+
+
+def test_a_lost_node_loses_nothing(cluster, tmp_path):
+    """Its tasks go on elsewhere, from their last states, to the models of an undisturbed machine."""
+    run = {"preset": "digits", "changes": {**SHORT, "training.updates": 80}, "checkpoint_every": 0.1}
+    lost = cluster.add_node(num_cpus=2, resources={"spare": 2})
+    shared = tmp_path / "shared"
+
+    @ray.remote(num_cpus=0)
+    def drive():
+        options = {"resources": {"spare": 1}}
+        return nae_edge.ray.train_seeds(seeds=[0, 5], shared=shared, ray_options=options, **run).figures
+
+    driver = drive.remote()
+    metrics = shared / "0/metrics.jsonl"
+
+    def normalizing(path):
+        lines = path.read_text().splitlines()[:-1] if path.exists() else []
+        return [line for line in map(json.loads, lines) if line["kind"] == "step" and line["phase"] == "normalizing"]
+
+    deadline = time.monotonic() + 120
+    while len(normalizing(metrics)) < 10:
+        assert time.monotonic() < deadline, "the run does not begin"
+        time.sleep(0.1)
+    cluster.remove_node(lost, allow_graceful=False)
+    before = normalizing(metrics)
+    assert len(before) < 80 and not (shared / "0/model.onnx").exists()
+    cluster.add_node(num_cpus=2, resources={"spare": 2})
+    found = ray.get(driver, timeout=180)
+
+    after = normalizing(metrics)
+    assert [line["step"] for line in after] == list(range(1, 81)), "no update twice, none left out"
+    assert after[:8] == before[:8], "gone on with, not begun anew"
+    assert found["seeds"] == [0, 5]
+    for seed in (0, 5):
+        alone = nae_edge.train(seed=seed, progress=False, **run)
+        assert (shared / str(seed) / "model.onnx").read_bytes() == alone.detector.to_bytes()
+        made = next(one for one in found["runs"] if one["seed"] == seed)
+        assert made["auroc"] == alone.report.figures["auroc"]
+
+
+def test_settings_are_tuned_by_signals_without_labels(cluster, tmp_path):
+    from ray import tune
+
+    trial = nae_edge.ray.trainable(preset="digits", changes=SHORT)
+    scheduler = tune.schedulers.ASHAScheduler(metric="validation_energy", mode="min", grace_period=1, max_t=4)
+    tuner = tune.Tuner(
+        tune.with_resources(trial, {"cpu": 1}),
+        param_space={"training.learning_rate": tune.grid_search([1e-5, 1e-3]), "seed": 1},
+        tune_config=tune.TuneConfig(scheduler=scheduler),
+        run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+    )
+    results = tuner.fit()
+    assert not results.errors
+    for result in results:
+        columns = set(result.metrics_dataframe.columns)
+        assert {"validation_energy", "selection_auroc", "update"} <= columns
+        assert not any("digit" in name or "chimera" in name or "half" in name for name in columns)
+    assert results.get_best_result("validation_energy", "min").config["seed"] == 1
+    with pytest.raises(TypeError, match="outliers: settings are chosen without it"):
+        nae_edge.ray.trainable(preset="digits", outliers="bad")
+
+
+def test_what_cannot_be_shared_out_is_said(tmp_path, readings):
+    with pytest.raises(TypeError, match="seed: it is given to each task"):
+        nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, seed=1)
+    with pytest.raises(ValueError, match="a time budget gives each machine another schedule"):
+        nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, time_budget=60)
