@@ -199,7 +199,7 @@ fn fitted(
     raw.pretraining.output_at_mean = true;
     raw.training.regularization.negative_energy = 0.0;
     raw.training.negative_bound = Some(negatives.bound);
-    raw.stopping.max_energy_ratio = negatives.max_energy_ratio;
+    raw.stopping.max_energy_ratio = Some(negatives.max_energy_ratio);
     raw.sampler.start = Start::OnManifold { replay_buffer: Some(REPLAY_BUFFER) };
     let step_size = visible_step_size(raw.architecture.spec()?.image().len());
     raw.sampler.visible_chain.step_size = step_size;

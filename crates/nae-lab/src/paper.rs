@@ -136,6 +136,9 @@
 //! | Conv32Big's Res(128, 256, 256) | no projection on the skip | – | a 1×1 convolution |
 //! | x₀ outside of the bounds | – | clamped | clamped |
 //! | annealing | σ/(1 + t) | σ, σ, σ/2, σ/3, … | the text; `harmonic_delayed` is the code |
+//! | penalty on the encoder in pre-training and in the baselines | not named | 1e-4 on MNIST (`train_step_ae`) | as the code, on CIFAR-10 too |
+//! | the state that is kept | the best by the selection set | all epochs' are written | the best by the selection set, of equals the latest: `stopping.keep = "best"` |
+//! | length of pre-training | epochs | ended at the fourth look without a lower validation loss | the text |
 //! | Metropolis–Hastings at T ≠ 1 | – | detailed balance at T = 1 only | the Langevin proposal's ratio; `metropolis = "code"` is the code |
 //! | the loss | divided by T | not divided | not divided |
 //! | regulariser of energies in CD and PCD | negative samples | negative samples and data | both weights are settings |

@@ -158,14 +158,37 @@ impl Training {
     }
 }
 
-/// When to look at the model, and when to take it back.
+/// When to look at the model, which of its states to keep, and when to take it back.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stopping {
     /// Updates between two looks.
     pub every: usize,
-    /// The run has diverged where the negative samples' mean energy exceeds this many times the data's.
-    pub max_energy_ratio: f64,
+    /// The run has diverged where the negative samples' mean energy exceeds this many times the data's; without it, where
+    /// an energy is no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_energy_ratio: Option<f64>,
+    /// Which state is kept.
+    #[serde(default, skip_serializing_if = "Keep::is_latest")]
+    pub keep: Keep,
+}
+
+/// Which state of a run is kept, by the AUROC of the selection set against validation images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// The latest whose AUROC is not below the best by more than its confidence interval.
+    #[default]
+    Latest,
+    /// The one with the highest AUROC, and of equals the latest: the paper's.
+    Best,
+}
+
+impl Keep {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    fn is_latest(&self) -> bool {
+        *self == Self::Latest
+    }
 }
 
 /// Settings of the methods beside the NAE; each has defaults.

@@ -243,7 +243,9 @@ impl RawConfig {
         require("baselines.vae.samples", vae.samples, "1 to 10000", |n| (1..=10_000).contains(n))?;
         require("baselines.wae.mmd", wae.mmd, "at least 0", at_least_0)?;
         require("stopping.every", self.stopping.every, "at least 1", |&n| n > 0)?;
-        require("stopping.max_energy_ratio", self.stopping.max_energy_ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;
+        if let Some(ratio) = self.stopping.max_energy_ratio {
+            require("stopping.max_energy_ratio", ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;
+        }
         let rate = self.calibration.false_positive_rate;
         require("calibration.false_positive_rate", rate, "above 0 and below 1", |r| *r > 0.0 && *r < 1.0)?;
         match self.calibration.confidence {

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Stopping;
+use crate::config::{Keep, Stopping};
 
 /// What is seen of the model at one update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,10 @@ impl Look {
     /// Whether negative energies have run away, or an energy is no number.
     pub fn has_diverged(&self, settings: &Stopping) -> bool {
         let (Some(positive), Some(negative)) = (self.positive_energy, self.negative_energy) else { return false };
-        let bounded = negative <= settings.max_energy_ratio * positive;
+        let bounded = match settings.max_energy_ratio {
+            Some(ratio) => negative <= ratio * positive,
+            None => negative.is_finite() && positive.is_finite(),
+        };
         // NaN compares false, and so counts as diverged.
         !bounded || !self.validation_energy.is_finite()
     }
@@ -100,14 +103,18 @@ fn judge(settings: &Stopping, best: &Look, look: &Look) -> Verdict {
     if look.has_diverged(settings) {
         return Verdict::Diverged;
     }
-    if look.selection_auroc >= best.selection_low { Verdict::Best } else { Verdict::Worse }
+    let least = match settings.keep {
+        Keep::Latest => best.selection_low,
+        Keep::Best => best.selection_auroc,
+    };
+    if look.selection_auroc >= least { Verdict::Best } else { Verdict::Worse }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SETTINGS: Stopping = Stopping { every: 1, max_energy_ratio: 4.0 };
+    const SETTINGS: Stopping = Stopping { every: 1, max_energy_ratio: Some(4.0), keep: Keep::Latest };
 
     fn look(selection_auroc: f64, positive: f64, negative: f64) -> Look {
         Look {
@@ -130,6 +137,19 @@ mod tests {
         assert_eq!(judge(&SETTINGS, &best, &look(1.0, 1.0, 4.1)), Verdict::Diverged);
         assert_eq!(judge(&SETTINGS, &best, &look(1.0, f64::NAN, 1.0)), Verdict::Diverged);
         assert_eq!(judge(&SETTINGS, &best, &look(f64::NAN, 1.0, 1.0)), Verdict::Worse);
+    }
+
+    #[test]
+    fn the_best_is_kept_and_nothing_but_numbers_ends_the_run() {
+        let settings = Stopping { max_energy_ratio: None, keep: Keep::Best, ..SETTINGS };
+        let best = look(0.99, 1.0, 1.0);
+        assert_eq!(judge(&settings, &best, &look(0.985, 1.0, 1.0)), Verdict::Worse, "within noise");
+        assert_eq!(judge(&settings, &best, &look(0.99, 1.0, 1.0)), Verdict::Best, "of equals the latest");
+        assert_eq!(judge(&settings, &best, &look(0.995, 1.0, 1e6)), Verdict::Best);
+        for (positive, negative) in [(1.0, f64::INFINITY), (f64::NAN, 1.0), (1.0, f64::NAN)] {
+            assert_eq!(judge(&settings, &best, &look(0.995, positive, negative)), Verdict::Diverged);
+        }
+        assert_eq!(judge(&settings, &best, &look(f64::NAN, 1.0, 1.0)), Verdict::Worse);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use nae_data::{Augmentation, ImageSet, Source, outliers};
 use nae_lab::experiments::Scale;
 use nae_lab::experiments::gaussians8::{DensitySettings, PAPER};
 use nae_train::arch::LatentSpace;
-use nae_train::config::{ArchitectureConfig, Denoising, Pretraining, Regularization, Training, Wasserstein, preset};
+use nae_train::config::{
+    ArchitectureConfig, Denoising, Keep, Pretraining, Regularization, Training, Wasserstein, preset,
+};
 use nae_train::sample::{
     Annealing, Bounds, ClipBy, GradientClip, Langevin, Leaving, Metropolis, NewImages, Precision, ReplayConfig,
     SamplerConfig, Start,
@@ -91,8 +93,12 @@ fn every_preset_of_images_has_the_papers_numbers() {
         let what = row.preset;
         assert_eq!(config.raw().architecture, row.architecture, "{what}");
         assert_eq!(config.architecture().energy(), nae_core::energy::Energy::SquaredL2, "{what}");
-        // The gradient's norm is the code's.
-        let pretraining = Pretraining { max_gradient_norm: Some(0.1), ..Pretraining::new(row.epochs[0], 128, 1e-4) };
+        // The gradient's norm is the code's, and so is the penalty in pre-training.
+        let pretraining = Pretraining {
+            max_gradient_norm: Some(0.1),
+            encoder_l2: row.encoder_l2,
+            ..Pretraining::new(row.epochs[0], 128, 1e-4)
+        };
         assert_eq!(config.pretraining(), pretraining, "{what}");
         let training = Training {
             updates: row.epochs[1] * row.updates_in_an_epoch,
@@ -115,6 +121,9 @@ fn every_preset_of_images_has_the_papers_numbers() {
             },
         };
         assert_eq!(config.training(), training, "{what}");
+        // The best by the selection set is kept, and the schedule's end alone ends the run.
+        let stopping = config.stopping();
+        assert_eq!((stopping.max_energy_ratio, stopping.keep), (None, Keep::Best), "{what}");
         let sampler = SamplerConfig {
             start: REPLAYED,
             latent_chain: Some(Langevin::new(row.latent.2, row.latent.0, row.latent.1)),
