@@ -91,6 +91,7 @@ fn the_table_always_has_the_extremes() {
     assert_eq!(calibration.p_value(-1.0), Ok(1.0));
     let copy = Calibration::from_table(calibration.count(), table).unwrap();
     assert_eq!((copy.view().to_owned(), &copy), (calibration.clone(), &calibration));
+    assert_eq!((copy.count(), copy.view().count()), (10_007, 10_007));
 }
 
 #[test]

@@ -87,6 +87,37 @@ fn the_watch_refuses_what_is_not_a_number() {
     assert_eq!(watch, before);
 }
 
+/// Halves and whole numbers, so that every sum is exact: 0, then 4, has the mean 2 and an excess of 2.
+#[test]
+fn drift_is_reported_above_the_limit_and_not_at_it() {
+    for sign in [1.0, -1.0] {
+        let after = |limit| {
+            let mut watch = PageHinkley::new(0.5, limit).unwrap();
+            assert_eq!(watch.observe(0.0), Ok(Drift::Steady));
+            let found = watch.observe(4.0 * sign).unwrap();
+            assert_eq!(watch.mean(), 2.0 * sign);
+            found
+        };
+        assert_eq!(after(1.5), Drift::Steady);
+        assert_eq!(after(1.25), if sign > 0.0 { Drift::Rising } else { Drift::Falling });
+    }
+}
+
+#[test]
+fn sums_that_no_longer_are_numbers_are_refused() {
+    let third = |energies: [f32; 3]| {
+        let mut watch = PageHinkley::new(0.0, 1.0).unwrap();
+        energies.map(|energy| watch.observe(energy))[2]
+    };
+    // The mean is a number and so is one sum; the other is infinite.
+    for sign in [1.0, -1.0] {
+        assert_eq!(third([-1.5e38 * sign, 1.5e38 * sign, 3e38 * sign]), Err(DriftError::NonFinite));
+    }
+    let mut watch = PageHinkley::new(0.0, 1.0).unwrap();
+    assert_eq!(watch.observe(f32::MAX), Ok(Drift::Steady));
+    assert_eq!(watch.observe(-f32::MAX), Err(DriftError::NonFinite), "the mean is infinite");
+}
+
 #[test]
 fn gibbs_relations() {
     let t = Temperature::new(0.5).unwrap();
