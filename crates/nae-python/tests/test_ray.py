@@ -1,6 +1,7 @@
 """A Ray cluster of two nodes on this machine: the same figures as here, also where a node is lost."""
 
 import json
+import logging
 import time
 
 import numpy as np
@@ -30,6 +31,8 @@ def cluster():
     ray.data.DataContext.get_current().enable_progress_bars = False
     ray.data.DataContext.get_current().execution_options.preserve_order = True
     yield cluster
+    # Threads of Ray's go on to log into streams that pytest has closed.
+    logging.raiseExceptions = False
     ray.shutdown()
     cluster.shutdown()
 

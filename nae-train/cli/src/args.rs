@@ -346,11 +346,12 @@ pub(crate) struct ReproduceArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nae-train reproduce mnist-holdout --data DIR --cells digit-1 --seeds 0, --out shared/a     on one machine ...
-  nae-train reproduce mnist-holdout --data DIR --cells digit-1 --seeds 1, --out shared/b     ... and on another
-  nae-train gather shared                                                                  both in one table
-  nae-train --preset my.toml --seed 7 --out runs/seven                                     seeds of one training ...
-  nae-train gather runs --json -o seeds.json                                               ... likewise
+  nae-train reproduce mnist-holdout --data DIR --seeds 0, --out shared/a
+                                               on one machine, and on another
+  nae-train reproduce mnist-holdout --data DIR --seeds 1, --out shared/b
+  nae-train gather shared                      both in one table
+  nae-train --preset my.toml --seed 7 --out runs/seven
+  nae-train gather runs --json -o seeds.json   seeds of one training, likewise
 
 What does not belong together is refused: other settings, data, scale, device or program version.")]
 pub(crate) struct GatherArgs {
