@@ -16,6 +16,8 @@ from test_experiments import timeless  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+# Enough for these tests, also where little memory is shared.
+STORE = {"object_store_memory": 200_000_000}
 SHORT = {"pretraining.epochs": 4, "training.updates": 40, "stopping.every": 10}
 
 
@@ -24,9 +26,9 @@ def cluster():
     """Two nodes; those that are lost and come are of the tests that need them."""
     # A node that is lost is missed after two seconds, in place of Ray's half minute.
     health = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": health}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": health, **STORE}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1, **STORE)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
     ray.data.DataContext.get_current().enable_progress_bars = False
     ray.data.DataContext.get_current().execution_options.preserve_order = True
@@ -136,7 +138,7 @@ def test_cells_are_made_as_here(cluster, mnist, root, tmp_path):
 def test_a_lost_node_loses_nothing(cluster, tmp_path):
     """Its tasks go on elsewhere, from their last states, to the models of an undisturbed machine."""
     run = {"preset": "digits", "changes": {**SHORT, "training.updates": 80}, "checkpoint_every": 0.1}
-    lost = cluster.add_node(num_cpus=2, resources={"spare": 2})
+    lost = cluster.add_node(num_cpus=2, resources={"spare": 2}, **STORE)
     shared = tmp_path / "shared"
 
     @ray.remote(num_cpus=0)
@@ -158,7 +160,7 @@ def test_a_lost_node_loses_nothing(cluster, tmp_path):
     cluster.remove_node(lost, allow_graceful=False)
     before = normalizing(metrics)
     assert len(before) < 80 and not (shared / "0/model.onnx").exists()
-    cluster.add_node(num_cpus=2, resources={"spare": 2})
+    cluster.add_node(num_cpus=2, resources={"spare": 2}, **STORE)
     found = ray.get(driver, timeout=180)
 
     after = normalizing(metrics)
