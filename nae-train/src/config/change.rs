@@ -29,11 +29,8 @@ pub enum ChangeError {
 pub fn changed(name: &str, changes: Table) -> Result<Config, ChangeError> {
     let origin = format!("{name}, changed");
     let base = preset::load(name)?;
-    let serialized = Table::try_from(base.raw()).map_err(|error| {
-        // As a file with the same mistake would be reported.
-        ChangeError::Key(error.to_string())
-    });
-    let mut table = serialized?;
+    // It was read from TOML.
+    let mut table = Table::try_from(base.raw()).expect("a preset is TOML");
     for (key, value) in changes {
         put(&mut table, &key, value).ok_or(ChangeError::Key(key))?;
     }

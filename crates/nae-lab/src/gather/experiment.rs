@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nae_train::engine::EngineChoice;
 
-use super::{GatherError, Gathered, difference, inner, is_unfinished};
+use super::{GatherError, Gathered, difference, inner, is_unfinished, once};
 use crate::Seeds;
 use crate::experiments::detection::{self, DetectionSettings};
 use crate::experiments::gaussians8::{self, DensitySettings};
@@ -79,10 +79,8 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
 }
 
 fn densities(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathered, GatherError> {
-    let of = |seeds| {
-        let settings = DensitySettings::parse(&record.settings, origin).map_err(gaussians8::SettingsError::from)?;
-        Ok::<_, GatherError>(gaussians8::Experiment::new(settings, record.scale, seeds)?)
-    };
+    let settings = DensitySettings::parse(&record.settings, origin).map_err(gaussians8::SettingsError::from)?;
+    let of = |seeds| gaussians8::Experiment::new(settings.clone(), record.scale, seeds);
     let experiment = of(one_seed())?;
     let mut all = Vec::new();
     for folder in folders {
@@ -97,26 +95,6 @@ fn densities(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         text: gaussians8::summary::terminal(&experiment, &rows),
         unfinished: unfinished(folders)?,
     })
-}
-
-/// Each model once, though it is in several folders.
-fn once<M>(
-    all: Vec<(&PathBuf, M)>,
-    name: impl Fn(&M) -> String,
-    same: impl Fn(&M, &M) -> bool,
-) -> Result<Vec<M>, GatherError> {
-    let mut kept: Vec<(&PathBuf, M)> = Vec::new();
-    for (folder, model) in all {
-        match kept.iter().find(|(_, other)| name(other) == name(&model)) {
-            None => kept.push((folder, model)),
-            Some((_, other)) if same(other, &model) => {}
-            Some((first, _)) => {
-                let folders = [first.to_path_buf(), folder.clone()];
-                return Err(GatherError::Twice { what: name(&model), folders });
-            }
-        }
-    }
-    Ok(kept.into_iter().map(|(_, model)| model).collect())
 }
 
 /// All of `found`, in order; where nothing is finished yet, the table has no figure whatever the seeds are.

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::experiments::detection::{DetectionError, SettingsError};
 use crate::experiments::gaussians8::{self, ExperimentError};
 use crate::experiments::record::{RECORD, RecordError};
-use nae_train::report::{CONFIG, RESUME, RunFolderError};
+use nae_train::report::{CONFIG, RESUME};
 
 /// What was gathered.
 #[derive(Clone, Debug)]
@@ -92,9 +92,6 @@ pub enum GatherError {
     /// What it has, of densities.
     #[error(transparent)]
     Density(#[from] ExperimentError),
-    /// A run folder.
-    #[error(transparent)]
-    Run(#[from] RunFolderError),
 }
 
 /// Reads `folders`, each of an experiment or of a run, or one that holds such folders.
@@ -160,6 +157,26 @@ fn inner(folder: &Path) -> Result<Vec<PathBuf>, GatherError> {
     }
     folders.sort();
     Ok(folders)
+}
+
+/// Each model or run once, though it is in several folders with the same figures.
+fn once<'a, M>(
+    all: impl IntoIterator<Item = (&'a PathBuf, M)>,
+    name: impl Fn(&M) -> String,
+    same: impl Fn(&M, &M) -> bool,
+) -> Result<Vec<M>, GatherError> {
+    let mut kept: Vec<(&'a PathBuf, M)> = Vec::new();
+    for (folder, model) in all {
+        match kept.iter().find(|(_, other)| name(other) == name(&model)) {
+            None => kept.push((folder, model)),
+            Some((_, other)) if same(other, &model) => {}
+            Some((first, _)) => {
+                let folders = [first.to_path_buf(), folder.clone()];
+                return Err(GatherError::Twice { what: name(&model), folders });
+            }
+        }
+    }
+    Ok(kept.into_iter().map(|(_, model)| model).collect())
 }
 
 /// Whether the run in `folder` has a state to go on from: it has not ended.

@@ -11,7 +11,7 @@ use nae_train::report::{CONFIG, RESULT};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{GatherError, Gathered, difference, is_unfinished};
+use super::{GatherError, Gathered, difference, is_unfinished, once};
 use crate::compare::Estimate;
 
 /// What is needed of the figures of a run.
@@ -34,21 +34,16 @@ struct Run {
 /// The table of the runs in `folders`, which differ in their seeds alone.
 pub(super) fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
     let (unfinished, ended): (Vec<_>, Vec<_>) = folders.iter().cloned().partition(|folder| is_unfinished(folder));
-    let mut runs: Vec<Run> = Vec::new();
-    for folder in ended {
-        let run = Run::read(&folder)?;
-        if let Some(first) = runs.first() {
+    let mut all: Vec<(&PathBuf, Run)> = Vec::new();
+    for folder in &ended {
+        let run = Run::read(folder)?;
+        if let Some((_, first)) = all.first() {
             first.belongs_with(&run)?;
         }
-        match runs.iter().find(|other| other.recorded.seed == run.recorded.seed) {
-            None => runs.push(run),
-            Some(same) if same.figures.auroc == run.figures.auroc => {}
-            Some(other) => {
-                let what = format!("seed {}", run.recorded.seed);
-                return Err(GatherError::Twice { what, folders: [other.folder.clone(), run.folder] });
-            }
-        }
+        all.push((folder, run));
     }
+    let name = |run: &Run| format!("seed {}", run.recorded.seed);
+    let mut runs = once(all, name, |a, b| a.figures.auroc == b.figures.auroc)?;
     runs.sort_by_key(|run| run.recorded.seed);
     Ok(Gathered { json: as_json(&runs), text: as_text(&runs), unfinished })
 }

@@ -81,5 +81,9 @@ def gather(*folders: str | os.PathLike[str]) -> Experiment:
 
 def experiment_request(experiment: str, *, seeds: int | Sequence[int], cells: Sequence[str], **asked: Any) -> dict[str, Any]:
     """What `_native.reproduce` and `_native.cells` take."""
-    listed = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
-    return {"experiment": experiment, "seeds": listed, "cells": list(cells), **asked}
+    return {"experiment": experiment, "seeds": listed_seeds(seeds), "cells": list(cells), **asked}
+
+
+def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
+    """The seeds, of their number or of a list."""
+    return list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]

@@ -20,7 +20,7 @@ import numpy as np
 
 from . import _native
 from ._detector import Detector
-from ._experiments import Experiment, experiment_request, gather
+from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
 from ._training import train
 
@@ -181,8 +181,8 @@ def reproduce(
     """`nae_edge.reproduce` with a task for every cell and seed, and the table of all.
 
     Each model has a folder in `shared`; a task whose machine is lost is done again, `max_retries` times (-1: always), and
-    goes on from the model's last state, at most `checkpoint_every` seconds old. A cell that starts from another's network waits for it. At
-    Ctrl-C the tasks are cancelled, and the same call goes on. `data` and `settings` are paths that every node sees;
+    goes on from the model's last state, at most `checkpoint_every` seconds old. A cell that starts from another's network
+    waits for it. At Ctrl-C the tasks are cancelled, and the same call goes on. `data` and `settings` are paths that every node sees;
     `ray_options` are those of `ray.remote`.
     """
     shared = Path(shared).absolute()
@@ -200,17 +200,19 @@ def reproduce(
     options = {"num_cpus": threads, "max_retries": max_retries, **(ray_options or {})}
     task = ray.remote(**options)(_make)
     made: dict[tuple[str | None, int], Any] = {}
+    folders: list[Path] = []
     for cell, seed, start in models:
         # The network to start from is of a cell further up, which has a task by now, or was made before.
         first = made.get((start, 0)) if start is not None else None
-        if start is not None and first is None and not (shared / f"{start}-0" / f"{start}-0").is_dir():
+        if start is not None and first is None and not _run_of(shared, start).is_dir():
             raise ValueError(
                 f"cells: {cell} starts from the network of {start}, which is neither among them nor in {shared}; add it"
             )
-        name = f"{cell or 'seed'}-{seed}"
-        made[cell, seed] = task.remote(experiment, cell, seed, start, first, str(shared / name), threads, asked)
+        folder = shared / f"{cell or 'seed'}-{seed}"
+        folders.append(folder)
+        made[cell, seed] = task.remote(experiment, cell, seed, start, first, str(folder), threads, asked)
     _await(list(made.values()))
-    return gather(*(shared / f"{cell or 'seed'}-{seed}" for cell, seed in made))
+    return gather(*folders)
 
 
 def _make(
@@ -224,9 +226,15 @@ def _make(
     asked: dict[str, Any],
 ) -> None:
     if start is not None:
-        _bring(Path(folder).parent / f"{start}-0" / f"{start}-0", Path(folder) / f"{start}-0")
+        run = _run_of(Path(folder).parent, start)
+        _bring(run, Path(folder) / run.name)
     cells = [] if cell is None else [cell]
     _reproduce(experiment, folder=folder, cells=cells, seeds=[seed], threads=threads, progress=False, **asked)
+
+
+def _run_of(shared: Path, start: str) -> Path:
+    """The run that others start from: of seed 0, in the folder of its own piece."""
+    return shared / f"{start}-0" / f"{start}-0"
 
 
 def _bring(run: Path, to: Path) -> None:
@@ -257,9 +265,7 @@ def train_seeds(
     memory goes to the nodes by Ray's object store; a path has to be one that every node sees. Run folders and models are
     in `shared`, as SEED and SEED/model.onnx; a task that is done again goes on from the state there.
     """
-    refused = [name for name in ("seed", "folder", "resume", "callback", "progress") if name in options]
-    if refused:
-        raise TypeError(f"{refused[0]}: it is given to each task; leave it out")
+    _refuse(options, ("seed", "folder", "resume", "callback", "progress"), "it is given to each task")
     if data is not None and options.get("preset") is None and options.get("updates") is None:
         raise ValueError(
             "updates: expected with pretraining_updates, or a preset such as config.toml of a first run: a time budget "
@@ -267,7 +273,7 @@ def train_seeds(
         )
     shared = Path(shared).absolute()
     shared.mkdir(parents=True, exist_ok=True)
-    listed = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    listed = listed_seeds(seeds)
     if isinstance(data, (str, os.PathLike)):
         data = str(Path(data).absolute())
     elif data is not None:
@@ -289,6 +295,12 @@ def _train(data: Any, seed: int, folder: str, threads: int, options: dict[str, A
     part.replace(model)
 
 
+def _refuse(options: Mapping[str, Any], names: Sequence[str], why: str) -> None:
+    refused = [name for name in names if name in options]
+    if refused:
+        raise TypeError(f"{refused[0]}: {why}; leave it out")
+
+
 def _await(tasks: list[Any]) -> None:
     try:
         ray.get(tasks)
@@ -306,10 +318,8 @@ def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any
     of `LABEL_FREE`, and no figure of an outlier set, so that nothing is chosen by the outliers that a model is judged on.
     `data` and `options` are those of `train`, among them `changes` that are alike for all trials.
     """
-    refused = [name for name in ("outliers", "callback", "folder", "progress") if name in options]
+    _refuse(options, ("outliers", "callback", "folder", "progress"), "settings are chosen without it")
     base = dict(options.pop("changes", None) or {})
-    if refused:
-        raise TypeError(f"{refused[0]}: settings are chosen without it; leave it out")
 
     def trial(config: dict[str, Any]) -> None:
         from ray import tune

@@ -154,8 +154,7 @@ impl Experiment {
             true => !self.without_data().contains(&cell.name.as_str()),
             false => self.only.contains(&cell.name),
         };
-        // Others begin with the model of seed 0, whatever their own seed.
-        let is_start = |cell: &Cell| cells.iter().any(|other| other.pretrained.as_ref() == Some(&cell.name));
+        let is_start = |cell: &Cell| self.settings.is_start(&cell.name);
         let jobs = self.seeds.iter().enumerate().flat_map(|(index, seed)| {
             let cells = cells.iter().filter(chosen).filter(move |cell| index == 0 || !is_start(cell));
             cells.map(move |cell| Job { cell, seed: if is_start(cell) { 0 } else { seed } })

@@ -248,6 +248,11 @@ impl DetectionSettings {
         Ok(Self { title, source, work, sets, selection, cells, text: text.to_owned() })
     }
 
+    /// Whether other cells start from the model of the cell `name`: from that of seed 0, whatever their own seed.
+    pub(super) fn is_start(&self, name: &str) -> bool {
+        self.cells.iter().any(|other| other.pretrained.as_deref() == Some(name))
+    }
+
     /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which
     /// states are selected.
     pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {

@@ -48,7 +48,7 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
     for cell in &experiment.settings.cells {
         // What others start from has one seed, whatever theirs.
-        let is_start = experiment.settings.cells.iter().any(|other| other.pretrained.as_ref() == Some(&cell.name));
+        let is_start = experiment.settings.is_start(&cell.name);
         let counts = |f: &&Finished| f.cell == cell.name && (is_start || experiment.seeds.contains(f.seed));
         let own: Vec<&Finished> = finished.iter().filter(counts).collect();
         for (outliers, paper) in &cell.paper {
