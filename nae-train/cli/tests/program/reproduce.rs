@@ -112,6 +112,13 @@ fn models_start_from_another_cells_network() {
     // One network a digit, whatever the number of seeds.
     assert!(!out.join("pretrained-9-1").exists());
 
+    // Of seed 0 also where that is not among the seeds.
+    let listed = folder.path().join("listed");
+    let extra = ["--settings", settings.to_str().unwrap(), "--cells", cells, "--seeds", "4,"];
+    let output = detection("mnist-holdout", &listed, &data, &extra);
+    assert!(output.status.success(), "{output:?}");
+    assert!(listed.join("cold-4").exists() && !listed.join("pretrained-9-4").exists());
+
     // Models stay finished where other cells change, and not where their own start does.
     let text = std::fs::read_to_string(&settings).unwrap();
     let mine = folder.path().join("mine.toml");
