@@ -17,7 +17,10 @@ mkdir -p "$folder"
 python3 -m venv "$folder/venv"
 export PATH="$folder/venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
 pip install -q --disable-pip-version-check -r crates/nae-python/tests/requirements.txt
-maturin build --quiet --locked --profile "$profile" -m crates/nae-python/Cargo.toml -i python -o "$folder/wheels"
+# Beside the tests of the workspace, whose dependencies are built: with their features, none is built again.
+features=()
+[ "$profile" != dev ] || features=(--features as-in-tests)
+maturin build --quiet --locked --profile "$profile" "${features[@]}" -m crates/nae-python/Cargo.toml -i python -o "$folder/wheels"
 pip install -q --disable-pip-version-check --no-deps "$folder"/wheels/nae_edge-*.whl
 ls -l "$folder/wheels" | awk 'NF > 2 { print $NF ": " $5 " bytes" }'
 
