@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
-# integration and parity tests, firmware under QEMU, the commands of the guides in docs/, half a minute of fuzzing each
-# of the parser and the engine, the Python package and the exported models in Python, and the slow tests.
+# integration and parity tests, firmware under QEMU, the commands of the guides in docs/, the packages for crates.io, half
+# a minute of fuzzing each of the parser and the engine, the Python package and the exported models in Python, and the
+# slow tests.
 #
 #   tests/run.sh             everything
-#   tests/run.sh --quick     without QEMU, the guides, fuzzing, Python and the slow tests
+#   tests/run.sh --quick     without QEMU, the guides, packages, fuzzing, Python and the slow tests
 #
 # Debian packages are installed where this script may (as root); elsewhere it says which are missing. The Python
 # packages go into .venv, tools into the target folder.
@@ -15,7 +16,7 @@ quick=false
 for argument in "$@"; do
   case $argument in
     --quick) quick=true ;;
-    -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) echo "unknown argument: $argument; see $0 --help" >&2; exit 2 ;;
   esac
 done
@@ -110,6 +111,9 @@ step "Documentation"
 RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --quiet
 
 if ! $quick; then
+  step "Packages"
+  tests/publish.sh --quick
+
   step "Fuzzing"
   tests/fuzz.sh 30
 

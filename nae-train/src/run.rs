@@ -114,6 +114,9 @@ impl Prepared {
         let mut rng = Stream::Split.of(seed);
         let mut split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
         check_confidence(&config, split.calibration.decisions())?;
+        let [training, validation, calibration, test] =
+            [&split.train, &split.validation, &split.calibration, &split.test].map(ImageSet::len);
+        tracing::debug!(training, validation, calibration, test, sha256 = %sha256, "data divided");
         // Whitening is fitted on what is trained on alone, so that calibration and test stay unseen.
         let features = match config.features() {
             Some(settings) => {

@@ -1,7 +1,7 @@
 //! The embedded default: 1,797 handwritten digits of 8×8 pixels, enlarged to 16×16.
 //!
 //! UCI "Optical Recognition of Handwritten Digits", test part (E. Alpaydin, C. Kaynak, 1998), CC BY 4.0; see
-//! `data/digits-8x8/SOURCE.txt`.
+//! `SOURCE.txt`.
 
 use std::io::Read as _;
 
@@ -14,7 +14,7 @@ use crate::error::DataError;
 use crate::image_set::ImageSet;
 use nae_simd::Alignment;
 
-const FILE: &[u8] = include_bytes!("../../../data/digits-8x8/digits.csv.gz");
+const FILE: &[u8] = include_bytes!("../digits.csv.gz");
 const SIDE: usize = 8;
 /// Side of the enlarged images, in pixels.
 pub(crate) const ENLARGED: usize = 16;

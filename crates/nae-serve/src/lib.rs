@@ -21,7 +21,7 @@ mod queue;
 mod scorer;
 mod source;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,9 +58,8 @@ struct Service {
     stopping: watch::Sender<bool>,
 }
 
-/// Runs the service until it is told to stop.
+/// Runs the service until it is told to stop. What it does is in the log of `tracing`.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
-    log();
     let config = Config::read(
         flags,
         std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
@@ -78,16 +77,6 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     // Threads that a backend did not return must not keep the process.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
-}
-
-fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")))
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .with_target(false)
-        .init();
 }
 
 async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {

@@ -6,10 +6,14 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use nae_core::model::ResizeFilter;
 use nae_infer::{BackendChoice, BackendKind, ExecutionProvider};
+use nae_terminal::manual::Completions;
+use nae_terminal::verbosity::Verbosity;
 
 #[derive(Parser)]
 #[command(name = "nae-infer", version, about = "Scores images with a normalized autoencoder", after_help = EXAMPLES)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -23,7 +27,9 @@ Examples:
   nae-infer inspect model.onnx
   nae-infer calibrate theirs.onnx good/*.png -o model.onnx
   nae-infer bench model.onnx
-  nae-infer serve --model model.onnx --source folder:frames";
+  nae-infer serve --model model.onnx --source folder:frames
+
+Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed; 2 for wrong usage.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -42,6 +48,36 @@ pub(crate) enum Command {
     #[cfg(feature = "serve")]
     #[command(after_help = SERVE_HELP)]
     Serve(Box<nae_serve::Flags>),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(Completions),
+    /// Write man pages of the program and its commands into a folder
+    Man(ManPages),
+}
+
+impl Command {
+    /// Whether the command goes on until it is stopped.
+    pub(crate) fn is_service(&self) -> bool {
+        #[cfg(feature = "serve")]
+        return matches!(self, Self::Serve(_));
+        #[cfg(not(feature = "serve"))]
+        false
+    }
+}
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  nae-infer completions bash > ~/.local/share/bash-completion/completions/nae-infer
+  nae-infer completions zsh > ~/.zfunc/_nae-infer      # a folder of $fpath
+  nae-infer completions fish > ~/.config/fish/completions/nae-infer.fish";
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  nae-infer man ~/.local/share/man/man1 && man nae-infer-score")]
+pub(crate) struct ManPages {
+    /// The folder, which is made where it is missing
+    pub(crate) folder: PathBuf,
 }
 
 #[cfg(feature = "serve")]

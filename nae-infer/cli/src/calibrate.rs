@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use nae_core::calibration::{Calibration, confident_rate, count_for_confidence};
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
@@ -11,6 +10,7 @@ use nae_infer::card::{Assumed, ModelFile};
 use nae_infer::input::read;
 use nae_infer::{Detector, Limits};
 use nae_onnx::metadata::ModelMetadata;
+use nae_terminal::progress::Progress;
 
 use crate::arguments::Calibrate;
 use crate::output::{printable, report};
@@ -20,7 +20,7 @@ const INTERVAL: f32 = 0.95;
 /// Images scored at a time.
 const BATCH: usize = 64;
 
-pub(crate) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode> {
     let name = arguments.model.display();
     let limits = Limits::default();
     let bytes = nae_onnx::file::read(&arguments.model, limits.bytes)?;
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Calibrate) -> anyhow::Result<ExitCode> {
     metadata.contract = metadata.contract.without_calibration();
     let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
 
-    let (mut energies, failed) = score(&detector, arguments)?;
+    let (mut energies, failed) = score(&detector, arguments, quiet)?;
     if failed > 0 && (arguments.strict || energies.is_empty()) {
         bail!("{failed} of {} files cannot be scored", arguments.images.len());
     }
@@ -83,9 +83,8 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
 }
 
 /// Energies of the images, and how many files gave none; those are reported.
-fn score(detector: &Detector, arguments: &Calibrate) -> anyhow::Result<(Vec<f32>, usize)> {
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} files, {eta} left")?;
-    let bar = ProgressBar::new(arguments.images.len() as u64).with_style(style);
+fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> anyhow::Result<(Vec<f32>, usize)> {
+    let progress = Progress::new("scoring", "files", 0, arguments.images.len(), quiet);
     let (mut energies, mut failed, mut batch) = (Vec::new(), 0, Vec::new());
     let flush = |batch: &mut Vec<f32>, energies: &mut Vec<f32>| -> anyhow::Result<()> {
         energies.extend(detector.score_prepared(batch)?.iter().map(|scored| scored.energy));
@@ -107,21 +106,21 @@ fn score(detector: &Detector, arguments: &Calibrate) -> anyhow::Result<(Vec<f32>
                     };
                     if let Err(error) = result {
                         failed += 1;
-                        bar.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(&image.name))));
+                        progress.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(&image.name))));
                     }
                 }
             }
             Err(error) => {
                 failed += 1;
-                bar.suspend(|| report(&error.into()));
+                progress.suspend(|| report(&error.into()));
             }
         }
         if batch.len() >= BATCH * detector.contract().input.len() {
             flush(&mut batch, &mut energies)?;
         }
-        bar.inc(1);
+        progress.advance(1);
     }
     flush(&mut batch, &mut energies)?;
-    bar.finish_and_clear();
+    progress.clear();
     Ok((energies, failed))
 }

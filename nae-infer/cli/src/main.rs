@@ -14,20 +14,17 @@ mod score;
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser as _};
+use nae_terminal::manual;
 
 use arguments::{Cli, Command};
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    let result = instructions::choose().and_then(|()| match command {
-        Command::Score(arguments) => score::run(&arguments),
-        Command::Inspect(arguments) => inspect::run(&arguments),
-        Command::Calibrate(arguments) => calibrate::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        #[cfg(feature = "serve")]
-        Command::Serve(flags) => nae_serve::run(&flags),
-    });
+    let cli = Cli::parse();
+    // A service says what it does; the other commands say it in their results.
+    cli.verbosity.begin_log(if cli.command.is_service() { "info" } else { "warn" });
+    let result = instructions::choose().and_then(|()| command(cli));
     match result {
         Ok(code) => code,
         // Whoever read our output has had enough, as `head` does.
@@ -37,6 +34,28 @@ fn main() -> ExitCode {
         Err(error) => {
             output::report(&error);
             ExitCode::FAILURE
+        }
+    }
+}
+
+fn command(cli: Cli) -> anyhow::Result<ExitCode> {
+    let quiet = cli.verbosity.is_quiet();
+    match cli.command {
+        Command::Score(arguments) => score::run(&arguments, quiet),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments, quiet),
+        Command::Bench(arguments) => bench::run(&arguments),
+        #[cfg(feature = "serve")]
+        Command::Serve(flags) => nae_serve::run(&flags),
+        Command::Completions(shell) => {
+            shell.write(Cli::command(), &mut io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man(pages) => {
+            let folder = pages.folder.display().to_string();
+            manual::write_pages(Cli::command(), &pages.folder)
+                .with_context(|| format!("cannot write man pages to {folder}"))?;
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-/// One line on standard error.
+/// An error on standard error, in as many lines as it has.
 pub(crate) fn report(error: &anyhow::Error) {
     // The whole chain: no error's text repeats what it gives as its source.
-    let text = printable(&format!("{error:#}"));
+    let text = format!("{error:#}").lines().map(printable).collect::<Vec<_>>().join("\n");
     let _ = writeln!(io::stderr(), "error: {text}");
 }
 

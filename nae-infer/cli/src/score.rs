@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
-use indicatif::{ProgressBar, ProgressStyle};
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, read, table};
 use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, RowWindow};
+use nae_terminal::progress::Progress;
 use serde::Serialize;
 
 use crate::arguments::{Score, runtime};
@@ -23,7 +23,7 @@ const BATCH: usize = 64;
 /// How long before a progress bar is worth its line.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
     let (backend, providers) = runtime(arguments.backend.as_deref(), &arguments.execution_provider)?;
     let mut builder = Detector::builder().threads(threads).backend(backend).execution_providers(providers);
@@ -46,7 +46,8 @@ pub(crate) fn run(arguments: &Score) -> anyhow::Result<ExitCode> {
         failed: false,
         scored: 0,
         started: Instant::now(),
-        bar: None,
+        progress: None,
+        quiet,
     };
     for (done, path) in arguments.images.iter().enumerate() {
         match &detector.settings().columns {
@@ -77,7 +78,8 @@ struct Run<'a> {
     failed: bool,
     scored: usize,
     started: Instant,
-    bar: Option<ProgressBar>,
+    progress: Option<Progress>,
+    quiet: bool,
 }
 
 /// A line of JSON. The numbers are finite: an energy that is not is an error.
@@ -92,8 +94,8 @@ struct Line<'a> {
 impl Run<'_> {
     fn fail(&mut self, error: &anyhow::Error) {
         self.failed = true;
-        match &self.bar {
-            Some(bar) => bar.suspend(|| report(error)),
+        match &self.progress {
+            Some(progress) => progress.suspend(|| report(error)),
             None => report(error),
         }
     }
@@ -186,8 +188,8 @@ impl Run<'_> {
                 let line = Line { input: name, energy: scored.energy, p_value: scored.p_value, verdict };
                 let line = serde_json::to_string(&line).context("cannot write JSON")?;
                 let write = || writeln!(io::stdout(), "{line}");
-                match &self.bar {
-                    Some(bar) => bar.suspend(write)?,
+                match &self.progress {
+                    Some(progress) => progress.suspend(write)?,
                     None => write()?,
                 }
             }
@@ -221,19 +223,17 @@ impl Run<'_> {
     }
 
     fn progress(&mut self, done: usize, of: usize) {
-        if self.bar.is_none() && of > 1 && self.started.elapsed() > PATIENCE {
-            let style = ProgressStyle::with_template("{bar:40} {pos}/{len} files, {eta} left")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            self.bar = Some(ProgressBar::new(of as u64).with_style(style).with_elapsed(self.started.elapsed()));
+        if self.progress.is_none() && of > 1 && self.started.elapsed() > PATIENCE {
+            self.progress = Some(Progress::new("scoring", "files", done, of, self.quiet));
         }
-        if let Some(bar) = &self.bar {
-            bar.set_position(done as u64 + 1);
+        if let Some(progress) = &self.progress {
+            progress.set_done(done + 1);
         }
     }
 
     fn finish(self) -> anyhow::Result<ExitCode> {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
+        if let Some(progress) = self.progress {
+            progress.clear();
         }
         let mut out = io::stdout().lock();
         if let (Output::Table(table), true) = (self.output, self.scored > 0) {

@@ -398,3 +398,27 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
         .failure()
         .stderr(contains("not an ONNX model"));
 }
+
+#[test]
+fn the_log_says_which_backend_was_taken_and_why_where_it_is_asked_to() {
+    let folder = Folder::new();
+    folder.run(&["score", "model.onnx", "a.png", "-v"]).success().stderr(contains("model loaded backend=\"simd\""));
+    folder.run(&["score", "model.onnx", "a.png"]).success().stderr(is_empty());
+    folder.run(&["-q", "score", "model.onnx", "a.png"]).success().stderr(is_empty()).stdout(contains("a.png"));
+    folder.run(&["score", "-q", "-v", "model.onnx", "a.png"]).code(2).stderr(contains("cannot be used with"));
+}
+
+#[test]
+fn completions_and_man_pages_know_the_commands() {
+    let folder = Folder::new();
+    folder.run(&["completions", "bash"]).success().stdout(contains("calibrate"));
+    folder.run(&["man", "man1"]).success();
+    let page = std::fs::read_to_string(folder.path("man1/nae-infer-score.1")).unwrap();
+    assert!(page.contains("heat\\-map"), "{page}");
+    folder.run(&["man", "a.png"]).code(1).stderr(contains("cannot write man pages to a.png"));
+}
+
+#[test]
+fn help_has_the_exit_status() {
+    Folder::new().run(&["--help"]).success().stdout(contains("Exit status: 0 when all went well"));
+}

@@ -12,6 +12,7 @@ mod tract;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 #[cfg(any(feature = "tract", feature = "ort"))]
 use nae_core::Shape;
@@ -213,15 +214,23 @@ pub fn load(
         let preferred = PREFERRED.into_iter().find_map(|kind| load_this(file, kind, options).ok());
         preferred.map_or_else(|| load_this(file, BackendKind::Native, options), Ok)
     };
-    match choice {
+    let begun = Instant::now();
+    let backend = match choice {
         BackendChoice::This(kind) => load_this(file, kind, options),
         BackendChoice::Usual => load_usual(),
         BackendChoice::Fastest => load_fastest(file, options, length).map_or_else(load_usual, Ok),
-    }
+    }?;
+    tracing::debug!(backend = backend.kind().name(), seconds = begun.elapsed().as_secs_f64(), "model loaded");
+    Ok(backend)
+}
+
+/// [`load_kind`], with what it fails with in the log: another backend may be tried after it.
+fn load_this(file: &ModelFile, kind: BackendKind, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
+    load_kind(file, kind, options).inspect_err(|error| tracing::debug!(%error, "a backend does not take the model"))
 }
 
 #[cfg_attr(not(feature = "ort"), allow(unused_variables))]
-fn load_this(file: &ModelFile, kind: BackendKind, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
+fn load_kind(file: &ModelFile, kind: BackendKind, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
     if matches!(file.content(), Content::Nae) && kind != BackendKind::Native {
         return Err(BackendError::NotOnnx(kind));
     }
@@ -250,10 +259,11 @@ fn load_fastest(file: &ModelFile, options: &BackendOptions, length: usize) -> Op
     let timed = |kind: BackendKind| {
         let backend = load_this(file, kind, options).ok()?;
         let run = |_| {
-            let begun = std::time::Instant::now();
+            let begun = Instant::now();
             backend.reconstruct(&image).ok().map(|_| begun.elapsed())
         };
         let shortest = (0..RUNS).map(run).collect::<Option<Vec<_>>>()?.into_iter().min()?;
+        tracing::debug!(backend = kind.name(), seconds = shortest.as_secs_f64(), "tried on an image");
         Some((shortest, backend))
     };
     let fastest = BackendKind::ALL.into_iter().filter(|kind| kind.is_built_in()).filter_map(timed);

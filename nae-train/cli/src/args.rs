@@ -8,6 +8,8 @@ use nae_core::kernels::int8::Layout;
 use nae_graph::quantize::Ranges;
 use nae_lab::Seeds;
 use nae_lab::experiments::Scale;
+use nae_terminal::manual::Completions;
+use nae_terminal::verbosity::Verbosity;
 
 pub(crate) use crate::train_args::{ComputeArgs, EngineArg, ExportFiles, MethodArg, TrainArgs};
 
@@ -35,26 +37,32 @@ Examples:
   nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
   nae-train deploy model.onnx -o model.nae      the same model for a microcontroller
   nae-train deploy model.onnx --int8 --calibrate runs/mine -o model.nae
-                                                ... in 8 bits, and what that costs";
+                                                ... in 8 bits, and what that costs
+
+Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 130 when Ctrl-C broke it off.";
 
 /// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
 ///
 /// Without a command, trains: pre-training as an autoencoder, NAE training with Langevin sampling, calibration on
 /// held-out normal images, evaluation, export.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(name = "nae-train", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) train: TrainArgs,
     /// Threads that compute; results do not depend on it [default: as many as there are processors].
     #[arg(long, global = true, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
+    #[command(flatten)]
+    pub(crate) verbosity: Verbosity,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Train, as without a command.
+    Train(Box<TrainArgs>),
     /// Turn an ONNX autoencoder, or a dense int8 TFLite one, into a .nae file for a microcontroller.
     Deploy(DeployArgs),
     /// Calibrate and export the model of a run folder, also of an interrupted run.
@@ -75,6 +83,26 @@ pub(crate) enum Command {
     Presets(PresetsArgs),
     /// List what --device can be on this machine.
     Devices(DevicesArgs),
+    /// Print completions for a shell.
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(Completions),
+    /// Write man pages of the program and its commands into a folder.
+    Man(ManArgs),
+}
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  nae-train completions bash > ~/.local/share/bash-completion/completions/nae-train
+  nae-train completions zsh > ~/.zfunc/_nae-train      # a folder of $fpath
+  nae-train completions fish > ~/.config/fish/completions/nae-train.fish";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train man ~/.local/share/man/man1 && man nae-train-compare")]
+pub(crate) struct ManArgs {
+    /// The folder, which is made where it is missing.
+    pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -286,8 +314,8 @@ pub(crate) struct CompareArgs {
     /// Print JSON in place of tables.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draw no progress bar, print nothing but errors.
-    #[arg(long, short)]
+    /// [`Cli::verbosity`]'s.
+    #[arg(skip)]
     pub(crate) quiet: bool,
 }
 
@@ -338,8 +366,8 @@ pub(crate) struct ReproduceArgs {
     /// Print JSON in place of the table.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draw no progress bar, print nothing but errors.
-    #[arg(long, short)]
+    /// [`Cli::verbosity`]'s.
+    #[arg(skip)]
     pub(crate) quiet: bool,
 }
 

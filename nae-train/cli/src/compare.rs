@@ -7,14 +7,15 @@ use burn::tensor::Device;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use nae_lab::compare::{CompareError, Compared, Comparison, Part};
 use nae_onnx::file;
+use nae_terminal::progress::Progress;
 use nae_train::config::{Config, preset};
 use nae_train::engine::EngineChoice;
 use nae_train::eval::FOOTNOTE;
 use nae_train::report::journal::{self, Journal};
 
+use crate::Done;
 use crate::args::CompareArgs;
 use crate::train::stop_on_interrupt;
-use crate::{Done, progress};
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
     let base = preset::load(&args.preset)?;
@@ -32,14 +33,15 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
         .collect::<anyhow::Result<_>>()?;
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
-    let bar = progress::bar("comparing", "parts", comparisons.iter().map(Comparison::parts).sum(), args.quiet);
+    let parts = comparisons.iter().map(Comparison::parts).sum();
+    let progress = Progress::new("comparing", "parts", 0, parts, args.quiet);
     let mut results = Vec::new();
     for comparison in &comparisons {
         let mut notebook = Notebook::open(args.output.as_deref(), comparison)?;
         let kept = std::mem::take(&mut notebook.kept);
-        bar.inc(kept.len() as u64);
+        progress.advance(kept.len());
         let done = |part: &Part| -> anyhow::Result<()> {
-            bar.inc(1);
+            progress.advance(1);
             notebook.append(part)
         };
         match comparison.run(&device, &stop, &kept, done) {
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Done> {
             Err(error) => return Err(error),
         }
     }
-    bar.finish_and_clear();
+    progress.clear();
     let json = serde_json::to_string_pretty(&results)? + "\n";
     if let Some(path) = &args.output {
         file::write(path, json.as_bytes())?;

@@ -13,19 +13,21 @@ mod job;
 mod own;
 mod pictures;
 mod presets;
-mod progress;
 mod reproduce;
 mod sample;
 mod study;
 mod train;
 mod train_args;
 
+use std::io;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser as _};
+use nae_terminal::manual;
 use nae_train::shard;
 
-use args::{Cli, Command};
+use args::{Cli, Command, CompareArgs, ReproduceArgs, TrainArgs};
 
 /// Ends as a shell expects of an interrupted program: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -38,6 +40,7 @@ enum Done {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    cli.verbosity.begin_log("warn");
     let result = instructions::choose().and_then(|()| match cli.threads {
         Some(threads) => shard::with_threads(threads, || command(cli)),
         None => command(cli),
@@ -54,17 +57,29 @@ fn main() -> ExitCode {
 }
 
 fn command(cli: Cli) -> anyhow::Result<Done> {
+    let quiet = cli.verbosity.is_quiet();
     match cli.command {
-        None => train::run(&cli.train),
+        None => train::run(&TrainArgs { quiet, ..cli.train }),
+        Some(Command::Train(args)) => train::run(&TrainArgs { quiet, ..*args }),
         Some(Command::Deploy(args)) => deploy::run(&args),
         Some(Command::Export(args)) => export::run(&args),
         Some(Command::Eval(args)) => eval::run(&args),
         Some(Command::Sample(args)) => sample::run(&args),
-        Some(Command::Compare(args)) => compare::run(&args),
-        Some(Command::Reproduce(args)) => reproduce::run(&args),
+        Some(Command::Compare(args)) => compare::run(&CompareArgs { quiet, ..args }),
+        Some(Command::Reproduce(args)) => reproduce::run(&ReproduceArgs { quiet, ..args }),
         Some(Command::Gather(args)) => gather::run(&args),
         Some(Command::StoppingStudy(args)) => study::run(&args),
         Some(Command::Presets(args)) => presets::run(&args),
         Some(Command::Devices(args)) => devices::run(&args),
+        Some(Command::Completions(shell)) => {
+            shell.write(Cli::command(), &mut io::stdout())?;
+            Ok(Done::Whole)
+        }
+        Some(Command::Man(args)) => {
+            let folder = args.folder.display().to_string();
+            manual::write_pages(Cli::command(), &args.folder)
+                .with_context(|| format!("cannot write man pages to {folder}"))?;
+            Ok(Done::Whole)
+        }
     }
 }

@@ -12,12 +12,13 @@ use nae_lab::experiments::detection::{DetectionSettings, EXPERIMENTS};
 use nae_lab::experiments::gaussians8::{self, ExperimentError};
 use nae_lab::experiments::gaussians8::{DensitySettings, PAPER};
 use nae_onnx::file;
+use nae_terminal::progress::Progress;
 use nae_train::device::DeviceChoice;
 use nae_train::report::progress::Bars;
 
 use crate::args::{ExperimentArg, ReproduceArgs};
 use crate::train::stop_on_interrupt;
-use crate::{Done, pictures, progress};
+use crate::{Done, pictures};
 
 /// A model trains for minutes to days.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -133,14 +134,14 @@ fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<
     let stop = stop_on_interrupt()?;
     let device = Device::flex();
 
-    let bar = progress::bar("training", "models", experiment.jobs().len(), args.quiet);
-    bar.inc(experiment.finished(&path)?.len() as u64);
-    let finished = match experiment.run(&path, &device, &stop, || bar.inc(1)) {
+    let done = experiment.finished(&path)?.len();
+    let progress = Progress::new("training", "models", done, experiment.jobs().len(), args.quiet);
+    let finished = match experiment.run(&path, &device, &stop, || progress.advance(1)) {
         Ok(finished) => finished,
         Err(ExperimentError::Interrupted) => return Ok(say_interrupted(&path)),
         Err(error) => return Err(error.into()),
     };
-    bar.finish_and_clear();
+    progress.clear();
     let rows = gaussians8::summary::rows(&experiment, &finished);
     let json = format!("{:#}\n", gaussians8::summary::json(&experiment, &rows));
     file::write(path.join("result.json"), json.as_bytes())?;

@@ -105,8 +105,8 @@ pub(crate) struct TrainArgs {
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draw no progress bars, print nothing but errors.
-    #[arg(long, short)]
+    /// [`Cli::verbosity`](crate::args::Cli::verbosity)'s.
+    #[arg(skip)]
     pub(crate) quiet: bool,
 }
 

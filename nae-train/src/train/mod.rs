@@ -20,6 +20,7 @@ pub use snapshot::Snapshot;
 pub use stopping::{Look, Verdict, Watch};
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 
@@ -196,7 +197,7 @@ impl Trainer<'_> {
         if let Some(state) = state {
             method.restore(&state)?;
         }
-        self.observer.begin(phase, done, settings.epochs);
+        let begun = self.begin(phase, done, settings.epochs);
         while done < settings.epochs {
             let indices = order.next_of_epoch(settings.batch_size);
             let batch = order.images(images, &indices, self.config.augmentation(), self.device);
@@ -220,14 +221,14 @@ impl Trainer<'_> {
                 break;
             }
         }
-        self.observer.end(phase);
+        self.end(phase, done, begun);
         Ok(done)
     }
 
     fn normalize(mut self, mut run: Normalizing, mut order: BatchOrder) -> Result<Outcome, StateError> {
         let (stopping, settings) = (self.config.stopping(), run.training);
         let mut ending = Ending::Finished;
-        self.observer.begin(Phase::Normalizing, run.update, settings.updates);
+        let begun = self.begin(Phase::Normalizing, run.update, settings.updates);
         while run.update < settings.updates {
             let indices = order.next(settings.batch_size);
             let x = order.images(&self.split.train, &indices, self.config.augmentation(), self.device);
@@ -254,19 +255,32 @@ impl Trainer<'_> {
                 break;
             }
         }
-        self.observer.end(Phase::Normalizing);
+        self.end(Phase::Normalizing, run.update, begun);
         let negative_weight = Some(settings.regularization.negative_energy);
         let (model, kept_update, autoencoder) = run.finish();
         Ok(Outcome { autoencoder: Some(autoencoder), model: Box::new(model), kept_update, negative_weight, ending })
     }
 
     /// Looks at the state reached after an update on the batch `x`, and keeps it where it is the best.
+    fn begin(&mut self, phase: Phase, done: usize, total: usize) -> Instant {
+        tracing::debug!(?phase, done, total, engine = ?self.engine, "begins");
+        self.observer.begin(phase, done, total);
+        Instant::now()
+    }
+
+    fn end(&mut self, phase: Phase, done: usize, begun: Instant) {
+        self.observer.end(phase);
+        tracing::debug!(?phase, done, seconds = begun.elapsed().as_secs_f64(), "ends");
+    }
+
     fn look_and_judge(&mut self, run: &mut Normalizing, x: &Tensor<4>) -> Verdict {
         let (positive_energy, negative_energy) = run.take_energies();
         let since = run.negatives().map(|negatives| Since { positive_energy, negative_energy, data: x, negatives });
         let look = self.look(run.reached(), run.update, since);
         self.observer.look(&look, run.reached());
+        let (update, selection_auroc, validation_energy) = (look.update, look.selection_auroc, look.validation_energy);
         let verdict = run.judge(look);
+        tracing::debug!(update, selection_auroc, validation_energy, positive_energy, negative_energy, ?verdict, "look");
         if verdict != Verdict::Diverged {
             self.observer.checkpoint(run.kept());
         }

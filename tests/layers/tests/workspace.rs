@@ -7,7 +7,8 @@ use std::path::Path;
 
 use layers::{cycle, imports};
 
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
+    "crates/nae-terminal",
     "nae-core",
     "crates/nae-graph",
     "crates/nae-simd",

@@ -290,3 +290,47 @@ fn damaged_models_are_not_deployed() {
     let message = refused(nae_train().args(["deploy", "absent.onnx", "-o"]).arg(&target));
     assert!(message.contains("absent.onnx"), "{message}");
 }
+
+#[test]
+fn training_is_a_command_too_and_says_what_it_does_where_it_is_asked_to() {
+    let folder = TempDir::new().unwrap();
+    let short = short(folder.path());
+    let mut command = nae_train();
+    command.args(["train", "-v", "--out"]).arg(folder.path().join("run")).arg("--preset").arg(&short);
+    let output = run(&mut command);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    // What standard error is, a file or a pipe, has no colours.
+    assert!(!said.contains('\u{1b}'), "{said}");
+    for (expected, how_often) in [
+        ("data divided", 1),
+        ("begins phase=Pretraining done=0 total=2", 1),
+        ("ends phase=Normalizing done=4", 1),
+        ("look update=", 2),
+    ] {
+        assert_eq!(said.matches(expected).count(), how_often, "{expected}: {said}");
+    }
+    let quiet = run(train(folder.path(), "quiet", &short, &["-q"]).env("RUST_LOG", ""));
+    assert!(quiet.status.success() && quiet.stdout.is_empty() && quiet.stderr.is_empty(), "{quiet:?}");
+}
+
+#[test]
+fn completions_and_man_pages_know_the_commands() {
+    let folder = TempDir::new().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(nae_train().args(["completions", shell]));
+        assert!(
+            output.status.success() && String::from_utf8_lossy(&output.stdout).contains("stopping-study"),
+            "{output:?}"
+        );
+    }
+    let pages = folder.path().join("man1");
+    assert!(run(nae_train().arg("man").arg(&pages)).status.success());
+    let page = std::fs::read_to_string(pages.join("nae-train-compare.1")).unwrap();
+    // Options start with "\-\-" in a page's source.
+    assert!(page.contains("held\\-out") && page.contains("threads"), "{page}");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let said = refused(nae_train().arg("man").arg(&file));
+    assert!(said.contains(&format!("cannot write man pages to {}", file.display())), "{said}");
+}

@@ -1,0 +1,193 @@
+//! How far work is, with the time left.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Time from one line to the next where standard error is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(30);
+
+/// Whether and where progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Nowhere,
+    /// A bar that is drawn again and again.
+    Bar,
+    /// A line now and then, for a log.
+    Lines,
+}
+
+/// The progress of one piece of work, on standard error: a bar on a terminal, elsewhere a line every half minute.
+#[derive(Debug)]
+pub struct Progress {
+    doing: String,
+    unit: String,
+    bar: ProgressBar,
+    // Threads may advance it side by side.
+    lines: Option<Mutex<Lines>>,
+}
+
+impl Progress {
+    /// `done` of `total` units are done; shows nothing where `quiet`.
+    ///
+    /// `doing` says what is done ("pre-training"), `unit` what is counted ("epochs").
+    pub fn new(doing: &str, unit: &str, done: usize, total: usize, quiet: bool) -> Self {
+        let shown = match (quiet, io::stderr().is_terminal()) {
+            (true, _) => Shown::Nowhere,
+            (false, true) => Shown::Bar,
+            (false, false) => Shown::Lines,
+        };
+        Self::shown(shown, doing, unit, done, total)
+    }
+
+    /// Progress that is never shown.
+    pub fn hidden() -> Self {
+        Self::shown(Shown::Nowhere, "", "", 0, 0)
+    }
+
+    fn shown(shown: Shown, doing: &str, unit: &str, done: usize, total: usize) -> Self {
+        let target = if shown == Shown::Bar { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let template = format!("{doing:<13} {{bar:32}} {{pos}}/{{len}} {unit}, {{eta}} left  {{msg}}");
+        // The template is fixed text with indicatif's own fields.
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target).with_style(style);
+        bar.set_position(done as u64);
+        // What was done before says nothing of the time that is left.
+        bar.reset_eta();
+        if shown == Shown::Bar {
+            bar.enable_steady_tick(Duration::from_millis(500));
+        }
+        let lines = (shown == Shown::Lines).then(|| Mutex::new(Lines::new(Instant::now(), done)));
+        Self { doing: doing.to_string(), unit: unit.to_string(), bar, lines }
+    }
+
+    /// `count` more units are done.
+    pub fn advance(&self, count: usize) {
+        self.bar.inc(count as u64);
+        self.line();
+    }
+
+    /// `done` units are done.
+    pub fn set_done(&self, done: usize) {
+        self.bar.set_position(done as u64);
+        self.line();
+    }
+
+    /// What is shown beside the count, such as the latest figures.
+    pub fn set_message(&self, message: String) {
+        match &self.lines {
+            Some(lines) => lock(lines).message = message,
+            None => self.bar.set_message(message),
+        }
+    }
+
+    /// Writes to the terminal, by `write`, where a bar would be in the way.
+    pub fn suspend<R>(&self, write: impl FnOnce() -> R) -> R {
+        self.bar.suspend(write)
+    }
+
+    /// The work has ended; the bar stays.
+    pub fn finish(&self) {
+        self.bar.finish();
+    }
+
+    /// The work has ended; the bar goes.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn line(&self) {
+        let Some(lines) = &self.lines else { return };
+        let mut lines = lock(lines);
+        let (position, length) = (self.bar.position(), self.bar.length().unwrap_or_default());
+        if let Some(times) = lines.due(Instant::now(), position, length) {
+            let text = line(&self.doing, &self.unit, position, length, &times, &lines.message);
+            // Nobody reads it: the work goes on.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+}
+
+/// A thread that panicked while it wrote a line leaves nothing half-done.
+fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// When the last line was written.
+#[derive(Debug)]
+struct Lines {
+    started: Instant,
+    last: Instant,
+    /// Units that were done when the work began.
+    done: usize,
+    message: String,
+}
+
+/// The time that is gone, and about how much is left.
+#[derive(Debug, PartialEq)]
+struct Times {
+    gone: Duration,
+    left: Option<Duration>,
+}
+
+impl Lines {
+    fn new(now: Instant, done: usize) -> Self {
+        Self { started: now, last: now, done, message: String::new() }
+    }
+
+    /// The times for the next line, where one is due.
+    fn due(&mut self, now: Instant, position: u64, length: u64) -> Option<Times> {
+        if now.duration_since(self.last) < LINE_EVERY {
+            return None;
+        }
+        self.last = now;
+        let gone = now.duration_since(self.started);
+        let made = position.saturating_sub(self.done as u64);
+        let left = (made > 0).then(|| gone.mul_f64(length.saturating_sub(position) as f64 / made as f64));
+        Some(Times { gone, left })
+    }
+}
+
+fn line(doing: &str, unit: &str, position: u64, length: u64, times: &Times, message: &str) -> String {
+    let left = times.left.map(|left| format!(", about {} left", HumanDuration(left))).unwrap_or_default();
+    let message = if message.is_empty() { String::new() } else { format!("; {message}") };
+    format!("{doing}: {position} of {length} {unit}, {} gone{left}{message}", HumanDuration(times.gone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_due_every_half_minute_and_counts_what_was_done_since_the_start() {
+        let start = Instant::now();
+        let mut lines = Lines::new(start, 40);
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(lines.due(after(29), 45, 100), None);
+        // 10 of the 60 that were left took 30 seconds.
+        let times = Times { gone: Duration::from_secs(30), left: Some(Duration::from_secs(150)) };
+        assert_eq!(lines.due(after(30), 50, 100), Some(times));
+        assert_eq!(lines.due(after(59), 60, 100), None);
+        let times = Times { gone: Duration::from_secs(60), left: Some(Duration::ZERO) };
+        assert_eq!(lines.due(after(60), 100, 100), Some(times));
+    }
+
+    #[test]
+    fn without_a_unit_done_nothing_is_said_of_the_time_left() {
+        let start = Instant::now();
+        let mut lines = Lines::new(start, 7);
+        let times = lines.due(start + LINE_EVERY, 7, 9).expect("a line is due");
+        assert_eq!(line("training", "models", 7, 9, &times, ""), "training: 7 of 9 models, 30 seconds gone");
+    }
+
+    #[test]
+    fn a_line_has_the_latest_figures() {
+        let times = Times { gone: Duration::from_secs(90), left: Some(Duration::from_secs(3600)) };
+        assert_eq!(
+            line("NAE training", "updates", 3, 100, &times, "E+ 0.01"),
+            "NAE training: 3 of 100 updates, 90 seconds gone, about 60 minutes left; E+ 0.01"
+        );
+    }
+}

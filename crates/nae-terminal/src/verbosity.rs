@@ -1,0 +1,66 @@
+//! `-v` and `-q`, and the log on standard error.
+
+use std::io::{self, IsTerminal as _};
+
+use clap::{ArgAction, Args};
+use tracing_subscriber::EnvFilter;
+
+/// How much a program says on standard error. To flatten into the arguments of a program.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Verbosity {
+    /// Say on standard error what is done and how long it takes; twice for more. RUST_LOG chooses by module.
+    #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
+    verbose: u8,
+    /// Draw no progress bar, print nothing but results that were asked for and errors.
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+impl Verbosity {
+    /// Whether neither progress nor notes are wanted.
+    pub fn is_quiet(self) -> bool {
+        self.quiet
+    }
+
+    /// The least level of what the log has, as `RUST_LOG` would have it; `usual` where neither `-v` nor `-q` is given.
+    fn filter(self, usual: &'static str) -> &'static str {
+        match (self.quiet, self.verbose) {
+            (true, _) => "error",
+            (false, 0) => usual,
+            (false, 1) => {
+                "info,nae_core=debug,nae_data=debug,nae_infer=debug,nae_lab=debug,nae_serve=debug,nae_train=debug"
+            }
+            (false, _) => "debug",
+        }
+    }
+
+    /// Begins the process's log on standard error. `RUST_LOG` goes over `-v` and `-q`; `usual` is the level without any
+    /// of them.
+    pub fn begin_log(self, usual: &'static str) {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(self.filter(usual)));
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(coloured(io::stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
+            .with_writer(io::stderr)
+            .with_target(self.verbose > 1)
+            .init();
+    }
+}
+
+/// Whether the log has colours: on a terminal, unless `NO_COLOR` is there and not empty (no-color.org).
+fn coloured(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
+    terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_color_leaves_colours_out_and_an_empty_one_does_not() {
+        assert!(coloured(true, None));
+        assert!(coloured(true, Some("".as_ref())));
+        assert!(!coloured(true, Some("1".as_ref())));
+        assert!(!coloured(false, None));
+    }
+}
