@@ -71,7 +71,7 @@ const fn work(kind: Kind, [side, channels]: [usize; 2], kernel: usize, outputs: 
 }
 
 /// The layers, in the order of the table.
-pub const WORKS: [Work; 29] = [
+pub const WORKS: [Work; 43] = [
     work(Kind::Dense, [1, 640], 1, 128),
     work(Kind::Dense, [1, 128], 1, 128),
     work(Kind::Dense, [1, 128], 1, 8),
@@ -101,6 +101,21 @@ pub const WORKS: [Work; 29] = [
     work(Kind::Multiply, [16, 4], 1, 4),
     work(Kind::L2Normalize, [1, 64], 1, 64),
     work(Kind::Energy, [1, 640], 1, 640),
+    // The layers of the digits model, whose resizings are to 5 and 12 pixels a side from 3 and 7.
+    work(Kind::Conv, [16, 1], 3, 8),
+    work(Kind::Conv, [14, 8], 3, 16),
+    Work { stride: 2, ..work(Kind::MaxPool, [12, 16], 2, 16) },
+    work(Kind::Conv, [6, 16], 3, 32),
+    work(Kind::Conv, [4, 32], 4, 128),
+    work(Kind::Conv, [1, 128], 1, 32),
+    work(Kind::L2Normalize, [1, 32], 1, 32),
+    work(Kind::Transposed, [1, 32], 3, 32),
+    work(Kind::Transposed, [5, 32], 3, 16),
+    work(Kind::Bilinear, [6, 16], 2, 16),
+    work(Kind::Transposed, [12, 16], 3, 8),
+    work(Kind::Transposed, [14, 8], 3, 1),
+    work(Kind::LookUp, [16, 1], 1, 1),
+    work(Kind::Energy, [1, 256], 1, 256),
 ];
 
 /// A small layer; each number gives another, any of them of any kind.

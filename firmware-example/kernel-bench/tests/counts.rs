@@ -190,7 +190,7 @@ fn readme_as_recorded() -> (String, usize) {
 fn the_readme_says_what_is_recorded() {
     if std::env::var_os("NAE_RECORD").is_none() {
         let (text, rows) = readme_as_recorded();
-        assert_eq!(rows, 11);
+        assert_eq!(rows, 25);
         assert_eq!(text, std::fs::read_to_string(README).unwrap(), "run NAE_RECORD=1 tests/qemu.sh");
     }
 }

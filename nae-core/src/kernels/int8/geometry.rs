@@ -84,6 +84,11 @@ impl Reach {
         let to = (size as isize - start).max(from).min(kernel as isize);
         Self { from: from as usize, len: (to - from) as usize, at: (start + from).max(0) as usize }
     }
+
+    /// Which of the kernel's indices meet the image.
+    pub(super) fn taps(self) -> [usize; 2] {
+        [self.from, self.len]
+    }
 }
 
 /// The convolutions that a transposed convolution is made of, one for each residue of the output's

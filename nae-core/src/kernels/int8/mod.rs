@@ -44,6 +44,7 @@ mod arithmetic;
 mod elementwise;
 mod energy;
 mod geometry;
+mod lone;
 mod paired;
 mod plain;
 mod pool;

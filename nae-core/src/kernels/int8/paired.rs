@@ -9,6 +9,7 @@
 use super::super::{part, part_mut};
 use super::arithmetic;
 use super::geometry::{Convolution, Reach};
+use super::lone;
 use super::quantize::{Channel, Range};
 
 /// What does not change from place to place.
@@ -32,9 +33,6 @@ pub(super) struct Tile<'a> {
     pub(super) row_groups: usize,
     /// Words from one stretch to the next.
     pub(super) row_words: usize,
-    /// Halfwords of each group in the order t, t + 2, t + 1, t + 3; of two windows, word by word in
-    /// turn.
-    pub(super) activations: &'a [u32],
     /// Two for each pair.
     pub(super) channels: &'a [[Channel; 2]],
     /// Of the output.
@@ -42,18 +40,81 @@ pub(super) struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// Whether all that is read for `columns` windows lies inside the slices, and `outputs` hold
-    /// the results. The unsafe code of `dsp` rests on this, so it must hold for any numbers: no sum
-    /// here wraps.
-    pub(super) fn fits(&self, columns: usize, outputs: &[usize]) -> bool {
+    /// Whether all weights that are read lie inside the slice. The unsafe code of `dsp` rests on this, so it must hold for
+    /// any numbers: no sum here wraps.
+    pub(super) fn fits(&self) -> bool {
         let row = self.row_groups.saturating_mul(2);
         let last_pair = self.channels.len().saturating_sub(1).saturating_mul(self.pair_words);
         let used = self.rows.saturating_sub(1).saturating_mul(self.row_words).saturating_add(row);
         self.row_words >= row
             && self.pair_words >= used
             && self.weights.len() >= last_pair.saturating_add(used)
-            && self.activations.len() >= self.rows.saturating_mul(row).saturating_mul(columns)
-            && outputs.iter().all(|len| *len / 2 >= self.channels.len())
+            // Twice this, of two windows, is a number too.
+            && self.activation_words() <= usize::MAX / 2
+    }
+
+    /// Words of a widened window: halfwords of each group in the order t, t + 2, t + 1, t + 3; of two windows, word by
+    /// word in turn.
+    pub(super) fn activation_words(&self) -> usize {
+        self.rows.saturating_mul(self.row_groups.saturating_mul(2))
+    }
+
+    /// Values of a result.
+    pub(super) fn outputs(&self) -> usize {
+        self.channels.len().saturating_mul(2)
+    }
+}
+
+/// All outputs of windows that use the same taps: checked once, and used for one window, or two, after the other.
+struct Filters<'a> {
+    pairs: Option<arithmetic::Ready<'a>>,
+    /// The last output where their number is odd.
+    last: Option<arithmetic::Ready<'a>>,
+    outputs: usize,
+}
+
+impl<'a> Filters<'a> {
+    fn new(taps: &Taps, layer: &Layer<'a>, odd: &'a [[Channel; 2]]) -> Self {
+        let (channels, last) = layer.channels.as_chunks();
+        let weights = layer.words.get(taps.skip..).unwrap_or_default();
+        let Taps { rows, row_groups, row_words, pair_words, .. } = *taps;
+        let zero_point = layer.range.zero_point;
+        let tile = Tile { weights, pair_words, rows, row_groups, row_words, channels, zero_point };
+        let last = if last.is_empty() {
+            None
+        } else {
+            let weights = weights.get(channels.len() * pair_words..).unwrap_or_default();
+            arithmetic::Ready::new(&Tile { weights, channels: odd, ..tile })
+        };
+        Self { pairs: arithmetic::Ready::new(&tile), last, outputs: layer.channels.len() }
+    }
+
+    /// The results of one widened window; stores from `place` on.
+    fn one(&mut self, activations: &[u32], place: usize, output: &mut [i8]) {
+        let output = part_mut(output, place, self.outputs);
+        if let Some(pairs) = &mut self.pairs {
+            pairs.one_twice(activations, output);
+        }
+        if let (Some(last), Some(target)) = (&mut self.last, output.last_mut()) {
+            let mut pair = [0; 2];
+            last.one_twice(activations, &mut pair);
+            *target = pair[0];
+        }
+    }
+
+    /// The results of two widened windows; stores the second one's `step` behind the first one's.
+    fn two(&mut self, activations: &[u32], place: usize, step: usize, output: &mut [i8]) {
+        let (before, after) = output.split_at_mut_checked(place.saturating_add(step)).unwrap_or_default();
+        let (first, second) = (part_mut(before, place, self.outputs), part_mut(after, 0, self.outputs));
+        if let Some(pairs) = &mut self.pairs {
+            pairs.two_twice(activations, first, second);
+        }
+        if let (Some(last), Some(first), Some(second)) = (&mut self.last, first.last_mut(), second.last_mut()) {
+            let mut pairs = [[0; 2]; 2];
+            let [a, b] = &mut pairs;
+            last.two_twice(activations, a, b);
+            (*first, *second) = (pairs[0][0], pairs[1][0]);
+        }
     }
 }
 
@@ -65,10 +126,14 @@ pub(super) fn convolve(
     input: &[i8],
     output: &mut [i8],
 ) {
-    if is_whole(convolution.input.channels) {
-        convolve_whole(convolution, layer, scratch, input, output);
+    let odd = [[layer.channels.last().copied().unwrap_or(NO_CHANNEL), NO_CHANNEL]];
+    let whole = is_whole(convolution.input.channels);
+    if let (true, [channel]) = (whole, layer.channels) {
+        lone::convolve(convolution, layer, *channel, scratch, input, output);
+    } else if whole {
+        convolve_whole(convolution, layer, &odd, scratch, input, output);
     } else {
-        convolve_band(convolution, layer, scratch, input, output);
+        convolve_band(convolution, layer, &odd, scratch, input, output);
     }
     if !layer.range.is_full() {
         layer.range.clamp(output);
@@ -96,26 +161,124 @@ const fn band_words(column: usize, kernel_width: usize, stride: usize, places: u
     columns.saturating_mul(column).saturating_add(3).div_ceil(4)
 }
 
-/// Pixels of whole groups: rows of a window are widened from where they lie.
-fn convolve_whole(convolution: &Convolution, layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
-    let [height, width] = convolution.places;
-    for y in 0..height {
-        let down = convolution.down(y);
-        let mut x = 0;
-        while x < width {
-            let across = convolution.across(x);
-            let two = x + 1 < width && convolution.uncut(across) > 1;
-            let window = Window { convolution, down, across, columns: if two { 2 } else { 1 } };
-            window.gather(layer.input_zero_point, scratch, input);
-            window.multiply(layer, scratch, convolution.place(y, x), output);
-            x += window.columns;
+/// Pixels of whole groups: rows of a window are widened from where they lie. Columns of results go one after the other, so
+/// that what a window's taps take is worked out seldom.
+fn convolve_whole(
+    convolution: &Convolution,
+    layer: &Layer<'_>,
+    odd: &[[Channel; 2]],
+    scratch: &mut [u32],
+    input: &[i8],
+    output: &mut [i8],
+) {
+    let mut columns = Columns { convolution, layer, odd, made: None };
+    let [_, width] = convolution.places;
+    let mut x = 0;
+    while x < width {
+        let across = convolution.across(x);
+        // Windows that follow use the same taps as long as they lie inside the image across.
+        let windows = convolution.uncut(across).clamp(1, width - x);
+        let pairs = windows / 2;
+        if pairs > 0 {
+            columns.beside_each_other(x, across, pairs, scratch, input, output);
         }
+        if !windows.is_multiple_of(2) {
+            columns.above_each_other(x + 2 * pairs, scratch, input, output);
+        }
+        x += windows;
+    }
+}
+
+/// Columns of results whose windows' pixels are whole groups.
+struct Columns<'a> {
+    convolution: &'a Convolution,
+    layer: &'a Layer<'a>,
+    odd: &'a [[Channel; 2]],
+    /// Of the row before, and the windows' reach there: most rows use the same taps.
+    made: Option<([Reach; 2], Filters<'a>)>,
+}
+
+impl<'a> Columns<'a> {
+    /// The results of `pairs` pairs of windows from column `x` on, all of the same reach across.
+    fn beside_each_other(
+        &mut self,
+        x: usize,
+        across: Reach,
+        pairs: usize,
+        scratch: &mut [u32],
+        input: &[i8],
+        output: &mut [i8],
+    ) {
+        let Convolution { places: [height, _], stride, input: shape, step, .. } = *self.convolution;
+        for y in 0..height {
+            let down = self.convolution.down(y);
+            let mut source = self.source(down, across, stride[1] * shape.channels);
+            let mut place = self.convolution.place(y, x);
+            let filters = self.filters(down, across);
+            for _ in 0..pairs {
+                source.widen_two(input, scratch);
+                filters.two(scratch, place, step[1], output);
+                place += 2 * step[1];
+            }
+        }
+    }
+
+    /// The results of column `x`, two at a time where both use the same taps.
+    fn above_each_other(&mut self, x: usize, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
+        let Convolution { places: [height, _], input: shape, step, .. } = *self.convolution;
+        let across = self.convolution.across(x);
+        let mut y = 0;
+        while y < height {
+            let (down, below) = (self.convolution.down(y), self.convolution.down(y + 1));
+            let two = y + 1 < height && down.taps() == below.taps();
+            let next = below.at.saturating_sub(down.at) * shape.width * shape.channels;
+            let mut source = self.source(down, across, next);
+            let place = self.convolution.place(y, x);
+            let filters = self.filters(down, across);
+            if two {
+                source.widen_two(input, scratch);
+                filters.two(scratch, place, step[0], output);
+                y += 2;
+            } else {
+                source.widen_one(input, scratch);
+                filters.one(scratch, place, output);
+                y += 1;
+            }
+        }
+    }
+
+    fn source(&self, down: Reach, across: Reach, next: usize) -> Source {
+        let shape = self.convolution.input;
+        Source {
+            zero_point: self.layer.input_zero_point,
+            start: (down.at * shape.width + across.at) * shape.channels,
+            next,
+            rows: down.len,
+            row_len: shape.width * shape.channels,
+            groups: across.len * shape.channels / 4,
+        }
+    }
+
+    fn filters(&mut self, down: Reach, across: Reach) -> &mut Filters<'a> {
+        let same = |made: &[Reach; 2]| made[0].taps() == down.taps() && made[1].taps() == across.taps();
+        let made = match self.made.take() {
+            Some(made) if same(&made.0) => made,
+            _ => ([down, across], Filters::new(&Taps::of(self.convolution, down, across), self.layer, self.odd)),
+        };
+        &mut self.made.insert(made).1
     }
 }
 
 /// Other pixels: for each row of results the rows of the image under it are copied, column by
 /// column, into a band with the padding around it. In there a window is one stretch of bytes.
-fn convolve_band(convolution: &Convolution, layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
+fn convolve_band(
+    convolution: &Convolution,
+    layer: &Layer<'_>,
+    odd: &[[Channel; 2]],
+    scratch: &mut [u32],
+    input: &[i8],
+    output: &mut [i8],
+) {
     let [height, width] = convolution.places;
     let groups = convolution.taps().div_ceil(4);
     let windows = groups * if width > 1 { 4 } else { 2 };
@@ -123,18 +286,62 @@ fn convolve_band(convolution: &Convolution, layer: &Layer<'_>, scratch: &mut [u3
     let (widened, band) = scratch.split_at_mut_checked(windows).unwrap_or_default();
     let band_words = band_words(column, convolution.kernel[1], convolution.stride[1], width);
     let band: &mut [i8] = bytemuck::cast_slice_mut(part_mut(band, 0, band_words));
-    let step = convolution.stride[1] * column;
+    let taps = Taps { skip: 0, rows: 1, row_groups: groups, row_words: 2 * groups, pair_words: 2 * groups };
+    let mut filters = Filters::new(&taps, layer, odd);
     for y in 0..height {
         fill_band(convolution, y, layer.input_zero_point, input, band);
-        let mut x = 0;
-        while x < width {
-            let columns = if x + 1 < width { 2 } else { 1 };
-            let (first, second) = (part(band, x * step, 4 * groups), part(band, (x + 1) * step, 4 * groups));
-            widen(columns, layer.input_zero_point, first, second, part_mut(widened, 0, 2 * groups * columns));
-            let taps = Taps { skip: 0, rows: 1, row_groups: groups, row_words: 2 * groups, pair_words: 2 * groups };
-            multiply(&taps, columns, layer, widened, convolution.place(y, x), convolution.step[1], output);
-            x += columns;
+        let mut source = Source {
+            zero_point: layer.input_zero_point,
+            start: 0,
+            next: convolution.stride[1] * column,
+            rows: 1,
+            row_len: 0,
+            groups,
+        };
+        let mut place = convolution.place(y, 0);
+        for _ in 0..width / 2 {
+            source.widen_two(band, widened);
+            filters.two(widened, place, convolution.step[1], output);
+            place += 2 * convolution.step[1];
         }
+        if !width.is_multiple_of(2) {
+            source.widen_one(band, widened);
+            filters.one(widened, place, output);
+        }
+    }
+}
+
+/// Windows that follow each other, to be widened one or two at a time.
+struct Source {
+    zero_point: i8,
+    /// Where the first value of the next window is.
+    start: usize,
+    /// Values from one window to the next.
+    next: usize,
+    /// Rows of a window, and values from one to the next.
+    rows: usize,
+    row_len: usize,
+    /// Groups of four values in a row.
+    groups: usize,
+}
+
+impl Source {
+    fn widen_one(&mut self, input: &[i8], target: &mut [u32]) {
+        let window = input.get(self.start..).unwrap_or_default();
+        arithmetic::widen_rows(self.zero_point, window, [self.rows, self.row_len, self.groups], target);
+        self.start += self.next;
+    }
+
+    fn widen_two(&mut self, input: &[i8], target: &mut [u32]) {
+        let windows = input.get(self.start..).unwrap_or_default();
+        arithmetic::widen_rows_of_two(
+            self.zero_point,
+            windows,
+            self.next,
+            [self.rows, self.row_len, self.groups],
+            target,
+        );
+        self.start += 2 * self.next;
     }
 }
 
@@ -149,11 +356,14 @@ fn fill_band(convolution: &Convolution, y: usize, zero_point: i8, input: &[i8], 
     band.fill(zero_point);
     let band = band.get_mut(outside * column_len..).unwrap_or_default();
     for row in 0..down.len {
-        let pixels = part(input, (down.at + row) * row_len, row_len).chunks_exact(shape.channels.max(1)).skip(unused);
-        let at = (down.from + row) * shape.channels;
-        for (column, pixel) in band.chunks_exact_mut(column_len.max(1)).zip(pixels) {
-            for (target, value) in column.iter_mut().skip(at).zip(pixel) {
-                *target = *value;
+        let pixels = part(input, (down.at + row) * row_len, row_len).get(unused * shape.channels..).unwrap_or_default();
+        for channel in 0..shape.channels {
+            let values = pixels.get(channel..).unwrap_or_default().chunks(shape.channels.max(1));
+            let at = (down.from + row) * shape.channels + channel;
+            for (column, pixel) in band.chunks_exact_mut(column_len.max(1)).zip(values) {
+                if let (Some(target), [value, ..]) = (column.get_mut(at), pixel) {
+                    *target = *value;
+                }
             }
         }
     }
@@ -171,23 +381,20 @@ pub(super) fn dense(layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output
     }
     let (channels, last) = layer.channels.as_chunks();
     let words = 2 * groups;
-    let tile = Tile {
-        weights: layer.words,
-        pair_words: words,
-        rows: 1,
-        row_groups: groups,
-        row_words: words,
-        activations: scratch,
-        channels,
-        zero_point: layer.range.zero_point,
-    };
-    arithmetic::one_once(&tile, output);
+    let (weights, zero_point) = (layer.words, layer.range.zero_point);
+    let tile = Tile { weights, pair_words: words, rows: 1, row_groups: groups, row_words: words, channels, zero_point };
+    if let Some(mut pairs) = arithmetic::Ready::new(&tile) {
+        pairs.one_once(scratch, output);
+    }
     if let [channel] = last {
-        let weights = layer.words.get(channels.len() * words..).unwrap_or_default();
+        let weights = weights.get(channels.len() * words..).unwrap_or_default();
+        let odd = [[*channel, NO_CHANNEL]];
         let mut pair = [0; 2];
-        arithmetic::one_once(&Tile { weights, channels: &[[*channel, NO_CHANNEL]], ..tile }, &mut pair);
-        for (target, value) in output.iter_mut().skip(2 * channels.len()).zip(pair) {
-            *target = value;
+        if let Some(mut last) = arithmetic::Ready::new(&Tile { weights, channels: &odd, ..tile }) {
+            last.one_once(scratch, &mut pair);
+        }
+        if let Some(target) = output.get_mut(2 * channels.len()) {
+            *target = pair[0];
         }
     }
     if !layer.range.is_full() {
@@ -198,110 +405,29 @@ pub(super) fn dense(layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output
 /// Partner of the last output where their number is odd; its weights are zeros.
 const NO_CHANNEL: Channel = [0, 1 << 30, -2];
 
-/// The windows of one place, or of two neighbours that lie inside the image across.
-struct Window<'a> {
-    convolution: &'a Convolution,
-    down: Reach,
-    across: Reach,
-    columns: usize,
-}
-
-impl Window<'_> {
-    /// Widens the windows into the start of `scratch`.
-    fn gather(&self, zero_point: i8, scratch: &mut [u32], input: &[i8]) {
-        let Convolution { input: shape, stride, .. } = *self.convolution;
-        let run = self.across.len * shape.channels;
-        let words = run / 2 * self.columns;
-        for row in 0..self.down.len {
-            let start = ((self.down.at + row) * shape.width + self.across.at) * shape.channels;
-            let second = start + stride[1] * shape.channels;
-            let target = part_mut(scratch, row * words, words);
-            widen(self.columns, zero_point, part(input, start, run), part(input, second, run), target);
-        }
-    }
-
-    /// Multiplies the widened windows with all weights that meet them; stores from `place` on.
-    fn multiply(&self, layer: &Layer<'_>, scratch: &[u32], place: usize, output: &mut [i8]) {
-        let [_, kernel_width] = self.convolution.kernel;
-        let depth = self.convolution.input.channels;
-        let row_words = kernel_width * depth / 2;
-        let (skip, rows, row_groups) = if self.across.len == kernel_width || self.down.len == 0 {
-            // Rows follow each other without gaps.
-            (self.down.from * row_words, 1, self.down.len * row_words / 2)
-        } else {
-            let skip = self.down.from * row_words + self.across.from * depth / 2;
-            (skip, self.down.len, self.across.len * depth / 4)
-        };
-        let pair_words = self.convolution.taps() / 2;
-        let taps = Taps { skip, rows, row_groups, row_words: row_words.max(2 * row_groups), pair_words };
-        multiply(&taps, self.columns, layer, scratch, place, self.convolution.step[1], output);
-    }
-}
-
-fn widen(columns: usize, zero_point: i8, first: &[i8], second: &[i8], target: &mut [u32]) {
-    if columns == 2 {
-        arithmetic::widen_two(zero_point, first, second, target);
-    } else {
-        arithmetic::widen_one(zero_point, first, target);
-    }
-}
-
 /// The taps of each pair that are used. See [`Tile`].
-struct Taps {
+pub(super) struct Taps {
     /// Words before the first.
-    skip: usize,
+    pub(super) skip: usize,
     rows: usize,
     row_groups: usize,
     row_words: usize,
     pair_words: usize,
 }
 
-/// Multiplies widened windows with the weights of all outputs; stores from `place` and, the second
-/// window's, `step` after it.
-fn multiply(
-    taps: &Taps,
-    columns: usize,
-    layer: &Layer<'_>,
-    activations: &[u32],
-    place: usize,
-    step: usize,
-    output: &mut [i8],
-) {
-    let (channels, last) = layer.channels.as_chunks();
-    let tile = Tile {
-        weights: layer.words.get(taps.skip..).unwrap_or_default(),
-        pair_words: taps.pair_words,
-        rows: taps.rows,
-        row_groups: taps.row_groups,
-        row_words: taps.row_words,
-        activations,
-        channels,
-        zero_point: layer.range.zero_point,
-    };
-    let outputs = layer.channels.len();
-    let end = output.len();
-    let second = if columns == 2 { (place + step).min(end) } else { end };
-    let (before, after) = output.split_at_mut_checked(second).unwrap_or_default();
-    let (first, second) = (part_mut(before, place, outputs), part_mut(after, 0, outputs));
-    run(columns, &tile, first, second);
-    if let [channel] = last {
-        let weights = tile.weights.get(channels.len() * taps.pair_words..).unwrap_or_default();
-        let (mut first_pair, mut second_pair) = ([0; 2], [0; 2]);
-        let tile = Tile { weights, channels: &[[*channel, NO_CHANNEL]], ..tile };
-        run(columns, &tile, &mut first_pair, &mut second_pair);
-        for (target, value) in first.last_mut().into_iter().zip(first_pair) {
-            *target = value;
-        }
-        for (target, value) in second.last_mut().into_iter().zip(second_pair) {
-            *target = value;
-        }
-    }
-}
-
-fn run(columns: usize, tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
-    if columns == 2 {
-        arithmetic::two_twice(tile, first, second);
-    } else {
-        arithmetic::one_twice(tile, first);
+impl Taps {
+    /// Those that meet the image, of windows whose pixels are whole groups.
+    pub(super) fn of(convolution: &Convolution, down: Reach, across: Reach) -> Self {
+        let [_, kernel_width] = convolution.kernel;
+        let depth = convolution.input.channels;
+        let row_words = kernel_width * depth / 2;
+        let (skip, rows, row_groups) = if across.len == kernel_width || down.len == 0 {
+            // Rows follow each other without gaps.
+            (down.from * row_words, 1, down.len * row_words / 2)
+        } else {
+            (down.from * row_words + across.from * depth / 2, down.len, across.len * depth / 4)
+        };
+        let pair_words = convolution.taps() / 2;
+        Self { skip, rows, row_groups, row_words: row_words.max(2 * row_groups), pair_words }
     }
 }

@@ -2,6 +2,8 @@
 //! matters (widening, the order of halfwords, sums in two parts). One of the two is the module
 //! `arithmetic`.
 
+use super::super::{part, part_mut};
+use super::lone::Filter;
 use super::paired::Tile;
 use super::pool::Maximum;
 use super::quantize::{Range, Rounding};
@@ -43,46 +45,106 @@ pub(super) fn widen_one(zero_point: i8, values: &[i8], target: &mut [u32]) {
     }
 }
 
-/// As [`widen_one`], two windows word by word in turn.
-pub(super) fn widen_two(zero_point: i8, first: &[i8], second: &[i8], target: &mut [u32]) {
+/// As [`widen_one`], the first `4 * groups` values of each of some rows, `row_len` values apart; nothing where they do not
+/// lie inside `window`, or do not fit `target`.
+pub(super) fn widen_rows(zero_point: i8, window: &[i8], [rows, row_len, groups]: [usize; 3], target: &mut [u32]) {
+    for (row, target) in target.chunks_exact_mut(2 * groups.max(1)).take(rows).enumerate() {
+        widen_one(zero_point, part(window, row * row_len, 4 * groups), target);
+    }
+}
+
+/// As [`widen_rows`], of two windows, the second one `next` values behind the first one: word by word in turn.
+pub(super) fn widen_rows_of_two(
+    zero_point: i8,
+    windows: &[i8],
+    next: usize,
+    [rows, row_len, groups]: [usize; 3],
+    target: &mut [u32],
+) {
     let centre = centre(zero_point);
-    let values = first.as_chunks::<4>().0.iter().zip(second.as_chunks::<4>().0);
-    for ((a, b), target) in values.zip(target.as_chunks_mut::<4>().0) {
-        let [a, b] = [a, b].map(|value| u32::from_le_bytes(value.map(|byte| byte as u8)));
-        *target = [a, b, a.rotate_right(8), b.rotate_right(8)].map(|word| sxtab16(centre, word));
+    for (row, target) in target.chunks_exact_mut(4 * groups.max(1)).take(rows).enumerate() {
+        let [first, second] =
+            [0, next].map(|window| part(windows, window + row * row_len, 4 * groups).as_chunks::<4>().0);
+        for ((a, b), target) in first.iter().zip(second).zip(target.as_chunks_mut::<4>().0) {
+            let [a, b] = [a, b].map(|value| u32::from_le_bytes(value.map(|byte| byte as u8)));
+            *target = [a, b, a.rotate_right(8), b.rotate_right(8)].map(|word| sxtab16(centre, word));
+        }
     }
 }
 
-/// One window against all pairs, rounded once.
-pub(super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
-    if tile.fits(1, &[output.len()]) {
-        columns(tile, Rounding::Once, [output]);
+/// A filter whose weights have been checked.
+pub(super) struct Lone<'a>(Filter<'a>);
+
+impl<'a> Lone<'a> {
+    /// `None` where there are no taps or weights would be read beyond their end.
+    pub(super) fn new(filter: &Filter<'a>) -> Option<Self> {
+        let Filter { zero_point, rows, row_len, groups, weights, weights_row } = *filter;
+        filter.fits().then_some(Self(Filter { zero_point, rows, row_len, groups, weights, weights_row }))
+    }
+
+    /// The sum of the window that `values` begin with; 0 where they are too short.
+    pub(super) fn one(&mut self, values: &[i8]) -> i32 {
+        let filter = &self.0;
+        let mut sum = 0;
+        if values.len() >= filter.values() {
+            let centre = centre(filter.zero_point);
+            for row in 0..filter.rows {
+                let weights = part(filter.weights, row * filter.weights_row, 2 * filter.groups).as_chunks::<2>().0;
+                let values = part(values, row * filter.row_len, 4 * filter.groups).as_chunks::<4>().0;
+                for (values, [first, second]) in values.iter().zip(weights) {
+                    let word = u32::from_le_bytes(values.map(|byte| byte as u8));
+                    sum = smlad(sxtab16(centre, word), *first, sum);
+                    sum = smlad(sxtab16(centre, word.rotate_right(8)), *second, sum);
+                }
+            }
+        }
+        sum
+    }
+
+    /// The sums of the window that `values` begin with, and of another, `next` values behind it; 0 where they are too short.
+    pub(super) fn two(&mut self, values: &[i8], next: usize) -> [i32; 2] {
+        [self.one(values), self.one(values.get(next..).unwrap_or_default())]
     }
 }
 
-/// One window against all pairs, rounded twice.
-pub(super) fn one_twice(tile: &Tile<'_>, output: &mut [i8]) {
-    if tile.fits(1, &[output.len()]) {
-        columns(tile, Rounding::Twice, [output]);
+/// A tile whose weights have been checked.
+pub(super) struct Ready<'a>(Tile<'a>);
+
+impl<'a> Ready<'a> {
+    /// `None` where weights would be read beyond their end.
+    pub(super) fn new(tile: &Tile<'a>) -> Option<Self> {
+        tile.fits().then_some(Self(*tile))
+    }
+
+    /// One window against all pairs, rounded once.
+    pub(super) fn one_once(&mut self, activations: &[u32], output: &mut [i8]) {
+        columns(&self.0, Rounding::Once, activations, [output]);
+    }
+
+    /// One window against all pairs, rounded twice.
+    pub(super) fn one_twice(&mut self, activations: &[u32], output: &mut [i8]) {
+        columns(&self.0, Rounding::Twice, activations, [output]);
+    }
+
+    /// Two windows against all pairs, rounded twice.
+    pub(super) fn two_twice(&mut self, activations: &[u32], first: &mut [i8], second: &mut [i8]) {
+        columns(&self.0, Rounding::Twice, activations, [first, second]);
     }
 }
 
-/// Two windows against all pairs, rounded twice.
-pub(super) fn two_twice(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
-    if tile.fits(2, &[first.len(), second.len()]) {
-        columns(tile, Rounding::Twice, [first, second]);
+fn columns<const N: usize>(tile: &Tile<'_>, rounding: Rounding, activations: &[u32], mut outputs: [&mut [i8]; N]) {
+    let fits = activations.len() >= N * tile.activation_words();
+    if !fits || outputs.iter().any(|output| output.len() < tile.outputs()) {
+        return;
     }
-}
-
-fn columns<const N: usize>(tile: &Tile<'_>, rounding: Rounding, mut outputs: [&mut [i8]; N]) {
     let range = Range::full(tile.zero_point);
     for (pair, [even_channel, odd_channel]) in tile.channels.iter().enumerate() {
         let mut even = [even_channel[0]; N];
         let mut odd = [odd_channel[0]; N];
-        let mut activations = tile.activations.chunks_exact(2 * N);
+        let mut activations = activations.chunks_exact(2 * N);
         for row in 0..tile.rows {
             let start = pair * tile.pair_words + row * tile.row_words;
-            let weights = super::super::part(tile.weights, start, 2 * tile.row_groups);
+            let weights = part(tile.weights, start, 2 * tile.row_groups);
             for chunk in weights.chunks(2 * CHUNK) {
                 let mut both = even;
                 for (weights, values) in chunk.chunks_exact(2).zip(activations.by_ref()) {
@@ -101,10 +163,24 @@ fn columns<const N: usize>(tile: &Tile<'_>, rounding: Rounding, mut outputs: [&m
         }
         for ((output, even), odd) in outputs.iter_mut().zip(even).zip(odd) {
             let results = [range.finish(rounding, even, *even_channel), range.finish(rounding, odd, *odd_channel)];
-            for (output, result) in super::super::part_mut(output, 2 * pair, 2).iter_mut().zip(results) {
+            for (output, result) in part_mut(output, 2 * pair, 2).iter_mut().zip(results) {
                 *output = result;
             }
         }
+    }
+}
+
+/// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
+/// `high`, then of another row. `target` stays as it is where they do not lie in the rows.
+pub(super) fn blend(rows: [&[i8]; 2], [low, high]: [usize; 2], weights: [i32; 4], target: &mut [i8]) {
+    let channels = target.len();
+    let [a, c] = rows.map(|row| part(row, low, channels));
+    let [b, d] = rows.map(|row| part(row, high, channels));
+    for (value, ((a, b), (c, d))) in target.iter_mut().zip(a.iter().zip(b).zip(c.iter().zip(d))) {
+        let values = [*a, *b, *c, *d].map(i32::from);
+        let sum: i32 = values.iter().zip(&weights).map(|(value, weight)| value * weight).sum();
+        // Half away from zero. A mean of 8-bit values is one.
+        *value = ((sum + (1 << 19) + (sum >> 31)) >> 20) as i8;
     }
 }
 
@@ -119,7 +195,7 @@ pub(super) fn maximum(windows: &Maximum<'_>, output: &mut [i8]) {
     }
     for (index, pixel) in output.chunks_exact_mut(windows.channels).enumerate() {
         for source in windows.sources.iter().chain(&windows.fourth) {
-            let source = super::super::part(source, index * step, windows.channels);
+            let source = part(source, index * step, windows.channels);
             for (value, x) in pixel.iter_mut().zip(source) {
                 *value = (*value).max(*x);
             }

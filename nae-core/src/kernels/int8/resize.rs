@@ -1,6 +1,7 @@
 //! Nearest and bilinear resizing. Scale and zero point stay as they are.
 
 use super::super::{part, part_mut};
+use super::arithmetic;
 use crate::Shape;
 
 /// Nearest neighbour, source index ⌊i·in/out⌋.
@@ -27,21 +28,14 @@ pub fn bilinear(half_pixel: bool, from: Shape, to: Shape, input: &[i8], output: 
     let channels = from.channels;
     let down = Axis::new(half_pixel, from.height, to.height);
     let across = Axis::new(half_pixel, from.width, to.width);
+    let mut targets = output.chunks_exact_mut(channels.max(1));
+    let row_len = from.width * channels;
     for y in 0..to.height {
         let row = down.at(y);
-        for x in 0..to.width {
+        let rows = [row.low, row.high].map(|y| part(input, y * row_len, row_len));
+        for (x, target) in targets.by_ref().take(to.width).enumerate() {
             let column = across.at(x);
-            let pixel = |y: usize, x: usize| part(input, (y * from.width + x) * channels, channels);
-            let top = pixel(row.low, column.low).iter().zip(pixel(row.low, column.high));
-            let bottom = pixel(row.high, column.low).iter().zip(pixel(row.high, column.high));
-            let weights = row.weights(column);
-            let target = part_mut(output, (y * to.width + x) * channels, channels);
-            for (value, (top, bottom)) in target.iter_mut().zip(top.zip(bottom)) {
-                let pixels = [top.0, top.1, bottom.0, bottom.1].map(|value| i32::from(*value));
-                let sum: i32 = pixels.iter().zip(&weights).map(|(value, weight)| value * weight).sum();
-                // Half away from zero. A mean of 8-bit values is one.
-                *value = ((sum + (1 << 19) + (sum >> 31)) >> 20) as i8;
-            }
+            arithmetic::blend(rows, [column.low * channels, column.high * channels], row.weights(column), target);
         }
     }
 }

@@ -14,8 +14,8 @@
 //! Activations are read in words from any address, which these cores can do unless the program has
 //! set `UNALIGN_TRP` in the register `CCR`; it is clear after reset.
 //!
-//! `multiply` is the bulk: windows against weights. `widen` prepares windows for it, `maximum` is
-//! for pooling, `sums` for the energy; `fragments` is text that several of them use.
+//! `multiply` is the bulk: windows against weights. `widen` prepares windows for it; `lone` is for a
+//! single output, `maximum` for pooling, `blend` for bilinear resizing, `sums` for the energy; `fragments` is text that several of them use.
 
 /// Tells the assembler that the DSP extension is there, at the start of each function. On ARMv7E-M
 /// it knows; on ARMv8-M, where the extension is optional, it does not hear of the compiler's target
@@ -34,8 +34,10 @@ macro_rules! dsp {
     };
 }
 
+mod blend;
 #[macro_use]
 mod fragments;
+mod lone;
 mod maximum;
 mod multiply;
 mod one;
@@ -43,7 +45,9 @@ mod sums;
 mod two;
 mod widen;
 
+pub(super) use blend::blend;
+pub(super) use lone::Lone;
 pub(super) use maximum::maximum;
-pub(super) use multiply::{one_once, one_twice, two_twice};
+pub(super) use multiply::Ready;
 pub(super) use sums::sums;
-pub(super) use widen::{widen_one, widen_two};
+pub(super) use widen::{widen_one, widen_rows, widen_rows_of_two};

@@ -22,6 +22,7 @@ use super::super::paired::Tile;
 use super::super::quantize::Channel;
 use super::one::{one_once_asm, one_short_twice_asm, one_twice_asm};
 use super::two::{two_short_twice_asm, two_twice_asm};
+use core::marker::PhantomData;
 use core::mem::offset_of;
 
 /// Groups of four taps after which the odd output's sum is taken out: 256 products of at most 255 ·
@@ -66,35 +67,37 @@ const _: () = {
     assert!(16 + offset_of!(Arguments, free) == 60);
 };
 
-impl Arguments {
-    /// `None` where there is nothing to do or something would be read or written out of bounds.
-    /// What is checked: for every pair, `rows` rows of `row_groups` groups, `row_words` apart, lie
-    /// in the weights; as many groups lie in the activations; the output holds two values a pair;
-    /// the channels are one element a pair. The output is borrowed mutably and so apart from the
-    /// rest.
-    fn of_one(tile: &Tile<'_>, output: &mut [i8]) -> Option<Self> {
-        let some = !tile.channels.is_empty() && tile.rows > 0;
-        (some && tile.fits(1, &[output.len()])).then(|| Self::new(tile, [output.as_mut_ptr(), core::ptr::null_mut()]))
-    }
+/// A tile whose weights have been checked, and all that the assembly takes but for activations and outputs.
+pub(in super::super) struct Ready<'a> {
+    arguments: Arguments,
+    /// Words of a widened window.
+    activation_words: usize,
+    /// Values of a result.
+    outputs: usize,
+    /// The short kernels do less around the sums.
+    is_short: bool,
+    borrows: PhantomData<&'a [u32]>,
+}
 
-    /// As [`Arguments::of_one`], with twice the activations and two outputs.
-    fn of_two(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) -> Option<Self> {
-        let some = !tile.channels.is_empty() && tile.rows > 0;
-        let fits = some && tile.fits(2, &[first.len(), second.len()]);
-        fits.then(|| Self::new(tile, [first.as_mut_ptr(), second.as_mut_ptr()]))
-    }
-
-    fn new(tile: &Tile<'_>, outputs: [*mut i8; 2]) -> Self {
+impl<'a> Ready<'a> {
+    /// `None` where there is nothing to do or weights would be read beyond their end.
+    ///
+    /// What is checked: for every pair, `rows` rows of `row_groups` groups, `row_words` apart, lie in the weights; the
+    /// channels are one element a pair.
+    pub(in super::super) fn new(tile: &Tile<'a>) -> Option<Self> {
+        if tile.channels.is_empty() || tile.rows == 0 || !tile.fits() {
+            return None;
+        }
         let row = 2 * tile.row_groups;
         let used = (tile.rows - 1) * tile.row_words + row;
         // Where there is one row or one pair, what is between it and the next is of no use and may
         // be beyond any address.
         let bytes = |words: usize| words.wrapping_mul(4);
-        Self {
+        let arguments = Arguments {
             weights: tile.weights.as_ptr(),
-            activations: tile.activations.as_ptr(),
+            activations: core::ptr::null(),
             channels: tile.channels.as_ptr(),
-            outputs,
+            outputs: [core::ptr::null_mut(); 2],
             pairs: tile.channels.len(),
             rows: tile.rows,
             row_groups: tile.row_groups,
@@ -102,42 +105,53 @@ impl Arguments {
             pair_gap: bytes(tile.pair_words - used),
             twice_zero_point_and_one: 2 * i32::from(tile.zero_point) + 1,
             free: 0,
+        };
+        Some(Self {
+            arguments,
+            activation_words: tile.activation_words(),
+            outputs: tile.outputs(),
+            is_short: tile.rows == 1 && (1..=CHUNK).contains(&tile.row_groups),
+            borrows: PhantomData,
+        })
+    }
+
+    /// The arguments for these, where they are long enough: as many words of activations as the tile has for so many
+    /// windows, and two values a pair in each output. The outputs are borrowed mutably and so apart from the rest.
+    fn with<const N: usize>(&mut self, activations: &[u32], outputs: [&mut [i8]; N]) -> Option<&Arguments> {
+        let fits = activations.len() >= N * self.activation_words;
+        if !fits || outputs.iter().any(|output| output.len() < self.outputs) {
+            return None;
+        }
+        self.arguments.activations = activations.as_ptr();
+        for (pointer, output) in self.arguments.outputs.iter_mut().zip(outputs) {
+            *pointer = output.as_mut_ptr();
+        }
+        Some(&self.arguments)
+    }
+
+    /// One window against all pairs, rounded once.
+    pub(in super::super) fn one_once(&mut self, activations: &[u32], output: &mut [i8]) {
+        if let Some(arguments) = self.with(activations, [output]) {
+            // SAFETY: `new` and `with` have checked what it asks for.
+            unsafe { one_once_asm(arguments) };
         }
     }
-}
 
-/// Whether the short kernels can be taken, which do less around the sums.
-fn is_short(tile: &Tile<'_>) -> bool {
-    tile.rows == 1 && (1..=CHUNK).contains(&tile.row_groups)
-}
-
-/// One window against all pairs, rounded once.
-pub(in super::super) fn one_once(tile: &Tile<'_>, output: &mut [i8]) {
-    if let Some(arguments) = Arguments::of_one(tile, output) {
-        // SAFETY: `of_one` has checked what it asks for.
-        unsafe { one_once_asm(&arguments) };
+    /// One window against all pairs, rounded twice.
+    pub(in super::super) fn one_twice(&mut self, activations: &[u32], output: &mut [i8]) {
+        let short = self.is_short && self.arguments.row_groups.is_multiple_of(2);
+        if let Some(arguments) = self.with(activations, [output]) {
+            // SAFETY: `new` and `with` have checked what they ask for.
+            unsafe { if short { one_short_twice_asm(arguments) } else { one_twice_asm(arguments) } };
+        }
     }
-}
 
-/// One window against all pairs, rounded twice.
-pub(in super::super) fn one_twice(tile: &Tile<'_>, output: &mut [i8]) {
-    if let Some(arguments) = Arguments::of_one(tile, output) {
-        let short = is_short(tile) && tile.row_groups.is_multiple_of(2);
-        // SAFETY: `of_one` has checked what they ask for.
-        unsafe { if short { one_short_twice_asm(&arguments) } else { one_twice_asm(&arguments) } };
-    }
-}
-
-/// Two windows against all pairs, rounded twice.
-pub(in super::super) fn two_twice(tile: &Tile<'_>, first: &mut [i8], second: &mut [i8]) {
-    if let Some(arguments) = Arguments::of_two(tile, first, second) {
-        // SAFETY: `of_two` has checked what they ask for.
-        unsafe {
-            if is_short(tile) {
-                two_short_twice_asm(&arguments);
-            } else {
-                two_twice_asm(&arguments);
-            }
+    /// Two windows against all pairs, rounded twice.
+    pub(in super::super) fn two_twice(&mut self, activations: &[u32], first: &mut [i8], second: &mut [i8]) {
+        let short = self.is_short;
+        if let Some(arguments) = self.with(activations, [first, second]) {
+            // SAFETY: `new` and `with` have checked what they ask for.
+            unsafe { if short { two_short_twice_asm(arguments) } else { two_twice_asm(arguments) } };
         }
     }
 }

@@ -1,0 +1,65 @@
+//! Four pixels with their weights, channel by channel, for bilinear resizing.
+
+use core::arch::naked_asm;
+
+/// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
+/// `high`, then of another row. `target` stays as it is where they do not lie in the rows.
+pub(in super::super) fn blend(
+    [top, bottom]: [&[i8]; 2],
+    [low, high]: [usize; 2],
+    weights: [i32; 4],
+    target: &mut [i8],
+) {
+    let room = top.len().min(bottom.len()).checked_sub(target.len());
+    if room.is_some_and(|room| low <= room && high <= room) {
+        // SAFETY: pixels that begin at `low` or `high` have as many values in both rows as `target`, and it reads and
+        // writes no more.
+        unsafe {
+            let [a, c] = [top, bottom].map(|row| row.as_ptr().add(low));
+            let [b, d] = [top, bottom].map(|row| row.as_ptr().add(high));
+            blend_asm(a, b, c, d, &weights, target.as_mut_ptr(), target.len());
+        }
+    }
+}
+
+/// # Safety
+/// Each pixel has `channels` values, and so has `target`.
+#[unsafe(naked)]
+unsafe extern "C" fn blend_asm(
+    a: *const i8,
+    b: *const i8,
+    c: *const i8,
+    d: *const i8,
+    weights: &[i32; 4],
+    target: *mut i8,
+    channels: usize,
+) {
+    naked_asm!(
+        dsp!(),
+        "push {{r4-r11, lr}}",
+        "ldr r12, [sp, #36]",
+        "ldrd r8, r9, [sp, #40]",
+        "cmp r9, #0",
+        "beq 2f",
+        "ldm r12, {{r4-r7}}",
+        "mov lr, #0x80000",
+        "1:",
+        "ldrsb r10, [r0], #1",
+        "ldrsb r11, [r1], #1",
+        "ldrsb r12, [r2], #1",
+        "mul r10, r10, r4",
+        "mla r10, r11, r5, r10",
+        "ldrsb r11, [r3], #1",
+        "mla r10, r12, r6, r10",
+        "mla r10, r11, r7, r10",
+        // Half away from zero.
+        "add r10, r10, r10, asr #31",
+        "add r10, r10, lr",
+        "subs r9, r9, #1",
+        "asr r10, r10, #20",
+        "strb r10, [r8], #1",
+        "bne 1b",
+        "2:",
+        "pop {{r4-r11, pc}}",
+    )
+}
