@@ -29,6 +29,7 @@ debian_packages() {
   local missing=()
   command -v qemu-system-arm >/dev/null || missing+=(qemu-system-arm)
   command -v arm-none-eabi-nm >/dev/null || missing+=(binutils-arm-none-eabi)
+  command -v arm-none-eabi-gcc >/dev/null || missing+=(gcc-arm-none-eabi)
   command -v chromium >/dev/null || missing+=(chromium)
   [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
   command -v faketime >/dev/null || missing+=(faketime)

@@ -2,6 +2,7 @@
 //! `tests/qemu.sh`, which builds the firmware and says where it is.
 #![allow(clippy::unwrap_used)]
 
+mod c_interface;
 mod detection;
 mod machine;
 

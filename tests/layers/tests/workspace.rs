@@ -7,8 +7,9 @@ use std::path::Path;
 
 use layers::{cycle, imports};
 
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "nae-core",
+    "nae-core/c",
     "crates/nae-graph",
     "crates/nae-simd",
     "crates/nae-onnx",
