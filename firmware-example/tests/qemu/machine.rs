@@ -51,9 +51,16 @@ fn emulate(folder: &Path, machine: &str, elf: &Path, counted: bool, is_defmt: bo
     let counts = log.with_extension("counts");
     let plugin = format!("file={},out={}", variable("NAE_INSN_COUNT").display(), counts.display());
     let plugin = ["-plugin", &plugin];
+    // `virt` would start a boot loader of QEMU's own.
+    let emulator: &[&str] = match machine {
+        "virt" => &["qemu-system-riscv32", "-bios", "none"],
+        _ => &["qemu-system-arm"],
+    };
     // The limit is for a firmware that hangs.
     let mut qemu = Command::new("timeout")
-        .args(["1200", "qemu-system-arm", "-M", machine, "-nographic", "-monitor", "none", "-serial", "none"])
+        .arg("1200")
+        .args(emulator)
+        .args(["-M", machine, "-nographic", "-monitor", "none", "-serial", "none"])
         .args(["-semihosting-config", "enable=on,target=native"])
         .args(if counted { &plugin[..] } else { &[] })
         .arg("-kernel")
@@ -62,7 +69,7 @@ fn emulate(folder: &Path, machine: &str, elf: &Path, counted: bool, is_defmt: bo
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("timeout and qemu-system-arm start");
+        .expect("timeout and QEMU start");
     let mut printed = qemu.stdout.take().unwrap();
     let mut text = String::new();
     if is_defmt {

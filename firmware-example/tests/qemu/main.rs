@@ -114,6 +114,12 @@ fn cortex_m55() {
     check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_035_525);
 }
 
+#[test]
+fn risc_v() {
+    let recorded = if FLOAT { 66_643_618 } else { 4_354_993 };
+    check("RV32IMAC", "virt", &variable("NAE_FIRMWARE_RISC_V"), recorded);
+}
+
 /// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.
 #[test]
 fn ad01_on_cortex_m4() {
