@@ -60,6 +60,7 @@ done
 firmware thumbv6m-none-eabi qemu qemu
 firmware thumbv6m-none-eabi panic-free firmware
 firmware thumbv7em-none-eabihf overflow qemu
+firmware thumbv7em-none-eabihf embassy embassy
 firmware thumbv7em-none-eabihf log-mel qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 # panic-free does not link if a kernel could panic.
@@ -131,6 +132,7 @@ export NAE_FIRMWARE_M4F=$target/thumbv7em-none-eabihf/firmware/qemu
 export NAE_FIRMWARE_M0=$target/thumbv6m-none-eabi/firmware/qemu
 export NAE_FIRMWARE_M33=$target/qemu-m33 NAE_FIRMWARE_M55=$target/qemu-m55
 export NAE_FIRMWARE_LOG_MEL=$target/thumbv7em-none-eabihf/firmware/log-mel
+export NAE_FIRMWARE_EMBASSY=$target/thumbv7em-none-eabihf/firmware/embassy
 export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_FIRMWARE_RISC_V=$target/riscv32imac-unknown-none-elf/firmware/qemu
