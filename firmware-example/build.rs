@@ -1,4 +1,4 @@
-//! Gives the linker the memory map and the scripts of cortex-m-rt and defmt. Host builds need
+//! Gives the linker the memory map and the scripts of cortex-m-rt or riscv-rt, and of defmt. Host builds need
 //! none of it.
 
 use std::{env, error::Error, fs, path::PathBuf};
@@ -15,6 +15,8 @@ fn board() -> Result<Board, env::VarError> {
     let (target, flags) = (env::var("TARGET")?, env::var("CARGO_ENCODED_RUSTFLAGS")?);
     let is_qemu = env::var_os("CARGO_FEATURE_QEMU").is_some();
     Ok(match target.as_str() {
+        // QEMU's `virt` has no flash that it starts from, so that code and statics share its memory.
+        t if t.starts_with("riscv32") => Board { flash: ("0x80000000", "512K"), ram: ("0x80080000", "128K") },
         "thumbv6m-none-eabi" => Board { flash: ("0x00000000", "256K"), ram: ("0x20000000", "16K") },
         // mps2-an505 and mps3-an547.
         t if t.starts_with("thumbv8m") && flags.contains("cortex-m33") => {
@@ -26,6 +28,10 @@ fn board() -> Result<Board, env::VarError> {
         _ => Board { flash: ("0x08000000", "512K"), ram: ("0x20000000", "128K") },
     })
 }
+
+/// Where riscv-rt puts what.
+const REGIONS: [(&str, &str); 6] =
+    [("TEXT", "FLASH"), ("RODATA", "FLASH"), ("DATA", "RAM"), ("BSS", "RAM"), ("HEAP", "RAM"), ("STACK", "RAM")];
 
 /// The linker's memory map; the start of RAM also as a symbol, since flip-link moves the region. Its closing brace
 /// on its own line is for flip-link too.
@@ -42,7 +48,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(out.join("memory.x"), memory(board()?))?;
+    let mut map = memory(board()?);
+    if env::var("CARGO_CFG_TARGET_ARCH")? == "riscv32" {
+        for (name, region) in REGIONS {
+            map += &format!("REGION_ALIAS(\"REGION_{name}\", {region});\n");
+        }
+    }
+    fs::write(out.join("memory.x"), map)?;
     println!("cargo:rustc-link-search={}", out.display());
     for argument in ["--nmagic", "-Tlink.x", "-Tdefmt.x"] {
         println!("cargo:rustc-link-arg-bins={argument}");

@@ -29,7 +29,9 @@ step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
 debian_packages() {
   local missing=()
   command -v qemu-system-arm >/dev/null || missing+=(qemu-system-arm)
+  command -v qemu-system-riscv32 >/dev/null || missing+=(qemu-system-misc)
   command -v arm-none-eabi-nm >/dev/null || missing+=(binutils-arm-none-eabi)
+  command -v arm-none-eabi-gcc >/dev/null || missing+=(gcc-arm-none-eabi)
   command -v chromium >/dev/null || missing+=(chromium)
   [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
   command -v faketime >/dev/null || missing+=(faketime)

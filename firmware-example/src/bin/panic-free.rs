@@ -6,13 +6,16 @@
 //! filter and drift watch. The panic handler calls a function that does not exist: if any path to a panic is left, this
 //! does not link. Unsafe for that declaration alone.
 
-use core::hint::black_box;
-use cortex_m as _;
+use core::hint::{black_box, spin_loop};
+#[cfg(target_arch = "arm")]
+use cortex_m as _; // its critical section
 use nae_core::audio::{FrameWindow, HOP, LogMel};
 use nae_core::drift::PageHinkley;
 use nae_core::engine::Engine;
 use nae_core::model::Model;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
+#[cfg(target_arch = "riscv32")]
+use riscv as _; // its critical section
 use static_cell::ConstStaticCell;
 
 #[panic_handler]
@@ -48,7 +51,8 @@ fn decide(score: Score, verdict: Option<Verdict>) -> bool {
     black_box(alarm.is_ok()) && black_box(drift.is_ok())
 }
 
-#[cortex_m_rt::entry]
+#[cfg_attr(target_arch = "arm", cortex_m_rt::entry)]
+#[cfg_attr(target_arch = "riscv32", riscv_rt::entry)]
 fn main() -> ! {
     let memory = (FILE.try_take(), ARENA.try_take(), IMAGE.try_take(), REALS.try_take());
     let (Some(file), Some(arena), Some(image), Some(reals)) = memory else { wait() };
@@ -75,6 +79,6 @@ fn main() -> ! {
 
 fn wait() -> ! {
     loop {
-        cortex_m::asm::nop();
+        spin_loop();
     }
 }

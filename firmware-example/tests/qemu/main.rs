@@ -2,6 +2,7 @@
 //! `tests/qemu.sh`, which builds the firmware and says where it is.
 #![allow(clippy::unwrap_used)]
 
+mod c_interface;
 mod detection;
 mod machine;
 
@@ -111,6 +112,31 @@ fn cortex_m33() {
 #[test]
 fn cortex_m55() {
     check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_035_525);
+}
+
+#[test]
+fn risc_v() {
+    let recorded = if FLOAT { 66_643_618 } else { 4_354_993 };
+    check("RV32IMAC", "virt", &variable("NAE_FIRMWARE_RISC_V"), recorded);
+}
+
+/// As an async task that an interrupt wakes.
+#[test]
+fn embassy_on_cortex_m4() {
+    if FLOAT {
+        return;
+    }
+    let elf = variable("NAE_FIRMWARE_EMBASSY");
+    let run = run("mps2-an386", &elf);
+    assert_eq!(run.energies, host_energies());
+    assert_eq!(run.instructions.len(), run.energies.len());
+    let most = *run.instructions.iter().max().unwrap();
+    println!("Cortex-M4F (mps2-an386), embassy, {} images equal to the host bit for bit", run.energies.len());
+    println!("  executed instructions per inference  {most} at most");
+    println!("  peak stack of an inference           {} bytes", run.stack);
+    println!("  flash                                {} bytes", flash(&elf));
+    assert_near("embassy", most, 1_094_331);
+    assert!(run.stack > 0 && run.stack < 2048);
 }
 
 /// MLPerf Tiny's detector: every output is TFLite's (the firmware compares them), and what it costs.

@@ -7,9 +7,10 @@ use std::path::Path;
 
 use layers::{cycle, imports};
 
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "crates/nae-terminal",
     "nae-core",
+    "nae-core/c",
     "crates/nae-graph",
     "crates/nae-simd",
     "crates/nae-onnx",

@@ -1,21 +1,27 @@
 #![no_std]
 #![no_main]
-//! The application on QEMU's boards: a timer's interrupt puts the images of `vectors/digits.u8` into a ring buffer, the
-//! main loop takes them out, scores them, logs each energy with its bits, and ends with the peak stack.
+//! The application on QEMU's boards: on Cortex-M a timer's interrupt puts the images of `vectors/digits.u8` into a ring
+//! buffer; the main loop takes them out, or on RISC-V from flash, scores them, logs each energy with its bits, and ends
+//! with the peak stack.
 
 mod measure;
 mod no_pin;
+#[cfg_attr(target_arch = "riscv32", path = "stored.rs")]
 mod recording;
 
-use cortex_m as _; // its critical section
+#[cfg(target_arch = "arm")]
+use cortex_m::interrupt::free; // and its critical section
 use defmt_semihosting as _;
 use firmware_example::{Digits, Fault, Memory, Watch};
 use no_pin::NoPin;
+#[cfg(target_arch = "riscv32")]
+use riscv::interrupt::free; // and its critical section
 use semihosting::process;
 use static_cell::ConstStaticCell;
 
 /// What the timer plays: images, one after the other.
 static RECORDING: &[u8] = include_bytes!("../../../vectors/digits.u8");
+#[cfg(target_arch = "arm")]
 const LEN: usize = Digits::IMAGE_LEN;
 static MEMORY: ConstStaticCell<Memory> = ConstStaticCell::new(Memory::new());
 
@@ -30,7 +36,8 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     process::exit(101)
 }
 
-#[cortex_m_rt::entry]
+#[cfg_attr(target_arch = "arm", cortex_m_rt::entry)]
+#[cfg_attr(target_arch = "riscv32", riscv_rt::entry)]
 fn main() -> ! {
     let memory = MEMORY.take();
     let Some(images) = recording::start() else { defmt::panic!("the timer is taken") };
@@ -48,7 +55,10 @@ fn main() -> ! {
             Err(fault) => defmt::panic!("{}", fault),
         }
         // The timer waits meanwhile, so that what is measured is the same in every run.
-        let (report, stack) = cortex_m::interrupt::free(|_| measure::region(|| watch.judge()));
+        #[cfg(target_arch = "arm")]
+        let (report, stack) = free(|_| measure::region(|| watch.judge()));
+        #[cfg(target_arch = "riscv32")]
+        let (report, stack) = free(|| measure::region(|| watch.judge()));
         peak_stack = peak_stack.max(stack);
         match report {
             Ok(report) => defmt::println!(

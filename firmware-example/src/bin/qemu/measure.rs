@@ -11,7 +11,8 @@ const PAINT: u32 = 0xC0DE_5AFE;
 const MARGIN: usize = 64;
 
 unsafe extern "C" {
-    /// End of all statics, from cortex-m-rt's linker script.
+    /// End of all statics, from cortex-m-rt's linker script or riscv-rt's.
+    #[cfg_attr(target_arch = "riscv32", link_name = "__ebss")]
     static __euninit: u32;
     /// Start of RAM, from the memory map.
     static _ram_start: u32;
@@ -21,14 +22,45 @@ unsafe extern "C" {
 /// including the caller's margin.
 #[inline(never)]
 pub(crate) fn region<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let top = cortex_m::register::msp::read() as usize;
+    let top = stack_pointer();
     paint(top);
     // SAFETY: these instructions change nothing.
-    unsafe { asm!("mov r10, r10", options(nomem, nostack, preserves_flags)) };
+    #[cfg(target_arch = "arm")]
+    unsafe {
+        asm!("mov r10, r10", options(nomem, nostack, preserves_flags))
+    };
+    // SAFETY: as above.
+    #[cfg(target_arch = "riscv32")]
+    unsafe {
+        asm!("slti x0, x0, 1", options(nomem, nostack, preserves_flags))
+    };
     let result = apart(work);
     // SAFETY: as above.
-    unsafe { asm!("mov r11, r11", options(nomem, nostack, preserves_flags)) };
+    #[cfg(target_arch = "arm")]
+    unsafe {
+        asm!("mov r11, r11", options(nomem, nostack, preserves_flags))
+    };
+    // SAFETY: as above.
+    #[cfg(target_arch = "riscv32")]
+    unsafe {
+        asm!("slti x0, x0, 2", options(nomem, nostack, preserves_flags))
+    };
     (result, top - deepest(top))
+}
+
+#[cfg(target_arch = "arm")]
+#[inline(always)]
+fn stack_pointer() -> usize {
+    cortex_m::register::msp::read() as usize
+}
+
+#[cfg(target_arch = "riscv32")]
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let top;
+    // SAFETY: it reads a register.
+    unsafe { asm!("mv {}, sp", out(reg) top, options(nomem, nostack, preserves_flags)) };
+    top
 }
 
 /// Keeps the frames of `work` out of the caller's, so that they lie below the painted top.

@@ -225,12 +225,13 @@ impl<'a> Columns<'a> {
 
     /// The results of column `x`, two at a time where both use the same taps.
     fn above_each_other(&mut self, x: usize, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
-        let Convolution { places: [height, _], input: shape, step, .. } = *self.convolution;
+        let Convolution { places: [height, width], input: shape, step, .. } = *self.convolution;
         let across = self.convolution.across(x);
         let mut y = 0;
         while y < height {
             let (down, below) = (self.convolution.down(y), self.convolution.down(y + 1));
-            let two = y + 1 < height && down.taps() == below.taps();
+            // Scratch memory has room for one window where a row of results has one.
+            let two = width > 1 && y + 1 < height && down.taps() == below.taps();
             let next = below.at.saturating_sub(down.at) * shape.width * shape.channels;
             let mut source = self.source(down, across, next);
             let place = self.convolution.place(y, x);

@@ -5,7 +5,7 @@
 //! through C functions.
 //!
 //! The marks are instructions that change nothing and that compilers do not emit: on Arm Thumb
-//! `mov r10, r10` begins a region and `mov r11, r11` ends it. At the end of the run one line a region and one
+//! `mov r10, r10` begins a region and `mov r11, r11` ends it, on RISC-V `slti x0, x0, 1` and `slti x0, x0, 2` do. At the end of the run one line a region and one
 //! for the total go to the file named by `out=FILE`, or to standard error:
 //!
 //! ```text
@@ -20,9 +20,16 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// `mov r10, r10` and `mov r11, r11` as Thumb has them in memory.
-const BEGIN: [u8; 2] = 0x46D2u16.to_le_bytes();
-const END: [u8; 2] = 0x46DBu16.to_le_bytes();
+/// The marks of an architecture, as it has them in memory: what begins a region, and what ends it.
+struct Marks {
+    begin: &'static [u8],
+    end: &'static [u8],
+}
+
+/// `mov r10, r10` and `mov r11, r11`.
+const THUMB: Marks = Marks { begin: &0x46D2u16.to_le_bytes(), end: &0x46DBu16.to_le_bytes() };
+/// `slti x0, x0, 1` and `slti x0, x0, 2`. The bytes of the others are usual instructions here.
+const RISC_V: Marks = Marks { begin: &0x0010_2013u32.to_le_bytes(), end: &0x0020_2013u32.to_le_bytes() };
 
 /// The version of the plugin interface this was written for. QEMU refuses to load another.
 #[unsafe(no_mangle)]
@@ -72,6 +79,7 @@ static EXECUTED: AtomicU64 = AtomicU64::new(0);
 static ACCESSED: AtomicU64 = AtomicU64::new(0);
 static REGIONS: Mutex<Regions> = Mutex::new(Regions { started: None, lengths: Vec::new() });
 static OUTPUT: OnceLock<String> = OnceLock::new();
+static MARKS: OnceLock<Marks> = OnceLock::new();
 
 /// Instructions and memory accesses.
 #[derive(Clone, Copy)]
@@ -108,6 +116,7 @@ extern "C" fn end(_processor: c_uint, _data: *mut c_void) {
 
 /// Called for each block of instructions before it first runs.
 extern "C" fn translate(_id: u64, block: *mut c_void) {
+    let Marks { begin: first, end: last } = MARKS.get().unwrap_or(&THUMB);
     // SAFETY: `block` is valid during this call, and so is what QEMU returns for it.
     unsafe {
         for index in 0..qemu_plugin_tb_n_insns(block) {
@@ -116,8 +125,8 @@ extern "C" fn translate(_id: u64, block: *mut c_void) {
                 std::slice::from_raw_parts(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction));
             // QEMU 7.2 reports a short instruction before the end of a page as longer: compare the start.
             let mark: Option<ExecuteCallback> = match bytes {
-                [a, b, ..] if [*a, *b] == BEGIN => Some(begin),
-                [a, b, ..] if [*a, *b] == END => Some(end),
+                bytes if bytes.starts_with(first) => Some(begin),
+                bytes if bytes.starts_with(last) => Some(end),
                 _ => None,
             };
             qemu_plugin_register_vcpu_mem_inline(instruction, READS_AND_WRITES, ADD, ACCESSED.as_ptr().cast(), 1);
@@ -152,17 +161,27 @@ extern "C" fn finish(_id: u64, _data: *mut c_void) {
     }
 }
 
+/// The start of QEMU's `qemu_info_t`.
+#[repr(C)]
+pub struct Info {
+    /// The architecture, such as `arm` or `riscv32`.
+    target_name: *const c_char,
+}
+
 /// QEMU's entry point.
 ///
 /// # Safety
-/// `arguments` must be `count` C strings, as QEMU passes them.
+/// `info` must be QEMU's, and `arguments` `count` C strings, as QEMU passes them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn qemu_plugin_install(
     id: u64,
-    _info: *const c_void,
+    info: *const Info,
     count: c_int,
     arguments: *const *const c_char,
 ) -> c_int {
+    // SAFETY: by this function's contract.
+    let target = unsafe { CStr::from_ptr((*info).target_name) };
+    let _ = MARKS.set(if target.to_bytes().starts_with(b"riscv") { RISC_V } else { THUMB });
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: by this function's contract.
         let argument = unsafe { CStr::from_ptr(*arguments.add(index)) }.to_string_lossy();

@@ -1,0 +1,50 @@
+//! `nae-core/c/examples/cortex-m4f`, a program in C on `nae-core`'s C interface, under QEMU.
+
+use crate::machine::{assert_near, flash, run_text, tool, variable};
+use crate::{FLOAT, host_energies};
+
+/// The images in the program's flash, bytes.
+const IMAGES: usize = 3840;
+
+/// What the program in `folder` gives is the host's, what it costs is what was recorded, and it holds no panic.
+fn check(library: &str, elf: &str, recorded: u64) {
+    if FLOAT {
+        return;
+    }
+    let elf = variable(elf);
+    let run = run_text("mps2-an386", &elf);
+    assert_eq!(run.energies, host_energies());
+    assert_eq!(run.instructions.len(), run.energies.len());
+    let most = *run.instructions.iter().max().unwrap();
+    let model = include_bytes!("../../../models/digits/digits-int8.nae").len();
+    let (flash, ram) = (flash(&elf), ram(&elf));
+    println!("C on Cortex-M4F (mps2-an386), {library}, {} images equal to the host bit for bit", run.energies.len());
+    println!("  executed instructions per image      {most} at most");
+    println!(
+        "  flash                                {flash} bytes, {} without model and images",
+        flash - model - IMAGES
+    );
+    println!("  RAM and peak stack                   {ram} + {} bytes", run.stack);
+    assert_near(library, most, recorded);
+    assert!(run.stack > 0 && run.stack < 2560, "{} bytes of stack", run.stack);
+    let symbols = tool("nm", &["-C"], &elf);
+    for name in ["panicking", "panic_fmt", "nae_core_panicked"] {
+        assert!(!symbols.contains(name), "{name} is linked into {}", elf.display());
+    }
+}
+
+/// Bytes of RAM that statics take.
+fn ram(elf: &std::path::Path) -> usize {
+    let sizes = tool("size", &[], elf);
+    sizes.lines().nth(1).unwrap().split_whitespace().skip(1).take(2).map(|n| n.parse::<usize>().unwrap()).sum()
+}
+
+#[test]
+fn c_with_all_operators() {
+    check("all operators", "NAE_C_ALL", 1_097_130);
+}
+
+#[test]
+fn c_with_the_operators_of_one_model() {
+    check("the operators of one model", "NAE_C_ONE", 1_098_240);
+}

@@ -1,0 +1,280 @@
+/* Scores images with a normalized autoencoder on a microcontroller.
+
+   Written by cbindgen from nae-core/c/src; `NAE_WRITE_HEADER=1 cargo test -p nae-core-c` writes it anew.
+
+   Memory is the caller's: the library allocates nothing and keeps no state of its own. Functions that can fail return a
+   `nae_core_status`; on an error they leave what they were to write as it was, but for the arena. NULL is refused by every
+   function, with NAE_CORE_STATUS_NULL. A pointer that is not NULL must be valid for as many values as its function says,
+   and what a function writes must not overlap what it reads.
+
+   Numbers are those of every other target, bit for bit. The FPU, where there is one, must be on and in the state that
+   reset leaves it in: rounding to nearest, subnormals not flushed. On Cortex-M4, M7, M33 and M55 the bit UNALIGN_TRP of
+   the register CCR must be clear, as reset leaves it.
+
+   No function panics, whatever bytes it is given; what would happen is in the README. */
+
+#ifndef NAE_CORE_H
+#define NAE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The longest window of an alarm, in verdicts.
+#define NAE_CORE_ALARM_WINDOW_MAX 32
+
+// What a function returns: 0 where it did what it says, else why it did not.
+enum nae_core_status
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Done.
+  NAE_CORE_STATUS_OK = 0,
+  // A pointer is NULL.
+  NAE_CORE_STATUS_NULL = 1,
+  // The model was not opened, or its last opening failed; or the alarm was not started.
+  NAE_CORE_STATUS_NOT_READY = 2,
+  // An address is not divisible by what its values need: 4 for the bytes of a model, the arena and floats, 8 for
+  // `nae_core_model`.
+  NAE_CORE_STATUS_ALIGNMENT = 3,
+  // The arena overlaps the image.
+  NAE_CORE_STATUS_OVERLAP = 4,
+  // The bytes are not a .nae file.
+  NAE_CORE_STATUS_NOT_A_MODEL = 5,
+  // A .nae file of another version than this library reads.
+  NAE_CORE_STATUS_VERSION = 6,
+  // The file is shorter or longer than its header says.
+  NAE_CORE_STATUS_LENGTH = 7,
+  // The checksum is wrong: the file was altered.
+  NAE_CORE_STATUS_CHECKSUM = 8,
+  // The checksum is right, and the header or the calibration says what cannot be.
+  NAE_CORE_STATUS_HEADER = 9,
+  // The checksum is right, and a layer says what cannot be.
+  NAE_CORE_STATUS_LAYER = 10,
+  // The model needs operators that this library was built without.
+  NAE_CORE_STATUS_OPERATORS = 11,
+  // The processor is big-endian; models are little-endian.
+  NAE_CORE_STATUS_ENDIANNESS = 12,
+  // The image has another length than the model's.
+  NAE_CORE_STATUS_IMAGE_LENGTH = 13,
+  // The model takes 8-bit values and was given floats, or the reverse.
+  NAE_CORE_STATUS_IMAGE_TYPE = 14,
+  // The arena is shorter than the model needs.
+  NAE_CORE_STATUS_ARENA_LENGTH = 15,
+  // A value of the image, or an energy, is NaN or infinite.
+  NAE_CORE_STATUS_NON_FINITE = 16,
+  // The reconstruction or its energy passed the range of floats.
+  NAE_CORE_STATUS_OVERFLOW = 17,
+  // The model has no calibration.
+  NAE_CORE_STATUS_NO_CALIBRATION = 18,
+  // A false-positive rate is not between 0 and 1, both excluded.
+  NAE_CORE_STATUS_RATE = 19,
+  // The rate is below 1/(n + 1), n being the number of calibration energies.
+  NAE_CORE_STATUS_RATE_TOO_LOW = 20,
+  // Not 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX.
+  NAE_CORE_STATUS_ALARM_SETTINGS = 21,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum nae_core_status nae_core_status;
+#else
+typedef int32_t nae_core_status;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// A model that `nae_core_open` has opened. Its fields are the library's. It points into the bytes it was opened from and
+// nowhere else, so that it may be copied by `=`. Nothing is to be freed.
+//
+// Once opened it is only read: any number of threads may use it at a time, each with an arena of its own.
+typedef struct nae_core_model {
+  // Whether it was opened: not for the caller.
+  uint64_t opened;
+  // Not for the caller.
+  size_t state[56];
+} nae_core_model;
+
+// What is to be known of a model.
+typedef struct nae_core_info {
+  // Multiplications of one score. A device that takes models from outside can refuse what would run too long.
+  uint64_t multiply_accumulates;
+  // Channels of the image.
+  size_t channels;
+  // Rows of the image.
+  size_t height;
+  // Columns of the image.
+  size_t width;
+  // Values of an image: channels * height * width.
+  size_t image_len;
+  // Words of 4 bytes that `nae_core_score_i8` and `nae_core_score_f32` need as arena.
+  size_t arena_words;
+  // Words of 4 bytes that `nae_core_score_u8` needs as arena. Never fewer than `arena_words`.
+  size_t arena_words_u8;
+  // Number n of calibration energies; 0 for a model without calibration.
+  uint32_t calibration_count;
+  // 1 for a model that takes 8-bit values, 0 for one that takes floats.
+  int32_t is_int8;
+  // What an 8-bit value q stands for: scale * (q - zero_point). NaN for a model that takes floats.
+  float scale;
+  // See `scale`; 0 for a model that takes floats.
+  int32_t zero_point;
+  // The value that a black pixel (0) becomes.
+  float low;
+  // The value that a white pixel (255) becomes.
+  float high;
+  // An energy above it is an anomaly; NaN for a model without threshold.
+  float threshold;
+  // Share of normal images above the threshold, at most; NaN for a model without threshold.
+  float false_positive_rate;
+} nae_core_info;
+
+// What is known of an image.
+typedef struct nae_core_score {
+  // The higher, the less normal: the mean squared (or absolute) difference of an image and its reconstruction, or one
+  // minus their similarity, as the model has it. Finite.
+  float energy;
+  // Share of normal images at least as strange, in (0, 1]; NaN for a model without calibration.
+  float p_value;
+  // An energy above it is an anomaly; NaN for a model without threshold.
+  float threshold;
+  // 1 for an anomaly, 0 for a normal image, -1 for a model without threshold.
+  int32_t anomaly;
+} nae_core_score;
+
+// An alarm that `nae_core_alarm_start` has started: on at `raise` anomalies of the last `window` images, off when `clear`
+// or fewer are left. Its fields are the library's. It points nowhere, so that it may be copied by `=`. Nothing is to be
+// freed. One thread at a time may use it.
+typedef struct nae_core_alarm {
+  // Whether it was started: not for the caller.
+  uint64_t started;
+  // Not for the caller.
+  size_t state[20];
+} nae_core_alarm;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// A status in words: English, ASCII, one line, ended by a zero; there as long as the program is. Any number may be
+// asked for. Never NULL.
+const char *nae_core_status_text(int32_t status);
+
+// Version of the library, such as "0.1.0": ended by a zero; there as long as the program is. Never NULL.
+const char *nae_core_version(void);
+
+// Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
+// writes to `model` what reads them in place. Time is linear in the length.
+//
+// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. `bytes` must be
+// divisible by 4. They must stay where they are, unchanged, as long as the model is used.
+//
+// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for what is wrong with the file;
+// OPERATORS; ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
+//
+// # Safety
+// `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.
+nae_core_status nae_core_open(struct nae_core_model *model, const uint8_t *bytes, size_t length);
+
+// Writes to `info` what is to be known of a model: the image it takes, the arena it needs, its threshold.
+//
+// Errors: NULL, NOT_READY, ALIGNMENT.
+//
+// # Safety
+// `model` is null, zeros, or from `nae_core_open`; `info` is null or valid for a write.
+nae_core_status nae_core_describe(const struct nae_core_model *model, struct nae_core_info *info);
+
+// Writes to `p_value` the share of normal images that are at least as strange as one of this energy, in (0, 1]: the
+// conformal p-value (1 + number of calibration energies >= energy)/(n + 1).
+//
+// Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; NON_FINITE for an energy that is NaN or infinite.
+//
+// # Safety
+// `model` is null, zeros, or from `nae_core_open`; `p_value` is null or valid for a write.
+nae_core_status nae_core_p_value(const struct nae_core_model *model, float energy, float *p_value);
+
+// Writes to `threshold` the energy above which an image is an anomaly, so that at most the share `false_positive_rate`
+// of normal images is one. For another rate than the model's own, which `nae_core_describe` gives.
+//
+// Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; RATE unless 0 < rate < 1; RATE_TOO_LOW below 1/(n + 1).
+//
+// # Safety
+// `model` is null, zeros, or from `nae_core_open`; `threshold` is null or valid for a write.
+nae_core_status nae_core_threshold(const struct nae_core_model *model, float false_positive_rate, float *threshold);
+
+// Scores pixels as a camera gives them: 0 for black to 255 for white, `pixels_len` bytes, row by row, the channels of a
+// pixel side by side (HWC). For every model: the library brings pixels to the model's range or 8-bit values.
+//
+// `pixels_len` must be the `image_len` of `nae_core_describe`, and `arena_words` its `arena_words_u8` or more. The arena
+// is memory to work in: what it holds before does not matter, and it may be used otherwise between two scores. Its
+// address must be divisible by 4.
+//
+// Errors: NULL, NOT_READY, ALIGNMENT, OVERLAP; IMAGE_LENGTH; ARENA_LENGTH; OVERFLOW.
+//
+// # Safety
+// `model` is null, zeros, or from `nae_core_open`; `pixels` is null or valid for `pixels_len` bytes; `arena` is null or
+// valid for reads and writes of `arena_words` words; `score` is null or valid for a write. Nothing else uses the arena
+// meanwhile.
+nae_core_status nae_core_score_u8(const struct nae_core_model *model,
+                                  const uint8_t *pixels,
+                                  size_t pixels_len,
+                                  uint32_t *arena,
+                                  size_t arena_words,
+                                  struct nae_core_score *score);
+
+// Scores the values of an image as a model of 8 bits takes them: q stands for scale * (q - zero_point), of
+// `nae_core_describe`. `arena_words` is its `arena_words` or more; the rest is as for `nae_core_score_u8`.
+//
+// Errors: those of `nae_core_score_u8`, and IMAGE_TYPE for a model that takes floats.
+//
+// # Safety
+// As for `nae_core_score_u8`; `values` is null or valid for `values_len` bytes.
+nae_core_status nae_core_score_i8(const struct nae_core_model *model,
+                                  const int8_t *values,
+                                  size_t values_len,
+                                  uint32_t *arena,
+                                  size_t arena_words,
+                                  struct nae_core_score *score);
+
+// Scores the values of an image as a model of floats takes them: between `low` and `high` of `nae_core_describe`; others
+// are scored, too, as long as they are finite. `values` must be divisible by 4. `arena_words` is the `arena_words` of
+// `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
+//
+// Errors: those of `nae_core_score_u8`; IMAGE_TYPE for a model that takes 8-bit values; NON_FINITE for a value that is
+// NaN or infinite.
+//
+// # Safety
+// As for `nae_core_score_u8`; `values` is null or valid for `values_len` floats.
+nae_core_status nae_core_score_f32(const struct nae_core_model *model,
+                                   const float *values,
+                                   size_t values_len,
+                                   uint32_t *arena,
+                                   size_t arena_words,
+                                   struct nae_core_score *score);
+
+// Starts an alarm, off and without a verdict, or starts it anew. Of the last `window` verdicts, `raise` anomalies put it
+// on, and `clear` or fewer take it off.
+//
+// Errors: NULL; ALIGNMENT; ALARM_SETTINGS unless 0 <= clear < raise <= window <= NAE_CORE_ALARM_WINDOW_MAX. After one of
+// the last, `alarm` is refused with NOT_READY.
+//
+// # Safety
+// `alarm` is null or valid for a write.
+nae_core_status nae_core_alarm_start(struct nae_core_alarm *alarm,
+                                     size_t raise,
+                                     size_t clear,
+                                     size_t window);
+
+// Takes the verdict on the next image, the `anomaly` of its score: 1 for an anomaly; any other number counts as normal,
+// -1 for a model without threshold, too. Writes to `is_on` whether the alarm is on. Constant time.
+//
+// Errors: NULL, NOT_READY, ALIGNMENT; the verdict is not taken then.
+//
+// # Safety
+// `alarm` is null, zeros, or from `nae_core_alarm_start`; `is_on` is null or valid for a write.
+nae_core_status nae_core_alarm_observe(struct nae_core_alarm *alarm, int32_t anomaly, bool *is_on);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* NAE_CORE_H */

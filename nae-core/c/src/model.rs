@@ -1,0 +1,230 @@
+//! A model in the caller's memory: opened once, described, and asked for p-values and thresholds.
+
+use crate::{Status, memory};
+use core::mem::{MaybeUninit, align_of, offset_of, size_of};
+use nae_core::engine::Engine;
+use nae_core::model::{Model as CoreModel, Operators};
+
+/// Says that a `Model` was opened. Other memory is unlikely to start like this.
+const OPENED: u64 = u64::from_le_bytes(*b"nae-open");
+
+/// The operators that are compiled in.
+#[cfg(not(feature = "one-model"))]
+pub(crate) const OPERATORS: u64 = Operators::ALL.bits();
+
+/// The operators that are compiled in: those of the model that NAE_MODEL names.
+#[cfg(feature = "one-model")]
+#[allow(long_running_const_eval)]
+pub(crate) const OPERATORS: u64 = match CoreModel::parse(include_bytes!(env!("NAE_MODEL"))) {
+    Ok(model) => Operators::from_bits(model.operators().bits()).bits(),
+    Err(error) => panic!("{}", error.message()),
+};
+
+/// A model that `nae_core_open` has opened. Its fields are the library's. It points into the bytes it was opened from and
+/// nowhere else, so that it may be copied by `=`. Nothing is to be freed.
+///
+/// Once opened it is only read: any number of threads may use it at a time, each with an arena of its own.
+#[repr(C)]
+pub struct Model {
+    /// Whether it was opened: not for the caller.
+    opened: u64,
+    /// Not for the caller.
+    state: MaybeUninit<[usize; 56]>,
+}
+
+// The header promises this much room, on every target.
+const _: () = assert!(
+    size_of::<CoreModel<'static>>() <= size_of::<[usize; 56]>()
+        && align_of::<CoreModel<'static>>() <= align_of::<Model>()
+        && offset_of!(Model, state).is_multiple_of(align_of::<CoreModel<'static>>())
+);
+
+impl Model {
+    /// A model that is not opened: zeros, as a `static` of C has.
+    pub const CLOSED: Self = Self { opened: 0, state: MaybeUninit::zeroed() };
+}
+
+/// What is to be known of a model.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Info {
+    /// Multiplications of one score. A device that takes models from outside can refuse what would run too long.
+    pub multiply_accumulates: u64,
+    /// Channels of the image.
+    pub channels: usize,
+    /// Rows of the image.
+    pub height: usize,
+    /// Columns of the image.
+    pub width: usize,
+    /// Values of an image: channels * height * width.
+    pub image_len: usize,
+    /// Words of 4 bytes that `nae_core_score_i8` and `nae_core_score_f32` need as arena.
+    pub arena_words: usize,
+    /// Words of 4 bytes that `nae_core_score_u8` needs as arena. Never fewer than `arena_words`.
+    pub arena_words_u8: usize,
+    /// Number n of calibration energies; 0 for a model without calibration.
+    pub calibration_count: u32,
+    /// 1 for a model that takes 8-bit values, 0 for one that takes floats.
+    pub is_int8: i32,
+    /// What an 8-bit value q stands for: scale * (q - zero_point). NaN for a model that takes floats.
+    pub scale: f32,
+    /// See `scale`; 0 for a model that takes floats.
+    pub zero_point: i32,
+    /// The value that a black pixel (0) becomes.
+    pub low: f32,
+    /// The value that a white pixel (255) becomes.
+    pub high: f32,
+    /// An energy above it is an anomaly; NaN for a model without threshold.
+    pub threshold: f32,
+    /// Share of normal images above the threshold, at most; NaN for a model without threshold.
+    pub false_positive_rate: f32,
+}
+
+/// The words of an arena in which `nae_core_score_u8` keeps the image as the model takes it.
+pub(crate) fn image_words(model: &CoreModel<'_>) -> usize {
+    let len = model.input_shape().len();
+    if model.image_quantization().is_some() { len.div_ceil(4) } else { len }
+}
+
+/// Words of the arena for an image as the model takes it.
+pub(crate) fn arena_words(model: &CoreModel<'_>) -> usize {
+    model.arena_len()
+}
+
+/// Words of the arena for pixels.
+pub(crate) fn arena_words_u8(model: &CoreModel<'_>) -> usize {
+    model.arena_len().saturating_add(image_words(model))
+}
+
+/// The model in the caller's memory, which outlives every call.
+///
+/// # Safety
+/// `model` is null, or valid for reads of a [`Model`] that nothing writes meanwhile. One that says it is opened was
+/// opened by [`nae_core_open`], or is a copy of such, and its bytes are as they were then.
+pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>, Status> {
+    let model = memory::place(model.cast_mut())?;
+    // SAFETY: aligned and not null by `place`; valid by this function's contract.
+    unsafe {
+        if (&raw const (*model).opened).read() != OPENED {
+            return Err(Status::NotReady);
+        }
+        Ok(&*(&raw const (*model).state).cast::<CoreModel<'a>>())
+    }
+}
+
+/// Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
+/// writes to `model` what reads them in place. Time is linear in the length.
+///
+/// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. `bytes` must be
+/// divisible by 4. They must stay where they are, unchanged, as long as the model is used.
+///
+/// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for what is wrong with the file;
+/// OPERATORS; ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
+///
+/// # Safety
+/// `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_core_open(model: *mut Model, bytes: *const u8, length: usize) -> Status {
+    let work = || {
+        let model = memory::place(model)?;
+        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        unsafe { (&raw mut (*model).opened).write(0) };
+        // SAFETY: the caller says that they are valid, and stay as they are.
+        let bytes: &'static [u8] = unsafe { memory::slice(bytes, length)? };
+        let parsed = CoreModel::parse(bytes)?;
+        if !bytes.as_ptr().addr().is_multiple_of(4) {
+            return Err(Status::Alignment);
+        }
+        Engine::<OPERATORS>::with_operators(&parsed)?;
+        // SAFETY: as for the write above; the state has room for it and its alignment, which is asserted at compile time.
+        unsafe {
+            (&raw mut (*model).state).cast::<CoreModel<'static>>().write(parsed);
+            (&raw mut (*model).opened).write(OPENED);
+        }
+        Ok(())
+    };
+    Status::of(work())
+}
+
+/// Writes to `info` what is to be known of a model: the image it takes, the arena it needs, its threshold.
+///
+/// Errors: NULL, NOT_READY, ALIGNMENT.
+///
+/// # Safety
+/// `model` is null, zeros, or from `nae_core_open`; `info` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_core_describe(model: *const Model, info: *mut Info) -> Status {
+    let work = || {
+        // SAFETY: as this function's caller says.
+        let model = unsafe { opened(model)? };
+        let info = memory::place(info)?;
+        let (shape, image) = (model.input_shape(), model.image_quantization());
+        let known = Info {
+            multiply_accumulates: model.multiply_accumulates(),
+            channels: shape.channels,
+            height: shape.height,
+            width: shape.width,
+            image_len: shape.len(),
+            arena_words: arena_words(model),
+            arena_words_u8: arena_words_u8(model),
+            calibration_count: model.calibration().map_or(0, |calibration| calibration.count() as u32),
+            is_int8: i32::from(image.is_some()),
+            scale: image.map_or(f32::NAN, |image| image.scale()),
+            zero_point: image.map_or(0, |image| i32::from(image.zero_point())),
+            low: model.preprocessing().low(),
+            high: model.preprocessing().high(),
+            threshold: model.threshold().unwrap_or(f32::NAN),
+            false_positive_rate: model.target_false_positive_rate().unwrap_or(f32::NAN),
+        };
+        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        unsafe { info.write(known) };
+        Ok(())
+    };
+    Status::of(work())
+}
+
+/// Writes to `p_value` the share of normal images that are at least as strange as one of this energy, in (0, 1]: the
+/// conformal p-value (1 + number of calibration energies >= energy)/(n + 1).
+///
+/// Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; NON_FINITE for an energy that is NaN or infinite.
+///
+/// # Safety
+/// `model` is null, zeros, or from `nae_core_open`; `p_value` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_core_p_value(model: *const Model, energy: f32, p_value: *mut f32) -> Status {
+    let work = || {
+        // SAFETY: as this function's caller says.
+        let model = unsafe { opened(model)? };
+        let p_value = memory::place(p_value)?;
+        let value = model.calibration().ok_or(Status::NoCalibration)?.p_value(energy)?;
+        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        unsafe { p_value.write(value) };
+        Ok(())
+    };
+    Status::of(work())
+}
+
+/// Writes to `threshold` the energy above which an image is an anomaly, so that at most the share `false_positive_rate`
+/// of normal images is one. For another rate than the model's own, which `nae_core_describe` gives.
+///
+/// Errors: NULL, NOT_READY, ALIGNMENT; NO_CALIBRATION; RATE unless 0 < rate < 1; RATE_TOO_LOW below 1/(n + 1).
+///
+/// # Safety
+/// `model` is null, zeros, or from `nae_core_open`; `threshold` is null or valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nae_core_threshold(
+    model: *const Model,
+    false_positive_rate: f32,
+    threshold: *mut f32,
+) -> Status {
+    let work = || {
+        // SAFETY: as this function's caller says.
+        let model = unsafe { opened(model)? };
+        let threshold = memory::place(threshold)?;
+        let value = model.calibration().ok_or(Status::NoCalibration)?.threshold(false_positive_rate)?;
+        // SAFETY: aligned and not null by `place`, and the caller says that it is valid for a write.
+        unsafe { threshold.write(value) };
+        Ok(())
+    };
+    Status::of(work())
+}
