@@ -9,6 +9,7 @@
 mod alarms;
 mod config;
 mod deliver;
+mod health;
 mod http;
 mod journal;
 mod keeper;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 use crate::alarms::Alarms;
 use crate::config::Config;
 pub use crate::config::Flags;
+pub use crate::health::Health;
 use crate::keeper::Keeper;
 use crate::metrics::Metrics;
 use crate::model::Current;

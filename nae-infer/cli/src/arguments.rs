@@ -48,6 +48,10 @@ pub(crate) enum Command {
     #[cfg(feature = "serve")]
     #[command(after_help = SERVE_HELP)]
     Serve(Box<nae_serve::Flags>),
+    /// Ask a camera service whether it is ready
+    #[cfg(feature = "serve")]
+    #[command(after_help = HEALTH_HELP)]
+    Health(nae_serve::Health),
     /// Print completions for a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions(Completions),
@@ -64,6 +68,14 @@ impl Command {
         false
     }
 }
+
+#[cfg(feature = "serve")]
+const HEALTH_HELP: &str = "\
+Prints nothing; the exit status is 0 where it is ready, and 1 where it is not or cannot be reached within five seconds.
+
+Examples:
+  nae-infer health
+  nae-infer health http://camera-host:8080";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:

@@ -47,6 +47,11 @@ fn command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Bench(arguments) => bench::run(&arguments),
         #[cfg(feature = "serve")]
         Command::Serve(flags) => nae_serve::run(&flags),
+        #[cfg(feature = "serve")]
+        Command::Health(health) => {
+            health.ask()?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Completions(shell) => {
             shell.write(Cli::command(), &mut io::stdout())?;
             Ok(ExitCode::SUCCESS)

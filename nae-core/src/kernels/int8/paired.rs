@@ -177,7 +177,7 @@ fn convolve_whole(
     while x < width {
         let across = convolution.across(x);
         // Windows that follow use the same taps as long as they lie inside the image across.
-        let windows = convolution.uncut(across).clamp(1, width - x);
+        let windows = convolution.uncut(across).min(width - x).max(1);
         let pairs = windows / 2;
         if pairs > 0 {
             columns.beside_each_other(x, across, pairs, scratch, input, output);

@@ -48,7 +48,7 @@ pub(super) fn widen_one(zero_point: i8, values: &[i8], target: &mut [u32]) {
 /// As [`widen_one`], the first `4 * groups` values of each of some rows, `row_len` values apart; nothing where they do not
 /// lie inside `window`, or do not fit `target`.
 pub(super) fn widen_rows(zero_point: i8, window: &[i8], [rows, row_len, groups]: [usize; 3], target: &mut [u32]) {
-    for (row, target) in target.chunks_exact_mut(2 * groups.max(1)).take(rows).enumerate() {
+    for (row, target) in target.chunks_exact_mut((2 * groups).max(1)).take(rows).enumerate() {
         widen_one(zero_point, part(window, row * row_len, 4 * groups), target);
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn widen_rows_of_two(
     target: &mut [u32],
 ) {
     let centre = centre(zero_point);
-    for (row, target) in target.chunks_exact_mut(4 * groups.max(1)).take(rows).enumerate() {
+    for (row, target) in target.chunks_exact_mut((4 * groups).max(1)).take(rows).enumerate() {
         let [first, second] =
             [0, next].map(|window| part(windows, window + row * row_len, 4 * groups).as_chunks::<4>().0);
         for ((a, b), target) in first.iter().zip(second).zip(target.as_chunks_mut::<4>().0) {

@@ -1,7 +1,8 @@
 //! Requests of all kinds, good, bad, slow and many.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -251,4 +252,33 @@ fn an_address_that_is_taken_is_named_with_the_cause() {
     for part in [address.as_str(), "in use"] {
         assert_eq!(line.matches(part).count(), 1, "{part}: {line}");
     }
+}
+
+#[test]
+fn health_is_asked_from_the_command_line() {
+    let ask = |url: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_nae-infer")).args(["health", url]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let url = service.url("/");
+    assert_eq!(ask(&url), (Some(0), String::new()));
+    drop(service);
+    let (code, said) = ask(&url);
+    assert!(code == Some(1) && said.contains(&format!("{url}readyz")), "{said}");
+
+    // One that answers, and is not ready.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answering = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = [0; 512];
+        let read = client.read(&mut request).unwrap();
+        assert!(request[..read].starts_with(b"GET /readyz "));
+        client.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy").unwrap();
+    });
+    let (code, said) = ask(&url);
+    answering.join().unwrap();
+    assert!(code == Some(1) && said.ends_with("503 Service Unavailable: busy\n"), "{said}");
 }
