@@ -77,13 +77,13 @@ fn check(core: &str, machine: &str, elf: &Path, recorded: u64) {
 
 #[test]
 fn cortex_m4f() {
-    let recorded = if FLOAT { 1_608_612 } else { 1_093_561 };
+    let recorded = if FLOAT { 1_608_612 } else { 900_150 };
     check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), recorded);
 }
 
 #[test]
 fn cortex_m3_without_fpu() {
-    let recorded = if FLOAT { 76_500_255 } else { 3_639_097 };
+    let recorded = if FLOAT { 76_500_255 } else { 3_542_985 };
     check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), recorded);
 }
 
@@ -96,27 +96,27 @@ fn check_int8(core: &str, machine: &str, elf: &str, recorded: u64) {
 
 #[test]
 fn cortex_m0() {
-    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 6_639_986);
+    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 6_324_564);
 }
 
 #[test]
 fn cortex_m7() {
-    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 1_093_561);
+    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 900_150);
 }
 
 #[test]
 fn cortex_m33() {
-    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 1_087_898);
+    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 900_831);
 }
 
 #[test]
 fn cortex_m55() {
-    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 1_035_525);
+    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 888_594);
 }
 
 #[test]
 fn risc_v() {
-    let recorded = if FLOAT { 66_643_618 } else { 4_354_993 };
+    let recorded = if FLOAT { 66_643_618 } else { 4_056_716 };
     check("RV32IMAC", "virt", &variable("NAE_FIRMWARE_RISC_V"), recorded);
 }
 
@@ -135,7 +135,7 @@ fn embassy_on_cortex_m4() {
     println!("  executed instructions per inference  {most} at most");
     println!("  peak stack of an inference           {} bytes", run.stack);
     println!("  flash                                {} bytes", flash(&elf));
-    assert_near("embassy", most, 1_094_331);
+    assert_near("embassy", most, 899_903);
     assert!(run.stack > 0 && run.stack < 2048);
 }
 
