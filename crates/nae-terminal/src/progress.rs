@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn a_line_has_the_latest_figures() {
-        let times = Times { gone: Duration::from_secs(90), left: Some(Duration::from_secs(3600)) };
+        let times = Times { gone: Duration::from_secs(120), left: Some(Duration::from_secs(3600)) };
         assert_eq!(
             line("NAE training", "updates", 3, 100, &times, "E+ 0.01"),
-            "NAE training: 3 of 100 updates, 90 seconds gone, about 60 minutes left; E+ 0.01"
+            "NAE training: 3 of 100 updates, 2 minutes gone, about 60 minutes left; E+ 0.01"
         );
     }
 }

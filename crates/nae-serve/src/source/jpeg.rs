@@ -153,7 +153,13 @@ fn segments(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::
 /// Entropy-coded data, up to the marker that ends it, which is given back.
 fn scan(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::Result<u8> {
     while image.len() <= limit {
-        if input.read_until(0xFF, image)? == 0 || image.last() != Some(&0xFF) {
+        // A stream may have no marker at all, and no end.
+        let room = (limit + 1 - image.len()) as u64;
+        let read = input.take(room).read_until(0xFF, image)? as u64;
+        if image.last() != Some(&0xFF) {
+            if read == room {
+                break;
+            }
             return Err(ErrorKind::UnexpectedEof.into());
         }
         match byte(input)? {
@@ -218,6 +224,18 @@ mod tests {
             let found = all(&[&others[0][..cut], &rest].concat(), 1 << 20).unwrap();
             assert_eq!(found.last(), others.last(), "cut after {cut} bytes");
         }
+    }
+
+    #[test]
+    fn data_without_a_marker_and_without_end_is_not_kept() {
+        let whole = image(1);
+        let scan = whole.windows(2).position(|pair| pair == [0xFF, SOS]).unwrap();
+        let rest = 64 << 20;
+        let mut input = io::BufReader::new(whole[..scan + 14].chain(io::repeat(0).take(rest)));
+        let error = read(&mut input, 1 << 16).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidData, "an image of more than 65536 bytes"));
+        let left = io::copy(&mut input, &mut io::sink()).unwrap();
+        assert!(left > rest - (1 << 17), "{} bytes of it were read", rest - left);
     }
 
     #[test]
