@@ -246,13 +246,12 @@ impl Prepared {
     pub fn columns<'a>(&'a self, outcome: &'a Outcome) -> Vec<Column<'a>> {
         let method = self.config.method();
         let plain = outcome.autoencoder.as_ref().map(plain_column);
-        let own = outcome.model.decisions().iter().map(|&decision| {
-            let (key, title) = match (method, decision) {
-                (MethodKind::Vae, Decision::Reconstruction) => ("vae_reconstruction", "VAE (R)"),
-                (MethodKind::Vae, Decision::NegativeLogLikelihood) => ("vae_likelihood", "VAE (L)"),
-                _ => (method.column(), method.title()),
-            };
-            Column { key, title, model: &*outcome.model, decision }
+        let own = outcome.model.decisions().iter().zip(method.columns());
+        let own = own.map(|(&decision, column)| Column {
+            key: column.key,
+            title: column.title,
+            model: &*outcome.model,
+            decision,
         });
         let references = self.features().into_iter().flat_map(Features::references);
         let neighbours = self.neighbours.as_ref().map(neighbours_column);

@@ -25,6 +25,8 @@ pub enum Stream {
     Pictures = 8,
     /// Defects by which the form of a user's images is chosen.
     Trial = 9,
+    /// Initial weights that other methods have beside an autoencoder's.
+    BaselineWeights = 10,
 }
 
 impl Stream {

@@ -123,7 +123,11 @@
 //! | DAE, σ = 0.3 | [`Denoising`](nae_train::config::Denoising) | `nae-train/src/methods/finite_differences.rs` `the_autoencoder_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/autoencoder.rs` `a_denoiser_is_compared_with_the_data_without_noise` |
 //! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `the_bound_is_a_bound` |
 //! | WAE-MMD, RBF kernel, median heuristic | [`WaeMethod`](nae_train::methods::WaeMethod), [`mmd_squared`](nae_train::methods::mmd_squared) | `nae-train/src/methods/finite_differences.rs` `the_wae_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/mmd.rs` `equal_samples_are_at_no_distance`, `two_points_each_by_hand` |
-//! | IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly | not here yet; [`Method`](nae_train::methods::Method) and [`Model`](nae_train::methods::Model) are where they come in | – |
+//! | VQ-VAE | [`VectorQuantizedAutoencoder`](nae_train::methods::VectorQuantizedAutoencoder) | `nae-train/src/methods/vqvae.rs` `it_steps_by_the_straight_through_gradient`, `unused_codes_begin_again_at_latents`, `it_decides_by_the_codes` |
+//! | DAGMM | [`GaussianMixtureAutoencoder`](nae_train::methods::GaussianMixtureAutoencoder) | `nae-train/src/methods/dagmm.rs` `it_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_pooled_mixture`; `nae-train/src/methods/mixture.rs` `energies_are_those_of_the_mixture` |
+//! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents` |
+//! | Glow, K = 12, L = 1, 64 channels | [`Glow`](nae_train::methods::Glow) | `nae-train/src/methods/glow.rs` `the_density_is_that_of_the_change_of_variables`, `the_density_sums_to_one`, `it_steps_by_the_gradient_of_its_loss` |
+//! | IGEBM, PixelCNN++ | not here yet; [`Method`](nae_train::methods::Method) and [`Model`](nae_train::methods::Model) are where they come in | – |
 //!
 //! # Where this crate differs from the paper's text or its code
 //!
@@ -146,6 +150,10 @@
 //! | PCD with restart | chains restarted with probability 5% | replay buffer of 10,000 at 95% | the text; `start.noise.replay_buffer` is the code |
 //! | MMD | – | unbiased estimate | the biased one, zero on equal samples |
 //! | VAE's reconstruction error | – | at a drawn latent | at the posterior's mean |
+//! | VQ-VAE's latents | the shared architecture | – | one vector, one code of 512; unused codes begin again |
+//! | DAGMM's mixture in deciding | – | – (the named implementation: of the training data, once more) | pooled over the last hundred or so updates |
+//! | Glow's couplings | – | – (the named implementation: activation normalisation) | biases; a prior that is not learned |
+//! | D_z and weights of the baselines' terms | searched by the selection set | – | settings; not searched |
 
 #[cfg(test)]
 mod tests {

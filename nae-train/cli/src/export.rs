@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use nae_data::own::Corrupt;
 use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
+use nae_train::config::MethodKind;
 use nae_train::methods::Model;
 use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     check(&args.export)?;
     let device = Device::flex();
     let (config, seed) = RunFolder::read(&args.run)?;
+    export::check(config.method())?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     let prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
@@ -47,6 +49,11 @@ pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
         bail!("{}: this is a file; --export-parts takes a folder", folder.display());
     }
     Ok(())
+}
+
+/// Refuses files that no model of `method` is written to, before it is trained.
+pub(crate) fn check_method(files: &ExportFiles, method: MethodKind) -> anyhow::Result<()> {
+    if files.export.is_some() || files.export_parts.is_some() { Ok(export::check(method)?) } else { Ok(()) }
 }
 
 /// Writes the files asked for.

@@ -33,6 +33,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
         (None, None, Some(path)) => own::plan(args, path, engines, &device, started)?,
         (None, preset, _) => from_preset(args, preset.as_deref().unwrap_or(PRESETS[0].name), engines)?,
     };
+    export::check_method(&args.export, prepared.config.method())?;
     prepared.config.sampler().precision.check(&device)?;
     if let Some(path) = &args.outliers {
         prepared.add_outliers(path, args.corrupt()).context("--outliers")?;

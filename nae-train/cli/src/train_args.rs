@@ -214,6 +214,14 @@ pub(crate) enum MethodArg {
     Vae,
     /// Wasserstein autoencoder with an MMD penalty.
     Wae,
+    /// Vector-quantised autoencoder.
+    Vqvae,
+    /// Deep autoencoding Gaussian mixture model.
+    Dagmm,
+    /// GANomaly.
+    Ganomaly,
+    /// Glow, a flow.
+    Glow,
 }
 
 impl From<MethodArg> for MethodKind {
@@ -224,6 +232,10 @@ impl From<MethodArg> for MethodKind {
             MethodArg::Dae => Self::Dae,
             MethodArg::Vae => Self::Vae,
             MethodArg::Wae => Self::Wae,
+            MethodArg::Vqvae => Self::Vqvae,
+            MethodArg::Dagmm => Self::Dagmm,
+            MethodArg::Ganomaly => Self::Ganomaly,
+            MethodArg::Glow => Self::Glow,
         }
     }
 }

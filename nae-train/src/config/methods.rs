@@ -18,6 +18,23 @@ pub enum MethodKind {
     Vae,
     /// Wasserstein autoencoder with an MMD penalty (Tolstikhin et al., ICLR 2018).
     Wae,
+    /// Vector-quantised autoencoder (van den Oord et al., NeurIPS 2017).
+    Vqvae,
+    /// Deep autoencoding Gaussian mixture model (Zong et al., ICLR 2018).
+    Dagmm,
+    /// GANomaly (Akcay et al., ACCV 2018).
+    Ganomaly,
+    /// Glow (Kingma and Dhariwal, NeurIPS 2018).
+    Glow,
+}
+
+/// A column of a table of AUROCs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableColumn {
+    /// In JSON.
+    pub key: &'static str,
+    /// For people, as in the paper's tables.
+    pub title: &'static str,
 }
 
 impl MethodKind {
@@ -29,6 +46,10 @@ impl MethodKind {
             Self::Dae => "DAE",
             Self::Vae => "VAE",
             Self::Wae => "WAE",
+            Self::Vqvae => "VQ-VAE",
+            Self::Dagmm => "DAGMM",
+            Self::Ganomaly => "GANomaly",
+            Self::Glow => "Glow",
         }
     }
 
@@ -40,12 +61,51 @@ impl MethodKind {
             Self::Dae => "dae",
             Self::Vae => "vae",
             Self::Wae => "wae",
+            Self::Vqvae => "vqvae",
+            Self::Dagmm => "dagmm",
+            Self::Ganomaly => "ganomaly",
+            Self::Glow => "glow",
         }
     }
 
-    /// Key of its column in a table's JSON. The plain autoencoder before NAE training has that of [`Ae`](Self::Ae).
+    /// Why its models are not exported, where they are not: what they decide by is no path from image to reconstruction.
+    pub fn why_not_exported(self) -> Option<&'static str> {
+        match self {
+            Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae => None,
+            Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
+            Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
+            Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
+            Self::Glow => Some("it decides by a likelihood, and has no reconstruction"),
+        }
+    }
+
+    /// Whether its latents are in ℝ^D whatever the preset says: Gaussians, codes and free latents are not on a sphere.
+    pub fn is_euclidean(self) -> bool {
+        matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly)
+    }
+
+    /// Its columns in a table, one for each decision function of its models, in their order. The plain autoencoder before
+    /// NAE training has that of [`Ae`](Self::Ae).
+    pub fn columns(self) -> &'static [TableColumn] {
+        match self {
+            Self::Nae => &[TableColumn { key: "nae", title: "NAE" }],
+            Self::Ae => &[TableColumn { key: "autoencoder", title: "autoencoder" }],
+            Self::Dae => &[TableColumn { key: "dae", title: "DAE" }],
+            Self::Vae => &[
+                TableColumn { key: "vae_reconstruction", title: "VAE (R)" },
+                TableColumn { key: "vae_likelihood", title: "VAE (L)" },
+            ],
+            Self::Wae => &[TableColumn { key: "wae", title: "WAE" }],
+            Self::Vqvae => &[TableColumn { key: "vqvae", title: "VQ-VAE" }],
+            Self::Dagmm => &[TableColumn { key: "dagmm", title: "DAGMM" }],
+            Self::Ganomaly => &[TableColumn { key: "ganomaly", title: "GANomaly" }],
+            Self::Glow => &[TableColumn { key: "glow", title: "Glow" }],
+        }
+    }
+
+    /// Key of its first column.
     pub fn column(self) -> &'static str {
-        if self == Self::Ae { "autoencoder" } else { self.name() }
+        self.columns().first().map_or("", |column| column.key)
     }
 }
 
@@ -114,5 +174,79 @@ pub struct Wasserstein {
 impl Default for Wasserstein {
     fn default() -> Self {
         Self { mmd: 0.01 }
+    }
+}
+
+/// Settings of the vector-quantised autoencoder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VectorQuantized {
+    /// Codes in the codebook.
+    pub codes: usize,
+    /// Equal parts of a latent, each with a code of its own; they divide D_z.
+    pub parts: usize,
+    /// Weight of the latents' distance from their codes.
+    pub commitment: f32,
+}
+
+impl Default for VectorQuantized {
+    /// Those of the implementation that the paper names.
+    fn default() -> Self {
+        Self { codes: 512, parts: 1, commitment: 1.0 }
+    }
+}
+
+/// Settings of the deep autoencoding Gaussian mixture model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GaussianMixture {
+    /// Gaussians.
+    pub components: usize,
+    /// λ₁: weight of the mean energy under the mixture.
+    pub energy: f32,
+    /// λ₂: weight of the sum of inverse variances.
+    pub inverse_variance: f32,
+}
+
+impl Default for GaussianMixture {
+    /// Those of the implementation that the paper names.
+    fn default() -> Self {
+        Self { components: 4, energy: 0.1, inverse_variance: 0.005 }
+    }
+}
+
+/// Settings of GANomaly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Adversarial {
+    /// Weight of the squared distance of the discriminator's features.
+    pub adversarial: f32,
+    /// Weight of the reconstruction's absolute error.
+    pub contextual: f32,
+    /// Weight of the squared distance of the latents.
+    pub encoder: f32,
+}
+
+impl Default for Adversarial {
+    /// Those of its authors' code.
+    fn default() -> Self {
+        Self { adversarial: 1.0, contextual: 50.0, encoder: 1.0 }
+    }
+}
+
+/// Settings of Glow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Flow {
+    /// K: steps of the flow.
+    pub steps: usize,
+    /// Channels within a coupling.
+    pub hidden_channels: usize,
+}
+
+impl Default for Flow {
+    /// The paper's ("Baseline Implementation").
+    fn default() -> Self {
+        Self { steps: 12, hidden_channels: 64 }
     }
 }

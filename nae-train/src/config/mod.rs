@@ -26,7 +26,10 @@ use raw::require;
 
 pub use architecture::ArchitectureConfig;
 pub use features::FeatureSettings;
-pub use methods::{Denoising, MethodKind, Regularization, Variational, Wasserstein};
+pub use methods::{
+    Adversarial, Denoising, Flow, GaussianMixture, MethodKind, Regularization, TableColumn, Variational,
+    VectorQuantized, Wasserstein,
+};
 pub use preset::{Preset, PresetError};
 pub use raw::RawConfig;
 
@@ -201,6 +204,14 @@ pub struct Baselines {
     pub vae: Variational,
     /// Wasserstein autoencoder.
     pub wae: Wasserstein,
+    /// Vector-quantised autoencoder.
+    pub vqvae: VectorQuantized,
+    /// Deep autoencoding Gaussian mixture model.
+    pub dagmm: GaussianMixture,
+    /// GANomaly.
+    pub ganomaly: Adversarial,
+    /// Glow.
+    pub glow: Flow,
 }
 
 /// Everything a run needs to know besides its seed, checked.
@@ -218,9 +229,20 @@ impl Config {
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
         let mut architecture = raw.architecture.spec()?.with_energy(raw.energy.into());
-        if raw.method == MethodKind::Vae {
-            // A Gaussian posterior and prior live in ℝ^D.
+        if raw.method.is_euclidean() {
             architecture = architecture.with_latent_space(LatentSpace::Euclidean);
+        }
+        if raw.method == MethodKind::Vqvae {
+            let (parts, dim) = (raw.baselines.vqvae.parts, architecture.latent_dim());
+            require("baselines.vqvae.parts", parts, "a number that divides architecture.latent_dim", |&parts| {
+                parts > 0 && dim.is_multiple_of(parts)
+            })?;
+        }
+        if raw.method == MethodKind::Glow {
+            let expected = "a network for images with sides of an even number of pixels, with method = \"glow\"";
+            require("architecture.kind", architecture.image(), expected, |image| {
+                image.height.is_multiple_of(2) && image.width.is_multiple_of(2)
+            })?;
         }
         sampler::check(&raw.sampler, architecture.latent_space())?;
         let found = architecture.image();

@@ -237,11 +237,25 @@ impl RawConfig {
         ] {
             require(key, weight, "at least 0", at_least_0)?;
         }
-        let Baselines { dae, vae, wae } = self.baselines;
+        let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, glow } = self.baselines;
         require("baselines.dae.noise", dae.noise, "at least 0", at_least_0)?;
         require("baselines.vae.sigma", vae.sigma, "above 0", |s| positive(f64::from(*s)))?;
         require("baselines.vae.samples", vae.samples, "1 to 10000", |n| (1..=10_000).contains(n))?;
         require("baselines.wae.mmd", wae.mmd, "at least 0", at_least_0)?;
+        require("baselines.vqvae.codes", vqvae.codes, "1 to 65536", |n| (1..=1 << 16).contains(n))?;
+        require("baselines.dagmm.components", dagmm.components, "1 to 100", |n| (1..=100).contains(n))?;
+        require("baselines.glow.steps", glow.steps, "1 to 1000", |n| (1..=1000).contains(n))?;
+        require("baselines.glow.hidden_channels", glow.hidden_channels, "1 to 4096", |n| (1..=4096).contains(n))?;
+        for (key, weight) in [
+            ("baselines.vqvae.commitment", vqvae.commitment),
+            ("baselines.dagmm.energy", dagmm.energy),
+            ("baselines.dagmm.inverse_variance", dagmm.inverse_variance),
+            ("baselines.ganomaly.adversarial", ganomaly.adversarial),
+            ("baselines.ganomaly.contextual", ganomaly.contextual),
+            ("baselines.ganomaly.encoder", ganomaly.encoder),
+        ] {
+            require(key, weight, "at least 0", at_least_0)?;
+        }
         require("stopping.every", self.stopping.every, "at least 1", |&n| n > 0)?;
         if let Some(ratio) = self.stopping.max_energy_ratio {
             require("stopping.max_energy_ratio", ratio, "above 1", |r| r.is_finite() && *r > 1.0)?;

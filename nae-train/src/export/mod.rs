@@ -12,7 +12,7 @@ use nae_onnx::builder::BuildError;
 use nae_onnx::metadata::{self, Geometry, Latent, ModelMetadata, Provenance};
 
 use crate::arch::{Autoencoder, LatentSpace};
-use crate::config::Config;
+use crate::config::{Config, MethodKind};
 use crate::features::Features;
 use crate::methods::Model;
 use nae_data::Source;
@@ -27,9 +27,14 @@ pub enum ExportError {
     /// The energies give no threshold.
     #[error("the calibration energies give no threshold: {0}")]
     Calibration(CalibrationError),
-    /// The model has no autoencoder.
-    #[error("a model trained by `{0}` is no autoencoder and cannot be exported")]
-    NoAutoencoder(&'static str),
+    /// The model does not decide by an autoencoder's reconstruction.
+    #[error("a model trained by `{method}` is not exported: {reason}")]
+    NoAutoencoder {
+        /// How it was trained.
+        method: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
     /// The temperature is not positive.
     #[error("the temperature {0} is not positive")]
     Temperature(f32),
@@ -116,6 +121,15 @@ pub fn model(
     })
 }
 
+/// Whether what `method` trains is exported: to be asked before it is trained.
+///
+/// # Errors
+/// [`ExportError::NoAutoencoder`] says why not.
+pub fn check(method: MethodKind) -> Result<(), ExportError> {
+    let refused = |reason| ExportError::NoAutoencoder { method: method.name(), reason };
+    method.why_not_exported().map(refused).map_or(Ok(()), Err)
+}
+
 /// `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
 ///
 /// # Errors
@@ -126,5 +140,7 @@ pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u
 }
 
 fn autoencoder_of<'a>(model: &'a dyn Model, config: &Config) -> Result<&'a Autoencoder, ExportError> {
-    model.autoencoder().ok_or(ExportError::NoAutoencoder(config.method().name()))
+    check(config.method())?;
+    let reason = "it has no autoencoder";
+    model.autoencoder().ok_or(ExportError::NoAutoencoder { method: config.method().name(), reason })
 }

@@ -20,14 +20,23 @@ use crate::engine::Engine;
 use crate::sample::{NegativeSampler, NoiseSource};
 
 /// More than a shard, and no whole number of tiles.
-const SAMPLES: usize = 37;
+pub(super) const SAMPLES: usize = 37;
 const LATENT_DIM: usize = 4;
 const STEP: f64 = 1e-5;
 /// Largest error of a slope, in parts of ‖gradient‖·‖direction‖ of all weights together.
 const BOUND: f64 = 1e-6;
 
 /// Smooth, since a kink within a step is a slope of its own, and with layers of both shapes of weights.
-fn model(space: LatentSpace) -> Autoencoder {
+pub(super) fn smooth(space: LatentSpace) -> AutoencoderSpec {
+    let image = Shape::new(1, 6, 6);
+    let elu = LayerSpec::Elu { alpha: 1.0 };
+    let encoder = vec![conv2d(3, 3, 1, 0), elu.clone(), fc(LATENT_DIM)];
+    let decoder = vec![fc(9), elu, fc(image.len()), LayerSpec::Reshape { shape: [1, 6, 6] }];
+    AutoencoderSpec::new("smooth", image, encoder, decoder, space).expect("valid")
+}
+
+/// That network, with larger weights than fresh ones.
+pub(super) fn network(space: LatentSpace) -> Autoencoder {
     struct Larger(NoiseSource);
     impl ModuleMapper for Larger {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -39,26 +48,22 @@ fn model(space: LatentSpace) -> Autoencoder {
             })
         }
     }
-    let image = Shape::new(1, 6, 6);
-    let elu = LayerSpec::Elu { alpha: 1.0 };
-    let encoder = vec![conv2d(3, 3, 1, 0), elu.clone(), fc(LATENT_DIM)];
-    let decoder = vec![fc(9), elu, fc(image.len()), LayerSpec::Reshape { shape: [1, 6, 6] }];
-    let spec = AutoencoderSpec::new("smooth", image, encoder, decoder, space).expect("valid");
     let device = Device::flex().autodiff();
-    Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device).map(&mut Larger(NoiseSource::new(7, 0)))
+    Autoencoder::new(&smooth(space), NoiseSource::new(0, 0).rng(), &device).map(&mut Larger(NoiseSource::new(7, 0)))
 }
 
-fn images(seed: u64) -> Tensor<4> {
+pub(super) fn images(seed: u64) -> Tensor<4> {
     NoiseSource::new(seed, 0).uniform([SAMPLES, 1, 6, 6], &Device::flex())
 }
 
 /// A direction for every weight tensor, in the order in which they are visited.
-fn directions(model: &Autoencoder) -> Vec<Vec<f64>> {
+fn directions(model: &impl Module) -> Vec<Vec<f64>> {
     struct Draw(NoiseSource, Vec<Vec<f64>>);
     impl ModuleVisitor for Draw {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let drawn = self.0.normal::<1>([param.shape().num_elements()], &Device::flex());
-            self.1.push(wide(drawn));
+            // What no optimiser moves stays.
+            self.1.push(wide(if param.is_require_grad() { drawn } else { drawn.zeros_like() }));
         }
     }
     let mut draw = Draw(NoiseSource::new(8, 0), Vec::new());
@@ -66,12 +71,12 @@ fn directions(model: &Autoencoder) -> Vec<Vec<f64>> {
     draw.1
 }
 
-fn wide<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+pub(super) fn wide<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
 /// A copy in float64 with one weight tensor moved.
-fn moved(model: &Autoencoder, which: usize, direction: &[f64], step: f64) -> Autoencoder {
+pub(super) fn moved<M: Module>(model: &M, which: usize, direction: &[f64], step: f64) -> M {
     struct Move<'a>(usize, &'a [f64], f64);
     impl ModuleMapper for Move<'_> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
@@ -92,7 +97,7 @@ fn moved(model: &Autoencoder, which: usize, direction: &[f64], step: f64) -> Aut
 }
 
 /// Slopes of `loss` along the directions.
-fn slopes(model: &Autoencoder, directions: &[Vec<f64>], loss: impl Fn(&Autoencoder) -> f64) -> Vec<f64> {
+fn slopes<M: Module>(model: &M, directions: &[Vec<f64>], loss: impl Fn(&M) -> f64) -> Vec<f64> {
     let slope = |(which, direction): (usize, &Vec<f64>)| {
         let at = |step| loss(&moved(model, which, direction, step));
         (at(STEP) - at(-STEP)) / (2.0 * STEP)
@@ -101,7 +106,7 @@ fn slopes(model: &Autoencoder, directions: &[Vec<f64>], loss: impl Fn(&Autoencod
 }
 
 /// The same by `gradients`, and ‖gradient‖·‖direction‖.
-fn along(model: &Autoencoder, directions: &[Vec<f64>], gradients: &GradientsParams) -> (Vec<f64>, f64) {
+fn along(model: &impl Module, directions: &[Vec<f64>], gradients: &GradientsParams) -> (Vec<f64>, f64) {
     let gradient = gradient_of(model, gradients);
     let mut rest = gradient.as_slice();
     let slope = |direction: &Vec<f64>| {
@@ -115,7 +120,7 @@ fn along(model: &Autoencoder, directions: &[Vec<f64>], gradients: &GradientsPara
 }
 
 /// All weights, in the order in which they are visited.
-fn numbers(module: &impl Module) -> Vec<f64> {
+pub(super) fn numbers(module: &impl Module) -> Vec<f64> {
     struct All(Vec<f64>);
     impl ModuleVisitor for All {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
@@ -132,7 +137,9 @@ fn gradient_of(module: &impl Module, gradients: &GradientsParams) -> Vec<f64> {
     struct All<'a>(&'a GradientsParams, Vec<f64>);
     impl ModuleVisitor for All<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.1.extend(wide(self.0.get::<D>(param.id).expect("every weight has one")));
+            // One that the optimiser leaves alone has none, and must not move the loss.
+            let gradient = self.0.get::<D>(param.id).map(wide);
+            self.1.extend(gradient.unwrap_or_else(|| vec![0.0; param.shape().num_elements()]));
         }
     }
     let mut all = All(gradients, Vec::new());
@@ -150,13 +157,13 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// `gradients` against the slopes of `loss(model, right)`, and these against those of every `wrong`.
-fn check<T: std::fmt::Debug>(
+pub(super) fn slopes_agree<M: Module, T: std::fmt::Debug>(
     what: &str,
-    model: &Autoencoder,
+    model: &M,
     gradients: &GradientsParams,
     right: &T,
     wrong: &[T],
-    loss: impl Fn(&Autoencoder, &T) -> f64,
+    loss: impl Fn(&M, &T) -> f64,
 ) {
     let directions = directions(model);
     let (found, scale) = along(model, &directions, gradients);
@@ -246,7 +253,7 @@ fn the_nae_steps_by_the_gradient_of_its_loss() {
     let config = preset::load("digits").expect("comes with the program");
     let (x, negatives) = (images(1), images(2).mul_scalar(1.5));
     for (engine, latent_norm) in [(Engine::Cpu, 0.0), (Engine::Burn, 0.0), (Engine::Cpu, 0.05), (Engine::Burn, 0.05)] {
-        let model = model(LatentSpace::Euclidean);
+        let model = network(LatentSpace::Euclidean);
         let regularization = Regularization {
             negative_energy: 0.3,
             positive_energy: 0.2,
@@ -277,7 +284,9 @@ fn the_nae_steps_by_the_gradient_of_its_loss() {
             let found = figures.get(name).expect("reported");
             assert!((found - expected).abs() < 1e-5 * expected, "{what}, {name}: {found} against {expected}");
         }
-        check(&what, &model, &gradients, &terms, &terms.changed(), |model, terms| terms.loss(model, &x, &negatives));
+        slopes_agree(&what, &model, &gradients, &terms, &terms.changed(), |model, terms| {
+            terms.loss(model, &x, &negatives)
+        });
     }
 }
 
@@ -287,7 +296,7 @@ fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
     let x = images(1);
     for engine in [Engine::Cpu, Engine::Burn] {
         for noise in [None, Some(0.3f32)] {
-            let model = model(LatentSpace::Sphere);
+            let model = network(LatentSpace::Sphere);
             let settings = Pretraining { encoder_l2: 0.02, ..Pretraining::new(1, SAMPLES, 1e-3) };
             let source = || NoiseSource::new(4, 0);
             let corruption = noise.map(|noise| (Denoising { noise }, source()));
@@ -299,7 +308,7 @@ fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
             let mut wrong = vec![[2.0, 0.02, 0.0, right[3]], [1.0, 0.0, 0.0, right[3]], [1.0, 0.01, 0.0, right[3]]];
             wrong.push([1.0, 0.02, 0.02, right[3]]);
             wrong.push([1.0, 0.02, 0.0, if noise.is_some() { 0.0 } else { 0.1 }]);
-            check(&format!("{engine:?}, {noise:?}"), &model, &gradients, &right, &wrong, |model, terms| {
+            slopes_agree(&format!("{engine:?}, {noise:?}"), &model, &gradients, &right, &wrong, |model, terms| {
                 let input = x.clone() + epsilon.clone().mul_scalar(terms[3] as f32);
                 terms[0] * mean(energies(model, &input, &x).into_iter())
                     + terms[1] * weights_squared(&model.encoder)
@@ -315,7 +324,7 @@ fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
 fn the_wae_steps_by_the_gradient_of_its_loss() {
     let x = images(1);
     for space in [LatentSpace::Euclidean, LatentSpace::Sphere] {
-        let model = model(space);
+        let model = network(space);
         let settings = Pretraining { encoder_l2: 0.01, ..Pretraining::new(1, SAMPLES, 1e-3) };
         let source = || NoiseSource::new(5, 0);
         let mut method = WaeMethod::new(model.clone(), settings, Wasserstein { mmd: 0.5 }, source(), &Device::flex());
@@ -343,7 +352,7 @@ fn the_wae_steps_by_the_gradient_of_its_loss() {
             [1.0, 0.5, 0.01],
             [[2.0, 0.5, 0.01], [1.0, 0.0, 0.01], [1.0, 1.0, 0.01], [1.0, -0.5, 0.01], [1.0, 0.5, 0.0]],
         );
-        check(&format!("WAE, {space:?}"), &model, &gradients, &right, &wrong, |model, terms| {
+        slopes_agree(&format!("WAE, {space:?}"), &model, &gradients, &right, &wrong, |model, terms| {
             terms[0] * mean(energies(model, &x, &x).into_iter())
                 + terms[1] * mmd(&latents(model, &x))
                 + terms[2] * weights_squared(&model.encoder)
@@ -356,7 +365,7 @@ fn the_wae_steps_by_the_gradient_of_its_loss() {
 #[test]
 fn pre_training_is_adam_on_gradients_of_a_limited_norm() {
     let batches = [images(1).mul_scalar(0.3), images(2).mul_scalar(5.0)];
-    let (rate, start) = (0.1, model(LatentSpace::Sphere));
+    let (rate, start) = (0.1, network(LatentSpace::Sphere));
     let norms = batches.each_ref().map(|x| {
         let settings = Pretraining::new(1, SAMPLES, rate);
         let mut method = AutoencoderMethod::new(start.clone(), settings, None, Engine::Cpu, &Device::flex());

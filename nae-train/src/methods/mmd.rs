@@ -18,7 +18,7 @@ pub fn mmd_squared(x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
 }
 
 /// ‖xᵢ − yⱼ‖², `[N, M]`, from differences: the expanded square loses all digits between close points.
-fn squared_distances(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
+pub(super) fn squared_distances(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
     let ([n, d], [m, _]) = (x.dims(), y.dims());
     let difference = x.reshape([n, 1, d]) - y.reshape([1, m, d]);
     (difference.clone() * difference).sum_dim(2).reshape([n, m])

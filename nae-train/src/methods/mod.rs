@@ -5,23 +5,33 @@
 //! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`, and only export asks for it.
 //!
 //! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational,
-//! `wae` the Wasserstein autoencoder with `mmd` as its penalty. `gradients`, `optimizer` and `state` are what
-//! they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
+//! `wae` the Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a
+//! Gaussian `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; `glow` is no autoencoder but a flow. `gradients`,
+//! `optimizer` and `state` are what they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
 //!
-//! The paper's other baselines (IGEBM, Glow, PixelCNN++, DAGMM, VQ-VAE, GANomaly) are not here.
+//! The paper's other baselines (IGEBM, PixelCNN++) are not here.
 
 pub mod autoencoder;
 mod balance;
+pub(crate) mod dagmm;
+pub(crate) mod ganomaly;
+pub(crate) mod glow;
 pub(crate) mod gradients;
+mod mixture;
 pub(crate) mod mmd;
 pub mod nae;
 pub(crate) mod optimizer;
 pub(crate) mod reference;
 pub(crate) mod state;
 pub(crate) mod vae;
+pub(crate) mod vqvae;
 pub(crate) mod wae;
+pub use dagmm::GaussianMixtureAutoencoder;
+pub use ganomaly::Ganomaly;
+pub use glow::Glow;
 pub use mmd::mmd_squared;
 pub use vae::VariationalAutoencoder;
+pub use vqvae::VectorQuantizedAutoencoder;
 pub use wae::WaeMethod;
 
 use std::borrow::Cow;
@@ -97,8 +107,10 @@ pub trait Model {
 pub enum Decision {
     /// The reconstruction error: an NAE's energy E(x).
     Reconstruction,
-    /// −log p(x), or an upper bound of it.
+    /// −log p(x), or an upper bound of it; in DAGMM of what stands for x in its mixture.
     NegativeLogLikelihood,
+    /// Distance of the latents of x and its reconstruction: GANomaly's.
+    LatentDistance,
 }
 
 impl Decision {
@@ -107,6 +119,7 @@ impl Decision {
         match self {
             Self::Reconstruction => "R",
             Self::NegativeLogLikelihood => "L",
+            Self::LatentDistance => "Z",
         }
     }
 }
@@ -199,8 +212,21 @@ pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Mod
             let blank = vae::VariationalAutoencoder::blank(spec, config.baselines().vae, device);
             Box::new(checkpoint::load(blank, name, path)?)
         }
+        MethodKind::Vqvae => {
+            let blank = VectorQuantizedAutoencoder::blank(spec, config.baselines().vqvae, device);
+            Box::new(checkpoint::load(blank, name, path)?)
+        }
+        MethodKind::Dagmm => {
+            let blank = GaussianMixtureAutoencoder::blank(spec, config.baselines().dagmm, device);
+            Box::new(checkpoint::load(blank, name, path)?)
+        }
+        MethodKind::Glow => {
+            let blank = Glow::blank(spec.image(), config.baselines().glow, device);
+            Box::new(checkpoint::load(blank, name, path)?)
+        }
+        MethodKind::Ganomaly => Box::new(checkpoint::load(Ganomaly::blank(spec, device), name, path)?),
     })
 }
 
 #[cfg(test)]
-mod finite_differences;
+pub(crate) mod finite_differences;

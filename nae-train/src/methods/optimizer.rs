@@ -19,6 +19,7 @@ const EPSILON: f64 = 1e-8;
 /// Adam on the weights of one model.
 pub(crate) struct Optimizer {
     adam: ModuleOptimizer,
+    beta_1: f64,
     max_norm: Option<f64>,
 }
 
@@ -42,7 +43,13 @@ impl Rates {
 impl Optimizer {
     /// Adam that first scales the gradient to an L2 norm of at most `max_norm`, where one is given.
     pub(crate) fn new(max_norm: Option<f64>) -> Self {
-        Self { adam: fresh(), max_norm }
+        Self { adam: fresh(BETA_1), beta_1: BETA_1, max_norm }
+    }
+
+    /// The same, not begun yet, with β₁ other than 0.9.
+    #[must_use]
+    pub(crate) fn with_beta_1(self, beta_1: f64) -> Self {
+        Self { adam: fresh(beta_1), beta_1, ..self }
     }
 
     /// The moments.
@@ -58,7 +65,7 @@ impl Optimizer {
     /// # Errors
     /// [`StateError`] where they are not from [`state`](Self::state).
     pub(crate) fn restore(&mut self, state: ByteBuf) -> Result<(), StateError> {
-        self.adam = fresh().from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
+        self.adam = fresh(self.beta_1).from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
         Ok(())
     }
 
@@ -97,8 +104,8 @@ impl Optimizer {
     }
 }
 
-fn fresh() -> ModuleOptimizer {
-    let adam = AdamConfig::new().with_beta_1(BETA_1 as f32).with_beta_2(BETA_2 as f32);
+fn fresh(beta_1: f64) -> ModuleOptimizer {
+    let adam = AdamConfig::new().with_beta_1(beta_1 as f32).with_beta_2(BETA_2 as f32);
     adam.with_epsilon(EPSILON as f32).init()
 }
 

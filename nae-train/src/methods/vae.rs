@@ -116,8 +116,8 @@ impl Model for VariationalAutoencoder {
     fn decide(&self, decision: Decision, x: Tensor<4>) -> Tensor<1> {
         let model = self.valid();
         match decision {
-            Decision::Reconstruction => energy(&model.autoencoder, x),
             Decision::NegativeLogLikelihood => model.negative_log_likelihood_bound(x),
+            _ => energy(&model.autoencoder, x),
         }
     }
 

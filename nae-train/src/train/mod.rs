@@ -33,9 +33,13 @@ use crate::eval::interval;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::Scorer;
 use crate::methods::autoencoder::AutoencoderMethod;
+use crate::methods::dagmm::{DagmmMethod, GaussianMixtureAutoencoder};
+use crate::methods::ganomaly::{Ganomaly, GanomalyMethod};
+use crate::methods::glow::{Glow, GlowMethod};
 use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::state::StateError;
 use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
+use crate::methods::vqvae::{VectorQuantizedAutoencoder, VqvaeMethod};
 use crate::methods::wae::WaeMethod;
 use crate::methods::{Decision, EpochMethod, Model};
 use crate::seed::Stream;
@@ -174,6 +178,28 @@ impl Trainer<'_> {
             }
             MethodKind::Wae => {
                 Box::new(WaeMethod::new(self.fresh_autoencoder(), settings, baselines.wae, noise, self.device))
+            }
+            MethodKind::Vqvae => {
+                let autodiff = self.device.clone().autodiff();
+                let start = VectorQuantizedAutoencoder::new(self.fresh_autoencoder(), baselines.vqvae, &autodiff);
+                Box::new(VqvaeMethod::new(start, settings, baselines.vqvae, noise))
+            }
+            MethodKind::Dagmm => {
+                let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::BaselineWeights.of(self.seed));
+                let start = self.fresh_autoencoder();
+                let start = GaussianMixtureAutoencoder::new(start, baselines.dagmm, weights.rng(), &autodiff);
+                Box::new(DagmmMethod::new(start, settings, baselines.dagmm, noise, self.device))
+            }
+            MethodKind::Ganomaly => {
+                let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::BaselineWeights.of(self.seed));
+                let spec = self.config.architecture().clone();
+                let start = Ganomaly::new(self.fresh_autoencoder(), &spec, weights.rng(), &autodiff);
+                Box::new(GanomalyMethod::new(start, spec, settings, baselines.ganomaly, noise))
+            }
+            MethodKind::Glow => {
+                let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
+                let start = Glow::new(self.config.architecture().image(), baselines.glow, weights.rng(), &autodiff);
+                Box::new(GlowMethod::new(start, settings, noise, self.device))
             }
         };
         let epochs = self.epochs(Phase::Training, settings, &mut *method, order, from)?;

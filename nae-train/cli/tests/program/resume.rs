@@ -12,6 +12,7 @@ use nae_data::own::Corrupt;
 use nae_train::config::MethodKind;
 use nae_train::config::{Config, preset};
 use nae_train::engine::Engine;
+use nae_train::eval::decided;
 use nae_train::export;
 use nae_train::run::Prepared;
 use nae_train::train::Snapshot;
@@ -47,8 +48,15 @@ impl Observer for Break<'_> {
     }
 }
 
+/// The exported model, or where there is none what it decides of normal images.
 fn model(prepared: &Prepared, outcome: &Outcome) -> Vec<u8> {
-    let metadata = prepared.calibrate(&*outcome.model, &Device::flex()).unwrap();
+    let device = Device::flex();
+    if prepared.config.method().why_not_exported().is_some() {
+        let decision = outcome.model.decisions()[0];
+        let energies = decided(&*outcome.model, decision, &prepared.split.test, Engine::Burn, &device);
+        return energies.into_iter().flat_map(f32::to_le_bytes).collect();
+    }
+    let metadata = prepared.calibrate(&*outcome.model, &device).unwrap();
     export::model(&*outcome.model, &prepared.config, None, &metadata).unwrap()
 }
 
@@ -77,7 +85,16 @@ fn every_method_goes_on_to_the_same_model() {
             .replace("average = 0.98", "temperature_learning_rate = 1e-3\nencoder_learning_rate = 1e-4")
     };
     let mut configs = vec![short("digits", &digits), short("digits-omi", &omi), short("digits", &persistent)];
-    for method in [MethodKind::Ae, MethodKind::Dae, MethodKind::Vae, MethodKind::Wae] {
+    for method in [
+        MethodKind::Ae,
+        MethodKind::Dae,
+        MethodKind::Vae,
+        MethodKind::Wae,
+        MethodKind::Vqvae,
+        MethodKind::Dagmm,
+        MethodKind::Ganomaly,
+        MethodKind::Glow,
+    ] {
         let mut config = short("digits", &digits);
         config.method = method;
         configs.push(config);

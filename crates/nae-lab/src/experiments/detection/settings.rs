@@ -30,6 +30,7 @@ pub struct Known {
 /// All experiments of this kind that come with the program.
 pub const EXPERIMENTS: &[Known] = &[
     Known { name: "mnist-holdout", text: include_str!("../../../experiments/mnist-holdout.toml") },
+    Known { name: "mnist-methods", text: include_str!("../../../experiments/mnist-methods.toml") },
     Known { name: "mnist-ood", text: include_str!("../../../experiments/mnist-ood.toml") },
     Known { name: "cifar10-ood", text: include_str!("../../../experiments/cifar10-ood.toml") },
     Known { name: "mnist-pretraining", text: include_str!("../../../experiments/mnist-pretraining.toml") },
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(ours.architecture, like.architecture);
         assert_eq!(ours.training, like.training);
         assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
-        assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (2, 8));
+        assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (20, 40));
         assert_eq!(known("mnist-ood", Scale::Cpu).work, holdout.work);
     }
 
@@ -390,7 +391,7 @@ mod tests {
         let said = text.replace("# ", "#  ").replace("0.819", "0.818");
         assert_ne!(said, text);
         assert_eq!(recorded(&said), recorded(text));
-        let longer = text.replace("\"training.updates\" = 600", "\"training.updates\" = 601");
+        let longer = text.replace("\"training.updates\" = 1000", "\"training.updates\" = 1001");
         assert_ne!(recorded(&longer), recorded(text));
     }
 
@@ -421,7 +422,7 @@ mod tests {
         let said = message("work = \"seconds a model, with a network of two channels\"", "");
         assert!(said.contains("mine.toml: scale `smoke`"), "{said}");
         let said = message("[scales.smoke]", "[scales.smoke]\nlike = \"mnist\"");
-        assert!(said.contains("no experiment `mnist`; known: mnist-holdout, mnist-ood"), "{said}");
+        assert!(said.contains("no experiment `mnist`; known: mnist-holdout, mnist-methods, mnist-ood"), "{said}");
         let said = message("mnist-holdout", "mnist-hold");
         assert!(said.contains("mnist-hold") && said.contains("digits-omi"), "{said}");
         let said = message("autoencoder = 0.819", "autoencoder = \"high\"");

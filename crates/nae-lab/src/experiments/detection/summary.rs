@@ -1,5 +1,7 @@
 //! What was found beside what the paper found.
 
+use std::collections::BTreeMap;
+
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -7,11 +9,8 @@ use serde_json::{Value, json};
 use super::settings::Published;
 use super::{Experiment, Finished};
 use crate::compare::Estimate;
-use nae_train::config::MethodKind;
+use nae_train::config::{MethodKind, TableColumn};
 use nae_train::eval::FOOTNOTE;
-
-/// The columns of the paper that a run has as well.
-const COLUMNS: [MethodKind; 2] = [MethodKind::Ae, MethodKind::Nae];
 
 /// One outlier set under one cell's models.
 #[derive(Clone, Debug, Serialize)]
@@ -26,10 +25,15 @@ pub struct Row {
     pub seeds: usize,
     /// Of them, those whose negative energies ran away, and that were taken back.
     pub diverged: usize,
-    /// Before NAE training.
-    pub autoencoder: Compared,
-    /// After.
-    pub nae: Compared,
+    /// By the key of its column, each number that its method has; of an NAE also the autoencoder's it started from.
+    #[serde(flatten)]
+    pub values: BTreeMap<&'static str, Compared>,
+}
+
+/// What a run of `method` has a number for, in the order of its table.
+fn columns(method: MethodKind) -> impl Iterator<Item = TableColumn> {
+    let before = (method == MethodKind::Nae).then(|| MethodKind::Ae.columns());
+    before.into_iter().chain([method.columns()]).flatten().copied()
 }
 
 /// One number, and the paper's.
@@ -54,20 +58,18 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
         for (outliers, paper) in &cell.paper {
             let of = |f: &&Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
             let measured: Vec<_> = own.iter().filter_map(of).collect();
-            let [autoencoder, nae] = COLUMNS.map(|method| {
-                let key = method.column();
+            let value = |column: TableColumn| {
                 let values: Vec<f64> =
-                    measured.iter().filter_map(|row| row.auroc.get(key).copied().flatten()).collect();
-                compared(paper.get(key).copied(), &values)
-            });
+                    measured.iter().filter_map(|row| row.auroc.get(column.key).copied().flatten()).collect();
+                (column.key, compared(paper.get(column.key).copied(), &values))
+            };
             rows.push(Row {
                 cell: cell.name.clone(),
                 outliers: outliers.clone(),
                 selection: measured.iter().any(|row| row.selection),
                 seeds: measured.len(),
                 diverged: own.iter().filter(|f| f.diverged).count(),
-                autoencoder,
-                nae,
+                values: columns(cell.config.method()).map(value).collect(),
             });
         }
     }
@@ -99,39 +101,31 @@ pub fn json(experiment: &Experiment, selection: Option<&str>, rows: &[Row], fini
 pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header([
-        "cell",
-        "outliers",
-        "AE, paper",
-        "AE, ours",
-        "NAE, paper",
-        "NAE, ours",
-        "NAE at least the paper's",
-    ]);
+    table.set_header(["cell", "outliers", "method", "paper", "ours", "at least the paper's"]);
     for row in rows {
         let mark = if row.selection { " *" } else { "" };
-        let [autoencoder, nae] = [row.autoencoder, row.nae].map(|compared| match compared.ours {
-            Some(ours) => ours.to_string(),
-            None => "not run".to_owned(),
-        });
-        let diverged = match row.diverged {
-            0 => String::new(),
-            n => format!(" ({n} of {} taken back)", row.seeds),
-        };
-        table.add_row([
-            row.cell.clone(),
-            format!("{}{mark}", row.outliers),
-            paper(row.autoencoder.paper),
-            autoencoder,
-            paper(row.nae.paper),
-            format!("{nae}{diverged}"),
-            match row.nae.at_least_the_papers {
+        let method = experiment.settings.cells.iter().find(|cell| cell.name == row.cell).map(|c| c.config.method());
+        for column in method.into_iter().flat_map(columns) {
+            let Some(Compared { paper, ours, at_least_the_papers }) = row.values.get(column.key) else { continue };
+            let ours = ours.map_or_else(|| "not run".to_owned(), |ours| ours.to_string());
+            let diverged = match row.diverged {
+                n if n > 0 && column.key == MethodKind::Nae.name() => format!(" ({n} of {} taken back)", row.seeds),
+                _ => String::new(),
+            };
+            let at_least = match at_least_the_papers {
                 Some(true) => "yes",
                 Some(false) => "no",
                 None => "–",
-            }
-            .to_owned(),
-        ]);
+            };
+            table.add_row([
+                row.cell.clone(),
+                format!("{}{mark}", row.outliers),
+                column.title.to_owned(),
+                published(*paper),
+                format!("{ours}{diverged}"),
+                at_least.to_owned(),
+            ]);
+        }
     }
     let Experiment { settings, scale, .. } = experiment;
     let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
@@ -144,7 +138,7 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     )
 }
 
-fn paper(value: Option<Published>) -> String {
+fn published(value: Option<Published>) -> String {
     match value {
         None => "–".to_owned(),
         Some(Published::Value(mean)) => format!("{mean:.3}"),

@@ -1,0 +1,409 @@
+//! The deep autoencoding Gaussian mixture model (Zong et al., ICLR 2018): an autoencoder, and a small network that shares
+//! each sample out among the components of a Gaussian mixture, by the sample's latent and two measures of its
+//! reconstruction. A sample is judged by its energy under that mixture.
+//!
+//! The estimation network, and the weights of the terms by default, are those of the implementation that the paper names.
+//! The mixture that samples are judged by is pooled over the last hundred or so updates, where that implementation passes
+//! over the training data once more.
+
+use std::path::Path;
+
+use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::activation::softmax;
+use burn::tensor::{Device, Tensor};
+use nae_core::Shape;
+use rand::Rng;
+use serde_bytes::ByteBuf;
+
+use super::gradients::{ShardLoss, add_l2, sharded};
+use super::mixture::Mixture;
+use super::optimizer::Optimizer;
+use super::state::{self, StateError};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use crate::arch::checkpoint::{self, CheckpointError};
+use crate::arch::layer::Sequential;
+use crate::arch::spec::fc;
+use crate::arch::{Autoencoder, AutoencoderSpec};
+use crate::config::Pretraining;
+use crate::config::methods::GaussianMixture;
+use crate::energy::distance;
+use crate::sample::NoiseSource;
+
+/// Values in the estimation network's hidden layer.
+const HIDDEN: usize = 10;
+/// Share of them that an update leaves out.
+const DROPOUT: f32 = 0.5;
+/// Share of an update's batch in the pooled mixture.
+const POOLED: f32 = 0.01;
+
+/// An autoencoder, the estimation network, and the mixture that samples are judged by.
+#[derive(Module, Debug)]
+pub struct GaussianMixtureAutoencoder {
+    /// The compression network.
+    pub autoencoder: Autoencoder,
+    /// The estimation network, up to its tanh, and after it.
+    hidden: Sequential,
+    output: Sequential,
+    /// The pooled mixture; not moved by the optimiser.
+    weights: Param<Tensor<1>>,
+    means: Param<Tensor<2>>,
+    covariances: Param<Tensor<3>>,
+}
+
+/// `tensor` stored with the weights, and left alone by their optimiser.
+fn kept<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
+    Param::from_tensor(tensor).set_require_grad(false)
+}
+
+impl GaussianMixtureAutoencoder {
+    /// `autoencoder`, whose latent space is Euclidean, with a fresh estimation network drawn from `rng`.
+    pub fn new(autoencoder: Autoencoder, settings: GaussianMixture, rng: &mut impl Rng, device: &Device) -> Self {
+        let features = autoencoder.latent_dim() + 2;
+        let Mixture { weights, means, covariances } = Mixture::empty(settings.components, features, device);
+        Self {
+            hidden: Sequential::new(&[fc(HIDDEN)], Shape::vector(features), rng, device),
+            output: Sequential::new(&[fc(settings.components)], Shape::vector(HIDDEN), rng, device),
+            weights: kept(weights),
+            means: kept(means),
+            covariances: kept(covariances),
+            autoencoder,
+        }
+    }
+
+    /// A model to read weights into, on the autodiff form of `device`.
+    pub(super) fn blank(spec: &AutoencoderSpec, settings: GaussianMixture, device: &Device) -> Self {
+        // The drawn weights are all replaced; the seed does not matter.
+        let start = checkpoint::blank(spec, device);
+        Self::new(start, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
+    }
+
+    fn mixture(&self) -> Mixture {
+        Mixture { weights: self.weights.val(), means: self.means.val(), covariances: self.covariances.val() }
+    }
+
+    /// What the mixture is of, `[N, D_z + 2]`: the latent, the relative Euclidean distance and the cosine of sample and
+    /// reconstruction (section 3.2). Beside it the reconstruction error, `[N]`.
+    fn features(&self, x: Tensor<4>) -> (Tensor<2>, Tensor<1>) {
+        let z = self.autoencoder.encode(x.clone());
+        let y = self.autoencoder.decode(z.clone());
+        let [n, dim, _, _] = z.dims();
+        let energy = distance(self.autoencoder.energy(), x.clone(), y.clone());
+        let values = x.dims()[1..].iter().product();
+        let [x, y] = [x, y].map(|image| image.reshape([n, values]));
+        // A black image has no direction.
+        let norm = |v: Tensor<2>| v.square().sum_dim(1).add_scalar(1e-12).sqrt();
+        let relative = norm(x.clone() - y.clone()) / norm(x.clone());
+        let cosine = (x.clone() * y.clone()).sum_dim(1) / (norm(x) * norm(y));
+        (Tensor::cat(vec![z.reshape([n, dim]), relative, cosine], 1), energy)
+    }
+
+    /// Shares of the components in each sample, `[N, K]`; `keep` is what the hidden layer is multiplied by.
+    fn shares(&self, features: Tensor<2>, keep: Option<Tensor<2>>) -> Tensor<2> {
+        let [n, f] = features.dims();
+        let hidden = self.hidden.forward(features.reshape([n, f, 1, 1])).tanh();
+        let hidden = match keep {
+            Some(keep) => hidden * keep.reshape([n, HIDDEN, 1, 1]),
+            None => hidden,
+        };
+        let output = self.output.forward(hidden);
+        let k = output.dims()[1];
+        softmax(output.reshape([n, k]), 1)
+    }
+
+    /// −log of the mixture's density at each sample of `x`: `[N]`.
+    pub fn sample_energies(&self, x: Tensor<4>) -> Tensor<1> {
+        let (features, _) = self.features(x);
+        self.mixture().energies(features)
+    }
+
+    /// Equation 7: the mean reconstruction error, the mean energy under the batch's own mixture, and the sum of its inverse
+    /// variances.
+    fn terms(&self, x: Tensor<4>, keep: Tensor<2>) -> [Tensor<1>; 3] {
+        let (features, energy) = self.features(x);
+        let mixture = Mixture::of(features.clone(), self.shares(features.clone(), Some(keep)));
+        let sample_energy = mixture.energies(features).mean();
+        let inverse = mixture.variances().clamp_min(1e-6).recip().sum();
+        [energy.mean(), sample_energy, inverse]
+    }
+}
+
+impl Model for GaussianMixtureAutoencoder {
+    fn decisions(&self) -> &'static [Decision] {
+        &[Decision::NegativeLogLikelihood]
+    }
+
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        self.valid().sample_energies(x)
+    }
+
+    /// None: its reconstruction error is not what is decided by, and the mixture is no layer of the networks exported.
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains autoencoder and estimation network together; burn computes the gradient.
+///
+/// A mixture is of the whole batch, so a batch is not divided between threads.
+pub(crate) struct DagmmMethod {
+    model: GaussianMixtureAutoencoder,
+    optimizer: Optimizer,
+    rate: f64,
+    encoder_l2: f32,
+    settings: GaussianMixture,
+    dropout: NoiseSource,
+    device: Device,
+}
+
+impl DagmmMethod {
+    /// From the state `model`; what an update leaves out is drawn from `dropout`.
+    pub(crate) fn new(
+        model: GaussianMixtureAutoencoder,
+        pretraining: Pretraining,
+        settings: GaussianMixture,
+        dropout: NoiseSource,
+        device: &Device,
+    ) -> Self {
+        Self {
+            model,
+            optimizer: Optimizer::new(pretraining.max_gradient_norm),
+            rate: pretraining.learning_rate,
+            encoder_l2: pretraining.encoder_l2,
+            settings,
+            dropout,
+            device: device.clone(),
+        }
+    }
+
+    /// The gradient of the loss with respect to all weights, and its parts.
+    fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+        let n = x.dims()[0];
+        let drawn = self.dropout.uniform::<2>([n, HIDDEN], &self.device);
+        let keep = drawn.greater_equal_elem(DROPOUT).float().div_scalar(1.0 - DROPOUT);
+        let GaussianMixture { energy: energy_weight, inverse_variance: inverse_weight, .. } = self.settings;
+        let (mut gradients, figures) = sharded(&self.model, vec![(n, (x, keep))], |model, (x, keep)| {
+            let x: Tensor<4> = x.autodiff();
+            let [energy, sample_energy, inverse] = model.terms(x, keep.autodiff());
+            let loss = energy.clone()
+                + sample_energy.clone().mul_scalar(energy_weight)
+                + inverse.clone().mul_scalar(inverse_weight);
+            let report = vec![("energy", energy), ("sample_energy", sample_energy), ("inverse_variances", inverse)];
+            ShardLoss { loss, report }
+        });
+        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients);
+        (gradients, figures)
+    }
+
+    /// Pools the mixture of the batch `x` with those of the updates before. Nothing is left out, as in deciding.
+    fn pool(&mut self, x: Tensor<4>) {
+        let plain = self.model.valid();
+        let (features, _) = plain.features(x);
+        let (batch, before) = (Mixture::of(features.clone(), plain.shares(features, None)), plain.mixture());
+        let first = before.weights.clone().sum().into_scalar::<f32>() == 0.0;
+        let Mixture { weights, means, covariances } = before.pooled(batch, if first { 1.0 } else { POOLED });
+        let model = &mut self.model;
+        model.weights = model.weights.clone().map(|_| Tensor::from_inner(weights));
+        model.means = model.means.clone().map(|_| Tensor::from_inner(means));
+        model.covariances = model.covariances.clone().map(|_| Tensor::from_inner(covariances));
+    }
+}
+
+impl Method for DagmmMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        self.pool(x.clone());
+        let (gradients, figures) = self.gradients(x);
+        let model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        self.model = GaussianMixtureAutoencoder { autoencoder: model.autoencoder.power_iteration(), ..model };
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, &self.dropout)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        self.dropout = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl EpochMethod for DagmmMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::FloatDType;
+
+    use super::*;
+    use crate::arch::LatentSpace;
+    use crate::methods::finite_differences::{SAMPLES, images, network, slopes_agree, wide};
+
+    const SETTINGS: GaussianMixture = GaussianMixture { components: 2, energy: 0.1, inverse_variance: 0.005 };
+
+    fn method() -> DagmmMethod {
+        let device = Device::flex();
+        let mut weights = NoiseSource::new(2, 0);
+        let start = network(LatentSpace::Euclidean);
+        let model = GaussianMixtureAutoencoder::new(start, SETTINGS, weights.rng(), &device.clone().autodiff());
+        let settings = Pretraining { encoder_l2: 0.02, ..Pretraining::new(1, SAMPLES, 1e-2) };
+        DagmmMethod::new(model, settings, SETTINGS, NoiseSource::new(4, 0), &device)
+    }
+
+    /// Features, shares, the mixture and its energies written down in float64 from the autoencoder's outputs.
+    #[test]
+    fn it_steps_by_the_gradient_of_its_loss() {
+        let x = images(1);
+        let mut method = method();
+        let keep = NoiseSource::new(4, 0).uniform::<2>([SAMPLES, HIDDEN], &Device::flex());
+        let keep: Vec<f64> = wide(keep).iter().map(|&u| if u >= 0.5 { 2.0 } else { 0.0 }).collect();
+        let (gradients, figures) = method.gradients(x.clone());
+        let targets = wide(x.clone());
+        let parts = |model: &GaussianMixtureAutoencoder| {
+            let z = model.autoencoder.encode(x.clone().cast(FloatDType::F64));
+            let (latents, reconstructions) = (wide(z.clone()), wide(model.autoencoder.decode(z)));
+            let dim = latents.len() / SAMPLES;
+            let norm = |v: &[f64]| (v.iter().map(|v| v * v).sum::<f64>() + 1e-12).sqrt();
+            let mut energy = 0.0;
+            let features: Vec<Vec<f64>> = (0..SAMPLES)
+                .map(|i| {
+                    let (a, b) = (&targets[36 * i..36 * i + 36], &reconstructions[36 * i..36 * i + 36]);
+                    let apart: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+                    energy += apart.iter().map(|d| d * d).sum::<f64>() / targets.len() as f64;
+                    let dot: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                    let mut features = latents[dim * i..dim * (i + 1)].to_vec();
+                    features.extend([norm(&apart) / norm(a), dot / (norm(a) * norm(b))]);
+                    features
+                })
+                .collect();
+            let dense = |layer: &Sequential, input: &[f64]| {
+                let crate::arch::layer::Layer::Dense(linear) = &layer.layers()[0] else { panic!("one dense layer") };
+                let (weights, bias) = (wide(linear.weight.val()), wide(linear.bias.as_ref().expect("there").val()));
+                let outputs = bias.len();
+                (0..outputs)
+                    .map(|o| bias[o] + input.iter().enumerate().map(|(i, v)| v * weights[i * outputs + o]).sum::<f64>())
+                    .collect::<Vec<_>>()
+            };
+            let shares: Vec<f64> = features
+                .iter()
+                .enumerate()
+                .map(|(i, features)| {
+                    let hidden: Vec<f64> = dense(&model.hidden, features)
+                        .iter()
+                        .zip(&keep[HIDDEN * i..])
+                        .map(|(h, keep)| h.tanh() * keep)
+                        .collect();
+                    let logits = dense(&model.output, &hidden);
+                    1.0 / (1.0 + (logits[1] - logits[0]).exp())
+                })
+                .collect();
+            let (mut densities, mut inverse) = (vec![0.0; SAMPLES], 0.0);
+            for k in 0..2 {
+                let share = |i: usize| if k == 0 { shares[i] } else { 1.0 - shares[i] };
+                let sum: f64 = (0..SAMPLES).map(share).sum();
+                let f = features[0].len();
+                let mean: Vec<f64> =
+                    (0..f).map(|a| (0..SAMPLES).map(|i| share(i) * features[i][a]).sum::<f64>() / sum).collect();
+                let covariance: Vec<Vec<f64>> = (0..f)
+                    .map(|a| {
+                        (0..f)
+                            .map(|b| {
+                                let product =
+                                    |i: usize| share(i) * (features[i][a] - mean[a]) * (features[i][b] - mean[b]);
+                                (0..SAMPLES).map(product).sum::<f64>() / sum
+                            })
+                            .collect()
+                    })
+                    .collect();
+                inverse += (0..f).map(|a| 1.0 / covariance[a][a]).sum::<f64>();
+                for (i, density) in densities.iter_mut().enumerate() {
+                    // Gauss's elimination of one right-hand side; the product of the pivots is the determinant.
+                    let mut rows: Vec<Vec<f64>> = (0..f)
+                        .map(|a| {
+                            let mut row = covariance[a].clone();
+                            row[a] += 1e-6;
+                            row.push(features[i][a] - mean[a]);
+                            row
+                        })
+                        .collect();
+                    let mut determinant = 1.0;
+                    for pivot in 0..f {
+                        determinant *= rows[pivot][pivot];
+                        for below in pivot + 1..f {
+                            let factor = rows[below][pivot] / rows[pivot][pivot];
+                            for column in pivot..=f {
+                                rows[below][column] -= factor * rows[pivot][column];
+                            }
+                        }
+                    }
+                    let mut solution = vec![0.0; f];
+                    for a in (0..f).rev() {
+                        let known: f64 = (a + 1..f).map(|b| rows[a][b] * solution[b]).sum();
+                        solution[a] = (rows[a][f] - known) / rows[a][a];
+                    }
+                    let squared: f64 = (0..f).map(|a| (features[i][a] - mean[a]) * solution[a]).sum();
+                    let volume = ((2.0 * std::f64::consts::PI).powi(f as i32) * determinant).sqrt();
+                    *density += sum / SAMPLES as f64 * (-0.5 * squared).exp() / volume;
+                }
+            }
+            let sample_energy = -densities.iter().map(|d| d.ln()).sum::<f64>() / SAMPLES as f64;
+            [energy, sample_energy, inverse]
+        };
+        let unmoved = crate::methods::finite_differences::moved(&method.model, usize::MAX, &[], 0.0);
+        for (name, expected) in ["energy", "sample_energy", "inverse_variances"].into_iter().zip(parts(&unmoved)) {
+            let found = figures.get(name).expect("reported");
+            assert!((found / expected - 1.0).abs() < 1e-3, "{name}: {found} against {expected}");
+        }
+        // [reconstruction error, sample energy, inverse variances, penalty]
+        let right = [1.0, 0.1, 0.005, 0.02];
+        let mut wrong = Vec::new();
+        for term in 0..4 {
+            for factor in [0.0, 2.0, -1.0] {
+                let mut terms = right;
+                terms[term] *= factor;
+                wrong.push(terms);
+            }
+        }
+        slopes_agree("DAGMM", &method.model, &gradients, &right, &wrong, |model, terms: &[f64; 4]| {
+            let weights = crate::methods::finite_differences::numbers(&model.autoencoder.encoder);
+            let penalty: f64 = weights.iter().map(|w| w * w).sum();
+            let [energy, sample_energy, inverse] = parts(model);
+            terms[0] * energy + terms[1] * sample_energy + terms[2] * inverse + terms[3] * penalty
+        });
+    }
+
+    /// Judged by the mixture pooled over updates, which after one is the batch's own, with nothing left out.
+    #[test]
+    fn it_decides_by_the_pooled_mixture() {
+        let (x, other) = (images(1), images(1).mul_scalar(0.5));
+        let mut method = method();
+        let model = method.model.valid();
+        let features = |x: &Tensor<4>| model.features(x.clone()).0;
+        let mixture = |x: &Tensor<4>| Mixture::of(features(x), model.shares(features(x), None));
+        let agrees = |method: &DagmmMethod, mixture: &Mixture| {
+            let found = wide(method.model.decide(Decision::Reconstruction, x.clone()));
+            let expected = wide(mixture.energies(features(&x)));
+            found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-3 * b.abs().max(1.0))
+        };
+        method.pool(x.clone());
+        assert!(agrees(&method, &mixture(&x)));
+        method.pool(other.clone());
+        let pooled = mixture(&x).pooled(mixture(&other), 0.01);
+        assert!(agrees(&method, &pooled) && !agrees(&method, &mixture(&x)));
+    }
+}

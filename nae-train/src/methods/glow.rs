@@ -1,0 +1,483 @@
+//! Glow (Kingma and Dhariwal, NeurIPS 2018): an invertible network whose output is standard normal, so that every image
+//! has an exact likelihood. It is no autoencoder; of a preset's network only the shape of images counts.
+//!
+//! One level, as in the paper's comparison (K = 12, L = 1, 64 hidden channels): images are squeezed once, to four times the
+//! channels at half the sides. Convolutions within a coupling have biases in place of the activation normalisation that the
+//! named implementation gives them, and the output's prior is not learned.
+
+use std::path::Path;
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::activation::{log_sigmoid, relu};
+use burn::tensor::{Device, Tensor, TensorData};
+use nae_core::Shape;
+use rand::{Rng, RngExt as _};
+use rand_distr::StandardNormal;
+use serde_bytes::ByteBuf;
+
+use super::gradients::{ShardLoss, sharded};
+use super::optimizer::Optimizer;
+use super::state::{self, StateError};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use crate::arch::Autoencoder;
+use crate::arch::checkpoint::{self, CheckpointError};
+use crate::arch::layer::Sequential;
+use crate::arch::spec::conv2d;
+use crate::config::Pretraining;
+use crate::config::methods::Flow;
+use crate::sample::NoiseSource;
+use crate::shard;
+
+/// Values of a byte.
+const LEVELS: f32 = 256.0;
+
+/// One step of the flow (table 1): activation normalisation, an invertible 1×1 convolution, an affine coupling.
+#[derive(Module, Debug)]
+struct Step {
+    /// Added to each channel, and then the logarithm of its factor.
+    bias: Param<Tensor<1>>,
+    log_scale: Param<Tensor<1>>,
+    /// W = P·L·(U + diag(s)), equation 10: ones on the diagonal of L, zeros on that of U. P and the signs of s stay.
+    permutation: Param<Tensor<2>>,
+    lower: Param<Tensor<2>>,
+    upper: Param<Tensor<2>>,
+    signs: Param<Tensor<1>>,
+    log_diagonal: Param<Tensor<1>>,
+    /// From one half of the channels to what moves and scales the other: three convolutions.
+    coupling: [Sequential; 3],
+}
+
+/// All steps, on images of which every 2×2 pixels are one.
+#[derive(Module, Debug)]
+pub struct Glow {
+    steps: Vec<Step>,
+}
+
+/// Every weight zero, so that a coupling begins as a constant.
+struct Zero;
+
+impl ModuleMapper for Zero {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|weights| Tensor::from_inner(weights.inner().zeros_like()).require_grad())
+    }
+}
+
+impl Step {
+    fn new(channels: usize, settings: Flow, sides: [usize; 2], rng: &mut impl Rng, device: &Device) -> Self {
+        let vector = |value: f32| Param::from_data(TensorData::new(vec![value; channels], [channels]), device);
+        let Rotation { permutation, lower, upper, diagonal } = Rotation::draw(channels, rng);
+        let square = |values: Vec<f32>| Param::from_data(TensorData::new(values, [channels, channels]), device);
+        let line = |values: Vec<f32>| Param::from_data(TensorData::new(values, [channels]), device);
+        let (half, hidden) = (channels / 2, settings.hidden_channels);
+        let shape = |channels| Shape::new(channels, sides[0], sides[1]);
+        let mut convolution = |channels, kernel, from| {
+            Sequential::new(&[conv2d(channels, kernel, 1, kernel / 2)], shape(from), rng, device)
+        };
+        let coupling = [
+            convolution(hidden, 3, half),
+            convolution(hidden, 1, hidden),
+            convolution(2 * (channels - half), 3, hidden).map(&mut Zero),
+        ];
+        Self {
+            bias: vector(0.0),
+            log_scale: vector(0.0),
+            permutation: square(permutation).set_require_grad(false),
+            lower: square(lower),
+            upper: square(upper),
+            signs: line(diagonal.iter().map(|s| s.signum()).collect()).set_require_grad(false),
+            log_diagonal: line(diagonal.iter().map(|s| s.abs().ln()).collect()),
+            coupling,
+        }
+    }
+
+    /// The activation normalisation of `x` `[N, C, H, W]`.
+    fn normalize(&self, x: Tensor<4>) -> Tensor<4> {
+        let channels = x.dims()[1];
+        let each = |values: Tensor<1>| values.reshape([1, channels, 1, 1]);
+        (x + each(self.bias.val())) * each(self.log_scale.val()).exp()
+    }
+
+    /// What is moved and scaled of the second half of the channels, by their first half.
+    fn couple(&self, first: Tensor<4>) -> [Tensor<4>; 2] {
+        let [into, within, out] = &self.coupling;
+        let moved = out.forward(relu(within.forward(relu(into.forward(first)))));
+        let half = moved.dims()[1] / 2;
+        [moved.clone().narrow(1, 0, half), moved.narrow(1, half, half)]
+    }
+
+    /// The next activation, and the logarithm of |det| of the Jacobian for each sample, `[N]`.
+    fn forward(&self, x: Tensor<4>) -> (Tensor<4>, Tensor<1>) {
+        let [n, channels, height, width] = x.dims();
+        let places = (height * width) as f32;
+        let x = self.normalize(x).reshape([n, channels, height * width]);
+        let by = |matrix: Tensor<2>, x: Tensor<3>| matrix.reshape([1, channels, channels]).matmul(x);
+        let diagonal = (self.signs.val() * self.log_diagonal.val().exp()).reshape([1, channels, 1]);
+        let x = by(self.upper.val().triu(1), x.clone()) + x * diagonal;
+        let x = by(self.lower.val().tril(-1), x.clone()) + x;
+        let x = by(self.permutation.val(), x).reshape([n, channels, height, width]);
+        let half = channels / 2;
+        let (first, second) = (x.clone().narrow(1, 0, half), x.narrow(1, half, channels - half));
+        let [shift, scale] = self.couple(first.clone());
+        let log_scale = log_sigmoid(scale.add_scalar(2.0));
+        let second = (second + shift) * log_scale.clone().exp();
+        let of_places = (self.log_scale.val().sum() + self.log_diagonal.val().sum()).mul_scalar(places);
+        let log_determinant = log_scale.sum_dim(1).sum_dim(2).sum_dim(3).reshape([n]) + of_places.reshape([1]);
+        (Tensor::cat(vec![first, second], 1), log_determinant)
+    }
+}
+
+/// A random rotation, taken apart.
+struct Rotation {
+    permutation: Vec<f32>,
+    lower: Vec<f32>,
+    upper: Vec<f32>,
+    diagonal: Vec<f32>,
+}
+
+impl Rotation {
+    /// Gram and Schmidt's basis of normal vectors, then elimination with the largest pivots.
+    fn draw(n: usize, rng: &mut impl Rng) -> Self {
+        let mut rows: Vec<Vec<f64>> = Vec::with_capacity(n);
+        while rows.len() < n {
+            let mut row: Vec<f64> = (0..n).map(|_| rng.sample(StandardNormal)).collect();
+            for before in &rows {
+                let along: f64 = row.iter().zip(before).map(|(a, b)| a * b).sum();
+                row.iter_mut().zip(before).for_each(|(a, b)| *a -= along * b);
+            }
+            let norm = row.iter().map(|v| v * v).sum::<f64>().sqrt();
+            // Nearly within the others' span: drawn again.
+            if norm > 1e-3 {
+                rows.push(row.iter().map(|v| v / norm).collect());
+            }
+        }
+        // P·L·U = rows: row i of L·U is row order[i] of the rotation.
+        let mut order: Vec<usize> = (0..n).collect();
+        for column in 0..n {
+            let pivot = (column..n).max_by(|&a, &b| rows[a][column].abs().total_cmp(&rows[b][column].abs()));
+            let pivot = pivot.unwrap_or(column);
+            rows.swap(column, pivot);
+            order.swap(column, pivot);
+            for below in column + 1..n {
+                let factor = rows[below][column] / rows[column][column];
+                for k in column + 1..n {
+                    rows[below][k] -= factor * rows[column][k];
+                }
+                rows[below][column] = factor;
+            }
+        }
+        let entries = |of: &dyn Fn(usize, usize) -> f64| -> Vec<f32> {
+            (0..n).flat_map(|i| (0..n).map(move |k| (i, k))).map(|(i, k)| of(i, k) as f32).collect()
+        };
+        Self {
+            permutation: entries(&|i, k| if order[k] == i { 1.0 } else { 0.0 }),
+            lower: entries(&|i, k| if k < i { rows[i][k] } else { 0.0 }),
+            upper: entries(&|i, k| if k > i { rows[i][k] } else { 0.0 }),
+            diagonal: (0..n).map(|i| rows[i][i] as f32).collect(),
+        }
+    }
+}
+
+/// Every 2×2 pixels as one of four times the channels.
+fn squeeze(x: Tensor<4>) -> Tensor<4> {
+    let [n, c, h, w] = x.dims();
+    let x = x.reshape([n, c, h / 2, 2, w / 2, 2]).permute([0, 1, 3, 5, 2, 4]);
+    x.reshape([n, 4 * c, h / 2, w / 2])
+}
+
+impl Glow {
+    /// For images of `image`, whose sides are even, with weights drawn from `rng`.
+    pub fn new(image: Shape, settings: Flow, rng: &mut impl Rng, device: &Device) -> Self {
+        let (channels, sides) = (4 * image.channels, [image.height / 2, image.width / 2]);
+        Self { steps: (0..settings.steps).map(|_| Step::new(channels, settings, sides, rng, device)).collect() }
+    }
+
+    /// A model to read weights into, on the autodiff form of `device`.
+    pub(super) fn blank(image: Shape, settings: Flow, device: &Device) -> Self {
+        // The drawn weights are all replaced; the seed does not matter.
+        Self::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
+    }
+
+    /// The output for `x` `[N, C, H, W]`, `[N, 4C, H/2, W/2]`, and the logarithm of |det| of its Jacobian, `[N]`.
+    fn forward(&self, x: Tensor<4>) -> (Tensor<4>, Tensor<1>) {
+        let start = squeeze(x);
+        let none = start.clone().narrow(1, 0, 1).narrow(2, 0, 1).narrow(3, 0, 1).flatten(0, 3).zeros_like();
+        self.steps.iter().fold((start, none), |(z, sum), step| {
+            let (z, log_determinant) = step.forward(z);
+            (z, sum + log_determinant)
+        })
+    }
+
+    /// −log p of each sample of `x`, standard normal at the output: `[N]`.
+    fn negative_log_density(&self, x: Tensor<4>) -> Tensor<1> {
+        let (z, log_determinant) = self.forward(x);
+        let n = z.dims()[0];
+        let values: usize = z.dims()[1..].iter().product();
+        let constant = 0.5 * values as f64 * (2.0 * std::f64::consts::PI).ln();
+        let squares = z.square().reshape([n, values]).sum_dim(1).reshape([n]).mul_scalar(0.5);
+        squares.add_scalar(constant) - log_determinant
+    }
+
+    /// −log₂ of the density of `x` `[N, C, H, W]` in [0, 1], in units of a level, 1/256, by dimension: bits per
+    /// dimension, `[N]`.
+    pub fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
+        let values: usize = x.dims()[1..].iter().product();
+        let nats = self.negative_log_density(x);
+        nats.div_scalar(values as f64 * std::f64::consts::LN_2).add_scalar(f64::from(LEVELS).log2())
+    }
+
+    /// Activation normalisations that give every channel of `x` mean 0 and variance 1, step by step (section 3.1).
+    fn normalized_on(mut self, x: Tensor<4>) -> Self {
+        let mut z = squeeze(x);
+        for step in &mut self.steps {
+            let [n, channels, height, width] = z.dims();
+            let count = n * height * width;
+            let flat = z.clone().swap_dims(0, 1).reshape([channels, count]);
+            let mean = flat.clone().mean_dim(1);
+            let variance = (flat - mean.clone()).square().mean_dim(1).reshape([channels]);
+            let bias = mean.neg().reshape([channels]);
+            let log_scale = variance.add_scalar(1e-6).log().mul_scalar(-0.5);
+            step.bias = step.bias.clone().map(|_| Tensor::from_inner(bias).require_grad());
+            step.log_scale = step.log_scale.clone().map(|_| Tensor::from_inner(log_scale).require_grad());
+            z = step.valid().forward(z).0;
+        }
+        self
+    }
+}
+
+impl Model for Glow {
+    fn decisions(&self) -> &'static [Decision] {
+        &[Decision::NegativeLogLikelihood]
+    }
+
+    /// Bits per dimension at the middle of each level.
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        self.valid().bits_per_dimension(x.add_scalar(0.5 / LEVELS))
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains by the likelihood of images with uniform noise within a level; burn computes the gradient.
+pub(crate) struct GlowMethod {
+    model: Glow,
+    optimizer: Optimizer,
+    rate: f64,
+    /// Whether the activation normalisations have seen a batch.
+    normalized: bool,
+    noise: NoiseSource,
+    device: Device,
+}
+
+impl GlowMethod {
+    /// From the state `model`; the noise within a level is drawn from `noise`.
+    pub(crate) fn new(model: Glow, pretraining: Pretraining, noise: NoiseSource, device: &Device) -> Self {
+        let optimizer = Optimizer::new(pretraining.max_gradient_norm);
+        Self { model, optimizer, rate: pretraining.learning_rate, normalized: false, noise, device: device.clone() }
+    }
+
+    /// The gradient of the mean bits per dimension, and they.
+    fn gradients(&self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+        let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
+        sharded(&self.model, shards, |model, x: Tensor<4>| {
+            let bits = model.bits_per_dimension(x.autodiff()).mean();
+            ShardLoss { loss: bits.clone(), report: vec![("bits_per_dimension", bits)] }
+        })
+    }
+}
+
+impl Method for GlowMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let noise = self.noise.uniform::<4>(x.dims(), &self.device);
+        let x = x + noise.div_scalar(LEVELS);
+        if !self.normalized {
+            self.model = self.model.clone().normalized_on(x.clone());
+            self.normalized = true;
+        }
+        let (gradients, figures) = self.gradients(x);
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, (&self.normalized, &self.noise))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        (self.normalized, self.noise) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl EpochMethod for GlowMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::FloatDType;
+
+    use super::*;
+    use crate::methods::finite_differences::{moved, slopes_agree, wide};
+
+    const SETTINGS: Flow = Flow { steps: 3, hidden_channels: 5 };
+
+    /// Far from its start, where couplings are constants.
+    fn glow(height: usize, width: usize) -> Glow {
+        struct Move(NoiseSource);
+        impl ModuleMapper for Move {
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+                if !param.is_require_grad() {
+                    return param;
+                }
+                let moves = self.0.normal::<1>([param.shape().num_elements()], &Device::flex()).mul_scalar(0.2);
+                param.map(|weights| {
+                    let moves = moves.reshape(weights.dims());
+                    Tensor::from_inner(weights.inner() + moves).require_grad()
+                })
+            }
+        }
+        let (image, device) = (Shape::new(1, height, width), Device::flex().autodiff());
+        Glow::new(image, SETTINGS, NoiseSource::new(0, 0).rng(), &device).map(&mut Move(NoiseSource::new(1, 0)))
+    }
+
+    /// log|det| by elimination with pivots.
+    fn log_determinant(mut rows: Vec<Vec<f64>>) -> f64 {
+        let (n, mut log) = (rows.len(), 0.0);
+        for column in 0..n {
+            let largest = |&a: &usize, &b: &usize| rows[a][column].abs().total_cmp(&rows[b][column].abs());
+            let pivot = (column..n).max_by(largest).expect("there are rows");
+            rows.swap(column, pivot);
+            log += rows[column][column].abs().ln();
+            for below in column + 1..n {
+                let factor = rows[below][column] / rows[column][column];
+                for k in column..n {
+                    rows[below][k] -= factor * rows[column][k];
+                }
+            }
+        }
+        log
+    }
+
+    #[test]
+    fn the_first_convolution_is_a_rotation() {
+        let n = 6;
+        let Rotation { permutation, lower, upper, diagonal } = Rotation::draw(n, NoiseSource::new(3, 0).rng());
+        let product = |a: &dyn Fn(usize, usize) -> f64, b: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+            let entry = |i: usize, k: usize| (0..n).map(|j| a(i, j) * b(j, k)).sum::<f64>();
+            (0..n).flat_map(|i| (0..n).map(move |k| (i, k))).map(|(i, k)| entry(i, k)).collect()
+        };
+        let identity = |i: usize, k: usize| if i == k { 1.0 } else { 0.0 };
+        let lower = |i: usize, k: usize| f64::from(lower[i * n + k]) + identity(i, k);
+        let upper = |i: usize, k: usize| f64::from(upper[i * n + k]) + identity(i, k) * f64::from(diagonal[i]);
+        let inner = product(&lower, &upper);
+        let whole = product(&|i, k| f64::from(permutation[i * n + k]), &|i, k| inner[i * n + k]);
+        let square = product(&|i, k| whole[i * n + k], &|i, k| whole[k * n + i]);
+        for i in 0..n {
+            for k in 0..n {
+                assert!((square[i * n + k] - identity(i, k)).abs() < 1e-5, "{i}, {k}: {}", square[i * n + k]);
+            }
+        }
+        assert!((0..n).all(|i| (0..i).all(|k| lower(i, k).abs() <= 1.0 + 1e-6)), "the largest pivots");
+    }
+
+    /// Against the Jacobian by finite differences in float64, column by column.
+    #[test]
+    fn the_density_is_that_of_the_change_of_variables() {
+        let exact = moved(&glow(4, 4), usize::MAX, &[], 0.0);
+        let x = NoiseSource::new(2, 0).uniform::<4>([1, 1, 4, 4], &Device::flex()).cast(FloatDType::F64);
+        let values = wide(x.clone());
+        let at = |values: &[f64]| {
+            let data = TensorData::new(values.to_vec(), [1, 1, 4, 4]);
+            wide(exact.forward(Tensor::from_data(data, (&x.device(), x.dtype()))).0)
+        };
+        let columns: Vec<Vec<f64>> = (0..16)
+            .map(|k| {
+                let step = |by: f64| {
+                    let mut values = values.clone();
+                    values[k] += by;
+                    at(&values)
+                };
+                step(1e-5).iter().zip(step(-1e-5)).map(|(a, b)| (a - b) / 2e-5).collect()
+            })
+            .collect();
+        let squares: f64 = at(&values).iter().map(|z| z * z).sum();
+        let expected = 0.5 * squares + 8.0 * (2.0 * std::f64::consts::PI).ln() - log_determinant(columns);
+        let found = wide(exact.negative_log_density(x.clone()))[0];
+        assert!((found - expected).abs() < 1e-6, "{found} against {expected}");
+        let bits = wide(exact.bits_per_dimension(x))[0];
+        assert!((bits - (expected / (16.0 * 2f64.ln()) + 8.0)).abs() < 1e-6, "{bits}");
+    }
+
+    /// The density of four pixels sums to 1 over a grid.
+    #[test]
+    fn the_density_sums_to_one() {
+        let glow = glow(2, 2).valid();
+        let (side, step) = (28i32, 0.45f32);
+        let line: Vec<f32> = (0..side).map(|k| (k as f32 - 0.5 * (side - 1) as f32) * step).collect();
+        let mut sum = 0.0;
+        for a in &line {
+            let rest = line.iter().flat_map(|b| line.iter().flat_map(|c| line.iter().flat_map(|d| [*a, *b, *c, *d])));
+            let values: Vec<f32> = rest.collect();
+            let n = values.len() / 4;
+            let x = Tensor::<4>::from_data(TensorData::new(values, [n, 1, 2, 2]), &Device::flex());
+            sum += wide(glow.negative_log_density(x)).iter().map(|nats| (-nats).exp()).sum::<f64>();
+        }
+        let integral = sum * f64::from(step).powi(4);
+        assert!((integral - 1.0).abs() < 0.01, "{integral}");
+    }
+
+    #[test]
+    fn it_steps_by_the_gradient_of_its_loss() {
+        let model = glow(4, 6);
+        let x = NoiseSource::new(2, 0).uniform::<4>([37, 1, 4, 6], &Device::flex());
+        let method =
+            GlowMethod::new(model.clone(), Pretraining::new(1, 37, 1e-3), NoiseSource::new(4, 0), &Device::flex());
+        let (gradients, _) = method.gradients(x.clone());
+        let loss = |model: &Glow, terms: &[f64; 2]| {
+            let (z, log_determinant) = model.forward(x.clone().cast(FloatDType::F64));
+            let squares: f64 = wide(z).iter().map(|z| 0.5 * z * z).sum();
+            let logs: f64 = wide(log_determinant).iter().sum();
+            (terms[0] * squares - terms[1] * logs) / (37.0 * 24.0 * 2f64.ln())
+        };
+        let wrong = [[0.0, 1.0], [2.0, 1.0], [1.0, 0.0], [1.0, 2.0], [1.0, -1.0]];
+        slopes_agree("Glow", &model, &gradients, &[1.0, 1.0], &wrong, loss);
+    }
+
+    /// After the first batch every channel of it has mean 0 and variance 1 at every step.
+    #[test]
+    fn the_first_batch_sets_the_normalisation() {
+        let x = NoiseSource::new(2, 0).uniform::<4>([40, 1, 4, 6], &Device::flex()).mul_scalar(3.0).add_scalar(1.0);
+        let mut method =
+            GlowMethod::new(glow(4, 6), Pretraining::new(1, 40, 1e-9), NoiseSource::new(4, 0), &Device::flex());
+        method.update(x.clone());
+        let noise = NoiseSource::new(4, 0).uniform::<4>(x.dims(), &Device::flex());
+        let mut z = squeeze(x + noise.div_scalar(LEVELS));
+        for step in &method.model.valid().steps {
+            let normalized = wide(step.normalize(z.clone()).swap_dims(0, 1));
+            for channel in normalized.chunks(normalized.len() / 4) {
+                let n = channel.len() as f64;
+                let mean = channel.iter().sum::<f64>() / n;
+                let variance = channel.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / n;
+                assert!(mean.abs() < 1e-4 && (variance - 1.0).abs() < 1e-3, "{mean}, {variance}");
+            }
+            z = step.forward(z).0;
+        }
+    }
+}

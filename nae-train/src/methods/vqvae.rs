@@ -1,0 +1,348 @@
+//! The vector-quantised autoencoder (van den Oord et al., NeurIPS 2017): a latent is replaced by the nearest of finitely
+//! many codes before it is decoded.
+//!
+//! A latent of this crate's networks is one vector, as in the paper's comparison, where all autoencoders share their
+//! architecture; it is cut into equal parts, one where nothing is said, and each part has its code from one codebook.
+//! Codes are learned by their distance from the latents, as in that paper's equation 3, and not by moving averages. Codes
+//! that are not used begin again at latents of the batch (Dhariwal et al., "Jukebox", 2020, section 3), without which most
+//! of a codebook stays unused.
+
+use std::path::Path;
+
+use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Int, Tensor};
+use rand::RngExt as _;
+use serde_bytes::ByteBuf;
+
+use super::gradients::{ShardLoss, add_l2, sharded};
+use super::mmd::squared_distances;
+use super::optimizer::Optimizer;
+use super::state::{self, StateError};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use crate::arch::checkpoint::{self, CheckpointError};
+use crate::arch::{Autoencoder, AutoencoderSpec};
+use crate::config::Pretraining;
+use crate::config::methods::VectorQuantized;
+use crate::energy::distance;
+use crate::sample::NoiseSource;
+use crate::shard;
+
+/// How fast the use of codes is forgotten: a mean over about a hundred updates.
+const USE_DECAY: f32 = 0.99;
+/// A code with less than this part of an equal share of the latents begins again.
+const LEAST_USE: f32 = 0.1;
+
+/// An autoencoder and its codebook.
+#[derive(Module, Debug)]
+pub struct VectorQuantizedAutoencoder {
+    /// Encoder and decoder; what it reconstructs by itself is not what is decided by.
+    pub autoencoder: Autoencoder,
+    /// Codes `[K, D_z/parts]`.
+    pub codes: Param<Tensor<2>>,
+}
+
+impl VectorQuantizedAutoencoder {
+    /// `autoencoder` with codes at zero, all unused; its latent space is Euclidean.
+    pub fn new(autoencoder: Autoencoder, settings: VectorQuantized, device: &Device) -> Self {
+        let length = autoencoder.latent_dim() / settings.parts;
+        let codes = Param::from_tensor(Tensor::zeros([settings.codes, length], device));
+        Self { autoencoder, codes }
+    }
+
+    /// A model to read weights into, on the autodiff form of `device`.
+    pub(super) fn blank(spec: &AutoencoderSpec, settings: VectorQuantized, device: &Device) -> Self {
+        Self::new(checkpoint::blank(spec, device), settings, &device.clone().autodiff())
+    }
+
+    /// Latents of `x` `[N, C, H, W]`, by part: `[N·parts, D_z/parts]`.
+    fn parts(&self, x: Tensor<4>) -> Tensor<2> {
+        let z = self.autoencoder.encode(x);
+        let ([n, dim, _, _], [_, length]) = (z.dims(), self.codes.dims());
+        z.reshape([n * dim / length, length])
+    }
+
+    /// The nearest code of each part.
+    fn nearest(&self, parts: Tensor<2>) -> Tensor<1, Int> {
+        let m = parts.dims()[0];
+        squared_distances(parts, self.codes.val()).argmin(1).reshape([m])
+    }
+
+    /// Images of latents given by part.
+    fn decode(&self, parts: Tensor<2>) -> Tensor<4> {
+        let (m, [_, length], dim) = (parts.dims()[0], self.codes.dims(), self.autoencoder.latent_dim());
+        self.autoencoder.decode(parts.reshape([m * length / dim, dim, 1, 1]))
+    }
+
+    /// Distance of every sample of `x` from the decoded codes nearest to its latent: `[N]`.
+    pub fn energies(&self, x: Tensor<4>) -> Tensor<1> {
+        let codes = self.codes.val().select(0, self.nearest(self.parts(x.clone())));
+        distance(self.autoencoder.energy(), x, self.decode(codes))
+    }
+
+    /// Equation 3: the reconstruction error, whose gradient passes the codes straight through to the encoder; the codes'
+    /// distance from the latents, by which codes move; and the latents' from their codes, by which the encoder does. All
+    /// are means over samples and dimensions.
+    fn terms(&self, x: Tensor<4>) -> [Tensor<1>; 3] {
+        let z = self.parts(x.clone());
+        let codes = self.codes.val().select(0, self.nearest(z.clone()));
+        let through = z.clone() + (codes.clone() - z.clone()).detach();
+        let energy = distance(self.autoencoder.energy(), x, self.decode(through)).mean();
+        let codebook = (codes.clone() - z.clone().detach()).square().mean();
+        let commitment = (z - codes.detach()).square().mean();
+        [energy, codebook, commitment]
+    }
+}
+
+impl Model for VectorQuantizedAutoencoder {
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        self.valid().energies(x)
+    }
+
+    /// None: the choice of a code is no layer of the networks that are exported.
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains a vector-quantised autoencoder; burn computes the gradient.
+pub(crate) struct VqvaeMethod {
+    model: VectorQuantizedAutoencoder,
+    optimizer: Optimizer,
+    rate: f64,
+    encoder_l2: f32,
+    commitment: f32,
+    /// Share of latents that have each code, a moving average; no code is used before the first update.
+    shares: Vec<f32>,
+    draws: NoiseSource,
+}
+
+impl VqvaeMethod {
+    /// From the state `model`; where unused codes begin again is drawn from `draws`.
+    pub(crate) fn new(
+        model: VectorQuantizedAutoencoder,
+        pretraining: Pretraining,
+        settings: VectorQuantized,
+        draws: NoiseSource,
+    ) -> Self {
+        Self {
+            model,
+            optimizer: Optimizer::new(pretraining.max_gradient_norm),
+            rate: pretraining.learning_rate,
+            encoder_l2: pretraining.encoder_l2,
+            commitment: settings.commitment,
+            shares: vec![0.0; settings.codes],
+            draws,
+        }
+    }
+
+    /// Takes note of the codes that `x` uses, and begins unused ones again at its latents. Returns the share of codes
+    /// that it uses.
+    fn renew_codes(&mut self, x: Tensor<4>) -> f64 {
+        let plain = self.model.valid();
+        let parts = plain.parts(x);
+        let [count, length] = parts.dims();
+        let nearest = plain.nearest(parts.clone()).into_data();
+        let mut counts = vec![0usize; self.shares.len()];
+        nearest.iter::<i64>().filter_map(|code| usize::try_from(code).ok()).for_each(|code| counts[code] += 1);
+        let equal = 1.0 / self.shares.len() as f32;
+        let latents: Vec<f32> = parts.into_data().iter::<f32>().collect();
+        let mut codes: Vec<f32> = plain.codes.val().into_data().iter::<f32>().collect();
+        for ((share, &uses), code) in self.shares.iter_mut().zip(&counts).zip(codes.chunks_mut(length)) {
+            *share = USE_DECAY * *share + (1.0 - USE_DECAY) * uses as f32 / count as f32;
+            if *share < LEAST_USE * equal {
+                let at = self.draws.rng().random_range(0..count) * length;
+                code.copy_from_slice(&latents[at..at + length]);
+                *share = equal;
+            }
+        }
+        let shape = plain.codes.dims();
+        self.model.codes = self.model.codes.clone().map(|old| {
+            let codes = burn::tensor::TensorData::new(codes, shape);
+            Tensor::from_data(codes, &old.device()).require_grad()
+        });
+        counts.iter().filter(|&&uses| uses > 0).count() as f64 / counts.len() as f64
+    }
+
+    /// The gradient of the loss with respect to all weights and codes, and its parts.
+    fn gradients(&self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+        let commitment_weight = self.commitment;
+        let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
+        let (mut gradients, figures) = sharded(&self.model, shards, |model, x: Tensor<4>| {
+            let [energy, codebook, commitment] = model.terms(x.autodiff());
+            let loss = energy.clone() + codebook + commitment.clone().mul_scalar(commitment_weight);
+            ShardLoss { loss, report: vec![("energy", energy), ("distance_from_codes", commitment)] }
+        });
+        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients);
+        (gradients, figures)
+    }
+}
+
+impl Method for VqvaeMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let used = self.renew_codes(x.clone());
+        let (gradients, mut figures) = self.gradients(x);
+        figures.add(&UpdateFigures::new([("codes_in_use", used)]), 1.0);
+        let VectorQuantizedAutoencoder { autoencoder, codes } =
+            self.optimizer.step(self.rate, self.model.clone(), gradients);
+        self.model = VectorQuantizedAutoencoder { autoencoder: autoencoder.power_iteration(), codes };
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, (&self.shares, &self.draws))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        (self.shares, self.draws) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl EpochMethod for VqvaeMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::LatentSpace;
+    use crate::methods::finite_differences::{SAMPLES, images, network, slopes_agree, wide};
+    use burn::tensor::{FloatDType, TensorData};
+
+    const SETTINGS: VectorQuantized = VectorQuantized { codes: 8, parts: 2, commitment: 0.25 };
+
+    fn method(codes: &[f32]) -> VqvaeMethod {
+        let device = Device::flex().autodiff();
+        let settings = VectorQuantized { codes: codes.len() / 2, ..SETTINGS };
+        let mut model = VectorQuantizedAutoencoder::new(network(LatentSpace::Euclidean), settings, &device);
+        let data = TensorData::new(codes.to_vec(), [codes.len() / 2, 2]);
+        model.codes = Param::from_data(data, &device);
+        VqvaeMethod::new(model, Pretraining::new(1, SAMPLES, 1e-2), settings, NoiseSource::new(4, 0))
+    }
+
+    /// Codes spread over the latents of this network, so that several are used.
+    fn spread() -> Vec<f32> {
+        NoiseSource::new(9, 0).normal::<1>([16], &Device::flex()).mul_scalar(1.5).into_data().iter::<f32>().collect()
+    }
+
+    /// Against float64: the decoder by the reconstruction error of the codes, the codes by their distance from the
+    /// latents, the encoder by the slope of the reconstruction error at the codes and by its distance from them.
+    #[test]
+    fn it_steps_by_the_straight_through_gradient() {
+        let x = images(1);
+        let method = method(&spread());
+        let model = &method.model;
+        let nearest: Vec<usize> = model
+            .valid()
+            .nearest(model.valid().parts(x.clone()))
+            .into_data()
+            .iter::<i64>()
+            .map(|k| k as usize)
+            .collect();
+        let used: std::collections::BTreeSet<_> = nearest.iter().collect();
+        assert!(used.len() >= 3, "{used:?}");
+        let (gradients, _) = method.gradients(x.clone());
+        let targets = wide(x.clone());
+        let energy = |model: &VectorQuantizedAutoencoder, parts: Tensor<2>| {
+            let decoded = wide(model.decode(parts));
+            decoded.iter().zip(&targets).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / targets.len() as f64
+        };
+        let tensor = |values: Vec<f64>, like: &Tensor<2>| {
+            Tensor::<2>::from_data(TensorData::new(values, like.dims()), (&like.device(), like.dtype()))
+        };
+        let parts = |model: &VectorQuantizedAutoencoder| model.parts(x.clone().cast(FloatDType::F64));
+        let chosen = |model: &VectorQuantizedAutoencoder| -> Vec<f64> {
+            let codes = wide(model.codes.val());
+            nearest.iter().flat_map(|&k| codes[2 * k..2 * k + 2].to_vec()).collect()
+        };
+        // What does not move with the weights: the codes chosen, the latents, and the slope at the codes.
+        let unmoved = crate::methods::finite_differences::moved(model, usize::MAX, &[], 0.0);
+        let (fixed_parts, fixed_codes) = (parts(&unmoved), chosen(&unmoved));
+        let fixed_latents = wide(fixed_parts.clone());
+        let slope: Vec<f64> = (0..fixed_codes.len())
+            .map(|k| {
+                let at = |step: f64| {
+                    let mut codes = fixed_codes.clone();
+                    codes[k] += step;
+                    energy(&unmoved, tensor(codes, &fixed_parts))
+                };
+                (at(1e-5) - at(-1e-5)) / 2e-5
+            })
+            .collect();
+        let squared =
+            |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / a.len() as f64;
+        // [reconstruction by the decoder, through to the encoder, codebook, commitment]
+        let right = [1.0, 1.0, 1.0, 0.25];
+        let mut wrong = Vec::new();
+        for term in 0..4 {
+            for factor in [0.0, 2.0, -1.0] {
+                let mut terms = right;
+                terms[term] *= factor;
+                wrong.push(terms);
+            }
+        }
+        slopes_agree("VQ-VAE", model, &gradients, &right, &wrong, |model, terms: &[f64; 4]| {
+            let latents = wide(parts(model));
+            terms[0] * energy(model, tensor(fixed_codes.clone(), &fixed_parts))
+                + terms[1] * latents.iter().zip(&slope).map(|(z, g)| z * g).sum::<f64>()
+                + terms[2] * squared(&chosen(model), &fixed_latents)
+                + terms[3] * squared(&latents, &fixed_codes)
+        });
+    }
+
+    /// Every code begins at a latent of the first batch; one that no latent is near begins again, the others stay.
+    #[test]
+    fn unused_codes_begin_again_at_latents() {
+        let x = images(1);
+        let mut method = method(&[0.0; 16]);
+        method.renew_codes(x.clone());
+        let latents = wide(method.model.valid().parts(x.clone()));
+        let is_latent = |code: &[f64]| latents.chunks(2).any(|z| z == code);
+        let first = wide(method.model.codes.val());
+        assert!(first.chunks(2).all(is_latent), "{first:?}");
+        let mut moved: Vec<f32> = first.iter().map(|&v| v as f32).collect();
+        moved[..2].copy_from_slice(&[50.0, 50.0]);
+        let data = TensorData::new(moved.clone(), [8, 2]);
+        let device = method.model.codes.val().device();
+        method.model.codes = method.model.codes.clone().map(|_| Tensor::from_data(data, &device).require_grad());
+        // ln 0.1/ln 0.99 updates without use.
+        for update in 1..=229 {
+            method.renew_codes(x.clone());
+            assert_eq!(wide(method.model.codes.val())[0], 50.0, "update {update}");
+        }
+        method.renew_codes(x.clone());
+        let renewed = wide(method.model.codes.val());
+        assert!(is_latent(&renewed[..2]), "{renewed:?}");
+    }
+
+    /// With one code there is one reconstruction, whatever the image.
+    #[test]
+    fn it_decides_by_the_codes() {
+        let x = images(1);
+        let code = [0.3f32, -0.2, 0.3, -0.2];
+        let model = method(&code[..2]).model.valid();
+        let latent = Tensor::<4>::from_data(TensorData::new(code.to_vec(), [1, 4, 1, 1]), &Device::flex());
+        let reconstruction = wide(model.autoencoder.decode(latent));
+        let found = wide(model.decide(Decision::Reconstruction, x.clone()));
+        for (found, x) in found.iter().zip(wide(x).chunks(36)) {
+            let expected = x.iter().zip(&reconstruction).map(|(x, r)| (x - r) * (x - r)).sum::<f64>() / 36.0;
+            assert!((found / expected - 1.0).abs() < 1e-5, "{found} against {expected}");
+        }
+        assert!(model.autoencoder().is_none());
+    }
+}
