@@ -127,7 +127,8 @@
 //! | DAGMM | [`GaussianMixtureAutoencoder`](nae_train::methods::GaussianMixtureAutoencoder) | `nae-train/src/methods/dagmm.rs` `it_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_pooled_mixture`; `nae-train/src/methods/mixture.rs` `energies_are_those_of_the_mixture` |
 //! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents` |
 //! | Glow, K = 12, L = 1, 64 channels | [`Glow`](nae_train::methods::Glow) | `nae-train/src/methods/glow.rs` `the_density_is_that_of_the_change_of_variables`, `the_density_sums_to_one`, `it_steps_by_the_gradient_of_its_loss` |
-//! | IGEBM, PixelCNN++ | not here yet; [`Method`](nae_train::methods::Method) and [`Model`](nae_train::methods::Model) are where they come in | – |
+//! | IGEBM | [`EnergyNetwork`](nae_train::methods::EnergyNetwork) | `nae-train/src/methods/igebm.rs` `it_steps_by_the_gradient_of_its_loss`, `negative_samples_go_on_downhill_from_the_buffer`, `it_learns_a_density_that_is_known` |
+//! | PixelCNN++, 5 blocks, 80 filters | [`PixelCnn`](nae_train::methods::PixelCnn) | `nae-train/src/methods/pixelcnn/mod.rs` `a_pixel_depends_on_those_before_it_alone`, `the_probabilities_of_a_pixel_sum_to_one`; `nae-train/src/methods/pixelcnn/logistics.rs` `channels_follow_those_before` |
 //!
 //! # Where this crate differs from the paper's text or its code
 //!
@@ -152,6 +153,8 @@
 //! | VAE's reconstruction error | – | at a drawn latent | at the posterior's mean |
 //! | VQ-VAE's latents | the shared architecture | – | one vector, one code of 512; unused codes begin again |
 //! | DAGMM's mixture in deciding | – | – (the named implementation: of the training data, once more) | pooled over the last hundred or so updates |
+//! | IGEBM's spectral normalisation | – | a singular value below 1 stays in the second convolution of a block | every convolution is divided by its own |
+//! | PixelCNN++'s convolutions | – | – (the named implementation: weight normalisation) | without it |
 //! | Glow's couplings | – | – (the named implementation: activation normalisation) | biases; a prior that is not learned |
 //! | D_z and weights of the baselines' terms | searched by the selection set | – | settings; not searched |
 

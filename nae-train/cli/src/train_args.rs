@@ -220,8 +220,12 @@ pub(crate) enum MethodArg {
     Dagmm,
     /// GANomaly.
     Ganomaly,
+    /// IGEBM, a feed-forward energy.
+    Igebm,
     /// Glow, a flow.
     Glow,
+    /// PixelCNN++.
+    Pixelcnn,
 }
 
 impl From<MethodArg> for MethodKind {
@@ -235,7 +239,9 @@ impl From<MethodArg> for MethodKind {
             MethodArg::Vqvae => Self::Vqvae,
             MethodArg::Dagmm => Self::Dagmm,
             MethodArg::Ganomaly => Self::Ganomaly,
+            MethodArg::Igebm => Self::Igebm,
             MethodArg::Glow => Self::Glow,
+            MethodArg::Pixelcnn => Self::Pixelcnn,
         }
     }
 }

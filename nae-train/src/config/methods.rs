@@ -24,8 +24,12 @@ pub enum MethodKind {
     Dagmm,
     /// GANomaly (Akcay et al., ACCV 2018).
     Ganomaly,
+    /// Feed-forward energy-based model (Du and Mordatch, NeurIPS 2019).
+    Igebm,
     /// Glow (Kingma and Dhariwal, NeurIPS 2018).
     Glow,
+    /// PixelCNN++ (Salimans et al., ICLR 2017).
+    Pixelcnn,
 }
 
 /// A column of a table of AUROCs.
@@ -49,7 +53,9 @@ impl MethodKind {
             Self::Vqvae => "VQ-VAE",
             Self::Dagmm => "DAGMM",
             Self::Ganomaly => "GANomaly",
+            Self::Igebm => "IGEBM",
             Self::Glow => "Glow",
+            Self::Pixelcnn => "PixelCNN++",
         }
     }
 
@@ -64,7 +70,9 @@ impl MethodKind {
             Self::Vqvae => "vqvae",
             Self::Dagmm => "dagmm",
             Self::Ganomaly => "ganomaly",
+            Self::Igebm => "igebm",
             Self::Glow => "glow",
+            Self::Pixelcnn => "pixelcnn",
         }
     }
 
@@ -75,6 +83,8 @@ impl MethodKind {
             Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
             Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
             Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
+            Self::Igebm => Some("its energy is a network's output, and it has no reconstruction"),
+            Self::Pixelcnn => Some("it decides by a likelihood, and has no reconstruction"),
             Self::Glow => Some("it decides by a likelihood, and has no reconstruction"),
         }
     }
@@ -99,7 +109,9 @@ impl MethodKind {
             Self::Vqvae => &[TableColumn { key: "vqvae", title: "VQ-VAE" }],
             Self::Dagmm => &[TableColumn { key: "dagmm", title: "DAGMM" }],
             Self::Ganomaly => &[TableColumn { key: "ganomaly", title: "GANomaly" }],
+            Self::Igebm => &[TableColumn { key: "igebm", title: "IGEBM" }],
             Self::Glow => &[TableColumn { key: "glow", title: "Glow" }],
+            Self::Pixelcnn => &[TableColumn { key: "pixelcnn", title: "PixelCNN++" }],
         }
     }
 
@@ -234,6 +246,44 @@ impl Default for Adversarial {
     }
 }
 
+/// Settings of the feed-forward energy-based model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FeedForward {
+    /// Channels of the first layers; the last have twice as many.
+    pub width: usize,
+    /// Weight of the mean squared energy of data and of negative samples.
+    pub regularization: f32,
+    /// Steps of the chain.
+    pub steps: usize,
+    /// Step size λ.
+    pub step_size: f32,
+    /// Standard deviation σ of the chain's noise.
+    pub noise: f32,
+    /// Limit on each element of the energy's gradient.
+    pub gradient_clip: f32,
+    /// Images in the replay buffer.
+    pub buffer: usize,
+    /// Share of the chains that start from it.
+    pub replay: f64,
+}
+
+impl Default for FeedForward {
+    /// Those of the code of the NAE's authors.
+    fn default() -> Self {
+        Self {
+            width: 128,
+            regularization: 1.0,
+            steps: 60,
+            step_size: 10.0,
+            noise: 0.005,
+            gradient_clip: 0.01,
+            buffer: 10_000,
+            replay: 0.95,
+        }
+    }
+}
+
 /// Settings of Glow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -248,5 +298,22 @@ impl Default for Flow {
     /// The paper's ("Baseline Implementation").
     fn default() -> Self {
         Self { steps: 12, hidden_channels: 64 }
+    }
+}
+
+/// Settings of PixelCNN++.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Autoregressive {
+    /// Residual blocks in each of three levels, on the way down; the way back has as many, and one more in two of them.
+    pub blocks: usize,
+    /// Channels of each stream.
+    pub filters: usize,
+}
+
+impl Default for Autoregressive {
+    /// The paper's ("Baseline Implementation").
+    fn default() -> Self {
+        Self { blocks: 5, filters: 80 }
     }
 }

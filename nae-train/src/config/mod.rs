@@ -27,8 +27,8 @@ use raw::require;
 pub use architecture::ArchitectureConfig;
 pub use features::FeatureSettings;
 pub use methods::{
-    Adversarial, Denoising, Flow, GaussianMixture, MethodKind, Regularization, TableColumn, Variational,
-    VectorQuantized, Wasserstein,
+    Adversarial, Autoregressive, Denoising, FeedForward, Flow, GaussianMixture, MethodKind, Regularization,
+    TableColumn, Variational, VectorQuantized, Wasserstein,
 };
 pub use preset::{Preset, PresetError};
 pub use raw::RawConfig;
@@ -210,8 +210,12 @@ pub struct Baselines {
     pub dagmm: GaussianMixture,
     /// GANomaly.
     pub ganomaly: Adversarial,
+    /// Feed-forward energy-based model.
+    pub igebm: FeedForward,
     /// Glow.
     pub glow: Flow,
+    /// PixelCNN++.
+    pub pixelcnn: Autoregressive,
 }
 
 /// Everything a run needs to know besides its seed, checked.
@@ -236,6 +240,19 @@ impl Config {
             let (parts, dim) = (raw.baselines.vqvae.parts, architecture.latent_dim());
             require("baselines.vqvae.parts", parts, "a number that divides architecture.latent_dim", |&parts| {
                 parts > 0 && dim.is_multiple_of(parts)
+            })?;
+        }
+        if raw.method == MethodKind::Igebm {
+            let expected = "a network for images of 8×8 pixels and more, with method = \"igebm\"";
+            require("architecture.kind", architecture.image(), expected, |image| {
+                image.height >= 8 && image.width >= 8
+            })?;
+        }
+        if raw.method == MethodKind::Pixelcnn {
+            let expected =
+                "a network for images of 1 or 3 channels with sides of whole fours, with method = \"pixelcnn\"";
+            require("architecture.kind", architecture.image(), expected, |image| {
+                [1, 3].contains(&image.channels) && image.height.is_multiple_of(4) && image.width.is_multiple_of(4)
             })?;
         }
         if raw.method == MethodKind::Glow {

@@ -237,16 +237,28 @@ impl RawConfig {
         ] {
             require(key, weight, "at least 0", at_least_0)?;
         }
-        let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, glow } = self.baselines;
+        let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, igebm, glow, pixelcnn } = self.baselines;
         require("baselines.dae.noise", dae.noise, "at least 0", at_least_0)?;
         require("baselines.vae.sigma", vae.sigma, "above 0", |s| positive(f64::from(*s)))?;
         require("baselines.vae.samples", vae.samples, "1 to 10000", |n| (1..=10_000).contains(n))?;
         require("baselines.wae.mmd", wae.mmd, "at least 0", at_least_0)?;
         require("baselines.vqvae.codes", vqvae.codes, "1 to 65536", |n| (1..=1 << 16).contains(n))?;
         require("baselines.dagmm.components", dagmm.components, "1 to 100", |n| (1..=100).contains(n))?;
+        require("baselines.igebm.width", igebm.width, "1 to 4096", |n| (1..=4096).contains(n))?;
+        require("baselines.igebm.buffer", igebm.buffer, "at least 1", |&n| n > 0)?;
+        require("baselines.igebm.replay", igebm.replay, "0 to 1", |r| (0.0..=1.0).contains(r))?;
+        for (key, value) in
+            [("baselines.igebm.step_size", igebm.step_size), ("baselines.igebm.gradient_clip", igebm.gradient_clip)]
+        {
+            require(key, value, "above 0", |v| positive(f64::from(*v)))?;
+        }
+        require("baselines.pixelcnn.blocks", pixelcnn.blocks, "1 to 100", |n| (1..=100).contains(n))?;
+        require("baselines.pixelcnn.filters", pixelcnn.filters, "1 to 4096", |n| (1..=4096).contains(n))?;
         require("baselines.glow.steps", glow.steps, "1 to 1000", |n| (1..=1000).contains(n))?;
         require("baselines.glow.hidden_channels", glow.hidden_channels, "1 to 4096", |n| (1..=4096).contains(n))?;
         for (key, weight) in [
+            ("baselines.igebm.noise", igebm.noise),
+            ("baselines.igebm.regularization", igebm.regularization),
             ("baselines.vqvae.commitment", vqvae.commitment),
             ("baselines.dagmm.energy", dagmm.energy),
             ("baselines.dagmm.inverse_variance", dagmm.inverse_variance),

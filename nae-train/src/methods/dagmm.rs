@@ -344,11 +344,10 @@ mod tests {
                     let mut determinant = 1.0;
                     for pivot in 0..f {
                         determinant *= rows[pivot][pivot];
-                        for below in pivot + 1..f {
-                            let factor = rows[below][pivot] / rows[pivot][pivot];
-                            for column in pivot..=f {
-                                rows[below][column] -= factor * rows[pivot][column];
-                            }
+                        let (done, rest) = rows.split_at_mut(pivot + 1);
+                        for row in rest {
+                            let factor = row[pivot] / done[pivot][pivot];
+                            row.iter_mut().zip(&done[pivot]).for_each(|(v, p)| *v -= factor * p);
                         }
                     }
                     let mut solution = vec![0.0; f];

@@ -158,12 +158,11 @@ impl Rotation {
             let pivot = pivot.unwrap_or(column);
             rows.swap(column, pivot);
             order.swap(column, pivot);
-            for below in column + 1..n {
-                let factor = rows[below][column] / rows[column][column];
-                for k in column + 1..n {
-                    rows[below][k] -= factor * rows[column][k];
-                }
-                rows[below][column] = factor;
+            let (done, rest) = rows.split_at_mut(column + 1);
+            for row in rest {
+                let factor = row[column] / done[column][column];
+                row.iter_mut().zip(&done[column]).skip(column + 1).for_each(|(v, p)| *v -= factor * p);
+                row[column] = factor;
             }
         }
         let entries = |of: &dyn Fn(usize, usize) -> f64| -> Vec<f32> {
@@ -365,11 +364,10 @@ mod tests {
             let pivot = (column..n).max_by(largest).expect("there are rows");
             rows.swap(column, pivot);
             log += rows[column][column].abs().ln();
-            for below in column + 1..n {
-                let factor = rows[below][column] / rows[column][column];
-                for k in column..n {
-                    rows[below][k] -= factor * rows[column][k];
-                }
+            let (done, rest) = rows.split_at_mut(column + 1);
+            for row in rest {
+                let factor = row[column] / done[column][column];
+                row.iter_mut().zip(&done[column]).for_each(|(v, p)| *v -= factor * p);
             }
         }
         log

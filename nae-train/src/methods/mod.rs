@@ -6,10 +6,10 @@
 //!
 //! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational,
 //! `wae` the Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a
-//! Gaussian `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; `glow` is no autoencoder but a flow. `gradients`,
+//! Gaussian `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm`, a network whose output
+//! is the energy, `glow`, a flow, and
+//! `pixelcnn`, a product over pixels. `gradients`,
 //! `optimizer` and `state` are what they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
-//!
-//! The paper's other baselines (IGEBM, PixelCNN++) are not here.
 
 pub mod autoencoder;
 mod balance;
@@ -17,10 +17,12 @@ pub(crate) mod dagmm;
 pub(crate) mod ganomaly;
 pub(crate) mod glow;
 pub(crate) mod gradients;
+pub(crate) mod igebm;
 mod mixture;
 pub(crate) mod mmd;
 pub mod nae;
 pub(crate) mod optimizer;
+pub(crate) mod pixelcnn;
 pub(crate) mod reference;
 pub(crate) mod state;
 pub(crate) mod vae;
@@ -29,7 +31,9 @@ pub(crate) mod wae;
 pub use dagmm::GaussianMixtureAutoencoder;
 pub use ganomaly::Ganomaly;
 pub use glow::Glow;
+pub use igebm::EnergyNetwork;
 pub use mmd::mmd_squared;
+pub use pixelcnn::PixelCnn;
 pub use vae::VariationalAutoencoder;
 pub use vqvae::VectorQuantizedAutoencoder;
 pub use wae::WaeMethod;
@@ -218,6 +222,14 @@ pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Mod
         }
         MethodKind::Dagmm => {
             let blank = GaussianMixtureAutoencoder::blank(spec, config.baselines().dagmm, device);
+            Box::new(checkpoint::load(blank, name, path)?)
+        }
+        MethodKind::Pixelcnn => {
+            let blank = PixelCnn::blank(spec.image(), config.baselines().pixelcnn, device);
+            Box::new(checkpoint::load(blank, name, path)?)
+        }
+        MethodKind::Igebm => {
+            let blank = EnergyNetwork::blank(spec.image(), config.baselines().igebm, device);
             Box::new(checkpoint::load(blank, name, path)?)
         }
         MethodKind::Glow => {

@@ -70,16 +70,26 @@ impl BurnFrozen {
         input: Tensor<4>,
         f: impl Fn(&Autoencoder, Tensor<4>) -> Tensor<1> + Sync,
     ) -> EnergyGradient {
-        let parts = shard::map(shard::shards(input), |input| {
-            let input = input.autodiff().require_grad();
-            let energy = f(&self.frozen, self.lower(input.clone()));
-            let mut gradients = self.precision.scaled(energy.clone().sum()).backward();
-            let gradient = input.grad_remove(&mut gradients).expect("the energy is a function of its input");
-            (energy.inner(), self.precision.unscaled(gradient))
-        });
-        let (energies, gradients) = parts.into_iter().unzip();
-        EnergyGradient { energy: Tensor::cat(energies, 0), gradient: Tensor::cat(gradients, 0) }
+        differentiate(self.precision, input, |input| f(&self.frozen, self.lower(input)))
     }
+}
+
+/// Energies of `input` and their gradient by burn's automatic differentiation, shards side by side. `energy` is of
+/// weights that are not tracked, on an autodiff device; it may compute in `precision`.
+pub(crate) fn differentiate(
+    precision: Precision,
+    input: Tensor<4>,
+    energy: impl Fn(Tensor<4>) -> Tensor<1> + Sync,
+) -> EnergyGradient {
+    let parts = shard::map(shard::shards(input), |input| {
+        let input = input.autodiff().require_grad();
+        let energy = energy(input.clone());
+        let mut gradients = precision.scaled(energy.clone().sum()).backward();
+        let gradient = input.grad_remove(&mut gradients).expect("the energy is a function of its input");
+        (energy.inner(), precision.unscaled(gradient))
+    });
+    let (energies, gradients) = parts.into_iter().unzip();
+    EnergyGradient { energy: Tensor::cat(energies, 0), gradient: Tensor::cat(gradients, 0) }
 }
 
 impl FrozenEnergy for BurnFrozen {

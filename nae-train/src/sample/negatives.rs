@@ -154,11 +154,7 @@ impl NegativeSampler {
         let Some(buffer) = &self.buffer else { return fresh };
         let (shape, device) = (fresh.dims(), fresh.device());
         let mut values = floats(fresh);
-        for state in values.chunks_exact_mut(shape[1..].iter().product()) {
-            if let Some(kept) = buffer.draw(self.noise.rng()) {
-                state.copy_from_slice(kept);
-            }
-        }
+        buffer.replace(&mut values, shape[1..].iter().product(), self.noise.rng());
         Tensor::from_data(TensorData::new(values, shape), &device)
     }
 

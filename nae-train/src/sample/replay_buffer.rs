@@ -54,6 +54,15 @@ impl ReplayBuffer {
         Some((0..count).flat_map(|_| &self.states[rng.random_range(0..self.len())]).copied().collect())
     }
 
+    /// `states`, `len` values each, one after the other; those that are [`draw`](Self::draw)n are replaced by kept ones.
+    pub fn replace(&self, states: &mut [f32], len: usize, rng: &mut impl Rng) {
+        for state in states.chunks_exact_mut(len) {
+            if let Some(kept) = self.draw(rng) {
+                state.copy_from_slice(kept);
+            }
+        }
+    }
+
     /// Keeps `states`, `len` values each, one after the other, over the oldest where the buffer is full.
     pub fn append(&mut self, states: &[f32], len: usize) {
         for state in states.chunks_exact(len) {

@@ -36,7 +36,9 @@ use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::dagmm::{DagmmMethod, GaussianMixtureAutoencoder};
 use crate::methods::ganomaly::{Ganomaly, GanomalyMethod};
 use crate::methods::glow::{Glow, GlowMethod};
+use crate::methods::igebm::{EnergyNetwork, IgebmMethod};
 use crate::methods::nae::NormalizedAutoencoder;
+use crate::methods::pixelcnn::{PixelCnn, PixelCnnMethod};
 use crate::methods::state::StateError;
 use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
 use crate::methods::vqvae::{VectorQuantizedAutoencoder, VqvaeMethod};
@@ -195,6 +197,18 @@ impl Trainer<'_> {
                 let spec = self.config.architecture().clone();
                 let start = Ganomaly::new(self.fresh_autoencoder(), &spec, weights.rng(), &autodiff);
                 Box::new(GanomalyMethod::new(start, spec, settings, baselines.ganomaly, noise))
+            }
+            MethodKind::Igebm => {
+                let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
+                let image = self.config.architecture().image();
+                let start = EnergyNetwork::new(image, baselines.igebm, weights.rng(), &autodiff);
+                Box::new(IgebmMethod::new(start, settings, baselines.igebm, noise, self.device))
+            }
+            MethodKind::Pixelcnn => {
+                let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
+                let image = self.config.architecture().image();
+                let start = PixelCnn::new(image, baselines.pixelcnn, weights.rng(), &autodiff);
+                Box::new(PixelCnnMethod::new(start, settings, noise))
             }
             MethodKind::Glow => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));

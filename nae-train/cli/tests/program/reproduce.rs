@@ -213,6 +213,8 @@ fn every_method_has_its_rows_of_table_1() {
         ("nae-cd-1", &["nae"], &[0.098]),
         ("nae-pcd-1", &["nae"], &[0.114]),
         ("glow-1", &["glow"], &[0.014]),
+        ("igebm-1", &["igebm"], &[0.401]),
+        ("pixelcnn-1", &["pixelcnn"], &[0.030]),
     ];
     let cells = columns.map(|(cell, ..)| cell).join(",");
     let output = detection("mnist-methods", &out, &data, &["--cells", &cells, "--seeds", "1", "--json"]);

@@ -10,6 +10,7 @@ use crate::harness::{interrupted_at, nae_train, refused, run, spawn};
 use burn::tensor::Device;
 use nae_data::own::Corrupt;
 use nae_train::config::MethodKind;
+use nae_train::config::{Autoregressive, Flow};
 use nae_train::config::{Config, preset};
 use nae_train::engine::Engine;
 use nae_train::eval::decided;
@@ -93,10 +94,15 @@ fn every_method_goes_on_to_the_same_model() {
         MethodKind::Vqvae,
         MethodKind::Dagmm,
         MethodKind::Ganomaly,
+        MethodKind::Igebm,
         MethodKind::Glow,
+        MethodKind::Pixelcnn,
     ] {
         let mut config = short("digits", &digits);
         config.method = method;
+        config.baselines.pixelcnn = Autoregressive { blocks: 1, filters: 4 };
+        (config.baselines.igebm.width, config.baselines.igebm.steps) = (4, 2);
+        config.baselines.glow = Flow { steps: 2, hidden_channels: 4 };
         configs.push(config);
     }
     for raw in configs {

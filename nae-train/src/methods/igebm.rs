@@ -1,0 +1,297 @@
+//! The feed-forward energy-based model (Du and Mordatch, NeurIPS 2019: "IGEBM"): a residual network with spectral
+//! normalisation whose one output is the energy. Negative samples are Langevin chains among images, from a replay buffer.
+//! It is no autoencoder; of a preset's network only the shape of images counts.
+//!
+//! Network, chain, buffer and loss as in the code of the NAE's authors (`EnergyBasedModel`, `IGEBM`); weights are drawn as
+//! everywhere else, and every convolution is divided by its largest singular value, where theirs leaves a smaller one as it
+//! is in the second convolution of a block.
+
+use std::path::Path;
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor, TensorData};
+use nae_core::Shape;
+use rand::Rng;
+use serde_bytes::ByteBuf;
+
+use super::gradients::{ShardLoss, sharded};
+use super::optimizer::Optimizer;
+use super::state::{self, StateError};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use crate::arch::Autoencoder;
+use crate::arch::LatentSpace;
+use crate::arch::blocks::LEAKY_RELU;
+use crate::arch::checkpoint::{self, CheckpointError};
+use crate::arch::layer::Sequential;
+use crate::arch::spec::{LayerSpec, fc};
+use crate::config::Pretraining;
+use crate::config::methods::FeedForward;
+use crate::sample::frozen::differentiate;
+use crate::sample::{Bounds, GradientClip, Langevin, Leaving, NoiseSource, Precision, ReplayBuffer, ReplayConfig};
+use crate::shard;
+
+/// Where images are.
+const BOX: Bounds = Bounds { min: 0.0, max: 1.0, leaving: Leaving::Clamp };
+
+/// A network from an image to its energy.
+#[derive(Module, Debug)]
+pub struct EnergyNetwork {
+    /// To feature maps of any size, which are summed up.
+    features: Sequential,
+    /// From the sums to the energy.
+    head: Sequential,
+}
+
+fn convolution(channels: usize, kernel: usize, bias: bool) -> LayerSpec {
+    LayerSpec::Conv { channels, kernel, stride: 1, padding: kernel / 2, bias, spectral_norm: true }
+}
+
+impl EnergyNetwork {
+    /// For images of `image`, of 8 × 8 pixels and more, with weights drawn from `rng`.
+    pub fn new(image: Shape, settings: FeedForward, rng: &mut impl Rng, device: &Device) -> Self {
+        let (narrow, wide) = (settings.width, 2 * settings.width);
+        let mut layers = vec![convolution(narrow, 3, true), LEAKY_RELU];
+        for (from, to, pool) in [
+            (narrow, narrow, true),
+            (narrow, narrow, false),
+            (narrow, wide, true),
+            (wide, wide, false),
+            (wide, wide, true),
+            (wide, wide, false),
+        ] {
+            let body = vec![convolution(to, 3, true), LEAKY_RELU, convolution(to, 3, true)];
+            let skip = if pool || from != to { vec![convolution(to, 1, false)] } else { vec![] };
+            layers.push(LayerSpec::Residual { body, skip });
+            layers.extend(pool.then_some(LayerSpec::AvgPool { window: 2 }));
+            layers.push(LEAKY_RELU);
+        }
+        layers.push(LayerSpec::Relu);
+        let features = Sequential::new(&layers, image, rng, device);
+        Self { features, head: Sequential::new(&[fc(1)], Shape::vector(wide), rng, device) }
+    }
+
+    /// A model to read weights into, on the autodiff form of `device`.
+    pub(super) fn blank(image: Shape, settings: FeedForward, device: &Device) -> Self {
+        // The drawn weights are all replaced; the seed does not matter.
+        Self::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
+    }
+
+    /// E(x) of each sample of `x` `[N, C, H, W]`: `[N]`.
+    pub fn energies(&self, x: Tensor<4>) -> Tensor<1> {
+        let n = x.dims()[0];
+        let sums = self.features.forward(x).sum_dim(2).sum_dim(3);
+        self.head.forward(sums).reshape([n])
+    }
+}
+
+impl Model for EnergyNetwork {
+    fn decisions(&self) -> &'static [Decision] {
+        &[Decision::NegativeLogLikelihood]
+    }
+
+    /// The energy: −log p(x) but for the same constant everywhere.
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        self.valid().energies(x)
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains by the data's energy against that of negative samples; burn computes the gradients, of the chains, too.
+pub(crate) struct IgebmMethod {
+    model: EnergyNetwork,
+    optimizer: Optimizer,
+    rate: f64,
+    regularization: f32,
+    chain: Langevin,
+    buffer: ReplayBuffer,
+    noise: NoiseSource,
+    device: Device,
+}
+
+impl IgebmMethod {
+    /// From the state `model`; the chains draw from `noise`.
+    pub(crate) fn new(
+        model: EnergyNetwork,
+        pretraining: Pretraining,
+        settings: FeedForward,
+        noise: NoiseSource,
+        device: &Device,
+    ) -> Self {
+        let clip = GradientClip { limit: settings.gradient_clip, by: Default::default() };
+        let chain = Langevin::new(settings.steps, settings.step_size, settings.noise);
+        Self {
+            model,
+            optimizer: Optimizer::new(pretraining.max_gradient_norm),
+            rate: pretraining.learning_rate,
+            regularization: settings.regularization,
+            chain: Langevin { gradient_clip: Some(clip), bounds: Some(BOX), ..chain },
+            buffer: ReplayBuffer::new(ReplayConfig { size: settings.buffer, ratio: settings.replay }),
+            noise,
+            device: device.clone(),
+        }
+    }
+
+    /// Negative samples `[N, C, H, W]` of `shape`, from the buffer or uniform noise.
+    fn negatives(&mut self, shape: [usize; 4]) -> Tensor<4> {
+        let len = shape[1..].iter().product();
+        let fresh = self.noise.images(Some(BOX), shape, &self.device);
+        let mut values: Vec<f32> = fresh.into_data().iter::<f32>().collect();
+        self.buffer.replace(&mut values, len, self.noise.rng());
+        let start = Tensor::from_data(TensorData::new(values, shape), &self.device);
+        let frozen = self.model.clone().no_grad();
+        let energy = |x: Tensor<4>| differentiate(Precision::F32, x, |x| frozen.energies(x));
+        let end = self.chain.run(start, 1.0, &mut self.noise, energy, LatentSpace::Euclidean).state;
+        let values: Vec<f32> = end.clone().into_data().iter::<f32>().collect();
+        self.buffer.append(&values, len);
+        end
+    }
+
+    /// The gradient of the loss with respect to all weights, and both mean energies.
+    fn gradients(&self, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+        let weight = self.regularization;
+        let pairs = shard::shards(x).into_iter().zip(shard::shards(negatives));
+        let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
+        sharded(&self.model, shards, |model, (x, negatives): (Tensor<4>, Tensor<4>)| {
+            let (positive, negative) = (model.energies(x.autodiff()), model.energies(negatives.autodiff()));
+            let squares = positive.clone().square().mean() + negative.clone().square().mean();
+            let (positive, negative) = (positive.mean(), negative.mean());
+            let loss = positive.clone() - negative.clone() + squares.mul_scalar(weight);
+            ShardLoss { loss, report: vec![("positive_energy", positive), ("negative_energy", negative)] }
+        })
+    }
+}
+
+impl Method for IgebmMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let negatives = self.negatives(x.dims());
+        let (gradients, figures) = self.gradients(x, negatives);
+        let EnergyNetwork { features, head } = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        self.model = EnergyNetwork { features: features.power_iteration(), head };
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, (&self.buffer, &self.noise))
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        (self.buffer, self.noise) = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl EpochMethod for IgebmMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::FloatDType;
+
+    use super::*;
+    use crate::methods::finite_differences::{slopes_agree, wide};
+
+    fn method(settings: FeedForward) -> IgebmMethod {
+        let device = Device::flex();
+        let image = Shape::new(1, 8, 9);
+        let model = EnergyNetwork::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
+        IgebmMethod::new(model, Pretraining::new(1, 8, 1e-2), settings, NoiseSource::new(4, 0), &device)
+    }
+
+    fn images(seed: u64) -> Tensor<4> {
+        NoiseSource::new(seed, 0).uniform::<4>([37, 1, 8, 9], &Device::flex())
+    }
+
+    /// By the last layer's weights: a slope along the others' crosses kinks of the leaky ReLU.
+    #[test]
+    fn it_steps_by_the_gradient_of_its_loss() {
+        let settings = FeedForward { width: 3, regularization: 0.3, ..FeedForward::default() };
+        let (x, negatives, mut method) = (images(1), images(2).mul_scalar(1.5), method(settings));
+        method.model.features = method.model.features.no_grad();
+        let (gradients, _) = method.gradients(x.clone(), negatives.clone());
+        let [x, negatives] = [x, negatives].map(|x| x.cast(FloatDType::F64));
+        // [data, negative samples, squares of the data's, of the negative samples']
+        let right = [1.0, -1.0, 0.3, 0.3];
+        let each = |term: usize| {
+            [0.0, 2.0, -1.0].map(|factor| {
+                let mut terms = right;
+                terms[term] *= factor;
+                terms
+            })
+        };
+        let wrong: Vec<[f64; 4]> = (0..4).flat_map(each).collect();
+        slopes_agree("IGEBM", &method.model, &gradients, &right, &wrong, |model, terms: &[f64; 4]| {
+            let [positive, negative] = [&x, &negatives].map(|x| wide(model.energies(x.clone())));
+            let mean = |energies: &[f64], power: i32| energies.iter().map(|e| e.powi(power)).sum::<f64>() / 37.0;
+            terms[0] * mean(&positive, 1)
+                + terms[1] * mean(&negative, 1)
+                + terms[2] * mean(&positive, 2)
+                + terms[3] * mean(&negative, 2)
+        });
+    }
+
+    /// Chains go on from the buffer but for the share that begins anew, downhill, within the box.
+    #[test]
+    fn negative_samples_go_on_downhill_from_the_buffer() {
+        let settings = FeedForward { width: 3, replay: 1.0, noise: 0.0, step_size: 2.0, ..FeedForward::default() };
+        let mut method = method(FeedForward { steps: 0, ..settings });
+        let first = wide(method.negatives([37, 1, 8, 9]));
+        let again = wide(method.negatives([37, 1, 8, 9]));
+        let kept = |image: &[f64]| first.chunks(72).any(|other| other == image);
+        assert!(again.chunks(72).all(kept), "every chain goes on where one of before ended");
+        let energy = |method: &IgebmMethod, x: &[f64]| {
+            let data = TensorData::new(x.iter().map(|&v| v as f32).collect::<Vec<_>>(), [37, 1, 8, 9]);
+            wide(method.model.valid().energies(Tensor::from_data(data, &Device::flex()))).iter().sum::<f64>()
+        };
+        let before = energy(&method, &first);
+        method.chain.steps = 20;
+        let after = wide(method.negatives([37, 1, 8, 9]));
+        assert!(energy(&method, &after) < before - 1e-3, "{} {before}", energy(&method, &after));
+        assert!(after.iter().all(|v| (0.0..=1.0).contains(v)) && !after.chunks(72).all(kept));
+        let fresh = FeedForward { replay: 0.0, steps: 0, ..settings };
+        let mut method = self::method(fresh);
+        let first = wide(method.negatives([37, 1, 8, 9]));
+        assert!(
+            wide(method.negatives([37, 1, 8, 9])).chunks(72).all(|image| first.chunks(72).all(|other| other != image))
+        );
+    }
+
+    /// Images of one grey level each, about 0.3: training finds that level, and chains from noise end there.
+    #[test]
+    fn it_learns_a_density_that_is_known() {
+        let settings = FeedForward { width: 4, steps: 30, regularization: 0.1, ..FeedForward::default() };
+        let mut method = method(settings);
+        let mut levels = NoiseSource::new(7, 0);
+        let grey = |levels: Tensor<4>| levels.repeat_dim(2, 8).repeat_dim(3, 9);
+        for _ in 0..80 {
+            let level = levels.normal::<4>([32, 1, 1, 1], &Device::flex()).mul_scalar(0.03).add_scalar(0.3);
+            method.update(grey(level));
+        }
+        let energy = |x: Tensor<4>| wide(method.model.valid().energies(x));
+        let of_level = |level: f32| energy(Tensor::full([1, 1, 8, 9], level, &Device::flex()))[0];
+        let noise = energy(images(3)).iter().sum::<f64>() / 37.0;
+        let data = of_level(0.3);
+        assert!(data < noise && data < of_level(0.8) && data < of_level(0.0), "{data}, {noise}");
+        let end = wide(method.negatives([32, 1, 8, 9]));
+        let mean = end.iter().sum::<f64>() / end.len() as f64;
+        assert!((mean - 0.3).abs() < 0.12, "noise has a mean of 0.5: {mean}");
+    }
+}

@@ -1,0 +1,245 @@
+//! PixelCNN++ (Salimans et al., ICLR 2017): the probability of an image as a product over its pixels, each given those
+//! before it. It is no autoencoder; of a preset's network only the shape of images counts.
+//!
+//! `network` is what a pixel's distribution comes from, `logistics` that distribution. Convolutions have no weight
+//! normalisation, which the implementation that the paper names gives them; as there, images of one channel and of three are
+//! on [−1, 1], and there are ten components in a mixture.
+
+mod logistics;
+mod network;
+
+use std::path::Path;
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
+use nae_core::Shape;
+use rand::{Rng, RngExt as _};
+use serde_bytes::ByteBuf;
+
+use super::gradients::{ShardLoss, sharded};
+use super::optimizer::Optimizer;
+use super::state::{self, StateError};
+use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use crate::arch::Autoencoder;
+use crate::arch::checkpoint::{self, CheckpointError};
+use crate::config::Pretraining;
+use crate::config::methods::Autoregressive;
+use crate::sample::NoiseSource;
+use crate::shard;
+use network::{Dropout, Network};
+
+/// A distribution of images of bytes.
+#[derive(Module, Debug)]
+pub struct PixelCnn {
+    network: Network,
+}
+
+impl PixelCnn {
+    /// For images of `image`, whose sides are whole fours, with weights drawn from `rng`.
+    pub fn new(image: Shape, settings: Autoregressive, rng: &mut impl Rng, device: &Device) -> Self {
+        let Autoregressive { blocks, filters } = settings;
+        let outputs = logistics::parameters(image.channels);
+        Self { network: Network::new(image.channels, outputs, blocks, filters, rng, device) }
+    }
+
+    /// A model to read weights into, on the autodiff form of `device`.
+    pub(super) fn blank(image: Shape, settings: Autoregressive, device: &Device) -> Self {
+        // The drawn weights are all replaced; the seed does not matter.
+        Self::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
+    }
+
+    /// log p of each pixel given those before it, row by row, for `x` `[N, C, H, W]` in [0, 1], brought to the nearest
+    /// byte: `[N, H·W]`.
+    fn log_probabilities(&self, x: Tensor<4>, dropout: &mut Dropout) -> Tensor<2> {
+        let x = x.clamp(0.0, 1.0).mul_scalar(255.0).round().div_scalar(127.5).sub_scalar(1.0);
+        let parameters = self.network.forward(x.clone(), dropout);
+        logistics::log_probabilities(x, parameters)
+    }
+
+    /// −log₂ p by dimension: `[N]`.
+    fn bits(&self, x: Tensor<4>, dropout: &mut Dropout) -> Tensor<1> {
+        let [n, c, h, w] = x.dims();
+        let logs = self.log_probabilities(x, dropout).sum_dim(1).reshape([n]);
+        logs.div_scalar(-std::f64::consts::LN_2 * (c * h * w) as f64)
+    }
+
+    /// Bits per dimension of each sample of `x` `[N, C, H, W]` in [0, 1]: `[N]`.
+    pub fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
+        self.bits(x, &mut Dropout(None))
+    }
+}
+
+impl Model for PixelCnn {
+    fn decisions(&self) -> &'static [Decision] {
+        &[Decision::NegativeLogLikelihood]
+    }
+
+    fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
+        self.valid().bits_per_dimension(x)
+    }
+
+    fn autoencoder(&self) -> Option<&Autoencoder> {
+        None
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        checkpoint::save(self, path)
+    }
+}
+
+/// Trains by the likelihood; burn computes the gradient.
+pub(crate) struct PixelCnnMethod {
+    model: PixelCnn,
+    optimizer: Optimizer,
+    rate: f64,
+    dropout: NoiseSource,
+}
+
+impl PixelCnnMethod {
+    /// From the state `model`; what an update leaves out is drawn from `dropout`.
+    pub(crate) fn new(model: PixelCnn, pretraining: Pretraining, dropout: NoiseSource) -> Self {
+        let optimizer = Optimizer::new(pretraining.max_gradient_norm);
+        Self { model, optimizer, rate: pretraining.learning_rate, dropout }
+    }
+
+    /// The gradient of the mean bits per dimension, and they.
+    fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+        // Each shard has a source of its own, so that nothing depends on the number of threads.
+        let seed = self.dropout.rng().random();
+        let with_source = |(index, x): (usize, Tensor<4>)| (x.dims()[0], (x, NoiseSource::new(seed, index as u64)));
+        let shards = shard::shards(x).into_iter().enumerate().map(with_source).collect();
+        sharded(&self.model, shards, |model, (x, source): (Tensor<4>, NoiseSource)| {
+            let bits = model.bits(x.autodiff(), &mut Dropout(Some(source))).mean();
+            ShardLoss { loss: bits.clone(), report: vec![("bits_per_dimension", bits)] }
+        })
+    }
+}
+
+impl Method for PixelCnnMethod {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let (gradients, figures) = self.gradients(x);
+        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, &self.dropout)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        self.dropout = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl EpochMethod for PixelCnnMethod {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::finite_differences::wide;
+
+    const SETTINGS: Autoregressive = Autoregressive { blocks: 1, filters: 4 };
+
+    fn model(channels: usize, sides: [usize; 2]) -> PixelCnn {
+        let image = Shape::new(channels, sides[0], sides[1]);
+        PixelCnn::new(image, SETTINGS, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
+    }
+
+    /// One pixel changed at a time, all its channels: what is before it, and its own distribution, stay; of what follows,
+    /// its neighbours to the right and below do not.
+    #[test]
+    fn a_pixel_depends_on_those_before_it_alone() {
+        let (height, width) = (8, 12);
+        let model = model(3, [height, width]).valid();
+        let x = NoiseSource::new(1, 0).uniform::<4>([1, 3, height, width], &Device::flex());
+        let outputs = |x: Tensor<4>| wide(model.network.forward(x, &mut Dropout(None)).permute([0, 2, 3, 1]));
+        let before = outputs(x.clone());
+        let each = before.len() / (height * width);
+        for pixel in 0..height * width {
+            let (row, column) = (pixel / width, pixel % width);
+            let patch = x.clone().narrow(2, row, 1).narrow(3, column, 1).add_scalar(0.7);
+            let changed = x.clone().slice_assign([0..1, 0..3, row..row + 1, column..column + 1], patch);
+            let after = outputs(changed);
+            let moved = |at: usize| {
+                let span = at * each..(at + 1) * each;
+                before[span.clone()].iter().zip(&after[span]).any(|(a, b)| (a - b).abs() > 1e-7)
+            };
+            assert!((0..=pixel).all(|at| !moved(at)), "{row}, {column}");
+            if column + 1 < width {
+                assert!(moved(pixel + 1), "to the right of {row}, {column}");
+            }
+            if row + 1 < height {
+                assert!(moved(pixel + width), "below {row}, {column}");
+            }
+        }
+    }
+
+    /// Over all bytes of one pixel, the others given: its probabilities sum to 1, at the corners and in the middle.
+    #[test]
+    fn the_probabilities_of_a_pixel_sum_to_one() {
+        let model = model(1, [8, 8]).valid();
+        let x = NoiseSource::new(1, 0).uniform::<4>([1, 1, 8, 8], &Device::flex());
+        for pixel in [0, 27, 63] {
+            let levels: Vec<f32> = (0..256).map(|k| k as f32 / 255.0).collect();
+            let levels = burn::tensor::TensorData::new(levels, [256, 1, 1, 1]);
+            let levels = Tensor::<4>::from_data(levels, &Device::flex());
+            let (row, column) = (pixel / 8, pixel % 8);
+            let all = x.clone().repeat_dim(0, 256);
+            let all = all.slice_assign([0..256, 0..1, row..row + 1, column..column + 1], levels);
+            let logs = wide(model.log_probabilities(all, &mut Dropout(None)));
+            let sum: f64 = logs.chunks(64).map(|image| image[pixel].exp()).sum();
+            assert!((sum - 1.0).abs() < 2e-3, "{pixel}: {sum}");
+        }
+    }
+
+    /// The sum of the pixels' logarithms, in bits, by dimension; half of it is left out in training, other halves each time.
+    #[test]
+    fn bits_are_those_of_all_pixels() {
+        let model = model(1, [8, 8]).valid();
+        let x = NoiseSource::new(1, 0).uniform::<4>([3, 1, 8, 8], &Device::flex());
+        let logs = wide(model.log_probabilities(x.clone(), &mut Dropout(None)));
+        let bits = wide(model.decide(Decision::NegativeLogLikelihood, x.clone()));
+        for (bits, logs) in bits.iter().zip(logs.chunks(64)) {
+            let expected = -logs.iter().sum::<f64>() / (64.0 * 2f64.ln());
+            assert!((bits - expected).abs() < 1e-4, "{bits} against {expected}");
+        }
+        let with = |seed| wide(model.bits(x.clone(), &mut Dropout(Some(NoiseSource::new(seed, 0)))))[0];
+        assert!((with(1) - bits[0]).abs() > 1e-6 && (with(1) - with(2)).abs() > 1e-6 && with(1) == with(1));
+    }
+
+    /// Images with the same upper half: that one is learned, and costs next to nothing any more.
+    #[test]
+    fn it_learns_what_is_alike() {
+        let mut method = PixelCnnMethod::new(model(1, [8, 8]), Pretraining::new(1, 16, 1e-2), NoiseSource::new(4, 0));
+        let mut source = NoiseSource::new(6, 0);
+        let mut images = || {
+            let drawn = source.uniform::<4>([16, 1, 4, 8], &Device::flex());
+            Tensor::cat(vec![drawn.zeros_like().add_scalar(0.25), drawn], 2)
+        };
+        for _ in 0..60 {
+            method.update(images());
+        }
+        let logs = wide(method.model.valid().log_probabilities(images(), &mut Dropout(None)));
+        let bits = |pixels: std::ops::Range<usize>| {
+            -logs.chunks(64).map(|image| image[pixels.clone()].iter().sum::<f64>()).sum::<f64>()
+                / (16.0 * 32.0 * 2f64.ln())
+        };
+        let (alike, noise) = (bits(0..32), bits(32..64));
+        // Uniform bytes have eight bits.
+        assert!(alike < 5.0 && noise > 7.5 && noise < 9.5, "{alike}, {noise}");
+    }
+}
