@@ -105,19 +105,18 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
         config,
     });
     let frames = pipeline::start(Arc::clone(&service))?;
-    source::spawn(
-        service.config.source.clone(),
-        service.config.frame_interval,
-        Arc::clone(&service.frames),
-        Arc::clone(&service.monitor),
-    )?;
+    let source =
+        source::spawn(service.config.source.clone(), Arc::clone(&service.frames), Arc::clone(&service.monitor))?;
     let digest = service.model.load().digest.clone();
-    tracing::info!(model = digest, source = %service.config.source, "watching; the page is at http://{address}/");
+    tracing::info!(model = digest, source = %service.config.source.address, "watching; the page is at http://{address}/");
     reload_on_hangup(Arc::clone(&service))?;
     http::serve(listener, Arc::clone(&service), stop(Arc::clone(&service))?).await;
 
     // What was taken in is scored, alarms get a moment to leave; the journal has the rest.
     let last = tokio::task::spawn_blocking(move || {
+        if let Some(source) = source {
+            let _ = source.join();
+        }
         let _ = frames.join();
         service.scorer.stop();
         service.alarms.stop(LAST_DELIVERIES);

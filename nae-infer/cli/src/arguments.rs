@@ -100,9 +100,10 @@ once it has done what has come.
 
 Examples:
   nae-infer serve --model model.onnx --source folder:frames
+  nae-infer serve --model model.onnx --source rtsp://camera/stream --source-login-file camera-login
   nae-infer serve --model model.onnx --source http://camera/video.mjpg --webhook http://host/alarm
   nae-infer serve --model model.onnx --source /dev/video0
-  ffmpeg -i rtsp://camera/stream -f mjpeg - | nae-infer serve --model model.onnx --source -
+  ffmpeg -i recording.mp4 -f mjpeg - | nae-infer serve --model model.onnx --source -
   nae-infer serve --config serve.toml --listen 0.0.0.0:8080 --token-file token
   curl --data-binary @part.png http://127.0.0.1:8080/score";
 

@@ -233,7 +233,10 @@ mod tests {
         let rest = 64 << 20;
         let mut input = io::BufReader::new(whole[..scan + 14].chain(io::repeat(0).take(rest)));
         let error = read(&mut input, 1 << 16).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::InvalidData, "an image of more than 65536 bytes"));
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::InvalidData, "an image of more than 65536 bytes")
+        );
         let left = io::copy(&mut input, &mut io::sink()).unwrap();
         assert!(left > rest - (1 << 17), "{} bytes of it were read", rest - left);
     }

@@ -233,7 +233,7 @@ fn wrong_settings_are_told_all_at_once_and_nothing_is_started() {
     let error = |arguments: &[&str]| {
         Service::try_start(&models().join("digits.onnx"), &place.state(), arguments).map(drop).unwrap_err()
     };
-    let said = error(&["--source", "rtsp://x", "--queue", "0"]);
+    let said = error(&["--source", "ftp://x", "--queue", "0"]);
     assert!(said.contains("2 settings are wrong") && said.contains("folder:DIR"), "{said}");
     assert!(error(&["--listen", "0.0.0.0:0"]).contains("token_file"));
     let said = Service::try_start(&place.path("none.onnx"), &place.state(), &[]).map(drop).unwrap_err();

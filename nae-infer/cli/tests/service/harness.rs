@@ -188,6 +188,13 @@ impl Service {
         panic!("the service does not stop");
     }
 
+    /// Processes that it started and that run.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let processes =
+            std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        processes.filter(|&process| parent(process) == Some(self.process.id())).collect()
+    }
+
     /// Memory it takes, in KiB.
     pub(crate) fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
@@ -207,6 +214,18 @@ impl Drop for Service {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Who started a process that runs; `None` where it has ended, waited for or not.
+fn parent(process: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    if fields.next()? == "Z" { None } else { fields.next()?.parse().ok() }
+}
+
+/// Whether a process runs.
+pub(crate) fn runs(process: u32) -> bool {
+    parent(process).is_some()
 }
 
 /// Waits until `done`.
