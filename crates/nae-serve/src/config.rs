@@ -31,7 +31,8 @@ pub struct Flags {
     #[arg(long, value_name = "FILE")]
     model: Option<String>,
     /// Where frames come from: rtsp://, rtsps:// or https://CAMERA/… (by ffmpeg), http://CAMERA/… (Motion JPEG),
-    /// /dev/video0, folder:DIR, - (JPEG frames on standard input), or none [default: none]
+    /// /dev/video0, a folder (folder:DIR where it is not there yet), - (JPEG frames on standard input), or none
+    /// [default: none]
     #[arg(long)]
     source: Option<String>,
     /// File with the camera's USER:PASSWORD, which others could read on a command line

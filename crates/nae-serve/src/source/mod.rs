@@ -12,7 +12,7 @@ mod stream;
 mod v4l2;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -62,7 +62,8 @@ impl FromStr for SourceAddress {
                 (Some(Scheme::Http), _) => text.parse().map(Self::Mjpeg),
                 (Some(_), _) => text.parse().map(Self::Stream),
                 (None, Some(folder)) if !folder.is_empty() => Ok(Self::Folder(folder.into())),
-                _ => Err("rtsp://…, rtsps://…, https://…, http://…, /dev/video…, folder:DIR, - or none".into()),
+                (None, None) if Path::new(text).is_dir() => Ok(Self::Folder(text.into())),
+                _ => Err("rtsp://…, rtsps://…, https://…, http://…, /dev/video…, a folder that is there, folder:DIR, - or none".into()),
             },
         }
     }
@@ -387,6 +388,8 @@ mod tests {
         assert_eq!(parse("none"), Ok(SourceAddress::None));
         assert_eq!(parse("-"), Ok(SourceAddress::Stdin));
         assert_eq!(parse("folder:a/b"), Ok(SourceAddress::Folder("a/b".into())));
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(parse(folder.path().to_str().unwrap()), Ok(SourceAddress::Folder(folder.path().into())));
         assert!(matches!(parse("http://camera:81/video"), Ok(SourceAddress::Mjpeg(_))));
         for stream in ["rtsp://camera", "rtsps://camera/live", "https://camera/video"] {
             assert!(matches!(parse(stream), Ok(SourceAddress::Stream(_))), "{stream}");
