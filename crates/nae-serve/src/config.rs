@@ -3,6 +3,7 @@
 //! in one error.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -147,9 +148,9 @@ pub(crate) struct Mqtt {
     pub(crate) login: Option<(String, String)>,
 }
 
-/// All that is wrong with the settings.
+/// All that is wrong with the settings: wrong usage, for an exit status.
 #[derive(Debug, PartialEq)]
-pub(crate) struct ConfigError(Vec<String>);
+pub struct ConfigError(Vec<String>);
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,7 +186,7 @@ impl Config {
     /// [`ConfigError`] with everything that is wrong.
     pub(crate) fn read(
         flags: &Flags,
-        environment: impl Iterator<Item = (String, String)>,
+        environment: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
         let mut settings = FoundSettings::default();
         let given = serde_json::to_value(flags).unwrap_or_default();
@@ -228,13 +229,14 @@ impl FoundSettings {
         }
     }
 
-    fn take_environment(&mut self, environment: impl Iterator<Item = (String, String)>, names: &[String]) {
+    fn take_environment(&mut self, environment: impl Iterator<Item = (OsString, OsString)>, names: &[String]) {
         for (variable, text) in environment {
+            let variable = variable.to_string_lossy();
             let Some(name) = variable.strip_prefix(VARIABLES).map(str::to_lowercase) else { continue };
-            if names.contains(&name) {
-                self.put(&name, text, format!("variable {variable}"));
-            } else {
-                self.problems.push(format!("variable {variable}: there is no setting `{name}`"));
+            match text.into_string() {
+                Ok(text) if names.contains(&name) => self.put(&name, text, format!("variable {variable}")),
+                Ok(_) => self.problems.push(format!("variable {variable}: there is no setting `{name}`")),
+                Err(_) => self.problems.push(format!("variable {variable}: expected UTF-8")),
             }
         }
     }
@@ -415,7 +417,7 @@ fn providers(text: &str) -> Result<Vec<ExecutionProvider>, String> {
 
 fn read_text(path: &Path) -> Result<String, String> {
     let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|e| e.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "it is not text".into())
+    String::from_utf8(bytes).map_err(|error| format!("it is not text: {}", error.utf8_error()))
 }
 
 /// systemd's folder for the service, or the user's.
@@ -439,7 +441,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
         }
         let flags = Flags { config: file.map(|_| path), ..flags };
-        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let environment = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
         Config::read(&flags, environment).map_err(|e| e.to_string())
     }
 
@@ -525,6 +527,15 @@ mod tests {
                 read(None, &[], Flags { model: flag("m"), source_size: flag(wrong), ..Flags::default() }).unwrap_err();
             assert!(error.contains("`source_size`: expected WIDTHxHEIGHT"), "{error}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_no_text_is_not_passed_over() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let variable = ("NAE_INFER_STATE".into(), OsString::from_vec(b"/tmp/\xFF".to_vec()));
+        let error = Config::read(&Flags { model: flag("m"), ..Flags::default() }, [variable].into_iter()).unwrap_err();
+        assert_eq!(error.to_string(), "variable NAE_INFER_STATE: expected UTF-8");
     }
 
     #[test]

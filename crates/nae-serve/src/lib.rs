@@ -34,7 +34,7 @@ use tokio::sync::watch;
 
 use crate::alarms::Alarms;
 use crate::config::Config;
-pub use crate::config::Flags;
+pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
 use crate::keeper::Keeper;
 use crate::metrics::Metrics;
@@ -61,11 +61,11 @@ struct Service {
 }
 
 /// Runs the service until it is told to stop. What it does is in the log of `tracing`.
+///
+/// # Errors
+/// [`ConfigError`] for wrong settings; else what keeps it from starting.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
-    let config = Config::read(
-        flags,
-        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
-    )?;
+    let config = Config::read(flags, std::env::vars_os())?;
     std::fs::create_dir_all(&config.state)
         .with_context(|| format!("cannot make the folder {} for the service's state", config.state.display()))?;
     let base = keeper::open(&config)?;

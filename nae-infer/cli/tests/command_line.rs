@@ -418,6 +418,16 @@ fn completions_and_man_pages_know_the_commands() {
     folder.run(&["man", "a.png"]).code(1).stderr(contains("cannot write man pages to a.png"));
 }
 
+#[cfg(feature = "serve")]
+#[test]
+fn wrong_settings_of_the_service_are_wrong_usage() {
+    let folder = Folder::new();
+    folder.run(&["serve"]).code(2).stderr(contains("no `model`: say which with --model FILE"));
+    folder.run(&["serve", "--model", "model.onnx", "--queue", "no"]).code(2).stderr(contains("expected a number"));
+    // Settings that are right, and a file that is not there.
+    folder.run(&["serve", "--model", "none.onnx", "--state", "s"]).code(1).stderr(contains("cannot read none.onnx"));
+}
+
 #[test]
 fn help_has_the_exit_status() {
     Folder::new().run(&["--help"]).success().stdout(contains("Exit status: 0 when all went well"));

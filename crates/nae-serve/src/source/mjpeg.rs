@@ -165,7 +165,8 @@ fn content_length(head: &[u8]) -> io::Result<Option<usize>> {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let fields = match httparse::parse_headers(head, &mut fields) {
         Ok(httparse::Status::Complete((_, fields))) => fields,
-        _ => return Err(invalid("the headers of a frame cannot be read")),
+        Ok(httparse::Status::Partial) => return Err(invalid("the headers of a frame have no end")),
+        Err(error) => return Err(invalid(&format!("the headers of a frame cannot be read: {error}"))),
     };
     let length = fields.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
     let parse = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse().ok();
@@ -254,5 +255,7 @@ mod tests {
         ] {
             assert!(start(&format!("{HEAD}{part}")).unwrap().part().is_err(), "{part}");
         }
+        let error = start(&format!("{HEAD}--frame\r\nno colon\r\n\r\n")).unwrap().part().unwrap_err().to_string();
+        assert_eq!(error, "the headers of a frame cannot be read: invalid header name");
     }
 }

@@ -53,6 +53,14 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("larger than 1024 KiB"), "{answer}");
+    // Neither too large nor whole.
+    let mut client = TcpStream::connect(&service.address).unwrap();
+    client
+        .write_all(b"POST /score HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("the request broke off: "), "{answer}");
     assert_eq!(service.get("/score").status, 405);
     assert_eq!(service.get("/nothing").problem(), (404, "there is nothing here; see /openapi.json".into()));
     for path in ["/api/alarms/1/image", "/api/alarms/..%2f..%2fetc/image", "/api/latest/image"] {
@@ -92,6 +100,7 @@ fn clients_of_the_open_inference_protocol_are_served() {
     let model = service.get("/v2/models/digits").json();
     assert_eq!(model["inputs"][0]["shape"], json!([-1, 1, 16, 16]));
     assert_eq!(service.get("/v2/models/digits/ready").status, 200);
+    assert_eq!(service.get("/v2/models/nosuch/ready").problem(), (404, "there is no model of this name".into()));
     let tensor = |shape: &[usize], data: serde_json::Value| {
         json!({"id": "7", "inputs": [{"name": "image", "shape": shape, "datatype": "FP32", "data": data}]}).to_string()
     };
