@@ -1,11 +1,13 @@
 //! `nae-infer`: scores images, inspects, calibrates and measures models, and watches cameras. Scoring is the library
 //! `nae-infer`'s, the camera service the crate `nae-serve`'s.
 //!
-//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2 for wrong usage.
+//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2 for wrong usage, 3 when
+//! anomalies were found and `score --fail-on-anomaly` asked for that.
 
 mod arguments;
 mod bench;
 mod calibrate;
+mod inputs;
 mod inspect;
 mod instructions;
 mod output;

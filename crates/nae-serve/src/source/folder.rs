@@ -9,13 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
+use nae_infer::input::is_image_name;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::{Lost, MAX_FRAME, Source};
-
-/// Names of images.
-const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "pgm", "ppm", "pnm"];
 
 pub(super) struct Folder {
     path: PathBuf,
@@ -112,8 +110,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 fn is_image(path: &Path) -> bool {
     let hidden = path.file_name().and_then(OsStr::to_str).is_none_or(|name| name.starts_with('.'));
-    let extension = path.extension().and_then(OsStr::to_str).map(str::to_lowercase);
-    !hidden && extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
+    !hidden && is_image_name(path)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nae_infer::image::ImageFormat;
 use serde_json::json;
 
 use crate::harness::{PATIENCE, Place, Service, eventually, models, picture};
@@ -25,10 +26,16 @@ fn an_image_is_scored_as_on_the_command_line() {
         assert_eq!(answer["p_value"].as_f64().unwrap() as f32, expected.p_value.unwrap());
         assert_eq!(answer["regions"].as_array().unwrap().is_empty(), verdict == "normal");
     }
+    for format in [ImageFormat::Bmp, ImageFormat::Tiff, ImageFormat::WebP] {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        nae_infer::image::load_from_memory(&picture("six")).unwrap().to_rgb8().write_to(&mut bytes, format).unwrap();
+        let answer = service.post("/score", &bytes.into_inner());
+        assert_eq!((answer.status, &answer.json()["verdict"]), (200, &json!("normal")), "{format:?}");
+    }
     let heat = service.post("/score/heat-map", &picture("checkerboard"));
     assert_eq!(heat.kind, "image/png");
     assert_eq!(nae_infer::image::load_from_memory(&heat.body).unwrap().width(), 16);
-    assert_eq!(service.metric("nae_frames_total{origin=\"Request\"}"), 3.0);
+    assert_eq!(service.metric("nae_frames_total{origin=\"Request\"}"), 6.0);
     assert_eq!(service.metric("nae_anomalies_total{origin=\"Request\"}"), 2.0);
 }
 
@@ -40,6 +47,8 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
     for (body, status, reason) in [
         (b"".as_slice(), 415, "not an image"),
         (b"GIF89a and so on", 415, "not an image"),
+        // A bitmap of 30,000 x 30,000 pixels that has none.
+        (b"BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x30\x75\0\0\x30\x75\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 415, "not an image"),
         (&six[..40], 415, "not an image"),
         (b"P5 0 0 255\n", 422, "expected an image from 1×1"),
         // A kilobyte that claims to be a picture of gigabytes.
