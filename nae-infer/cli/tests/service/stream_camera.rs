@@ -1,11 +1,11 @@
 //! A camera of the network, made up: RTSP (RFC 2326) with H.264 or H.265 in RTP between the requests, and Motion JPEG over
-//! HTTP, both in the clear or over TLS, with basic authentication where it is asked for. What it sends was encoded by
+//! HTTP, both in the clear or over TLS, with basic or digest authentication where it is asked for. What it sends was encoded by
 //! `ffmpeg`. It can be told to fall silent, to send garbage and to go away, as cameras do.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -101,6 +101,54 @@ fn units(stream: &[u8]) -> Vec<&[u8]> {
     starts.iter().zip(ends).map(unit).collect()
 }
 
+/// Who may see them.
+#[derive(Clone)]
+pub(crate) enum Login {
+    /// Whoever sends `Authorization: Basic …` with these letters (RFC 7617).
+    Basic(&'static str),
+    /// Whoever shows that he knows it (RFC 2617): user and password.
+    Digest(&'static str, &'static str),
+}
+
+impl Login {
+    /// What the answer to others asks for.
+    fn challenge(&self) -> &'static str {
+        match self {
+            Self::Basic(_) => "WWW-Authenticate: Basic realm=\"camera\"\r\n",
+            Self::Digest(..) => "WWW-Authenticate: Digest realm=\"camera\", nonce=\"once\"\r\n",
+        }
+    }
+
+    fn allows(&self, method: &str, authorization: &str) -> bool {
+        match self {
+            Self::Basic(letters) => authorization.strip_prefix("Basic ") == Some(letters),
+            Self::Digest(user, password) => {
+                let field = |name: &str| {
+                    let (_, rest) = authorization.split_once(&format!("{name}=\""))?;
+                    Some(rest.split_once('"')?.0.to_owned())
+                };
+                let uri = field("uri").unwrap_or_default();
+                let who = md5(&format!("{user}:camera:{password}"));
+                let what = md5(&format!("{method}:{uri}"));
+                authorization.starts_with("Digest ") && field("response") == Some(md5(&format!("{who}:once:{what}")))
+            }
+        }
+    }
+}
+
+/// By `openssl`, which is needed for certificates anyway.
+fn md5(text: &str) -> String {
+    let mut process = Command::new("openssl")
+        .args(["dgst", "-md5", "-r"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    process.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = process.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned()
+}
+
 pub(crate) struct Camera {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -109,8 +157,7 @@ pub(crate) struct Camera {
 
 struct Shared {
     pictures: Pictures,
-    /// What the header `Authorization` must be.
-    authorization: Option<String>,
+    login: Option<Login>,
     tls: Option<Arc<ServerConfig>>,
     manner: Mutex<Manner>,
     /// Connections so far.
@@ -125,10 +172,9 @@ impl Camera {
         Self::build("127.0.0.1:0".parse().unwrap(), pictures, None, None)
     }
 
-    /// One that plays for whoever sends `Authorization: Basic …` with these letters.
-    pub(crate) fn with_login(pictures: Pictures, letters: &str) -> Self {
-        let authorization = Some(format!("Basic {letters}"));
-        Self::build("127.0.0.1:0".parse().unwrap(), pictures, authorization, None)
+    /// One that plays for some only.
+    pub(crate) fn with_login(pictures: Pictures, login: Login) -> Self {
+        Self::build("127.0.0.1:0".parse().unwrap(), pictures, Some(login), None)
     }
 
     /// One that speaks TLS, with a certificate that it made itself; files go into `folder`.
@@ -152,20 +198,15 @@ impl Camera {
     /// The same camera, after it went away.
     pub(crate) fn again(&self) -> Self {
         let shared = &self.shared;
-        Self::build(self.address, shared.pictures.clone(), shared.authorization.clone(), shared.tls.clone())
+        Self::build(self.address, shared.pictures.clone(), shared.login.clone(), shared.tls.clone())
     }
 
-    fn build(
-        address: SocketAddr,
-        pictures: Pictures,
-        authorization: Option<String>,
-        tls: Option<Arc<ServerConfig>>,
-    ) -> Self {
+    fn build(address: SocketAddr, pictures: Pictures, login: Option<Login>, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             pictures,
-            authorization,
+            login,
             tls,
             manner: Mutex::new(Manner::Plays),
             connections: AtomicUsize::new(0),
@@ -273,12 +314,13 @@ impl Shared {
                 let text = format!("{protocol} {status}\r\n{number}{more}{length}\r\n{body}");
                 stream.get_mut().write_all(text.as_bytes())
             };
-            if method != "OPTIONS"
-                && self.authorization.is_some()
-                && self.authorization.as_deref() != field("Authorization")
-            {
-                answer("401 Unauthorized", "WWW-Authenticate: Basic realm=\"camera\"\r\n", "")?;
-                continue;
+            let given = field("Authorization").unwrap_or_default();
+            match &self.login {
+                Some(login) if method != "OPTIONS" && !login.allows(method, given) => {
+                    answer("401 Unauthorized", login.challenge(), "")?;
+                    continue;
+                }
+                _ => {}
             }
             match (method, &self.pictures) {
                 ("OPTIONS", _) => answer("200 OK", "Public: OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN\r\n", "")?,

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use crate::camera::jpeg;
 use crate::harness::{Place, Service, eventually, models, runs};
-use crate::stream_camera::{Camera, Manner, Pictures};
+use crate::stream_camera::{Camera, Login, Manner, Pictures};
 
-/// `me:secret-word`, in base 64.
-const LETTERS: &str = "bWU6c2VjcmV0LXdvcmQ=";
-const PASSWORD: &str = "secret-word";
+/// With what means something in an address; encoded for one; and `me:` and it, in base 64.
+const PASSWORD: &str = "secret/w@r:d%1";
+const ENCODED: &str = "secret%2Fw%40r%3Ad%251";
+const LETTERS: &str = "bWU6c2VjcmV0L3dAcjpkJTE=";
 /// Seconds without a frame after which a camera is lost: enough for `ffmpeg` to start on a machine that has other work.
 const TIMEOUT: &str = "6";
 
@@ -100,7 +101,7 @@ fn the_password_of_a_stream_is_shown_to_nobody_and_a_wrong_one_is_said() {
         return;
     }
     let place = Place::new();
-    let camera = Camera::with_login(video("H264", "six", 64), LETTERS);
+    let camera = Camera::with_login(video("H264", "six", 64), Login::Digest("me", PASSWORD));
     let login = place.path("login");
     std::fs::write(&login, format!("me:{PASSWORD}\n")).unwrap();
     let address = camera.place();
@@ -116,7 +117,7 @@ fn the_password_of_a_stream_is_shown_to_nobody_and_a_wrong_one_is_said() {
     }
 
     // By a variable, which the child does not get.
-    let right = format!("rtsp://me:{PASSWORD}@{address}/live");
+    let right = format!("rtsp://me:{ENCODED}@{address}/live");
     let service = Service::start_with(
         &place.path("by-variable"),
         &["--source-timeout", TIMEOUT],
@@ -128,7 +129,9 @@ fn the_password_of_a_stream_is_shown_to_nobody_and_a_wrong_one_is_said() {
     assert!(variables.contains("PATH=") && !variables.contains("secret"), "{variables}");
 
     // A wrong one.
-    let wrong = format!("rtsp://me:{PASSWORD}-not@{address}/live");
+    let camera = Camera::with_login(video("H264", "six", 64), Login::Basic(LETTERS));
+    let address = camera.place();
+    let wrong = format!("rtsp://me:{ENCODED}-not@{address}/live");
     let variables = [("NAE_INFER_SOURCE", Path::new(&wrong))];
     let service = Service::start_with(&place.path("wrong"), &["--source-timeout", TIMEOUT], &variables);
     let (reason, line) = (wait_lost(&service), service.wait_log("the source is lost"));
@@ -140,6 +143,12 @@ fn the_password_of_a_stream_is_shown_to_nobody_and_a_wrong_one_is_said() {
         assert!(!text.contains("secret") && !text.contains("me:"), "{text}");
     }
     assert!(!state(&service).to_string().contains("secret"));
+
+    // And right again, for a camera that asks for it in the other way.
+    std::fs::write(&login, format!("me:{PASSWORD}")).unwrap();
+    let source = format!("rtsp://{address}/live");
+    let arguments = ["--source", &source, "--source-login-file", login.to_str().unwrap(), "--source-timeout", TIMEOUT];
+    wait_frames(&Service::start(&place.path("basic"), &arguments));
 }
 
 #[test]
