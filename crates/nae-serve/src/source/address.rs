@@ -1,12 +1,18 @@
 //! Addresses of network cameras, and what of them may be shown: neither user nor password, nor what may hold them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The longest address taken, in bytes.
 const MAX_LENGTH: usize = 4096;
 /// The shortest password looked for in texts: a shorter one would be found where it is not, and shown by what is missing.
 const MIN_PASSWORD: usize = 4;
+
+/// What is encoded in user and password: everything but the unreserved characters (RFC 3986, 2.3).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How a camera is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,10 +112,11 @@ impl CameraAddress {
     }
 
     /// User and password for HTTP's basic authentication.
-    pub(super) fn login(&self) -> Option<&str> {
-        match self.login.as_ref()? {
-            Login::Address(login) | Login::Plain(login) => Some(login),
-        }
+    pub(super) fn login(&self) -> Option<Cow<'_, str>> {
+        Some(match self.login.as_ref()? {
+            Login::Address(login) => percent_decode_str(login).decode_utf8_lossy(),
+            Login::Plain(login) => login.into(),
+        })
     }
 
     /// The whole address, with user and password.
@@ -119,7 +126,7 @@ impl CameraAddress {
             Some(Login::Address(login)) => format!("{login}@"),
             Some(Login::Plain(login)) => {
                 let (user, password) = login.split_once(':').unwrap_or((login, ""));
-                format!("{}:{}@", encoded(user), encoded(password))
+                format!("{}:{}@", utf8_percent_encode(user, ENCODED), utf8_percent_encode(password, ENCODED))
             }
         };
         format!("{}://{login}{}{}", self.scheme.name(), self.place(), self.path)
@@ -146,7 +153,8 @@ impl CameraAddress {
         let secret = self.secret();
         let mut text = text.replace(&secret, &self.to_string());
         let in_address = secret.split_once("://").and_then(|(_, rest)| Some(rest.split_once(&self.place())?.0));
-        let passwords = [in_address.map(|login| login.trim_end_matches('@')), self.login()];
+        let own = self.login();
+        let passwords = [in_address.map(|login| login.trim_end_matches('@')), own.as_deref()];
         let passwords = passwords.into_iter().flatten().filter_map(|login| Some(login.split_once(':')?.1));
         let tail = self.path.find(['?', '&', '=', ';']).map(|at| &self.path[at..]);
         for hidden in tail.into_iter().chain(passwords).filter(|part| part.len() >= MIN_PASSWORD) {
@@ -167,12 +175,6 @@ impl fmt::Debug for CameraAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// Everything but letters, digits and `-._~` by its code (RFC 3986, 2.1).
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// A text without what stands before an `@` in the addresses in it, be they right or wrong.
@@ -207,8 +209,9 @@ mod tests {
     fn addresses() {
         let camera = parse("http://me:p@ss@[::1]:8081/a").unwrap();
         assert_eq!((camera.host.as_str(), camera.port, camera.path.as_str()), ("::1", 8081, "/a"));
-        assert_eq!(camera.login(), Some("me:p@ss"));
+        assert_eq!(camera.login().as_deref(), Some("me:p@ss"));
         assert_eq!(camera.to_string(), "http://[::1]:8081/a", "the password is not shown");
+        assert_eq!(parse("http://me:p%40%C3%A4%@camera").unwrap().login().as_deref(), Some("me:p@ä%"));
         assert_eq!(parse("http://camera").unwrap().to_string(), "http://camera:80/");
         for (text, port) in [("https://a", 443), ("rtsp://a", 554), ("rtsps://a", 322), ("rtsp://a:8554", 8554)] {
             assert_eq!(parse(text).unwrap().port, port, "{text}");
@@ -240,7 +243,7 @@ mod tests {
         let camera = camera.with_login("me:p/s:ä%".into());
         assert!(camera.has_login());
         assert_eq!(camera.secret(), "rtsp://me:p%2Fs%3A%C3%A4%25@cam:8554/live?x=1");
-        assert_eq!(camera.login(), Some("me:p/s:ä%"));
+        assert_eq!(camera.login().as_deref(), Some("me:p/s:ä%"));
         assert_eq!(parse("rtsp://me:p%2Fs@cam/").unwrap().secret(), "rtsp://me:p%2Fs@cam:554/");
     }
 
@@ -250,7 +253,7 @@ mod tests {
         for (text, shown) in [
             ("open 'rtsp://me:p%40ss'w@cam:554/live?token=12345'", "open 'rtsp://cam:554/live…'"),
             ("open rtsp://me:p%40ss'w@cam:554/live/track1", "open rtsp://…@cam:554/live/track1"),
-            ("sent p%40ss'w", "sent …"),
+            ("sent p%40ss'w and p@ss'w", "sent … and …"),
             ("GET /live?token=12345", "GET /live…"),
             ("Connection to tcp://cam:554 failed", "Connection to tcp://cam:554 failed"),
         ] {

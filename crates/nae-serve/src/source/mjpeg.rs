@@ -58,7 +58,7 @@ impl<R: Read + Write> Mjpeg<R> {
         // HTTP/1.0, because its answers come without chunks.
         let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host);
         if let Some(login) = address.login() {
-            request.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(login)));
+            request.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(login.as_bytes())));
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes())?;
