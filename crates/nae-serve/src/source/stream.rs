@@ -232,6 +232,9 @@ fn command(address: &CameraAddress, settings: &SourceSettings) -> Command {
     command.args(["-f", "concat", "-safe", "0", "-i", "pipe:0", "-map", "0:v:0", "-vf", &filters(settings)]);
     command.args(["-fps_mode", "passthrough", "-enc_time_base", "1:1000", "-c:v", "mjpeg", "-q:v", "2"]);
     command.args(["-f", "mjpeg", "pipe:1"]);
+    // Ctrl-C on a terminal is for the service, which ends the child.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Settings, secrets among them.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(VARIABLES)) {

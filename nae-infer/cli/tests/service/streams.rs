@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::camera::jpeg;
-use crate::harness::{Place, Service, eventually, models, runs};
+use crate::harness::{Place, Service, eventually, group, models, runs};
 use crate::stream_camera::{Camera, Login, Manner, Pictures};
 
 /// With what means something in an address; encoded for one; and `me:` and it, in base 64.
@@ -266,6 +266,8 @@ fn ffmpeg_ends_with_the_service_however_it_ends() {
                 wait_frames(&service);
             }
             let [child] = service.children()[..] else { panic!("{:?}", service.children()) };
+            // Ctrl-C on a terminal goes to a whole group: the camera would be called lost.
+            assert_eq!(group(child), Some(child));
             if stop == "TERM" {
                 service.signal("TERM");
                 assert_eq!(service.wait(), Some(0));
