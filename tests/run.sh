@@ -35,6 +35,8 @@ debian_packages() {
   command -v chromium >/dev/null || missing+=(chromium)
   [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
   command -v faketime >/dev/null || missing+=(faketime)
+  command -v ffmpeg >/dev/null || missing+=(ffmpeg)
+  command -v openssl >/dev/null || missing+=(openssl)
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi >/dev/null 2>&1 ||
     missing+=(rustc-web cargo-web rust-web-src)

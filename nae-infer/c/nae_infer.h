@@ -56,7 +56,7 @@ void nae_detector_free(struct nae_detector *detector);
 // `detector` is null or from `nae_detector_open`; the others are each null or valid for a write.
 int32_t nae_detector_input(const struct nae_detector *detector, size_t *channels, size_t *height, size_t *width);
 
-// Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
+// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
 // height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there
 // is no score.
 //
@@ -70,7 +70,7 @@ int32_t nae_detector_score_file(const struct nae_detector *detector,
                                 char *error,
                                 size_t error_len);
 
-// Scores an encoded image in memory: PNG, JPEG, PGM or PPM. The rest is as for `nae_detector_score_file`.
+// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. The rest is as for `nae_detector_score_file`.
 //
 // # Safety
 // `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.

@@ -1,7 +1,7 @@
 //! Images: from a file to a network's input. The same for training, for scoring and for every backend.
 //!
-//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG or PNM (PGM, PPM) image, or the images in a `.npy` file, as
-//!    [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
+//! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG, BMP, TIFF, WebP or PNM (PGM, PPM) image, or the images in a
+//!    `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
 //!    transparency is dropped; orientation tags and colour profiles are ignored.
 //! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels where it takes three
 //!    and the image is grey; another size by the model's filter, whatever the proportions unless the model's
@@ -21,6 +21,8 @@ use crate::layout::to_channels_first;
 use crate::pixels::{InputError, Named, Pixels};
 use crate::{fit, npy};
 
+/// How names of files end that hold an image that is read, in lower case.
+pub const EXTENSIONS: [&str; 10] = ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "webp", "pgm", "ppm", "pnm"];
 /// Largest width and height of an image.
 pub const MAX_SIDE: u32 = 32_767;
 /// Most memory decoding an image may take, in bytes.
@@ -99,7 +101,13 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
     Ok(vec![Named { name, pixels }])
 }
 
-/// Decodes a PNG, JPEG or PNM image, within bounds of size and memory. A decoder's panic is an
+/// Whether a file's name is one of an image that is read.
+#[must_use]
+pub fn is_image_name(path: &Path) -> bool {
+    path.extension().is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
+}
+
+/// Decodes an image of one of the formats above, within bounds of size and memory. A decoder's panic is an
 /// error.
 ///
 /// # Errors
@@ -108,7 +116,7 @@ pub fn decode(bytes: &[u8]) -> Result<Pixels, ImageError> {
     guarded(bytes, |reader| Ok(Pixels::from(&reader.decode()?)))
 }
 
-/// Width and height of a PNG, JPEG or PNM image, from its header alone: the rest may still be
+/// Width and height of an image of one of the formats above, from its header alone: the rest may still be
 /// damaged.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ pub mod table;
 pub mod tiling;
 pub mod window;
 
-pub use self::image::{MAX_SIDE, PrepareError, decode, dimensions, parse, prepare, read};
+pub use self::image::{MAX_SIDE, PrepareError, decode, dimensions, is_image_name, parse, prepare, read};
 pub use nae_onnx::metadata::Transforms;
 pub use pixels::{InputError, Named, Pixels};
 

@@ -31,7 +31,7 @@ pub enum InputError {
     #[error(transparent)]
     File(#[from] nae_onnx::file::FileError),
     /// The file is no image that is read.
-    #[error("{}: expected a PNG, JPEG or PNM image, or a .npy file: {error}", path.display())]
+    #[error("{}: expected a PNG, JPEG, BMP, TIFF, WebP or PNM image, or a .npy file: {error}", path.display())]
     Image {
         /// The file.
         path: PathBuf,

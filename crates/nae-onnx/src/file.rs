@@ -43,11 +43,20 @@ pub enum FileError {
 /// [`FileError::Read`] and [`FileError::TooLarge`].
 pub fn read(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, FileError> {
     let path = path.as_ref();
-    let fail = |error| FileError::Read { path: path.to_owned(), error };
-    let file = File::open(path).map_err(fail)?;
+    let file = File::open(path).map_err(|error| FileError::Read { path: path.to_owned(), error })?;
+    read_stream(file, path, limit)
+}
+
+/// Reads what is open to its end, at most `limit` bytes; `name` is for messages.
+///
+/// # Errors
+/// [`FileError::Read`] and [`FileError::TooLarge`].
+pub fn read_stream(stream: impl Read, name: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>, FileError> {
+    let path = name.as_ref();
     let mut bytes = Vec::new();
     // The size on disk is not asked: a pipe has none, and it may change.
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(fail)?;
+    let read = stream.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| FileError::Read { path: path.to_owned(), error })?;
     if bytes.len() as u64 > limit {
         return Err(FileError::TooLarge { path: path.to_owned(), limit });
     }

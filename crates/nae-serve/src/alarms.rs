@@ -62,7 +62,7 @@ impl Alarms {
             let attempted = Arc::new(move |name: &str, delivered| metrics.attempted(name, delivered));
             threads.push(deliver::start(receiver, Arc::clone(&journal), attempted)?);
         }
-        let source = config.source.to_string();
+        let source = config.source.address.to_string();
         Ok((Self { journal, pictures, source, receivers, metrics: Arc::clone(metrics) }, threads))
     }
 

@@ -3,6 +3,7 @@
 //! in one error.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,10 +16,8 @@ use nae_infer::LONGEST_WINDOW;
 use nae_infer::{BackendChoice, ExecutionProvider};
 use serde::Serialize;
 
-use super::source::SourceAddress;
+use super::source::{SourceAddress, SourceSettings, VARIABLES, without_login};
 
-/// What names in the environment begin with.
-const PREFIX: &str = "NAE_INFER_";
 /// The largest settings file or secret read.
 const MAX_FILE: u64 = 1 << 20;
 
@@ -32,10 +31,24 @@ pub struct Flags {
     /// Model: .onnx from nae-train, or .nae
     #[arg(long, value_name = "FILE")]
     model: Option<String>,
-    /// Where frames come from: /dev/video0, http://CAMERA/…, folder:DIR, - (JPEG frames on standard input), or none
+    /// Where frames come from: rtsp://, rtsps:// or https://CAMERA/… (by ffmpeg), http://CAMERA/… (Motion JPEG),
+    /// /dev/video0, a folder (folder:DIR where it is not there yet), - (JPEG frames on standard input), or none
     /// [default: none]
     #[arg(long)]
     source: Option<String>,
+    /// File with the camera's USER:PASSWORD, which others could read on a command line
+    #[arg(long, value_name = "FILE")]
+    source_login_file: Option<String>,
+    /// Seconds without a frame after which a camera is lost, and opened again [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    source_timeout: Option<String>,
+    /// Frames of rtsp://, rtsps:// and https:// are made smaller to fit into this many pixels [default: 1920x1080]
+    #[arg(long, value_name = "WIDTHxHEIGHT")]
+    source_size: Option<String>,
+    /// What ffmpeg is told before the address of rtsp://, rtsps:// or https://, with spaces between: how to decode in hardware,
+    /// such as `-hwaccel vaapi`
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
+    ffmpeg_arguments: Option<String>,
     /// Frames a second taken from the source, at most [default: all]
     #[arg(long, value_name = "FPS")]
     max_fps: Option<String>,
@@ -107,9 +120,7 @@ pub struct Flags {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     pub(crate) model: PathBuf,
-    pub(crate) source: SourceAddress,
-    /// The shortest time between two frames of the source.
-    pub(crate) frame_interval: Duration,
+    pub(crate) source: SourceSettings,
     pub(crate) listen: SocketAddr,
     pub(crate) token: Option<String>,
     pub(crate) state: PathBuf,
@@ -137,9 +148,9 @@ pub(crate) struct Mqtt {
     pub(crate) login: Option<(String, String)>,
 }
 
-/// All that is wrong with the settings.
+/// All that is wrong with the settings: wrong usage, for an exit status.
 #[derive(Debug, PartialEq)]
-pub(crate) struct ConfigError(Vec<String>);
+pub struct ConfigError(Vec<String>);
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,7 +186,7 @@ impl Config {
     /// [`ConfigError`] with everything that is wrong.
     pub(crate) fn read(
         flags: &Flags,
-        environment: impl Iterator<Item = (String, String)>,
+        environment: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
         let mut settings = FoundSettings::default();
         let given = serde_json::to_value(flags).unwrap_or_default();
@@ -218,13 +229,14 @@ impl FoundSettings {
         }
     }
 
-    fn take_environment(&mut self, environment: impl Iterator<Item = (String, String)>, names: &[String]) {
+    fn take_environment(&mut self, environment: impl Iterator<Item = (OsString, OsString)>, names: &[String]) {
         for (variable, text) in environment {
-            let Some(name) = variable.strip_prefix(PREFIX).map(str::to_lowercase) else { continue };
-            if names.contains(&name) {
-                self.put(&name, text, format!("variable {variable}"));
-            } else {
-                self.problems.push(format!("variable {variable}: there is no setting `{name}`"));
+            let variable = variable.to_string_lossy();
+            let Some(name) = variable.strip_prefix(VARIABLES).map(str::to_lowercase) else { continue };
+            match text.into_string() {
+                Ok(text) if names.contains(&name) => self.put(&name, text, format!("variable {variable}")),
+                Ok(_) => self.problems.push(format!("variable {variable}: there is no setting `{name}`")),
+                Err(_) => self.problems.push(format!("variable {variable}: expected UTF-8")),
             }
         }
     }
@@ -235,6 +247,7 @@ impl FoundSettings {
         match read(text) {
             Ok(value) => Some(value),
             Err(expected) => {
+                let text = without_login(text);
                 self.problems.push(format!("{origin}: `{name}`: expected {expected}, found `{text}`"));
                 None
             }
@@ -281,11 +294,9 @@ impl FoundSettings {
         }
         let alarm = self.alarm();
         let mqtt = self.mqtt();
+        let source = self.source();
         let config = Config {
-            source: self.parse("source", str::parse).unwrap_or(SourceAddress::None),
-            frame_interval: self
-                .number("max_fps", 0.001, 10_000.0)
-                .map_or(Duration::ZERO, |fps: f64| Duration::from_secs_f64(1.0 / fps)),
+            source,
             listen,
             token,
             state: self.path("state").unwrap_or_else(default_state),
@@ -323,6 +334,41 @@ impl FoundSettings {
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
     }
 
+    fn source(&mut self) -> SourceSettings {
+        let mut address = self.parse("source", str::parse).unwrap_or(SourceAddress::None);
+        let in_address = address.camera().is_some_and(|camera| camera.has_login());
+        if in_address && self.found.get("source").is_some_and(|found| found.origin.starts_with("flag")) {
+            tracing::warn!(
+                "other users can read the camera's password on this command line: give it by --source-login-file"
+            );
+        }
+        if let Some(login) = self.secret("source_login_file") {
+            let known = address.clone().with_login(login.clone()).filter(|_| login.contains(':') && !in_address);
+            match known {
+                Some(known) => address = known,
+                None if !login.contains(':') => {
+                    self.problems.push("`source_login_file`: expected USER:PASSWORD in it, found no colon".into());
+                }
+                None if in_address => {
+                    self.problems.push("`source_login_file`: user and password are in the `source`, too".into());
+                }
+                None => self.problems.push(format!("`source_login_file`: a source `{address}` takes no password")),
+            }
+        }
+        let default = SourceSettings::default();
+        SourceSettings {
+            address,
+            interval: self
+                .number("max_fps", 0.001, 10_000.0)
+                .map_or(default.interval, |fps: f64| Duration::from_secs_f64(1.0 / fps)),
+            silence: self.seconds("source_timeout", default.silence.as_secs_f64()),
+            largest: self.parse("source_size", size).unwrap_or(default.largest),
+            ffmpeg_arguments: self
+                .parse("ffmpeg_arguments", |text| Ok(text.split_whitespace().map(str::to_owned).collect()))
+                .unwrap_or(default.ffmpeg_arguments),
+        }
+    }
+
     fn alarm(&mut self) -> Option<AlarmSettings> {
         let window = self.number("alarm_window", 1, LONGEST_WINDOW).unwrap_or(5);
         let raise = self.number("alarm_raise", 1, LONGEST_WINDOW).unwrap_or(3);
@@ -354,6 +400,14 @@ impl FoundSettings {
     }
 }
 
+/// Width and height of a picture with an `x` between.
+fn size(text: &str) -> Result<(u32, u32), String> {
+    let side = |text: &str| text.parse().ok().filter(|side| (16..=16_384).contains(side));
+    text.split_once('x')
+        .and_then(|(width, height)| Some((side(width)?, side(height)?)))
+        .ok_or_else(|| "WIDTHxHEIGHT, each from 16 to 16384, such as 1280x720".into())
+}
+
 /// Names of execution providers with commas between.
 fn providers(text: &str) -> Result<Vec<ExecutionProvider>, String> {
     let names = text.split(',').map(|name| ExecutionProvider::from_name(name.trim()));
@@ -363,7 +417,7 @@ fn providers(text: &str) -> Result<Vec<ExecutionProvider>, String> {
 
 fn read_text(path: &Path) -> Result<String, String> {
     let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|e| e.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "it is not text".into())
+    String::from_utf8(bytes).map_err(|error| format!("it is not text: {}", error.utf8_error()))
 }
 
 /// systemd's folder for the service, or the user's.
@@ -387,7 +441,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
         }
         let flags = Flags { config: file.map(|_| path), ..flags };
-        let environment = environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let environment = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
         Config::read(&flags, environment).map_err(|e| e.to_string())
     }
 
@@ -402,7 +456,7 @@ mod tests {
         let config = read(Some(file), &environment, Flags { threads: flag("2"), ..Flags::default() }).unwrap();
         assert_eq!(config.model, PathBuf::from("a.onnx"));
         assert_eq!((config.queue, config.threads), (8, 2));
-        assert_eq!(config.frame_interval, Duration::from_millis(80));
+        assert_eq!(config.source.interval, Duration::from_millis(80));
         assert_eq!(config.alarm, AlarmSettings::new(3, 1, 9).unwrap());
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
     }
@@ -429,6 +483,59 @@ mod tests {
             assert!(error.contains(part), "expected {part} in\n{error}");
         }
         assert!(error.starts_with("10 settings are wrong"), "{error}");
+    }
+
+    #[test]
+    fn a_cameras_password_is_in_no_error() {
+        for source in ["rtsp://me:sec/ret@:0/", "ftp://me:secret@camera/x", "rtsp://me:secret@camera:port/"] {
+            let error =
+                read(None, &[], Flags { model: flag("m"), source: flag(source), ..Flags::default() }).unwrap_err();
+            assert!(error.contains("`source`: expected") && !error.contains("sec"), "{error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("login");
+        let with = |source: &str, login: &str| {
+            std::fs::write(&path, login).unwrap();
+            let source_login_file = Some(path.display().to_string());
+            read(None, &[], Flags { model: flag("m"), source: flag(source), source_login_file, ..Flags::default() })
+        };
+        let config = with("rtsp://camera/live", "me:secret\n").unwrap();
+        assert!(config.source.address.camera().unwrap().has_login());
+        assert!(!format!("{config:?}").contains("secret"));
+        for (source, login, said) in [
+            ("rtsp://camera/live", "secret", "expected USER:PASSWORD in it"),
+            ("rtsp://me:secret@camera/live", "me:secret", "are in the `source`, too"),
+            ("folder:x", "me:secret", "a source `folder:x` takes no password"),
+        ] {
+            let error = with(source, login).unwrap_err();
+            assert!(error.contains(said) && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_taken_as_it_is_said() {
+        let file = "model = \"m\"\nsource = \"rtsps://camera/live\"\nmax_fps = 4\nsource_timeout = 2.5\n\
+                    source_size = \"640x480\"\nffmpeg_arguments = \"-hwaccel  vaapi\"";
+        let source = read(Some(file), &[], Flags::default()).unwrap().source;
+        assert_eq!((source.interval, source.silence), (Duration::from_millis(250), Duration::from_millis(2500)));
+        assert_eq!(
+            (source.largest, source.ffmpeg_arguments.as_slice()),
+            ((640, 480), ["-hwaccel", "vaapi"].map(String::from).as_slice())
+        );
+        for wrong in ["640", "0x480", "640x-1", "99999x1000"] {
+            let error =
+                read(None, &[], Flags { model: flag("m"), source_size: flag(wrong), ..Flags::default() }).unwrap_err();
+            assert!(error.contains("`source_size`: expected WIDTHxHEIGHT"), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_no_text_is_not_passed_over() {
+        use std::os::unix::ffi::OsStringExt as _;
+        let variable = ("NAE_INFER_STATE".into(), OsString::from_vec(b"/tmp/\xFF".to_vec()));
+        let error = Config::read(&Flags { model: flag("m"), ..Flags::default() }, [variable].into_iter()).unwrap_err();
+        assert_eq!(error.to_string(), "variable NAE_INFER_STATE: expected UTF-8");
     }
 
     #[test]

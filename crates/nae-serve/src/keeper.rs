@@ -126,7 +126,12 @@ pub(crate) fn open(config: &Config) -> Result<Model, OpenError> {
             tracing::error!(%error, "the model cannot be opened; the last that could is used, from a copy");
             Ok(model)
         }
-        Err(_) => Err(error),
+        Err(copy) => {
+            if last_good(config).exists() {
+                tracing::warn!(error = %copy, "nor can the copy of the last model that could be opened");
+            }
+            Err(error)
+        }
     }
 }
 

@@ -34,7 +34,7 @@ use tokio::sync::watch;
 
 use crate::alarms::Alarms;
 use crate::config::Config;
-pub use crate::config::Flags;
+pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
 use crate::keeper::Keeper;
 use crate::metrics::Metrics;
@@ -61,11 +61,11 @@ struct Service {
 }
 
 /// Runs the service until it is told to stop. What it does is in the log of `tracing`.
+///
+/// # Errors
+/// [`ConfigError`] for wrong settings; else what keeps it from starting.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
-    let config = Config::read(
-        flags,
-        std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
-    )?;
+    let config = Config::read(flags, std::env::vars_os())?;
     std::fs::create_dir_all(&config.state)
         .with_context(|| format!("cannot make the folder {} for the service's state", config.state.display()))?;
     let base = keeper::open(&config)?;
@@ -105,19 +105,18 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
         config,
     });
     let frames = pipeline::start(Arc::clone(&service))?;
-    source::spawn(
-        service.config.source.clone(),
-        service.config.frame_interval,
-        Arc::clone(&service.frames),
-        Arc::clone(&service.monitor),
-    )?;
+    let source =
+        source::spawn(service.config.source.clone(), Arc::clone(&service.frames), Arc::clone(&service.monitor))?;
     let digest = service.model.load().digest.clone();
-    tracing::info!(model = digest, source = %service.config.source, "watching; the page is at http://{address}/");
+    tracing::info!(model = digest, source = %service.config.source.address, "watching; the page is at http://{address}/");
     reload_on_hangup(Arc::clone(&service))?;
     http::serve(listener, Arc::clone(&service), stop(Arc::clone(&service))?).await;
 
     // What was taken in is scored, alarms get a moment to leave; the journal has the rest.
     let last = tokio::task::spawn_blocking(move || {
+        if let Some(source) = source {
+            let _ = source.join();
+        }
         let _ = frames.join();
         service.scorer.stop();
         service.alarms.stop(LAST_DELIVERIES);

@@ -134,7 +134,17 @@ impl Pictures {
 
     /// A picture of an alarm.
     pub(crate) fn read(&self, alarm: u64, kind: Kind) -> Option<Bytes> {
-        self.has(alarm).then(|| std::fs::read(self.path(alarm, kind)).ok().map(Bytes::from))?
+        if !self.has(alarm) {
+            return None;
+        }
+        let path = self.path(alarm, kind);
+        match std::fs::read(&path) {
+            Ok(bytes) => Some(bytes.into()),
+            Err(error) => {
+                tracing::warn!(alarm, "the picture {} cannot be read: {error}", path.display());
+                None
+            }
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Input {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Failure {
     /// The bytes are no image that is read.
-    #[error("not an image that can be read (PNG, JPEG, PGM, PPM): {0}")]
+    #[error("not an image that can be read (PNG, JPEG, BMP, TIFF, WebP, PGM, PPM): {0}")]
     Decode(String),
     /// The image cannot become the network's input.
     #[error(transparent)]

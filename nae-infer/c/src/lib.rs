@@ -180,7 +180,7 @@ unsafe fn score(
     1
 }
 
-/// Scores an image file: PNG, JPEG, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
+/// Scores an image file: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. `error_map`, if not NULL, gets each pixel's part in the energy,
 /// height × width values of the network's input, row by row; a model of tiles has none. Returns 1, or 0 if there
 /// is no score.
 ///
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn nae_detector_score_file(
     unsafe { self::score(detector, image, score, error_map, error, error_len) }
 }
 
-/// Scores an encoded image in memory: PNG, JPEG, PGM or PPM. The rest is as for `nae_detector_score_file`.
+/// Scores an encoded image in memory: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM. The rest is as for `nae_detector_score_file`.
 ///
 /// # Safety
 /// `bytes` is valid for `length` bytes; the rest as for `nae_detector_score_file`.

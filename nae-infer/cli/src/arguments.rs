@@ -29,7 +29,8 @@ Examples:
   nae-infer bench model.onnx
   nae-infer serve --model model.onnx --source folder:frames
 
-Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed; 2 for wrong usage.";
+Exit status: 0 when all went well, also when anomalies were found; 1 when anything failed; 2 for wrong usage;
+3 when anomalies were found, with score --fail-on-anomaly.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -100,9 +101,10 @@ once it has done what has come.
 
 Examples:
   nae-infer serve --model model.onnx --source folder:frames
+  nae-infer serve --model model.onnx --source rtsp://camera/stream --source-login-file camera-login
   nae-infer serve --model model.onnx --source http://camera/video.mjpg --webhook http://host/alarm
   nae-infer serve --model model.onnx --source /dev/video0
-  ffmpeg -i rtsp://camera/stream -f mjpeg - | nae-infer serve --model model.onnx --source -
+  ffmpeg -i recording.mp4 -f mjpeg - | nae-infer serve --model model.onnx --source -
   nae-infer serve --config serve.toml --listen 0.0.0.0:8080 --token-file token
   curl --data-binary @part.png http://127.0.0.1:8080/score";
 
@@ -110,18 +112,22 @@ const SCORE_HELP: &str = "\
 An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C],
 [N, H, W] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its
 columns are found by their names, and every row is scored. A file that cannot be read is reported,
-the others are scored, and the exit status is 1.
+the others are scored, and the exit status is 1. With --fail-on-anomaly, and where nothing failed,
+the exit status is 3 if anything is an anomaly.
 
 Examples:
   nae-infer score model.onnx part-*.png
   nae-infer score model.onnx batch.npy --json
+  nae-infer score model.onnx folder --fail-on-anomaly || echo 'exit status' $?
+  curl http://camera/still.jpg | nae-infer score model.onnx -
   ORT_DYLIB_PATH=/opt/libonnxruntime.so nae-infer score model.onnx a.png --backend ort";
 
 #[derive(Args)]
 pub(crate) struct Score {
     /// Model: .onnx from nae-train, or .nae
     pub(crate) model: PathBuf,
-    /// Images: PNG, JPEG, PGM or PPM, or .npy; tables for a model of tables
+    /// Images: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or .npy; folders, with all images below them; - for standard input;
+    /// tables for a model of tables
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
     /// Print one JSON object a line: input, energy, p_value, verdict
@@ -143,6 +149,9 @@ pub(crate) struct Score {
     /// Write a picture of each pixel's part in the energy; white is the image's largest
     #[arg(long, value_name = "DIR")]
     pub(crate) heat_map: Option<PathBuf>,
+    /// End with exit status 3 where anything is an anomaly
+    #[arg(long)]
+    pub(crate) fail_on_anomaly: bool,
     /// Threads [default: all]
     #[arg(long)]
     pub(crate) threads: Option<std::num::NonZeroUsize>,
@@ -171,7 +180,7 @@ Examples:
 pub(crate) struct Calibrate {
     /// Model: .onnx
     pub(crate) model: PathBuf,
-    /// Normal images: PNG, JPEG, PGM or PPM, or .npy
+    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or .npy
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
     /// The model with the threshold

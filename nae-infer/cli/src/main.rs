@@ -1,11 +1,13 @@
 //! `nae-infer`: scores images, inspects, calibrates and measures models, and watches cameras. Scoring is the library
 //! `nae-infer`'s, the camera service the crate `nae-serve`'s.
 //!
-//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2 for wrong usage.
+//! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2 for wrong usage, 3 when
+//! anomalies were found and `score --fail-on-anomaly` asked for that.
 
 mod arguments;
 mod bench;
 mod calibrate;
+mod inputs;
 mod inspect;
 mod instructions;
 mod output;
@@ -20,6 +22,9 @@ use nae_terminal::manual;
 
 use arguments::{Cli, Command};
 
+/// The exit status for wrong usage: clap's.
+const USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // A service says what it does; the other commands say it in their results.
@@ -33,9 +38,21 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             output::report(&error);
-            ExitCode::FAILURE
+            if is_usage(&error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Whether the command was asked for in a wrong way, which clap did not see.
+#[cfg(feature = "serve")]
+fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<nae_serve::ConfigError>()
+}
+
+/// Without the service, clap sees it all.
+#[cfg(not(feature = "serve"))]
+fn is_usage(_: &anyhow::Error) -> bool {
+    false
 }
 
 fn command(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -9,19 +9,22 @@ use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
-use nae_infer::input::{Named, read, table};
+use nae_infer::input::{InputError, Named, parse, table};
 use nae_infer::{Detector, Scored};
 use nae_onnx::metadata::{Columns, RowWindow};
 use nae_terminal::progress::Progress;
 use serde::Serialize;
 
 use crate::arguments::{Score, runtime};
+use crate::inputs::{content, files};
 use crate::output::{printable, report};
 
 /// Images scored at a time: enough for every thread, few enough to see results soon.
 const BATCH: usize = 64;
 /// How long before a progress bar is worth its line.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The exit status where anomalies were found and are to be a failure.
+const ANOMALY: u8 = 3;
 
 pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
     let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok()).map_or(1, |n| n.get());
@@ -34,6 +37,11 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         builder = builder.threshold(energy);
     }
     let detector = builder.open(&arguments.model)?;
+    anyhow::ensure!(
+        !arguments.fail_on_anomaly || detector.threshold().is_some(),
+        "{} has no threshold for --fail-on-anomaly: give one by --threshold, or `nae-infer calibrate`",
+        arguments.model.display()
+    );
     if let Some(folder) = &arguments.heat_map {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
@@ -44,20 +52,29 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         names: Vec::new(),
         batch: Vec::new(),
         failed: false,
+        anomalies: arguments.fail_on_anomaly.then_some(0),
         scored: 0,
         started: Instant::now(),
         progress: None,
         quiet,
     };
-    for (done, path) in arguments.images.iter().enumerate() {
-        match &detector.settings().columns {
+    let columns = detector.settings().columns.as_ref();
+    let mut paths = Vec::new();
+    for path in &arguments.images {
+        match files(path, columns.is_some()) {
+            Ok(files) => paths.extend(files),
+            Err(error) => run.fail(&error),
+        }
+    }
+    for (done, path) in paths.iter().enumerate() {
+        match columns {
             Some(columns) => run.take_table(path, columns)?,
-            None => match read(path) {
+            None => match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
                 Ok(images) => images.into_iter().try_for_each(|image| run.take(image))?,
                 Err(error) => run.fail(&error.into()),
             },
         }
-        run.progress(done, arguments.images.len());
+        run.progress(done, paths.len());
     }
     run.score()?;
     run.finish()
@@ -76,6 +93,8 @@ struct Run<'a> {
     names: Vec<String>,
     batch: Vec<f32>,
     failed: bool,
+    /// Where they are to be a failure, how many there are.
+    anomalies: Option<usize>,
     scored: usize,
     started: Instant,
     progress: Option<Progress>,
@@ -131,7 +150,7 @@ impl Run<'_> {
     }
 
     fn take_rows(&mut self, path: &Path, columns: &Columns) -> Result<anyhow::Result<()>, TableError> {
-        let table = table::read(path)?;
+        let table = table::parse(path, &content(path)?)?;
         let positions = table.positions(columns)?;
         Ok(table.rows().iter().try_for_each(|row| {
             let name = format!("{}:{}", path.display(), row.line);
@@ -146,7 +165,7 @@ impl Run<'_> {
         columns: &Columns,
         window: RowWindow,
     ) -> Result<anyhow::Result<()>, TableError> {
-        let table = table::read(path)?;
+        let table = table::parse(path, &content(path)?)?;
         let mut windows = table.windows(columns, window)?;
         Ok(windows.try_for_each(|Prepared { first, last, values }| {
             let path = path.display();
@@ -204,6 +223,9 @@ impl Run<'_> {
             }
         }
         self.scored += 1;
+        if let Some(anomalies) = &mut self.anomalies {
+            *anomalies += usize::from(scored.verdict.is_some_and(|verdict| verdict.is_anomaly()));
+        }
         if let Some(folder) = self.heat_map {
             let file = folder.join(heat_map_name(self.scored, name));
             nae_onnx::file::write(&file, &self.heat_map_png(scored)?)?;
@@ -240,7 +262,12 @@ impl Run<'_> {
             writeln!(out, "{}", table.trim_fmt())?;
         }
         out.flush()?;
-        Ok(if self.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(match self.anomalies {
+            // What failed may have been an anomaly, or not.
+            _ if self.failed => ExitCode::FAILURE,
+            None | Some(0) => ExitCode::SUCCESS,
+            Some(_) => ExitCode::from(ANOMALY),
+        })
     }
 }
 

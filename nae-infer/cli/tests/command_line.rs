@@ -169,6 +169,83 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
     folder.run(&["inspect", "table.onnx"]).success().stdout(contains("c0, c1, c2"));
 }
 
+/// Without loss they hold the same image.
+#[test]
+fn formats_of_other_cameras_are_read() {
+    let folder = Folder::new();
+    let image = nae_infer::image::open(folder.path("a.png")).unwrap();
+    let files = [("a.bmp", ImageFormat::Bmp), ("a.tiff", ImageFormat::Tiff), ("a.webp", ImageFormat::WebP)];
+    for (name, format) in files {
+        image.to_rgb8().save_with_format(folder.path(name), format).unwrap();
+    }
+    let assert = folder.run(&["score", "model.nae", "a.png", "a.bmp", "a.tiff", "a.webp", "--json"]).success();
+    let energies: Vec<f64> =
+        lines(&assert.get_output().stdout).iter().map(|line| line["energy"].as_f64().unwrap()).collect();
+    assert_eq!(energies.len(), 4);
+    assert!(energies.iter().all(|energy| (energy - energies[0]).abs() <= 1e-4 * energies[0]), "{energies:?}");
+}
+
+#[test]
+fn a_folder_is_scored_with_what_is_below_it() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path("parts/b/c")).unwrap();
+    let png = std::fs::read(folder.path("a.png")).unwrap();
+    for name in ["parts/z.png", "parts/b/y.PNG", "parts/b/c/x.png", "parts/.hidden.png", "parts/notes.txt"] {
+        std::fs::write(folder.path(name), &png).unwrap();
+    }
+    let assert = folder.run(&["score", "model.nae", "parts", "a.png", "--json"]).success();
+    let found = lines(&assert.get_output().stdout);
+    let names: Vec<&str> = found.iter().map(|line| line["input"].as_str().unwrap()).collect();
+    assert_eq!(names, ["parts/b/c/x.png", "parts/b/y.PNG", "parts/z.png", "a.png"]);
+    std::fs::create_dir(folder.path("empty")).unwrap();
+    let assert = folder.run(&["score", "model.nae", "empty", "a.png", "--json"]);
+    let assert = assert.code(1).stderr(contains("empty: expected images (by their names), found none"));
+    assert_eq!(lines(&assert.get_output().stdout).len(), 1);
+}
+
+#[test]
+fn an_image_comes_by_standard_input() {
+    let folder = Folder::new();
+    let score = |bytes: Vec<u8>| {
+        let mut command = Command::cargo_bin("nae-infer").unwrap();
+        command.current_dir(folder.0.path()).args(["score", "model.nae", "-", "--json"]).write_stdin(bytes).assert()
+    };
+    let assert = score(std::fs::read(folder.path("a.png")).unwrap()).success();
+    let found = lines(&assert.get_output().stdout).remove(0);
+    let assert = folder.run(&["score", "model.nae", "a.png", "--json"]).success();
+    assert_eq!((&found["input"], &found["energy"]), (&"-".into(), &lines(&assert.get_output().stdout)[0]["energy"]));
+    score(b"no image".to_vec()).code(1).stderr(contains("-: expected a PNG, JPEG"));
+}
+
+#[test]
+fn anomalies_are_a_failure_where_that_is_asked_for() {
+    let folder = Folder::new();
+    let score = |arguments: &[&str]| folder.run(&[&["score", "model.nae"], arguments].concat());
+    score(&["a.png", "--threshold", "0"]).success();
+    score(&["a.png", "--threshold", "0", "--fail-on-anomaly"]).code(3).stdout(contains("anomaly"));
+    score(&["a.png", "--threshold", "1e3", "--fail-on-anomaly"]).success();
+    // What failed may have been an anomaly, or not: that comes first.
+    score(&["a.png", "none.png", "--threshold", "0", "--fail-on-anomaly"]).code(1);
+    folder.run(&["score", "--help"]).success().stdout(contains("the exit status is 3"));
+    folder.run(&["--help"]).success().stdout(contains("3 when"));
+}
+
+/// Without a threshold nothing is an anomaly, and that would look like success.
+#[test]
+fn anomalies_need_a_threshold_to_be_found() {
+    let folder = Folder::new();
+    let mut model = ModelProto::decode(&*std::fs::read(folder.path("model.onnx")).unwrap()).unwrap();
+    let mut metadata = ModelMetadata::read(&model).unwrap().unwrap();
+    metadata.contract = nae_core::contract::Contract::new(metadata.contract.input);
+    metadata.replace_in(&mut model);
+    std::fs::write(folder.path("bare.onnx"), model.encode_to_vec()).unwrap();
+    folder.run(&["score", "bare.onnx", "a.png", "--backend", "native"]).success();
+    folder
+        .run(&["score", "bare.onnx", "a.png", "--backend", "native", "--fail-on-anomaly"])
+        .code(1)
+        .stderr(contains("bare.onnx has no threshold"));
+}
+
 #[test]
 fn one_bad_file_does_not_stop_the_others() {
     let folder = Folder::new();
@@ -186,7 +263,7 @@ fn one_bad_file_does_not_stop_the_others() {
     let assert = folder
         .run(&arguments)
         .code(1)
-        .stderr(contains("bad.png: expected a PNG, JPEG or PNM image, or a .npy file"))
+        .stderr(contains("bad.png: expected a PNG, JPEG, BMP, TIFF, WebP or PNM image, or a .npy file"))
         .stderr(contains("cannot read missing.png: No such file"))
         .stderr(contains("nan.npy: expected values from 0 to 1, found NaN at 0"))
         .stderr(contains("long.npy: expected as many bytes as its header says, found 16 for [3, 2, 2] of <f4"))
@@ -416,6 +493,16 @@ fn completions_and_man_pages_know_the_commands() {
     let page = std::fs::read_to_string(folder.path("man1/nae-infer-score.1")).unwrap();
     assert!(page.contains("heat\\-map"), "{page}");
     folder.run(&["man", "a.png"]).code(1).stderr(contains("cannot write man pages to a.png"));
+}
+
+#[cfg(feature = "serve")]
+#[test]
+fn wrong_settings_of_the_service_are_wrong_usage() {
+    let folder = Folder::new();
+    folder.run(&["serve"]).code(2).stderr(contains("no `model`: say which with --model FILE"));
+    folder.run(&["serve", "--model", "model.onnx", "--queue", "no"]).code(2).stderr(contains("expected a number"));
+    // Settings that are right, and a file that is not there.
+    folder.run(&["serve", "--model", "none.onnx", "--state", "s"]).code(1).stderr(contains("cannot read none.onnx"));
 }
 
 #[test]

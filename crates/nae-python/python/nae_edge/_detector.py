@@ -85,7 +85,7 @@ class Detector:
         """Scores images or rows; the interpreter's lock is let go meanwhile.
 
         A model of images takes arrays of uint8, or of float32 or float64 from 0 to 1, of any size; Pillow images; paths
-        of PNG, JPEG, PNM and .npy files; the bytes of such files; and lists of these. The axes of an array are [H, W]; [H, W, C] where the last
+        of PNG, JPEG, BMP, TIFF, WebP, PNM and .npy files; the bytes of such files; and lists of these. The axes of an array are [H, W]; [H, W, C] where the last
         of three is 1 or 3, [N, H, W] otherwise; [N, C, H, W] or [N, H, W, C] by which of them is 1 or 3. What can be
         read in two ways is a ValueError that says so: give `layout`, one of HW, HWC, CHW, NHW, NHWC and NCHW. float32
         [N, C, H, W] of the network's own size and range is not copied.

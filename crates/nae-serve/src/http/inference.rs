@@ -13,7 +13,7 @@ use serde_json::{Value, json as value};
 use super::super::Service;
 use super::super::scorer::{Answer, Input};
 use super::score::answer;
-use super::{Problem, body, json};
+use super::{Problem, body, json, watching};
 
 /// Images in a request.
 const MOST: usize = 256;
@@ -54,6 +54,14 @@ pub(super) async fn model(State(service): State<Arc<Service>>, Path(name): Path<
             "outputs": [scalar("energy"), scalar("p_value"), {"name": "anomaly", "datatype": "BOOL", "shape": [-1]}],
         }),
     ))
+}
+
+/// Whether images can be scored with this model. Asked without a token, so that a wrong name is not told the right one.
+pub(super) async fn ready(state: State<Arc<Service>>, Path(name): Path<String>) -> Result<Response, Problem> {
+    if known(&state, &name).is_err() {
+        return Err(Problem::new(StatusCode::NOT_FOUND, "there is no model of this name"));
+    }
+    watching::ready(state).await
 }
 
 /// The model is called as its file, without the extension.

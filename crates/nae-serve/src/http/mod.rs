@@ -9,6 +9,7 @@ mod page;
 mod score;
 mod watching;
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, serve::Listener};
+use http_body_util::LengthLimitError;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -71,17 +73,21 @@ fn query<'a>(request_query: Option<&'a str>, name: &str) -> Option<&'a str> {
 
 /// The body of a request, within the limits of size and time.
 async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
-    let too_large = |and: &str| {
-        let reason = format!("the request is larger than {} KiB{and}", limit >> 10);
+    let too_large = || {
+        let reason = format!("the request is larger than {} KiB", limit >> 10);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
     // Before it is sent, where the client says how much it will be.
     if request.body().size_hint().lower() > limit as u64 {
-        return Err(too_large(""));
+        return Err(too_large());
     }
     match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(request.into_body(), limit)).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(too_large(", or broke off")),
+        Ok(Err(error)) if error.source().is_some_and(|cause| cause.is::<LengthLimitError>()) => Err(too_large()),
+        Ok(Err(error)) => {
+            let reason = format!("the request broke off: {}", anyhow::Error::new(error).root_cause());
+            Err(Problem::new(StatusCode::BAD_REQUEST, reason))
+        }
         Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive")),
     }
 }
@@ -120,7 +126,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(watching::metrics))
         .route("/v2/health/live", get(watching::healthy))
         .route("/v2/health/ready", get(watching::ready))
-        .route("/v2/models/{model}/ready", get(watching::ready))
+        .route("/v2/models/{model}/ready", get(inference::ready))
         .merge(guarded)
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json") })
         .method_not_allowed_fallback(|| async { Problem::new(StatusCode::METHOD_NOT_ALLOWED, "see /openapi.json") })

@@ -56,7 +56,7 @@ pub(super) async fn state(State(service): State<Arc<Service>>) -> Response {
     json(
         StatusCode::OK,
         &Summary {
-            source: service.config.source.to_string(),
+            source: service.config.source.address.to_string(),
             source_state: source_state.name(),
             source_reason: match source_state {
                 SourceState::Lost(reason) => Some(reason),

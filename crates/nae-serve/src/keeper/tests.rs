@@ -43,7 +43,7 @@ impl Kept {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_str().unwrap();
         let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", state)];
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let config = Config::read(&Flags::default(), environment.into_iter()).unwrap();
         let old = model("old");
         let monitor = Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), &old, Arc::new(Metrics::new())).unwrap();

@@ -9,13 +9,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
+use nae_infer::input::is_image_name;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::{Lost, MAX_FRAME, Source};
-
-/// Names of images.
-const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "pgm", "ppm", "pnm"];
 
 pub(super) struct Folder {
     path: PathBuf,
@@ -36,8 +34,9 @@ impl Folder {
         // Before the listing, so that nothing falls between.
         watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
         let entries = std::fs::read_dir(path).map_err(|e| failed(&e))?;
-        let mut waiting: Vec<PathBuf> =
-            entries.filter_map(|entry| entry.ok().map(|e| e.path())).filter(|p| is_image(p)).collect();
+        let paths =
+            entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>().map_err(|e| failed(&e))?;
+        let mut waiting: Vec<PathBuf> = paths.into_iter().filter(|path| is_image(path)).collect();
         waiting.sort();
         let listed = waiting.iter().map(|path| (path.clone(), None)).collect();
         Ok(Self { path: path.to_owned(), waiting: waiting.into(), listed, events, _watcher: watcher })
@@ -62,6 +61,10 @@ impl Folder {
         Ok(())
     }
 
+    fn gone(&self, reason: impl std::fmt::Display) -> Lost {
+        Lost::Failed(format!("{}: the folder is gone: {reason}", self.path.display()))
+    }
+
     /// Whether it was listed, and read as it is now.
     fn was_read(&self, path: &Path) -> bool {
         self.listed.get(path).is_some_and(|read| read.is_some() && *read == modified(path))
@@ -73,9 +76,13 @@ impl Source for Folder {
         if self.waiting.is_empty() {
             match self.events.recv_timeout(Duration::from_secs(1)) {
                 Ok(event) => self.take(event)?,
-                // No event is as late as that.
-                Err(RecvTimeoutError::Timeout) if self.path.is_dir() => self.listed.clear(),
-                Err(_) => return Err(Lost::Failed(format!("{}: the folder is gone", self.path.display()))),
+                Err(RecvTimeoutError::Timeout) => match std::fs::metadata(&self.path) {
+                    // No event is as late as that.
+                    Ok(metadata) if metadata.is_dir() => self.listed.clear(),
+                    Ok(_) => return Err(self.gone("it is no folder any more")),
+                    Err(error) => return Err(self.gone(error)),
+                },
+                Err(RecvTimeoutError::Disconnected) => return Err(self.gone("the system does not watch it any more")),
             }
         }
         while let Ok(event) = self.events.try_recv() {
@@ -103,8 +110,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 fn is_image(path: &Path) -> bool {
     let hidden = path.file_name().and_then(OsStr::to_str).is_none_or(|name| name.starts_with('.'));
-    let extension = path.extension().and_then(OsStr::to_str).map(str::to_lowercase);
-    !hidden && extension.is_some_and(|e| EXTENSIONS.contains(&e.as_str()))
+    !hidden && is_image_name(path)
 }
 
 #[cfg(test)]
@@ -136,7 +142,29 @@ mod tests {
         std::fs::rename(path.join(".d"), path.join("d.pgm")).unwrap();
         assert_eq!(names(&mut folder, 2), ["c.png", "d.pgm"]);
         std::fs::remove_dir_all(&path).unwrap();
-        while folder.next().is_ok() {}
+        let lost = loop {
+            if let Err(lost) = folder.next() {
+                break lost;
+            }
+        };
+        assert_eq!(lost, Lost::Failed(format!("{}: the folder was removed", path.display())));
+    }
+
+    #[test]
+    fn a_folder_in_whose_place_there_is_a_file_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("frames");
+        std::fs::create_dir(&path).unwrap();
+        let mut folder = Folder::open(&path).unwrap();
+        // The system tells of what happens in it, not of what happens to its name.
+        std::fs::rename(&path, place.path().join("elsewhere")).unwrap();
+        std::fs::write(&path, "x").unwrap();
+        let lost = loop {
+            if let Err(lost) = folder.next() {
+                break lost;
+            }
+        };
+        assert_eq!(lost, Lost::Failed(format!("{}: the folder is gone: it is no folder any more", path.display())));
     }
 
     #[test]

@@ -1,71 +1,23 @@
 //! Motion JPEG over plain HTTP, as IP cameras send it: one response without end, of type
-//! `multipart/x-mixed-replace`, each part a JPEG image. With a user and password in the address, HTTP's
-//! basic authentication. Neither digest authentication nor TLS.
+//! `multipart/x-mixed-replace`, each part a JPEG image. With a user and password, HTTP's basic authentication.
+//! Neither digest authentication nor TLS: what is at `https://` is taken by `stream`.
 //!
 //! Written on a socket and not on an HTTP client, because a camera that hangs must be noticed: no client
 //! at hand has a limit for a single read.
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::address::CameraAddress;
 use super::{Lost, MAX_FRAME, Source, jpeg};
 
-/// How long a camera may be silent.
-const SILENCE: Duration = Duration::from_secs(5);
 /// The most that the headers of a response or a part take, in bytes.
 const MAX_HEADERS: usize = 16 << 10;
-
-/// `http://[USER:PASSWORD@]HOST[:PORT]/PATH`.
-#[derive(Clone, PartialEq)]
-pub(crate) struct CameraAddress {
-    host: String,
-    port: u16,
-    path: String,
-    login: Option<String>,
-}
-
-impl FromStr for CameraAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "http://[USER:PASSWORD@]HOST[:PORT]/PATH".to_owned();
-        let rest = text.strip_prefix("http://").ok_or_else(expected)?;
-        if rest.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(expected());
-        }
-        let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
-        let (login, place) = authority.rsplit_once('@').map_or((None, authority), |(l, p)| (Some(l), p));
-        let (host, port) = match place.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| expected())?),
-            _ => (place, 80),
-        };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() {
-            return Err(expected());
-        }
-        Ok(Self { host: host.to_owned(), port, path: path.to_owned(), login: login.map(str::to_owned) })
-    }
-}
-
-impl fmt::Display for CameraAddress {
-    /// Without the password: this is for logs and the page.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}{}", self.host, self.port, self.path)
-    }
-}
-
-impl fmt::Debug for CameraAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 pub(super) struct Mjpeg<R = TcpStream> {
     input: BufReader<R>,
@@ -73,23 +25,25 @@ pub(super) struct Mjpeg<R = TcpStream> {
     boundary: Vec<u8>,
     /// The boundary before the next part has been read already.
     at_part: bool,
+    /// How long the camera may be silent.
+    silence: Duration,
 }
 
 impl Mjpeg {
-    pub(super) fn open(address: &CameraAddress) -> Result<Self, Lost> {
+    pub(super) fn open(address: &CameraAddress, silence: Duration) -> Result<Self, Lost> {
         let failed = |error: io::Error| Lost::Failed(format!("{address}: {error}"));
-        let socket = connect(address).map_err(failed)?;
-        Self::start(socket, address).map_err(failed)
+        let socket = connect(address, silence).map_err(failed)?;
+        Self::start(socket, address, silence).map_err(failed)
     }
 }
 
-fn connect(address: &CameraAddress) -> io::Result<TcpStream> {
+fn connect(address: &CameraAddress, silence: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
     for place in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&place, SILENCE) {
+        match TcpStream::connect_timeout(&place, silence) {
             Ok(socket) => {
-                socket.set_read_timeout(Some(SILENCE))?;
-                socket.set_write_timeout(Some(SILENCE))?;
+                socket.set_read_timeout(Some(silence))?;
+                socket.set_write_timeout(Some(silence))?;
                 return Ok(socket);
             }
             Err(error) => last = error,
@@ -100,18 +54,18 @@ fn connect(address: &CameraAddress) -> io::Result<TcpStream> {
 
 impl<R: Read + Write> Mjpeg<R> {
     /// Asks for the stream and reads the head of the answer.
-    fn start(mut stream: R, address: &CameraAddress) -> io::Result<Self> {
+    fn start(mut stream: R, address: &CameraAddress, silence: Duration) -> io::Result<Self> {
         // HTTP/1.0, because its answers come without chunks.
         let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host);
-        if let Some(login) = &address.login {
-            request.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(login)));
+        if let Some(login) = address.login() {
+            request.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(login.as_bytes())));
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes())?;
         let mut input = BufReader::with_capacity(1 << 16, stream);
         let head = headers(&mut input)?;
         let boundary = boundary(&head)?;
-        Ok(Self { input, boundary, at_part: false })
+        Ok(Self { input, boundary, at_part: false, silence })
     }
 }
 
@@ -153,7 +107,7 @@ impl<R: Read> Source for Mjpeg<R> {
             Ok(image) => Ok(Some((jpeg::with_tables(image).into(), None))),
             Err(error) => Err(Lost::Failed(match error.kind() {
                 ErrorKind::UnexpectedEof => "the camera ended its stream".into(),
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the camera was silent for {SILENCE:?}"),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the camera was silent for {:?}", self.silence),
                 _ => format!("the camera's stream: {error}"),
             })),
         }
@@ -211,7 +165,8 @@ fn content_length(head: &[u8]) -> io::Result<Option<usize>> {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let fields = match httparse::parse_headers(head, &mut fields) {
         Ok(httparse::Status::Complete((_, fields))) => fields,
-        _ => return Err(invalid("the headers of a frame cannot be read")),
+        Ok(httparse::Status::Partial) => return Err(invalid("the headers of a frame have no end")),
+        Err(error) => return Err(invalid(&format!("the headers of a frame cannot be read: {error}"))),
     };
     let length = fields.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
     let parse = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse().ok();
@@ -252,7 +207,7 @@ mod tests {
     fn start(answer: &str) -> io::Result<Mjpeg<Camera>> {
         let address = "http://me:pass@camera:81/video?x=1".parse().unwrap();
         let camera = Camera { answer: Cursor::new(answer.as_bytes().to_vec()), asked: Vec::new() };
-        Mjpeg::start(camera, &address)
+        Mjpeg::start(camera, &address, Duration::from_secs(5))
     }
 
     const HEAD: &str = "HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=--frame\r\n\r\n";
@@ -300,18 +255,7 @@ mod tests {
         ] {
             assert!(start(&format!("{HEAD}{part}")).unwrap().part().is_err(), "{part}");
         }
-    }
-
-    #[test]
-    fn addresses() {
-        let parse = |text: &str| text.parse::<CameraAddress>();
-        let camera = parse("http://me:p@ss@[::1]:8081/a").unwrap();
-        assert_eq!((camera.host.as_str(), camera.port, camera.path.as_str()), ("::1", 8081, "/a"));
-        assert_eq!(camera.login.as_deref(), Some("me:p@ss"));
-        assert_eq!(camera.to_string(), "http://::1:8081/a", "the password is not shown");
-        assert_eq!(parse("http://camera").unwrap().to_string(), "http://camera:80/");
-        for wrong in ["http://", "http://:80/", "http://a:port/", "http://a/\r\nX: y", "https://a"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
+        let error = start(&format!("{HEAD}--frame\r\nno colon\r\n\r\n")).unwrap().part().unwrap_err().to_string();
+        assert_eq!(error, "the headers of a frame cannot be read: invalid header name");
     }
 }

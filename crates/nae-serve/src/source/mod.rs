@@ -2,26 +2,32 @@
 //! opens it again with growing pauses when it is lost, and drops the oldest waiting frame of a camera where
 //! scoring cannot follow; files wait. What is in a frame is looked at elsewhere.
 
+mod address;
 mod folder;
 mod jpeg;
 mod mjpeg;
 mod stdin;
+mod stream;
 #[cfg(target_os = "linux")]
 mod v4l2;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
+pub(crate) use self::address::{CameraAddress, without_login};
 use super::queue::Queue;
+use address::Scheme;
 
 /// The largest frame taken, in bytes.
 pub(crate) const MAX_FRAME: usize = 32 << 20;
+/// What the names of the service's variables begin with, some of which hold secrets: no child process gets them.
+pub(crate) const VARIABLES: &str = "NAE_INFER_";
 /// The first pause before a lost source is opened again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -33,7 +39,9 @@ pub(crate) enum SourceAddress {
     /// Images in a folder: those that are there, then those that come.
     Folder(PathBuf),
     /// Motion JPEG over HTTP.
-    Mjpeg(mjpeg::CameraAddress),
+    Mjpeg(CameraAddress),
+    /// What `ffmpeg` takes: RTSP, with and without TLS, and HTTPS.
+    Stream(CameraAddress),
     /// A camera of this machine.
     #[cfg(target_os = "linux")]
     Camera(PathBuf),
@@ -50,10 +58,12 @@ impl FromStr for SourceAddress {
             "-" => Ok(Self::Stdin),
             #[cfg(target_os = "linux")]
             _ if text.starts_with("/dev/") => Ok(Self::Camera(text.into())),
-            _ if text.starts_with("http://") => text.parse().map(Self::Mjpeg),
-            _ => match text.strip_prefix("folder:") {
-                Some(folder) if !folder.is_empty() => Ok(Self::Folder(folder.into())),
-                _ => Err("/dev/video…, http://…, folder:DIR, - or none".into()),
+            _ => match (Scheme::of(text), text.strip_prefix("folder:")) {
+                (Some(Scheme::Http), _) => text.parse().map(Self::Mjpeg),
+                (Some(_), _) => text.parse().map(Self::Stream),
+                (None, Some(folder)) if !folder.is_empty() => Ok(Self::Folder(folder.into())),
+                (None, None) if Path::new(text).is_dir() => Ok(Self::Folder(text.into())),
+                _ => Err("rtsp://…, rtsps://…, https://…, http://…, /dev/video…, a folder that is there, folder:DIR, - or none".into()),
             },
         }
     }
@@ -64,10 +74,55 @@ impl fmt::Display for SourceAddress {
         match self {
             Self::None => f.write_str("none"),
             Self::Folder(path) => write!(f, "folder:{}", path.display()),
-            Self::Mjpeg(camera) => write!(f, "{camera}"),
+            Self::Mjpeg(camera) | Self::Stream(camera) => write!(f, "{camera}"),
             #[cfg(target_os = "linux")]
             Self::Camera(path) => write!(f, "{}", path.display()),
             Self::Stdin => f.write_str("standard input"),
+        }
+    }
+}
+
+impl SourceAddress {
+    /// The address, if it is a camera's of the network.
+    pub(crate) fn camera(&self) -> Option<&CameraAddress> {
+        match self {
+            Self::Mjpeg(camera) | Self::Stream(camera) => Some(camera),
+            _ => None,
+        }
+    }
+
+    /// With this user and password, `USER:PASSWORD`; `None` if there is nobody to tell them.
+    pub(crate) fn with_login(self, login: String) -> Option<Self> {
+        match self {
+            Self::Mjpeg(camera) => Some(Self::Mjpeg(camera.with_login(login))),
+            Self::Stream(camera) => Some(Self::Stream(camera.with_login(login))),
+            _ => None,
+        }
+    }
+}
+
+/// Which source, and how it is taken.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SourceSettings {
+    pub(crate) address: SourceAddress,
+    /// The shortest time between two frames.
+    pub(crate) interval: Duration,
+    /// How long a camera may give no frame before it is lost.
+    pub(crate) silence: Duration,
+    /// Width and height, in pixels, that a stream's frames are made smaller to.
+    pub(crate) largest: (u32, u32),
+    /// What `ffmpeg` is told beside, such as to decode in hardware.
+    pub(crate) ffmpeg_arguments: Vec<String>,
+}
+
+impl Default for SourceSettings {
+    fn default() -> Self {
+        Self {
+            address: SourceAddress::None,
+            interval: Duration::ZERO,
+            silence: Duration::from_secs(10),
+            largest: (1920, 1080),
+            ffmpeg_arguments: Vec::new(),
         }
     }
 }
@@ -92,6 +147,14 @@ pub(crate) enum Lost {
 
 /// Something that hands out frames, one call each.
 pub(crate) trait Source {
+    /// Waits, for a second or so, until it is open; says whether it is.
+    ///
+    /// # Errors
+    /// [`Lost`]; the source is opened again.
+    fn is_open(&mut self) -> Result<bool, Lost> {
+        Ok(true)
+    }
+
     /// Waits for the next frame, for a second or so; `None` if none has come. A frame from a file has its
     /// name.
     ///
@@ -136,37 +199,42 @@ pub(crate) trait SourceObserver: Send + 'static {
     fn dropped(&self);
 }
 
-/// Opens the source at `address`.
+/// Opens the source.
 ///
 /// # Errors
 /// [`Lost::Failed`] says why not.
-fn open(address: &SourceAddress) -> Result<Box<dyn Source>, Lost> {
-    Ok(match address {
+fn open(settings: &SourceSettings) -> Result<Box<dyn Source>, Lost> {
+    Ok(match &settings.address {
         SourceAddress::None => return Err(Lost::Ended),
         SourceAddress::Folder(path) => Box::new(folder::Folder::open(path)?),
-        SourceAddress::Mjpeg(camera) => Box::new(mjpeg::Mjpeg::open(camera)?),
+        SourceAddress::Mjpeg(camera) => Box::new(mjpeg::Mjpeg::open(camera, settings.silence)?),
+        SourceAddress::Stream(camera) => Box::new(stream::Stream::open(camera, settings)?),
         #[cfg(target_os = "linux")]
-        SourceAddress::Camera(path) => Box::new(v4l2::V4l2::open(path)?),
+        SourceAddress::Camera(path) => Box::new(v4l2::V4l2::open(path, settings.silence)?),
         SourceAddress::Stdin => Box::new(stdin::Stdin::open()),
     })
 }
 
-/// Runs the source at `address` in a thread of its own, until `frames` is closed.
+/// Runs the source in a thread of its own, until `frames` is closed. The thread is given back where something is left behind
+/// unless it comes to its end, a child process.
 ///
 /// # Errors
 /// If the system gives no thread.
 pub(crate) fn spawn(
-    address: SourceAddress,
-    interval: Duration,
+    settings: SourceSettings,
     frames: Arc<Queue<Frame>>,
     observer: impl SourceObserver,
-) -> std::io::Result<()> {
-    if address == SourceAddress::None {
+) -> std::io::Result<Option<JoinHandle<()>>> {
+    if settings.address == SourceAddress::None {
         observer.state(SourceState::None);
-        return Ok(());
+        return Ok(None);
     }
+    let is_stream = matches!(settings.address, SourceAddress::Stream(_));
+    // A stream's frames are chosen by its own clock, before they are encoded: by ours, some of them would come early.
+    let interval = if is_stream { Duration::ZERO } else { settings.interval };
     let runner = Runner { interval, frames, observer, pauses: PAUSES };
-    thread::Builder::new().name("source".into()).spawn(move || runner.run(|| open(&address))).map(drop)
+    let thread = thread::Builder::new().name("source".into()).spawn(move || runner.run(|| open(&settings)))?;
+    Ok(is_stream.then_some(thread))
 }
 
 struct Runner<O> {
@@ -183,6 +251,11 @@ impl<O: SourceObserver> Runner<O> {
         self.observer.state(SourceState::Opening);
         loop {
             let lost = open().and_then(|mut source| {
+                while !source.is_open()? {
+                    if self.frames.wait_closed(Duration::ZERO) {
+                        return Ok(());
+                    }
+                }
                 self.observer.state(SourceState::Connected);
                 self.read(source.as_mut(), || pause = shortest)
             });
@@ -245,6 +318,19 @@ mod tests {
         }
     }
 
+    /// A camera that is open at the third look, if it is not unplugged before.
+    struct Late(usize);
+
+    impl Source for Late {
+        fn is_open(&mut self) -> Result<bool, Lost> {
+            self.0 += 1;
+            if self.0 > 5 { Err(Lost::Failed("refused".into())) } else { Ok(self.0 == 3) }
+        }
+        fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+            Err(Lost::Ended)
+        }
+    }
+
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<(Vec<SourceState>, usize)>>);
 
@@ -281,13 +367,34 @@ mod tests {
     }
 
     #[test]
+    fn a_camera_is_connected_when_it_is_open() {
+        let states = |looks: usize| {
+            let seen = Seen::default();
+            let frames = Arc::new(Queue::new(4));
+            let pauses = (Duration::from_millis(1), Duration::from_millis(4));
+            let runner = Runner { interval: Duration::ZERO, frames, observer: seen.clone(), pauses };
+            let mut late = Some(Late(looks));
+            runner.run(|| Ok(Box::new(late.take().ok_or(Lost::Ended)?)));
+            seen.0.lock().unwrap().0.clone()
+        };
+        use SourceState::{Connected, Ended, Lost as Away, Opening};
+        assert_eq!(states(0), [Opening, Connected, Ended]);
+        assert_eq!(states(3), [Opening, Away("refused".into()), Ended]);
+    }
+
+    #[test]
     fn addresses_are_told_apart() {
         let parse = |text: &str| text.parse::<SourceAddress>();
         assert_eq!(parse("none"), Ok(SourceAddress::None));
         assert_eq!(parse("-"), Ok(SourceAddress::Stdin));
         assert_eq!(parse("folder:a/b"), Ok(SourceAddress::Folder("a/b".into())));
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(parse(folder.path().to_str().unwrap()), Ok(SourceAddress::Folder(folder.path().into())));
         assert!(matches!(parse("http://camera:81/video"), Ok(SourceAddress::Mjpeg(_))));
-        for wrong in ["", "folder:", "rtsp://camera", "https://camera", "video0"] {
+        for stream in ["rtsp://camera", "rtsps://camera/live", "https://camera/video"] {
+            assert!(matches!(parse(stream), Ok(SourceAddress::Stream(_))), "{stream}");
+        }
+        for wrong in ["", "folder:", "ftp://camera", "rtsp://", "video0"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

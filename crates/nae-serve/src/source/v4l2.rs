@@ -15,8 +15,6 @@ use linuxvideo::{BufType, Device};
 
 use super::{Lost, Source, jpeg};
 
-/// How long a camera may be silent.
-const SILENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether a frame is there.
 const LOOK: Duration = Duration::from_millis(2);
 /// What is taken, the best first.
@@ -63,7 +61,7 @@ pub(super) struct V4l2 {
 }
 
 impl V4l2 {
-    pub(super) fn open(path: &Path) -> Result<Self, Lost> {
+    pub(super) fn open(path: &Path, silence: Duration) -> Result<Self, Lost> {
         let opened = || {
             let device = Device::open(path)?;
             let offered = device.formats(BufType::VIDEO_CAPTURE).map(|format| format.map(|f| f.pixel_format()));
@@ -77,7 +75,7 @@ impl V4l2 {
             };
             let capture = device.video_capture(PixFormat::new(width, height, wanted))?;
             let layout = layout(capture.format())?;
-            Ok(Self { camera: Box::new(Video(capture.into_stream()?)), layout, silence: SILENCE })
+            Ok(Self { camera: Box::new(Video(capture.into_stream()?)), layout, silence })
         };
         opened().map_err(|error: io::Error| Lost::Failed(format!("{}: {error}", path.display())))
     }
@@ -201,7 +199,9 @@ mod tests {
     #[test]
     fn a_device_that_is_none_is_lost_with_its_name() {
         for path in ["/dev/null", "/dev/video-nothing"] {
-            let Err(Lost::Failed(reason)) = V4l2::open(Path::new(path)).map(drop) else { unreachable!() };
+            let Err(Lost::Failed(reason)) = V4l2::open(Path::new(path), Duration::from_secs(1)).map(drop) else {
+                unreachable!()
+            };
             assert!(reason.contains(path), "{reason}");
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{PATIENCE, Place, Service, eventually, picture};
 
-fn jpeg(name: &str) -> Vec<u8> {
+pub(crate) fn jpeg(name: &str) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     load_from_memory(&picture(name)).unwrap().write_to(&mut bytes, ImageFormat::Jpeg).unwrap();
     bytes.into_inner()

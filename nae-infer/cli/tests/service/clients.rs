@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nae_infer::image::ImageFormat;
 use serde_json::json;
 
 use crate::harness::{PATIENCE, Place, Service, eventually, models, picture};
@@ -25,10 +26,16 @@ fn an_image_is_scored_as_on_the_command_line() {
         assert_eq!(answer["p_value"].as_f64().unwrap() as f32, expected.p_value.unwrap());
         assert_eq!(answer["regions"].as_array().unwrap().is_empty(), verdict == "normal");
     }
+    for format in [ImageFormat::Bmp, ImageFormat::Tiff, ImageFormat::WebP] {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        nae_infer::image::load_from_memory(&picture("six")).unwrap().to_rgb8().write_to(&mut bytes, format).unwrap();
+        let answer = service.post("/score", &bytes.into_inner());
+        assert_eq!((answer.status, &answer.json()["verdict"]), (200, &json!("normal")), "{format:?}");
+    }
     let heat = service.post("/score/heat-map", &picture("checkerboard"));
     assert_eq!(heat.kind, "image/png");
     assert_eq!(nae_infer::image::load_from_memory(&heat.body).unwrap().width(), 16);
-    assert_eq!(service.metric("nae_frames_total{origin=\"Request\"}"), 3.0);
+    assert_eq!(service.metric("nae_frames_total{origin=\"Request\"}"), 6.0);
     assert_eq!(service.metric("nae_anomalies_total{origin=\"Request\"}"), 2.0);
 }
 
@@ -40,6 +47,8 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
     for (body, status, reason) in [
         (b"".as_slice(), 415, "not an image"),
         (b"GIF89a and so on", 415, "not an image"),
+        // A bitmap of 30,000 x 30,000 pixels that has none.
+        (b"BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x30\x75\0\0\x30\x75\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 415, "not an image"),
         (&six[..40], 415, "not an image"),
         (b"P5 0 0 255\n", 422, "expected an image from 1×1"),
         // A kilobyte that claims to be a picture of gigabytes.
@@ -53,6 +62,14 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("larger than 1024 KiB"), "{answer}");
+    // Neither too large nor whole.
+    let mut client = TcpStream::connect(&service.address).unwrap();
+    client
+        .write_all(b"POST /score HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("the request broke off: "), "{answer}");
     assert_eq!(service.get("/score").status, 405);
     assert_eq!(service.get("/nothing").problem(), (404, "there is nothing here; see /openapi.json".into()));
     for path in ["/api/alarms/1/image", "/api/alarms/..%2f..%2fetc/image", "/api/latest/image"] {
@@ -92,6 +109,7 @@ fn clients_of_the_open_inference_protocol_are_served() {
     let model = service.get("/v2/models/digits").json();
     assert_eq!(model["inputs"][0]["shape"], json!([-1, 1, 16, 16]));
     assert_eq!(service.get("/v2/models/digits/ready").status, 200);
+    assert_eq!(service.get("/v2/models/nosuch/ready").problem(), (404, "there is no model of this name".into()));
     let tensor = |shape: &[usize], data: serde_json::Value| {
         json!({"id": "7", "inputs": [{"name": "image", "shape": shape, "datatype": "FP32", "data": data}]}).to_string()
     };
@@ -233,7 +251,7 @@ fn wrong_settings_are_told_all_at_once_and_nothing_is_started() {
     let error = |arguments: &[&str]| {
         Service::try_start(&models().join("digits.onnx"), &place.state(), arguments).map(drop).unwrap_err()
     };
-    let said = error(&["--source", "rtsp://x", "--queue", "0"]);
+    let said = error(&["--source", "ftp://x", "--queue", "0"]);
     assert!(said.contains("2 settings are wrong") && said.contains("folder:DIR"), "{said}");
     assert!(error(&["--listen", "0.0.0.0:0"]).contains("token_file"));
     let said = Service::try_start(&place.path("none.onnx"), &place.state(), &[]).map(drop).unwrap_err();

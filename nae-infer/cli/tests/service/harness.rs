@@ -188,6 +188,15 @@ impl Service {
         panic!("the service does not stop");
     }
 
+    /// Processes that it started and that run.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let processes =
+            std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        processes
+            .filter(|&process| parent_and_group(process).is_some_and(|(parent, _)| parent == self.process.id()))
+            .collect()
+    }
+
     /// Memory it takes, in KiB.
     pub(crate) fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
@@ -207,6 +216,26 @@ impl Drop for Service {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Who started a process that runs, and its group; `None` where it has ended, waited for or not.
+fn parent_and_group(process: u32) -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// The group of a process that runs.
+pub(crate) fn group(process: u32) -> Option<u32> {
+    parent_and_group(process).map(|(_, group)| group)
+}
+
+/// Whether a process runs.
+pub(crate) fn runs(process: u32) -> bool {
+    parent_and_group(process).is_some()
 }
 
 /// Waits until `done`.

@@ -8,3 +8,5 @@ mod changes;
 mod clients;
 mod harness;
 mod page;
+mod stream_camera;
+mod streams;

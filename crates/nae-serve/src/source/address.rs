@@ -1,0 +1,271 @@
+//! Addresses of network cameras, and what of them may be shown: neither user nor password, nor what may hold them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// The longest address taken, in bytes.
+const MAX_LENGTH: usize = 4096;
+/// The shortest password looked for in texts: a shorter one would be found where it is not, and shown by what is missing.
+const MIN_PASSWORD: usize = 4;
+
+/// What is encoded in user and password: everything but the unreserved characters (RFC 3986, 2.3).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// How a camera is spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+    Rtsp,
+    Rtsps,
+}
+
+impl Scheme {
+    const ALL: [Self; 4] = [Self::Http, Self::Https, Self::Rtsp, Self::Rtsps];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Rtsp => "rtsp",
+            Self::Rtsps => "rtsps",
+        }
+    }
+
+    /// The port where the address has none.
+    const fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+            Self::Rtsp => 554,
+            Self::Rtsps => 322,
+        }
+    }
+
+    /// The scheme that an address begins with.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        let (name, _) = text.split_once("://")?;
+        Self::ALL.into_iter().find(|scheme| scheme.name() == name)
+    }
+}
+
+/// User and password, with a colon between.
+#[derive(Clone, PartialEq)]
+enum Login {
+    /// As in the address.
+    Address(String),
+    /// As it is, with nothing encoded.
+    Plain(String),
+}
+
+/// `SCHEME://[USER:PASSWORD@]HOST[:PORT]/PATH`.
+#[derive(Clone, PartialEq)]
+pub(crate) struct CameraAddress {
+    pub(crate) scheme: Scheme,
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// From the slash on.
+    pub(super) path: String,
+    login: Option<Login>,
+}
+
+impl FromStr for CameraAddress {
+    type Err = String;
+
+    /// The error does not repeat the address: a password may be in it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let name = Scheme::of(text).map_or("http", Scheme::name);
+        let expected = || format!("{name}://[USER:PASSWORD@]HOST[:PORT]/PATH");
+        let scheme = Scheme::of(text).ok_or_else(expected)?;
+        let rest = &text[scheme.name().len() + 3..];
+        if text.len() > MAX_LENGTH || rest.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(expected());
+        }
+        let (authority, path) = rest.find(['/', '?']).map_or((rest, "/"), |at| rest.split_at(at));
+        let (login, place) = authority.rsplit_once('@').map_or((None, authority), |(l, p)| (Some(l), p));
+        let (host, port) = match place.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| expected())?),
+            _ => (place, scheme.port()),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || host.contains(['\'', '"', '\\', '%']) {
+            return Err(expected());
+        }
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let login = login.map(|login| Login::Address(login.to_owned()));
+        Ok(Self { scheme, host: host.to_owned(), port, path: format!("{slash}{path}"), login })
+    }
+}
+
+impl CameraAddress {
+    /// With this user and password, `USER:PASSWORD`.
+    pub(crate) fn with_login(self, login: String) -> Self {
+        Self { login: Some(Login::Plain(login)), ..self }
+    }
+
+    /// Whether user and password are part of the address.
+    pub(crate) fn has_login(&self) -> bool {
+        self.login.is_some()
+    }
+
+    /// User and password for HTTP's basic authentication.
+    pub(super) fn login(&self) -> Option<Cow<'_, str>> {
+        Some(match self.login.as_ref()? {
+            Login::Address(login) => percent_decode_str(login).decode_utf8_lossy(),
+            Login::Plain(login) => login.into(),
+        })
+    }
+
+    /// The whole address, with user and password.
+    pub(super) fn secret(&self) -> String {
+        let login = match &self.login {
+            None => String::new(),
+            Some(Login::Address(login)) => format!("{login}@"),
+            Some(Login::Plain(login)) => {
+                let (user, password) = login.split_once(':').unwrap_or((login, ""));
+                format!("{}:{}@", utf8_percent_encode(user, ENCODED), utf8_percent_encode(password, ENCODED))
+            }
+        };
+        format!("{}://{login}{}{}", self.scheme.name(), self.place(), self.path)
+    }
+
+    /// Host and port, as they stand in an address.
+    fn place(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The path up to where many cameras have user and password.
+    fn shown_path(&self) -> String {
+        match self.path.find(['?', '&', '=', ';']) {
+            Some(at) => format!("{}…", &self.path[..at]),
+            None => self.path.clone(),
+        }
+    }
+
+    /// `text` of a program that was given the address, without user and password.
+    pub(super) fn hide_in(&self, text: &str) -> String {
+        let secret = self.secret();
+        let mut text = text.replace(&secret, &self.to_string());
+        let in_address = secret.split_once("://").and_then(|(_, rest)| Some(rest.split_once(&self.place())?.0));
+        let own = self.login();
+        let passwords = [in_address.map(|login| login.trim_end_matches('@')), own.as_deref()];
+        let passwords = passwords.into_iter().flatten().filter_map(|login| Some(login.split_once(':')?.1));
+        let tail = self.path.find(['?', '&', '=', ';']).map(|at| &self.path[at..]);
+        for hidden in tail.into_iter().chain(passwords).filter(|part| part.len() >= MIN_PASSWORD) {
+            text = text.replace(hidden, "…");
+        }
+        without_login(&text)
+    }
+}
+
+impl fmt::Display for CameraAddress {
+    /// For logs, errors and the page.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme.name(), self.place(), self.shown_path())
+    }
+}
+
+impl fmt::Debug for CameraAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text without what stands before an `@` in the addresses in it, be they right or wrong.
+pub(crate) fn without_login(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        shown.push_str(before);
+        let end = after.find(char::is_whitespace).unwrap_or(after.len());
+        match after[..end].rfind('@') {
+            Some(at) => {
+                shown.push('…');
+                rest = &after[at..];
+            }
+            None => rest = after,
+        }
+    }
+    shown + rest
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<CameraAddress, String> {
+        text.parse()
+    }
+
+    #[test]
+    fn addresses() {
+        let camera = parse("http://me:p@ss@[::1]:8081/a").unwrap();
+        assert_eq!((camera.host.as_str(), camera.port, camera.path.as_str()), ("::1", 8081, "/a"));
+        assert_eq!(camera.login().as_deref(), Some("me:p@ss"));
+        assert_eq!(camera.to_string(), "http://[::1]:8081/a", "the password is not shown");
+        assert_eq!(parse("http://me:p%40%C3%A4%@camera").unwrap().login().as_deref(), Some("me:p@ä%"));
+        assert_eq!(parse("http://camera").unwrap().to_string(), "http://camera:80/");
+        for (text, port) in [("https://a", 443), ("rtsp://a", 554), ("rtsps://a", 322), ("rtsp://a:8554", 8554)] {
+            assert_eq!(parse(text).unwrap().port, port, "{text}");
+        }
+        for wrong in ["http://", "http://:80/", "http://a:port/", "http://a/\r\nX: y", "ftp://a", "a", "rtsp://a b/"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse(&format!("rtsp://a/{}", "x".repeat(MAX_LENGTH))).is_err());
+    }
+
+    #[test]
+    fn what_may_hold_a_password_is_not_shown() {
+        for (text, shown) in [
+            ("rtsp://cam/live?user=me&password=secret", "rtsp://cam:554/live…"),
+            ("rtsp://cam/user=me_password=secret_channel=1.sdp", "rtsp://cam:554/user…"),
+            ("rtsp://cam?password=secret", "rtsp://cam:554/…"),
+        ] {
+            let camera = parse(text).unwrap();
+            assert_eq!((camera.to_string().as_str(), format!("{camera:?}").as_str()), (shown, shown));
+        }
+        let wrong = parse("rtsp://me:sec/ret@cam/").unwrap_err();
+        assert_eq!(wrong, "rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH");
+    }
+
+    #[test]
+    fn a_login_of_its_own_is_encoded_for_the_address() {
+        let camera = parse("rtsp://cam:8554/live?x=1").unwrap();
+        assert!(!camera.has_login());
+        let camera = camera.with_login("me:p/s:ä%".into());
+        assert!(camera.has_login());
+        assert_eq!(camera.secret(), "rtsp://me:p%2Fs%3A%C3%A4%25@cam:8554/live?x=1");
+        assert_eq!(camera.login().as_deref(), Some("me:p/s:ä%"));
+        assert_eq!(parse("rtsp://me:p%2Fs@cam/").unwrap().secret(), "rtsp://me:p%2Fs@cam:554/");
+    }
+
+    #[test]
+    fn texts_of_others_lose_the_password() {
+        let camera = parse("rtsp://me:p%40ss'w@cam/live?token=12345").unwrap();
+        for (text, shown) in [
+            ("open 'rtsp://me:p%40ss'w@cam:554/live?token=12345'", "open 'rtsp://cam:554/live…'"),
+            ("open rtsp://me:p%40ss'w@cam:554/live/track1", "open rtsp://…@cam:554/live/track1"),
+            ("sent p%40ss'w and p@ss'w", "sent … and …"),
+            ("GET /live?token=12345", "GET /live…"),
+            ("Connection to tcp://cam:554 failed", "Connection to tcp://cam:554 failed"),
+        ] {
+            assert_eq!(camera.hide_in(text), shown);
+        }
+        let camera = parse("rtsp://cam/").unwrap().with_login("me:a b c d".into());
+        assert_eq!(camera.hide_in("rtsp://me:a%20b%20c%20d@cam:554/: a%20b%20c%20d, a b c d"), "rtsp://cam:554/: …, …");
+        let short = parse("rtsp://me:1@10.1.1.1/").unwrap();
+        assert_eq!(
+            short.hide_in("tcp://10.1.1.1:554 and rtsp://me:1@10.1.1.1:554/"),
+            "tcp://10.1.1.1:554 and rtsp://10.1.1.1:554/"
+        );
+        assert_eq!(without_login("a://b://me:x@c d://u@e, mail@f"), "a://…@c d://…@e, mail@f");
+    }
+}

@@ -1,0 +1,312 @@
+//! Streams of network cameras, `rtsp://`, `rtsps://` and `https://`: a child process `ffmpeg` takes them, decodes them and
+//! writes JPEG images on its standard output, at most of the size asked for. What it prints on standard error is the reason of
+//! a loss.
+//!
+//! The address goes to the child on its standard input, as a list of one entry for the demuxer `concat`, since whoever may
+//! list processes reads their command lines. The child ends with the service: it is killed when the source is dropped, by
+//! Linux when the service is killed, and elsewhere by its next write into a pipe that nobody reads.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+
+use super::address::{CameraAddress, Scheme};
+use super::{Lost, MAX_FRAME, Source, SourceSettings, VARIABLES, jpeg};
+
+/// The longest that is waited for a frame before somebody may ask whether the service stops.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a child whose output has ended may take to end, too.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Lines of the child that are kept, and the longest, in bytes.
+const LINES: usize = 3;
+const MAX_LINE: u64 = 500;
+
+/// An open stream.
+pub(super) struct Stream {
+    address: CameraAddress,
+    silence: Duration,
+    child: Child,
+    frames: Receiver<io::Result<Vec<u8>>>,
+    /// The first frame, which says that the stream is open.
+    first: Option<Vec<u8>>,
+    last: Instant,
+    said: Said,
+}
+
+/// The last lines that the child printed.
+struct Said {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    /// Disconnected when there will be no more.
+    end: Receiver<()>,
+}
+
+impl Stream {
+    pub(super) fn open(address: &CameraAddress, settings: &SourceSettings) -> Result<Self, Lost> {
+        let failed = |error: &dyn std::fmt::Display| Lost::Failed(format!("{address}: {error}"));
+        let mut child = command(address, settings).spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => failed(
+                &"this source needs the program ffmpeg, 5.1 or later, which was not found on the PATH; on Debian and Ubuntu: \
+                  apt-get install ffmpeg",
+            ),
+            _ => failed(&format!("cannot start ffmpeg: {error}")),
+        })?;
+        let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (sender, frames) = sync_channel(1);
+        let (lines, end) = (Arc::default(), channel());
+        // From here on, dropping it kills the child.
+        let stream = Self {
+            address: address.clone(),
+            silence: settings.silence,
+            child,
+            frames,
+            first: None,
+            last: Instant::now(),
+            said: Said { lines: Arc::clone(&lines), end: end.1 },
+        };
+        // All were asked for as pipes.
+        if let (Some(mut input), Some(output), Some(errors)) = (input, output, errors) {
+            // Shorter than a pipe's room. A child that has ended already says why itself.
+            let _ = input.write_all(playlist(address, settings.silence).as_bytes());
+            drop(input);
+            spawn("ffmpeg frames", move || cut(output, &sender)).map_err(|e| failed(&e))?;
+            let ended = end.0;
+            let listener = move || {
+                listen(errors, &lines);
+                drop(ended);
+            };
+            spawn("ffmpeg errors", listener).map_err(|e| failed(&e))?;
+        }
+        Ok(stream)
+    }
+
+    /// The next frame, if it comes soon.
+    fn take(&mut self) -> Result<Option<Vec<u8>>, Lost> {
+        let reason = match self.frames.recv_timeout(LOOK.min(self.silence)) {
+            Ok(Ok(frame)) => {
+                self.last = Instant::now();
+                return Ok(Some(frame));
+            }
+            Err(RecvTimeoutError::Timeout) if self.last.elapsed() < self.silence => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => format!("no frame for {:?}", self.silence),
+            Ok(Err(error)) => format!("what ffmpeg sends: {error}"),
+            Err(RecvTimeoutError::Disconnected) => match self.status() {
+                Some(status) if status.success() => "the camera ended its stream".to_owned(),
+                Some(status) => format!("ffmpeg ended, {status}"),
+                None => "ffmpeg ended its output".to_owned(),
+            },
+        };
+        // Its last lines may still be on their way.
+        let _ = self.child.kill();
+        let _ = self.said.end.recv_timeout(LAST_WORDS);
+        let lines = self.said.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let said: Vec<String> = lines.iter().map(|line| self.address.hide_in(line)).collect();
+        let colon = if said.is_empty() { "" } else { ": " };
+        Err(Lost::Failed(format!("{}: {reason}{colon}{}", self.address, said.join("; "))))
+    }
+
+    /// How the child ended, if it does so soon.
+    fn status(&mut self) -> Option<ExitStatus> {
+        let end = Instant::now() + LAST_WORDS;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Source for Stream {
+    fn is_open(&mut self) -> Result<bool, Lost> {
+        if self.first.is_none() {
+            self.first = self.take()?;
+        }
+        Ok(self.first.is_some())
+    }
+
+    fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+        let frame = match self.first.take() {
+            Some(frame) => Some(frame),
+            None => self.take()?,
+        };
+        Ok(frame.map(|frame| (frame.into(), None)))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(work).map(drop)
+}
+
+/// Cuts what the child writes into images, until it ends or nobody wants them.
+fn cut(output: impl Read, frames: &SyncSender<io::Result<Vec<u8>>>) {
+    let mut output = BufReader::with_capacity(1 << 16, output);
+    while let Some(frame) = jpeg::read(&mut output, MAX_FRAME).transpose() {
+        let failed = frame.is_err();
+        if frames.send(frame).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// Keeps the last lines of what the child prints.
+fn listen(errors: impl Read, lines: &Mutex<VecDeque<String>>) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    while errors.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        // Without the part that speaks and its address in memory: `[rtsp @ 0x55…] `.
+        let text = text.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(&*text, |(_, text)| text);
+        let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if !text.is_empty() && lines.back() != Some(&text) {
+            if lines.len() == LINES {
+                lines.pop_front();
+            }
+            lines.push_back(text);
+        }
+        line.clear();
+    }
+}
+
+/// The list that the child reads from its standard input.
+fn playlist(address: &CameraAddress, silence: Duration) -> String {
+    // No control characters are in an address; within quotes, only quotes mean anything.
+    let quoted = address.secret().replace('\'', r"'\''");
+    let timeout = silence.as_micros();
+    let options = match address.scheme {
+        // Packets that get lost would be grey smears, which are anomalies.
+        Scheme::Rtsp | Scheme::Rtsps => "option rtsp_transport tcp\n",
+        // Motion JPEG has no clock of its own.
+        Scheme::Http | Scheme::Https => "option use_wallclock_as_timestamps 1\n",
+    };
+    format!("ffconcat version 1.0\nfile '{quoted}'\noption timeout {timeout}\n{options}")
+}
+
+/// What a camera may have the child open: not files, and not others in the clear where it speaks TLS itself.
+const fn protocols(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Rtsp => "pipe,tcp,udp,rtp,srtp",
+        Scheme::Rtsps => "pipe,tcp,tls,udp,rtp,srtp",
+        Scheme::Http => "pipe,tcp,http",
+        Scheme::Https => "pipe,tcp,tls,https",
+    }
+}
+
+/// What is done to decoded frames.
+fn filters(settings: &SourceSettings) -> String {
+    let (width, height) = settings.largest;
+    let interval = settings.interval.as_secs_f64();
+    let select = match settings.interval.is_zero() {
+        true => String::new(),
+        // Frames that are not wanted are neither made smaller nor encoded. Half a millisecond for clocks of milliseconds; the
+        // difference as such, for a camera whose clock jumps back.
+        false => format!("select='isnan(prev_selected_t)+isnan(t)+gte(abs(t-prev_selected_t)+0.0005,{interval})',"),
+    };
+    format!(
+        // The encoder wants growing times, which not every camera sends.
+        "{select}settb=1/1000,setpts=N,\
+         scale=w='min({width},iw)':h='min({height},ih)':force_original_aspect_ratio=decrease:out_range=full,format=yuvj420p"
+    )
+}
+
+fn command(address: &CameraAddress, settings: &SourceSettings) -> Command {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-hide_banner", "-nostats", "-loglevel", "error"]);
+    command.args(&settings.ffmpeg_arguments);
+    // A camera that changes its resolution keeps the filters, and with them the count of frames.
+    command.args(["-reinit_filter", "0", "-protocol_whitelist", protocols(address.scheme)]);
+    command.args(["-f", "concat", "-safe", "0", "-i", "pipe:0", "-map", "0:v:0", "-vf", &filters(settings)]);
+    command.args(["-fps_mode", "passthrough", "-enc_time_base", "1:1000", "-c:v", "mjpeg", "-q:v", "2"]);
+    command.args(["-f", "mjpeg", "pipe:1"]);
+    // Ctrl-C on a terminal is for the service, which ends the child.
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Settings, secrets among them.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(VARIABLES)) {
+        command.env_remove(name);
+    }
+    #[cfg(target_os = "linux")]
+    die_with_parent(&mut command);
+    command
+}
+
+/// Has Linux kill the child when the thread that started it ends, however it does: the source's.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn die_with_parent(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+
+    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
+    let parent = getpid();
+    let before_exec = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have ended before.
+        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
+    };
+    // SAFETY: after fork, in a process of several threads, only what is safe in a signal handler may be called. These are two
+    // system calls; nothing is allocated, and no lock is taken.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn the_address_is_in_the_list_and_not_among_the_arguments() {
+        let address: CameraAddress = "rtsp://me:it's@cam/live".parse().unwrap();
+        let settings =
+            SourceSettings { ffmpeg_arguments: vec!["-hwaccel".into(), "vaapi".into()], ..Default::default() };
+        let command = command(&address, &settings);
+        let arguments: Vec<_> = command.get_args().map(|a| a.to_str().unwrap()).collect();
+        assert!(!arguments.join(" ").contains("cam"), "{arguments:?}");
+        let at = |name: &str| arguments.iter().position(|argument| *argument == name).unwrap();
+        assert!(at("vaapi") == at("-hwaccel") + 1 && at("vaapi") < at("-i"), "{arguments:?}");
+        let list = playlist(&address, Duration::from_secs(10));
+        assert!(list.contains("\nfile 'rtsp://me:it'\\''s@cam:554/live'\noption timeout 10000000\n"), "{list}");
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_and_no_more_of_them() {
+        let printed = [
+            b"first\n[rtsp @ 0x55aa] method DESCRIBE failed\n\n\x1b[31mred\n".as_slice(),
+            &[b'x'; 3000],
+            b"\nagain\nagain\nlast without end",
+        ];
+        let lines = Mutex::default();
+        listen(Cursor::new(printed.concat()), &lines);
+        let lines: Vec<String> = lines.into_inner().unwrap().into();
+        assert_eq!(lines, ["x".repeat(500).as_str(), "again", "last without end"]);
+        let lines = Mutex::default();
+        listen(Cursor::new(printed[0]), &lines);
+        assert_eq!(lines.into_inner().unwrap(), ["first", "method DESCRIBE failed", "[31mred"]);
+    }
+
+    #[test]
+    fn the_rate_is_limited_before_anything_is_encoded() {
+        let settings = |interval| SourceSettings { interval, largest: (640, 480), ..Default::default() };
+        assert!(!filters(&settings(Duration::ZERO)).contains("select"));
+        let limited = filters(&settings(Duration::from_millis(250)));
+        assert!(limited.starts_with("select=") && limited.contains(",0.25)'"), "{limited}");
+        assert!(limited.contains("min(640,iw)") && limited.contains("min(480,ih)"), "{limited}");
+    }
+}
