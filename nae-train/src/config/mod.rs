@@ -127,6 +127,10 @@ pub struct Training {
     /// Whether the decoder stays as pre-training left it.
     #[serde(default)]
     pub fixed_decoder: bool,
+    /// Whether negative samples stay on the manifold of the autoencoder as pre-training left it, while the model is trained
+    /// away from it (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed_manifold: bool,
     /// Decay of a running mean of the weights, which is then the model that is looked at and kept, where this is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,

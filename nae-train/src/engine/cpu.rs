@@ -14,6 +14,8 @@ use crate::shard::{self, SHARD};
 /// Energies and gradients of one state of an autoencoder.
 pub struct CpuEngine {
     network: CpuAutoencoder,
+    /// Whose latents and images chains have, where it is another.
+    manifold: Option<CpuAutoencoder>,
     workspace: Workspace,
     latent_space: LatentSpace,
     device: Device,
@@ -40,10 +42,22 @@ impl CpuEngine {
     pub fn in_workspace(workspace: &Workspace, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
         Self {
             network: CpuAutoencoder::new(model, shape),
+            manifold: None,
             workspace: workspace.clone(),
             latent_space: model.latent_space(),
             device: device.clone(),
         }
+    }
+
+    /// The same energies for chains on the manifold of `manifold`, an autoencoder of the same architecture, where one is
+    /// given.
+    #[must_use]
+    pub fn on_manifold_of(self, manifold: Option<&Autoencoder>, shape: [usize; 3]) -> Self {
+        Self { manifold: manifold.map(|manifold| CpuAutoencoder::new(manifold, shape)), ..self }
+    }
+
+    fn manifold(&self) -> &CpuAutoencoder {
+        self.manifold.as_ref().unwrap_or(&self.network)
     }
 
     fn shards(&self, batch: Tensor<4>) -> Vec<Planes> {
@@ -165,11 +179,11 @@ impl FrozenEnergy for CpuEngine {
     }
 
     fn encode(&self, x: Tensor<4>) -> Tensor<4> {
-        self.map(x, |x| self.network.encode(x))
+        self.map(x, |x| self.manifold().encode(x))
     }
 
     fn decode(&self, z: Tensor<4>) -> Tensor<4> {
-        self.map(z, |z| self.network.decode(z))
+        self.map(z, |z| self.manifold().decode(z))
     }
 
     fn visible(&self, x: Tensor<4>) -> EnergyGradient {
@@ -177,7 +191,7 @@ impl FrozenEnergy for CpuEngine {
     }
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
-        self.gradient(z, |z| self.network.latent(z))
+        self.gradient(z, |z| self.network.latent(self.manifold(), z))
     }
 
     fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
@@ -185,6 +199,6 @@ impl FrozenEnergy for CpuEngine {
     }
 
     fn latent_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
-        self.chain(chain, self.latent_space, start, temperature, noise, |z| self.network.latent(z))
+        self.chain(chain, self.latent_space, start, temperature, noise, |z| self.network.latent(self.manifold(), z))
     }
 }

@@ -45,21 +45,26 @@ impl Engine {
         precision: Precision,
         device: &Device,
     ) -> Box<dyn FrozenEnergy> {
-        self.freeze_in(&Workspace::default(), model, shape, precision, device)
+        self.freeze_in(&Workspace::default(), model, None, shape, precision, device)
     }
 
-    /// As [`freeze`](Self::freeze), in memory that is used again after the next update.
+    /// As [`freeze`](Self::freeze), in memory that is used again after the next update, and for chains on the manifold of
+    /// another autoencoder of the same architecture, where one is given.
     pub fn freeze_in(
         self,
         workspace: &Workspace,
         model: &Autoencoder,
+        manifold: Option<&Autoencoder>,
         shape: [usize; 3],
         precision: Precision,
         device: &Device,
     ) -> Box<dyn FrozenEnergy> {
         match (self, precision) {
-            (Self::Cpu, Precision::F32) => Box::new(CpuEngine::in_workspace(workspace, model, shape, device)),
-            (Self::Cpu | Self::Burn, _) => Box::new(BurnFrozen::new(model, precision)),
+            (Self::Cpu, Precision::F32) => {
+                let engine = CpuEngine::in_workspace(workspace, model, shape, device);
+                Box::new(engine.on_manifold_of(manifold, shape))
+            }
+            (Self::Cpu | Self::Burn, _) => Box::new(BurnFrozen::new(model, precision).on_manifold_of(manifold)),
         }
     }
 }

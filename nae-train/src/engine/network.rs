@@ -90,11 +90,12 @@ impl CpuAutoencoder {
         (energies, direct)
     }
 
-    /// H(z) = E(f_d(z)) and ∇H(z).
-    pub(crate) fn latent(&self, z: &Planes) -> (Vec<f32>, Planes) {
-        let generated = self.decoder.program.trace(z);
+    /// H(z) = E(f_d(z)) and ∇H(z), f_d the decoder of `manifold`.
+    pub(crate) fn latent(&self, manifold: &Self, z: &Planes) -> (Vec<f32>, Planes) {
+        let decoder = &manifold.decoder.program;
+        let generated = decoder.trace(z);
         let (energies, gradient) = self.visible(generated.output(z));
-        (energies, self.decoder.program.backward(z, &generated, gradient, true, None))
+        (energies, decoder.backward(z, &generated, gradient, true, None))
     }
 
     /// Energies of `target` compared with the reconstruction of `input`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with

@@ -52,6 +52,17 @@ pub(super) fn network(space: LatentSpace) -> Autoencoder {
     Autoencoder::new(&smooth(space), NoiseSource::new(0, 0).rng(), &device).map(&mut Larger(NoiseSource::new(7, 0)))
 }
 
+/// `model` with all weights times `factor`.
+pub(super) fn scaled(model: &Autoencoder, factor: f32) -> Autoencoder {
+    struct Scale(f32);
+    impl ModuleMapper for Scale {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            param.map(|weights| Tensor::from_inner(weights.inner().mul_scalar(self.0)).require_grad())
+        }
+    }
+    model.clone().map(&mut Scale(factor))
+}
+
 pub(super) fn images(seed: u64) -> Tensor<4> {
     NoiseSource::new(seed, 0).uniform([SAMPLES, 1, 6, 6], &Device::flex())
 }

@@ -139,6 +139,8 @@ impl Model for NormalizedAutoencoder {
 pub struct NaeMethod {
     model: NormalizedAutoencoder,
     sampler: NegativeSampler,
+    /// On whose manifold the samples are, where it is not the model's own.
+    manifold: Option<Autoencoder>,
     optimizer: Optimizer,
     rates: Rates,
     /// What the rates are multiplied by.
@@ -170,6 +172,7 @@ impl NaeMethod {
         Self {
             model,
             sampler,
+            manifold: None,
             optimizer: Optimizer::new(None),
             rates,
             rate_factor: 1.0,
@@ -187,6 +190,14 @@ impl NaeMethod {
     #[must_use]
     pub fn with_limit(mut self, limit: f64) -> Self {
         self.balance = Some(Balance::new(limit));
+        self
+    }
+
+    /// The same, with negative samples on the manifold of `manifold`, which is not trained: latents, their chain's and the
+    /// visible chain's start (Yoon et al., NeurIPS 2023, whose energy begins as a copy of the manifold's autoencoder).
+    #[must_use]
+    pub fn on_manifold_of(mut self, manifold: Autoencoder) -> Self {
+        self.manifold = Some(manifold);
         self
     }
 
@@ -270,7 +281,8 @@ impl Method for NaeMethod {
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         let [_, c, h, w] = x.dims();
         let (model, precision) = (&self.model.autoencoder, self.sampler.precision());
-        let frozen = self.engine.freeze_in(&self.workspace, model, [c, h, w], precision, &self.device);
+        let manifold = self.manifold.as_ref();
+        let frozen = self.engine.freeze_in(&self.workspace, model, manifold, [c, h, w], precision, &self.device);
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         self.negatives = Some(negatives.clone());
@@ -379,6 +391,73 @@ mod tests {
         limited.balance.as_mut().expect("there is a limit").follow(0.75);
         other.restore(&limited.state().expect("written")).expect("read");
         assert_eq!(other.balance, limited.balance);
+    }
+
+    /// H(z) is the energy of the manifold's image under the model; its gradient, by finite differences in float64.
+    #[test]
+    fn chains_go_along_the_manifold_of_another_autoencoder() {
+        use crate::methods::finite_differences::{images, moved, network, scaled, wide};
+        use crate::sample::Precision;
+        use burn::tensor::FloatDType;
+
+        let (model, device) = (network(LatentSpace::Euclidean), Device::flex());
+        let manifold = scaled(&model, 0.8);
+        let [exact, exact_manifold] = [&model, &manifold].map(|model| moved(model, usize::MAX, &[], 0.0));
+        let z = NoiseSource::new(6, 0).normal::<4>([5, 4, 1, 1], &device);
+        let energy_at = |z: Tensor<4>| wide(energy(&exact, exact_manifold.decode(z)));
+        for engine in [Engine::Cpu, Engine::Burn] {
+            let workspace = Workspace::default();
+            let frozen = engine.freeze_in(&workspace, &model, Some(&manifold), [1, 6, 6], Precision::F32, &device);
+            let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
+            let found = frozen.latent(z.clone());
+            assert!(close(&wide(found.energy), &energy_at(z.clone().cast(FloatDType::F64))), "{engine:?}");
+            for d in 0..4 {
+                let at = |step: f64| {
+                    let moved = z.clone().cast(FloatDType::F64);
+                    let part = moved.clone().narrow(1, d, 1).add_scalar(step);
+                    energy_at(moved.slice_assign([0..5, d..d + 1, 0..1, 0..1], part))
+                };
+                let slopes: Vec<f64> = at(1e-5).iter().zip(at(-1e-5)).map(|(a, b)| (a - b) / 2e-5).collect();
+                assert!(slopes.iter().any(|slope| slope.abs() > 1e-3));
+                assert!(close(&wide(found.gradient.clone().narrow(1, d, 1)), &slopes), "{engine:?}, {d}");
+            }
+            let x = images(1);
+            assert!(close(&wide(frozen.encode(x.clone())), &wide(manifold.valid().encode(x.clone()))));
+            assert!(close(&wide(frozen.decode(z.clone())), &wide(manifold.valid().decode(z.clone()))));
+            assert!(close(&wide(frozen.visible(x.clone()).energy), &wide(energy(&model.valid(), x))));
+        }
+    }
+
+    /// Without steps a negative sample is the manifold's image of a latent, however far the model has gone.
+    #[test]
+    fn negative_samples_are_of_the_manifold_that_is_given() {
+        use crate::methods::finite_differences::scaled;
+        use crate::sample::Start;
+
+        let (model, [x, _]) = (start(16), batches());
+        let manifold = scaled(&model, 0.9);
+        let mut sampling = config().sampler();
+        sampling.start = Start::OnManifold { replay_buffer: None };
+        (sampling.visible_chain.steps, sampling.visible_chain.bounds) = (0, None);
+        if let Some(chain) = &mut sampling.latent_chain {
+            chain.steps = 0;
+        }
+        let sampler = NegativeSampler::new(sampling, 16, NoiseSource::new(3, 0));
+        let training = config().training();
+        let model = NormalizedAutoencoder::new(model, 1.0);
+        let mut nae =
+            NaeMethod::new(model, &training, sampler, Engine::Cpu, &Device::flex()).on_manifold_of(manifold.clone());
+        let mut drawn = NoiseSource::new(3, 0);
+        for update in 0..3 {
+            nae.update(x.clone());
+            let z = drawn.latents(LatentSpace::Sphere, 40, 16, &Device::flex());
+            // Each chain takes a key from the source, steps or none.
+            (drawn.chain(), drawn.chain());
+            let expected = manifold.valid().decode(z).into_data();
+            let found = nae.negatives().expect("after an update").clone().into_data();
+            let apart = found.iter::<f32>().zip(expected.iter::<f32>()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(apart < 1e-5, "update {update}: {apart}");
+        }
     }
 
     #[test]

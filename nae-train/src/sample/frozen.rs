@@ -11,7 +11,7 @@ use super::langevin::{ChainEnd, Langevin};
 use super::noise::NoiseSource;
 use super::precision::Precision;
 use crate::arch::{Autoencoder, LatentSpace};
-use crate::energy::{at_least_f32, energy, on_manifold_energy};
+use crate::energy::{at_least_f32, energy};
 use crate::shard;
 
 /// Energies of a batch and their gradient.
@@ -32,7 +32,7 @@ pub trait FrozenEnergy {
     fn decode(&self, z: Tensor<4>) -> Tensor<4>;
     /// E(x) and ∇ₓE(x).
     fn visible(&self, x: Tensor<4>) -> EnergyGradient;
-    /// H(z) = E(f_d(z)) and ∇H(z).
+    /// H(z) = E(f_d(z)) and ∇H(z), f_d the decoder of [`decode`](Self::decode).
     fn latent(&self, z: Tensor<4>) -> EnergyGradient;
 
     /// Runs `chain` among images, on E(x) at `temperature`.
@@ -48,29 +48,47 @@ pub trait FrozenEnergy {
 
 /// [`FrozenEnergy`] by burn's automatic differentiation, weights untracked.
 pub struct BurnFrozen {
+    frozen: Autoencoder,
+    manifold: Manifold,
+    precision: Precision,
+}
+
+/// The autoencoder whose latents and images chains have, without and with a device that differentiates.
+struct Manifold {
     plain: Autoencoder,
     frozen: Autoencoder,
-    precision: Precision,
+}
+
+impl Manifold {
+    fn new(model: &Autoencoder, precision: Precision) -> Self {
+        let [plain, frozen] = [model.valid(), model.clone().no_grad()].map(|model| precision.rounded(model));
+        Self { plain, frozen }
+    }
 }
 
 impl BurnFrozen {
     /// Freezes a copy of `model`, which lives on an autodiff device, to compute in `precision`; what goes in and comes
     /// out is f32.
     pub fn new(model: &Autoencoder, precision: Precision) -> Self {
-        let [plain, frozen] = [model.valid(), model.clone().no_grad()].map(|model| precision.rounded(model));
-        Self { plain, frozen, precision }
+        let manifold = Manifold::new(model, precision);
+        Self { frozen: manifold.frozen.clone(), manifold, precision }
+    }
+
+    /// The same energies for chains on the manifold of `manifold`, where one is given.
+    #[must_use]
+    pub fn on_manifold_of(self, manifold: Option<&Autoencoder>) -> Self {
+        match manifold {
+            Some(manifold) => Self { manifold: Manifold::new(manifold, self.precision), ..self },
+            None => self,
+        }
     }
 
     fn lower(&self, input: Tensor<4>) -> Tensor<4> {
         input.cast(self.precision.dtype())
     }
 
-    fn differentiate(
-        &self,
-        input: Tensor<4>,
-        f: impl Fn(&Autoencoder, Tensor<4>) -> Tensor<1> + Sync,
-    ) -> EnergyGradient {
-        differentiate(self.precision, input, |input| f(&self.frozen, self.lower(input)))
+    fn differentiate(&self, input: Tensor<4>, energy: impl Fn(Tensor<4>) -> Tensor<1> + Sync) -> EnergyGradient {
+        differentiate(self.precision, input, |input| energy(self.lower(input)))
     }
 }
 
@@ -94,22 +112,22 @@ pub(crate) fn differentiate(
 
 impl FrozenEnergy for BurnFrozen {
     fn latent_space(&self) -> LatentSpace {
-        self.plain.latent_space()
+        self.manifold.plain.latent_space()
     }
 
     fn encode(&self, x: Tensor<4>) -> Tensor<4> {
-        at_least_f32(self.plain.encode(self.lower(x)))
+        at_least_f32(self.manifold.plain.encode(self.lower(x)))
     }
 
     fn decode(&self, z: Tensor<4>) -> Tensor<4> {
-        at_least_f32(self.plain.decode(self.lower(z)))
+        at_least_f32(self.manifold.plain.decode(self.lower(z)))
     }
 
     fn visible(&self, x: Tensor<4>) -> EnergyGradient {
-        self.differentiate(x, energy)
+        self.differentiate(x, |x| energy(&self.frozen, x))
     }
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
-        self.differentiate(z, on_manifold_energy)
+        self.differentiate(z, |z| energy(&self.frozen, self.manifold.frozen.decode(z)))
     }
 }

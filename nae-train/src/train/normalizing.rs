@@ -65,6 +65,9 @@ impl Normalizing {
         );
         let autoencoder = start.autoencoder.clone();
         let mut method = NaeMethod::new(start, &training, sampler, engine, device);
+        if training.fixed_manifold {
+            method = method.on_manifold_of(autoencoder.clone());
+        }
         if let Some(bound) = training.positive_bound {
             method = method.with_limit(bound * normal_energy);
         }
@@ -85,6 +88,9 @@ impl Normalizing {
         let mut new = Self::new(config, nae(), first, seed, engine, device);
         new.update = state.update;
         new.autoencoder = state::with_weights(blank(), state.autoencoder)?;
+        if new.training.fixed_manifold {
+            new.method = new.method.on_manifold_of(new.autoencoder.clone());
+        }
         new.method.restore(&state.method)?;
         if let (Some(average), Some(weights)) = (&mut new.average, state.average) {
             average.restore(state::with_weights(nae().valid(), weights)?);

@@ -109,6 +109,7 @@ fn every_preset_of_images_has_the_papers_numbers() {
             decoder_learning_rate: None,
             temperature_learning_rate: None,
             fixed_decoder: false,
+            fixed_manifold: false,
             average: None,
             negative_bound: None,
             positive_bound: None,

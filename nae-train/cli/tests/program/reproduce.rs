@@ -275,7 +275,11 @@ fn cells_and_sets_without_data_are_said_and_left_out() {
     let output = detection("cifar10-ood", &out, &data, &["--seeds", "1", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("cells without data") && said.contains("not run: cifar10, dae, vae, wae, glow, pixelcnn, igebm\n"), "{said}");
+    assert!(
+        said.contains("cells without data")
+            && said.contains("not run: cifar10, dae, vae, wae, glow, pixelcnn, igebm\n"),
+        "{said}"
+    );
     assert!(said.contains("not run: Fashion-MNIST, SVHN crops, CelebA"), "{said}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = result["rows"].as_array().unwrap();

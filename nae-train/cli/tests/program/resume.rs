@@ -85,7 +85,9 @@ fn every_method_goes_on_to_the_same_model() {
         replaced(&digits(&text), "temperature = 1.0", "temperature = 0.5")
             .replace("average = 0.98", "temperature_learning_rate = 1e-3\nencoder_learning_rate = 1e-4")
     };
-    let mut configs = vec![short("digits", &digits), short("digits-omi", &omi), short("digits", &persistent)];
+    let mut fixed = short("digits-omi", &omi);
+    fixed.training.fixed_manifold = true;
+    let mut configs = vec![fixed, short("digits", &digits), short("digits-omi", &omi), short("digits", &persistent)];
     for method in [
         MethodKind::Ae,
         MethodKind::Dae,

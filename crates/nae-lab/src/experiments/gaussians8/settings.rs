@@ -167,6 +167,7 @@ impl DensitySettings {
             decoder_learning_rate: None,
             temperature_learning_rate: Some(size.temperature_learning_rate),
             fixed_decoder: false,
+            fixed_manifold: false,
             average: None,
             negative_bound: None,
             positive_bound: None,

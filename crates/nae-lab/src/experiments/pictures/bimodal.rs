@@ -70,6 +70,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
         decoder_learning_rate: None,
         temperature_learning_rate: None,
         fixed_decoder: true,
+        fixed_manifold: false,
         average: None,
         negative_bound: None,
         positive_bound: None,
