@@ -30,7 +30,7 @@
 //! | noise, with the replay buffer that the authors' code calls PCD | [`Start::Noise`](nae_train::sample::Start::Noise) | `nae-train/tests/method/sampler_starts.rs` `noise_fills_the_box_of_the_chain`, `a_replay_buffer_of_images_gives_earlier_ends` |
 //! | on-manifold initialisation | [`Start::OnManifold`](nae_train::sample::Start::OnManifold) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | perturbed latents of data (MPDR, a later paper) | [`Start::PerturbedData`](nae_train::sample::Start::PerturbedData) | `nae-train/tests/method/sampler_starts.rs` `perturbed_data_is_near_the_datas_latents` |
-//! | a manifold that is not trained (MPDR) | [`Training::fixed_manifold`](nae_train::config::Training::fixed_manifold) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
+//! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
 //!
 //! # Section 5.1: technicalities
 //!

@@ -1,4 +1,5 @@
-//! Densities in two dimensions, where everything can be computed: [`mixture`] has the true ones, [`grid`] integrates
+//! Densities in two dimensions, where everything can be computed: [`target`] has the true ones, by
+//! [`mixture`]s where they are some; [`grid`] integrates
 //! Ω and measures distances, [`picture`] draws them.
 //!
 //! Points are `[N, 2, 1, 1]` as tensors, so that networks for images take them. Nothing is trained here.
@@ -6,11 +7,13 @@
 pub mod grid;
 pub mod mixture;
 pub mod picture;
+pub mod target;
 
 use burn::tensor::{Device, Tensor, TensorData};
 
 pub use grid::{Grid, GridDensity, GridError};
 pub use mixture::Mixture;
+pub use target::{Density, Target};
 
 /// Points as a batch `[N, 2, 1, 1]`.
 pub fn batch(points: &[[f32; 2]], device: &Device) -> Tensor<4> {

@@ -72,6 +72,16 @@ fn settings_can_be_changed_and_are_checked() {
     assert!(output.status.success(), "{output:?}");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.contains("1 of 1 diverged"), "{table}");
+
+    // Another density; both have their titles and pictures.
+    for (density, title) in [("two_spirals", "two spirals"), ("checkerboard", "checkerboard")] {
+        let out = folder.path().join(density);
+        std::fs::write(&file, text.replace("\"eight_gaussians\"", &format!("{density:?}"))).unwrap();
+        let output = reproduce(&out, &["--settings", path, "--seeds", "1"]);
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8(output.stdout).unwrap().starts_with(title), "{title}");
+        assert!(std::fs::read_to_string(out.join("densities.svg")).unwrap().contains(title));
+    }
 }
 
 fn detection_command(name: &str, out: &Path, data: &Path, extra: &[&str]) -> Command {

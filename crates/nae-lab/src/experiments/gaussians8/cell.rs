@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
 use super::settings::{DensitySettings, Latent, MethodSettings, Size};
-use crate::density::{Grid, GridDensity, GridError, Mixture, batch, points};
+use crate::density::{Density, Grid, GridDensity, GridError, batch, points};
 use nae_train::arch::{Autoencoder, AutoencoderSpec};
 use nae_train::energy::mean;
 use nae_train::engine::EngineChoice;
@@ -111,7 +111,7 @@ impl Job<'_> {
     /// # Errors
     /// [`ExperimentError::Interrupted`] soon after `stop` is set.
     pub fn train(&self, device: &Device, stop: &AtomicBool) -> Result<Trained, ExperimentError> {
-        let truth = Mixture::eight_gaussians();
+        let truth = self.settings.target().density();
         let mut method = self.start_method(device)?;
         let mut data = Stream::Batches.of(self.seed);
         for _ in 0..self.size.updates {
@@ -173,7 +173,7 @@ pub(super) fn density(model: &NormalizedAutoencoder, device: &Device) -> Result<
 /// dimension; σ² = mean E is the likeliest for the data, so T = 2·(mean E)/D.
 fn with_likeliest_temperature(
     model: Autoencoder,
-    truth: &Mixture,
+    truth: &Density,
     seed: u64,
     device: &Device,
 ) -> NormalizedAutoencoder {
@@ -183,13 +183,13 @@ fn with_likeliest_temperature(
     NormalizedAutoencoder::new(model, (2.0 * mean(&energies) / dimensions) as f32)
 }
 
-fn distances(density: &GridDensity, truth: &Mixture, temperature: f64) -> Distances {
+fn distances(density: &GridDensity, truth: &Density, temperature: f64) -> Distances {
     let grid = density.grid();
     let logs: Vec<f64> = (0..grid.len()).map(|index| truth.log_density(grid.middle(index))).collect();
     let floor = logs.iter().copied().fold(f64::MIN, f64::max) + OFF_DATA.ln();
     let off = density.masses().iter().zip(&logs).filter(|(_, log)| **log < floor);
     let mass_off_data = off.map(|(mass, _)| mass).sum();
-    // A mixture of Gaussians is a number everywhere.
+    // Both kinds are a number or −∞ everywhere, and not −∞ throughout.
     let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x));
     let distance = |f: &dyn Fn(&GridDensity) -> f64| exact.as_ref().map_or(f64::NAN, f);
     Distances {
@@ -203,10 +203,11 @@ fn distances(density: &GridDensity, truth: &Mixture, temperature: f64) -> Distan
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::density::Target;
 
     #[test]
     fn the_true_density_is_at_no_distance_and_the_flat_one_far() {
-        let (grid, truth) = (Grid::paper(), Mixture::eight_gaussians());
+        let (grid, truth) = (Grid::paper(), Target::EightGaussians.density());
         let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x)).expect("a density");
         let same = distances(&exact, &truth, 1.0);
         assert!(same.total_variation < 1e-12 && same.kl_divergence.abs() < 1e-12);

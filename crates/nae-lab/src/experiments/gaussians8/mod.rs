@@ -1,4 +1,5 @@
-//! Eight Gaussians in the plane: which start of the chains recovers the density (paper, section 5.2).
+//! Eight Gaussians in the plane, or another density that is known there: which start of the chains recovers it (paper,
+//! section 5.2).
 //!
 //! `settings` is the file that says what to train, `cell` trains one model, this file goes through all of them and
 //! keeps what is done in a folder, so that a run that was broken off goes on where it was; [`summary`] is the table and

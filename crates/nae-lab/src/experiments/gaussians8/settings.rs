@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::density::Target;
 use crate::experiments::Scale;
 use nae_train::arch::fc_res2;
 use nae_train::arch::{AutoencoderSpec, LatentSpace};
@@ -31,6 +32,9 @@ pub enum SettingsError {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
+    /// What is to be learned.
+    #[serde(default)]
+    density: Target,
     batch_size: usize,
     temperature: f32,
     negative_energy: f32,
@@ -126,6 +130,11 @@ impl DensitySettings {
     /// The text they were read from.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What is to be learned: the paper's eight Gaussians where nothing is said.
+    pub fn target(&self) -> Target {
+        self.raw.density
     }
 
     /// Points an update.

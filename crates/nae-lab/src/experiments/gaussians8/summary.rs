@@ -11,7 +11,7 @@ use super::cell::{Distances, density};
 use super::{Experiment, ExperimentError, Finished, NAME};
 use crate::compare::Estimate;
 use crate::density::picture::{self, Panel};
-use crate::density::{Grid, GridDensity, Mixture};
+use crate::density::{Grid, GridDensity};
 use nae_train::arch::checkpoint;
 use nae_train::methods::nae::NormalizedAutoencoder;
 use nae_train::seed::Stream;
@@ -96,8 +96,9 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     }
     let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
     format!(
-        "8 Gaussians, model against true density on [−4, 4]², mean ± standard error over {seeds} seeds, scale `{}`\n\
+        "{}, model against true density on [−4, 4]², mean ± standard error over {seeds} seeds, scale `{}`\n\
          {table}",
+        experiment.settings().target().title(),
         experiment.scale().name()
     )
 }
@@ -112,10 +113,11 @@ pub fn figure(
     path: &Path,
     device: &Device,
 ) -> Result<String, ExperimentError> {
-    let truth = Mixture::eight_gaussians();
+    let target = experiment.settings().target();
+    let truth = target.density();
     let data = truth.sample(SHOWN, Stream::Evaluation.of(0).rng());
     let exact = GridDensity::from_log_density(Grid::paper(), |x| truth.log_density(x))?;
-    let mut drawn = vec![("8 Gaussians".to_owned(), exact, Vec::new())];
+    let mut drawn = vec![(target.title().to_owned(), exact, Vec::new())];
     let first = experiment.seeds().iter().next();
     for job in experiment.jobs().iter().filter(|job| Some(job.seed) == first) {
         let cell = job.cell();
