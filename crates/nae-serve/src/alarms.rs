@@ -41,7 +41,8 @@ pub(crate) struct Alarms {
     journal: Arc<Journal>,
     pictures: Pictures,
     source: String,
-    receivers: Vec<String>,
+    /// Names and keys.
+    receivers: Vec<(String, String)>,
     metrics: Arc<Metrics>,
 }
 
@@ -57,7 +58,7 @@ impl Alarms {
         let pictures = Pictures::open(&config.state, config.picture_bytes)?;
         let (mut receivers, mut threads) = (Vec::new(), Vec::new());
         for receiver in deliver::receivers(config) {
-            receivers.push(receiver.name());
+            receivers.push((receiver.name(), receiver.key()));
             let metrics = Arc::clone(metrics);
             let attempted = Arc::new(move |name: &str, delivered| metrics.attempted(name, delivered));
             threads.push(deliver::start(receiver, Arc::clone(&journal), attempted)?);
@@ -111,15 +112,15 @@ impl Alarms {
 
     /// Brings what waits and what was lost into the metrics.
     pub(crate) fn measure(&self) {
-        for receiver in &self.receivers {
-            self.metrics.behind(receiver, self.journal.behind(receiver));
+        for (name, key) in &self.receivers {
+            self.metrics.behind(name, self.journal.behind(key));
         }
     }
 
     /// Lets receivers have what waits for up to `time`, then stops; the rest is sent after the next start.
     pub(crate) fn stop(&self, time: Duration) {
         let end = std::time::Instant::now() + time;
-        let waiting = || self.receivers.iter().any(|receiver| self.journal.behind(receiver).0 > 0);
+        let waiting = || self.receivers.iter().any(|(_, key)| self.journal.behind(key).0 > 0);
         while waiting() && std::time::Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -14,9 +14,11 @@ use clap::Args;
 use nae_core::verdict::AlarmSettings;
 use nae_infer::LONGEST_WINDOW;
 use nae_infer::{BackendChoice, ExecutionProvider};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::source::{SourceAddress, SourceSettings, VARIABLES, without_login};
+use super::webhook::WebhookAddress;
 
 /// The largest settings file or secret read.
 const MAX_FILE: u64 = 1 << 20;
@@ -93,10 +95,10 @@ pub struct Flags {
     /// The largest request taken, in MiB [default: 16]
     #[arg(long, value_name = "MIB")]
     max_body: Option<String>,
-    /// Send alarms to this address, as JSON by POST
+    /// Send alarms to this address, as JSON by POST: http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
-    /// Send alarms to this MQTT broker
+    /// Send alarms to this MQTT broker, [USER:PASSWORD@]HOST:PORT
     #[arg(long, value_name = "HOST:PORT")]
     mqtt: Option<String>,
     /// Topic of the alarms [default: nae/alarms]
@@ -132,7 +134,7 @@ pub(crate) struct Config {
     pub(crate) queue: usize,
     pub(crate) score_timeout: Duration,
     pub(crate) max_body: usize,
-    pub(crate) webhook: Option<String>,
+    pub(crate) webhook: Option<WebhookAddress>,
     pub(crate) mqtt: Option<Mqtt>,
     pub(crate) alarm_log: Option<PathBuf>,
     pub(crate) picture_bytes: u64,
@@ -143,6 +145,8 @@ pub(crate) struct Config {
 pub(crate) struct Mqtt {
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// As it was written, with a login if it has one.
+    pub(crate) written: String,
     pub(crate) topic: String,
     /// User and password.
     pub(crate) login: Option<(String, String)>,
@@ -247,7 +251,11 @@ impl FoundSettings {
         match read(text) {
             Ok(value) => Some(value),
             Err(expected) => {
-                let text = without_login(text);
+                // A broker's address has no scheme that its login would follow.
+                let text = match text.rsplit_once('@') {
+                    Some((_, place)) if name == "mqtt" => format!("…@{place}"),
+                    _ => without_login(text),
+                };
                 self.problems.push(format!("{origin}: `{name}`: expected {expected}, found `{text}`"));
                 None
             }
@@ -317,10 +325,7 @@ impl FoundSettings {
             queue: self.number("queue", 1, 10_000).unwrap_or(4),
             score_timeout: self.seconds("score_timeout", 10.0),
             max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
-            webhook: self.parse("webhook", |text| match text.split_once("://") {
-                Some(("http" | "https", rest)) if !rest.is_empty() => Ok(text.to_owned()),
-                _ => Err("an address that begins with http:// or https://".into()),
-            }),
+            webhook: self.parse("webhook", str::parse),
             alarm_log: self.path("alarm_log"),
             picture_bytes: self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20,
             mqtt,
@@ -383,10 +388,15 @@ impl FoundSettings {
     }
 
     fn mqtt(&mut self) -> Option<Mqtt> {
-        let (host, port) = self.parse("mqtt", |text| {
-            text.rsplit_once(':')
+        let (written, in_address, host, port) = self.parse("mqtt", |text| {
+            let (login, place) = text.rsplit_once('@').map_or((None, text), |(login, place)| (Some(login), place));
+            let (user, password) = login.map(|l| l.split_once(':').unwrap_or((l, ""))).unzip();
+            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            place
+                .rsplit_once(':')
                 .and_then(|(host, port)| Some((host.to_owned(), port.parse::<u16>().ok()?)))
                 .filter(|(host, _)| !host.is_empty())
+                .map(|(host, port)| (text.to_owned(), user.map(decoded).zip(password.map(decoded)), host, port))
                 .ok_or_else(|| "HOST:PORT".into())
         })?;
         let topic = self.parse("mqtt_topic", |text| {
@@ -396,7 +406,8 @@ impl FoundSettings {
         let user = self.parse("mqtt_user", |text| Ok(text.to_owned()));
         let password = self.secret("mqtt_password_file");
         let topic = topic.unwrap_or_else(|| "nae/alarms".into());
-        Some(Mqtt { host, port, topic, login: user.map(|user| (user, password.unwrap_or_default())) })
+        let of_settings = user.map(|user| (user, password.unwrap_or_default()));
+        Some(Mqtt { host, port, written, topic, login: of_settings.or(in_address) })
     }
 }
 
@@ -510,6 +521,21 @@ mod tests {
             let error = with(source, login).unwrap_err();
             assert!(error.contains(said) && !error.contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_receivers_password_is_in_no_error() {
+        let flags =
+            |webhook, mqtt| Flags { model: flag("m"), webhook: flag(webhook), mqtt: flag(mqtt), ..Flags::default() };
+        let error = read(None, &[], flags("http://me:sec/ret@host/", "me:secret@broker")).unwrap_err();
+        assert!(error.contains("`webhook`: expected an address") && error.contains("found `…@broker`"), "{error}");
+        assert!(!error.contains("sec"), "{error}");
+        let config = read(None, &[], flags("https://me:secret@host/", "me:s%40cret@broker:1883")).unwrap();
+        assert!(!format!("{:?}", config.webhook).contains("secret"));
+        let mqtt = config.mqtt.unwrap();
+        assert_eq!((mqtt.host.as_str(), mqtt.port), ("broker", 1883));
+        assert_eq!(mqtt.login, Some(("me".into(), "s@cret".into())));
+        assert_eq!(mqtt.written, "me:s%40cret@broker:1883", "what journals of before call it");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use rumqttc::{Client, Event, MqttOptions, Outgoing, Packet, QoS};
 
 use super::config::{Config, Mqtt};
 use super::journal::Journal;
+use super::webhook::Webhook;
 
 /// How long a receiver may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,8 +21,18 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// Somewhere alarms are sent.
 pub(crate) trait Receiver: Send + 'static {
-    /// What it is called in the journal and in metrics.
+    /// What it is called in the log and in metrics, which everyone may read: nothing secret.
     fn name(&self) -> String;
+
+    /// What it is called in the journal: the same whatever password it asks for.
+    fn key(&self) -> String {
+        self.name()
+    }
+
+    /// What the journal called it when that was the whole address.
+    fn key_before(&self) -> String {
+        self.key()
+    }
 
     /// Sends an alarm; when this returns, the other side has it.
     ///
@@ -37,7 +48,7 @@ pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;
 pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     let mut receivers: Vec<Box<dyn Receiver>> = Vec::new();
     if let Some(url) = &config.webhook {
-        receivers.push(Box::new(Webhook::new(url.clone())));
+        receivers.push(Box::new(Webhook::new(url.clone(), PATIENCE)));
     }
     if let Some(mqtt) = &config.mqtt {
         receivers.push(Box::new(mqtt.clone()));
@@ -57,17 +68,17 @@ pub(crate) fn start(
     journal: Arc<Journal>,
     attempted: Attempted,
 ) -> std::io::Result<JoinHandle<()>> {
-    let name = receiver.name();
-    journal.subscribe(&name)?;
+    let (name, key) = (receiver.name(), receiver.key());
+    journal.subscribe(&key, &receiver.key_before())?;
     thread::Builder::new().name("alarms".into()).spawn(move || {
         let (shortest, longest) = PAUSES;
         let mut pause = shortest;
         while !journal.wait_closed(Duration::ZERO) {
-            let Some((number, alarm)) = journal.next_for(&name, Duration::from_secs(3600)) else { continue };
+            let Some((number, alarm)) = journal.next_for(&key, Duration::from_secs(3600)) else { continue };
             match receiver.send(&alarm) {
                 Ok(()) => {
                     // If this fails the alarm is sent again after a restart: at least once.
-                    if let Err(error) = journal.acknowledge(&name, number) {
+                    if let Err(error) = journal.acknowledge(&key, number) {
                         tracing::error!(%error, "the journal of alarms");
                     }
                     attempted(&name, true);
@@ -84,39 +95,15 @@ pub(crate) fn start(
     })
 }
 
-/// POST of JSON; any answer of 2xx is an acknowledgement.
-struct Webhook {
-    url: String,
-    agent: ureq::Agent,
-}
-
-impl Webhook {
-    fn new(url: String) -> Self {
-        let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).max_redirects(0).build();
-        Self { url, agent: config.into() }
-    }
-}
-
-impl Receiver for Webhook {
-    fn name(&self) -> String {
-        format!("webhook {}", self.url)
-    }
-
-    fn send(&mut self, alarm: &str) -> Result<(), String> {
-        let sent = self.agent.post(&self.url).header("content-type", "application/json").send(alarm);
-        match sent {
-            Ok(response) if response.status().is_success() => Ok(()),
-            Ok(response) => Err(format!("it answered {}", response.status())),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
-
 /// A publication of quality of service 1; the broker's acknowledgement is ours. Alarms are rare, so that
 /// each has a connection of its own.
 impl Receiver for Mqtt {
     fn name(&self) -> String {
         format!("mqtt {}:{} {}", self.host, self.port, self.topic)
+    }
+
+    fn key_before(&self) -> String {
+        format!("mqtt {} {}", self.written, self.topic)
     }
 
     fn send(&mut self, alarm: &str) -> Result<(), String> {

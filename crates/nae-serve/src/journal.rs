@@ -103,11 +103,14 @@ impl Journal {
         (number, written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))))
     }
 
-    /// Makes `receiver` known; a new one gets the alarms from now on.
-    pub(crate) fn subscribe(&self, receiver: &str) -> io::Result<()> {
+    /// Makes `receiver` known; a new one gets the alarms from now on, one that was called `before` what it did not have then.
+    pub(crate) fn subscribe(&self, receiver: &str, before: &str) -> io::Result<()> {
         let mut state = self.lock();
         let next = state.next;
         let key = crc32fast::hash(receiver.as_bytes());
+        if let Some(at) = state.receivers.remove(&crc32fast::hash(before.as_bytes())) {
+            state.receivers.entry(key).or_insert(at);
+        }
         if !state.receivers.contains_key(&key) && state.receivers.len() == RECEIVERS {
             // Receivers of long ago: whoever is farthest behind makes room.
             if let Some(oldest) = state.receivers.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key) {
@@ -303,8 +306,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path(), 77).unwrap();
         add(&journal, "before anyone listens");
-        journal.subscribe("hook").unwrap();
-        journal.subscribe("broker").unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        journal.subscribe("broker", "broker").unwrap();
         assert_eq!(journal.next_for("hook", NOW), None);
         assert_eq!([add(&journal, "one"), add(&journal, "two")], [1, 2]);
         assert_eq!(journal.next_for("hook", NOW), Some((1, "one".into())));
@@ -313,8 +316,8 @@ mod tests {
         drop(journal);
 
         let journal = Journal::open(folder.path(), 99).unwrap();
-        journal.subscribe("hook").unwrap();
-        journal.subscribe("broker").unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        journal.subscribe("broker", "broker").unwrap();
         assert_eq!(journal.next_for("hook", NOW), Some((2, "two".into())));
         assert_eq!((journal.behind("hook"), journal.behind("broker")), ((1, 0), (2, 0)));
         let (number, _) = journal.append(|number, name| format!("{number} {name}"));
@@ -325,7 +328,7 @@ mod tests {
     fn the_oldest_is_lost_when_the_ring_is_full_and_that_is_known() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
-        journal.subscribe("hook").unwrap();
+        journal.subscribe("hook", "hook").unwrap();
         for number in 0..13 {
             add(&journal, &number.to_string());
         }
@@ -341,7 +344,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("alarms.journal");
         let journal = Journal::open(folder.path(), 5).unwrap();
-        journal.subscribe("hook").unwrap();
+        journal.subscribe("hook", "hook").unwrap();
         for text in ["0", "1", "2"] {
             add(&journal, text);
         }
@@ -368,7 +371,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("alarms.journal");
         let journal = Journal::open(folder.path(), 5).unwrap();
-        journal.subscribe("hook").unwrap();
+        journal.subscribe("hook", "hook").unwrap();
         add(&journal, "only");
         drop(journal);
         let whole = std::fs::read(&path).unwrap();

@@ -3,7 +3,7 @@
 //! A frame's way: `source` takes it, in a thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to
 //! the threads of `scorer`, which decode it and have the detector score it; `monitor` keeps its energy, runs alarm
 //! filter and drift watch, and tells the clients; `alarms` puts an alarm into the `journal`, and `deliver` sends it from
-//! there. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
+//! there, `webhook` by POST. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
 //! `config` what can be set.
 
 mod alarms;
@@ -21,6 +21,7 @@ mod pipeline;
 mod queue;
 mod scorer;
 mod source;
+mod webhook;
 
 use std::io;
 use std::process::ExitCode;

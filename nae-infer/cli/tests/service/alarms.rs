@@ -129,7 +129,8 @@ fn an_alarm_comes_with_its_pictures_and_goes_to_a_file() {
 fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     let place = Place::new();
     let receiver = Absent::new();
-    let url = format!("http://{}/alarm", receiver.address());
+    let address = receiver.address();
+    let url = format!("http://{address}/alarm");
     let service = start(&place, &["--webhook", &url]);
     raise(&service, &place, "down", 3);
     service.kill();
@@ -143,7 +144,7 @@ fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     assert_eq!(numbers(&received, 5), [0, 1, 2, 3, 4, 5], "raised 6, delivered 6, lost 0");
     raise(&service, &place, "up", 1);
     assert_eq!(numbers(&received, 6), [6]);
-    let label = format!("{{receiver=\"webhook {url}\"}}");
+    let label = format!("{{receiver=\"webhook http://{address}\"}}");
     eventually("all are acknowledged", || service.metric(&format!("nae_alarms_waiting{label}")) == 0.0);
     assert_eq!(service.metric(&format!("nae_alarms_lost{label}")), 0.0);
     service.kill();
@@ -152,6 +153,38 @@ fn alarms_wait_for_a_receiver_that_is_down_also_across_a_kill() {
     eventually("it has started", || service.get("/readyz").status == 200);
     let again = received.recv_timeout(Duration::from_secs(2)).map(|alarm| alarm["number"].as_u64().unwrap());
     assert!(again.is_err() || again == Ok(7), "what was acknowledged does not come again: {again:?}");
+}
+
+/// Neither in the log nor in figures and answers that need no token; the receiver gets it.
+#[test]
+fn what_is_secret_in_a_receivers_address_is_shown_to_nobody() {
+    let place = Place::new();
+    let receiver = Absent::new();
+    let address = receiver.address();
+    let url = format!("http://me:secret%2Fword@{address}/covert-path?key=covert-key");
+    let service = start(&place, &["--webhook", &url, "--mqtt", "me:secret@127.0.0.1:9"]);
+    raise(&service, &place, "x", 1);
+    let (first, second) = (service.wait_log("alarm not delivered"), service.wait_log("alarm not delivered"));
+    for text in [&first, &second] {
+        assert!(!text.contains("secret") && !text.contains("covert"), "{text}");
+    }
+    for path in ["/metrics", "/api/state", "/api/alarms", "/"] {
+        let text = String::from_utf8_lossy(&service.get(path).body).into_owned();
+        assert!(!text.contains("secret") && !text.contains("covert"), "{path}: {text}");
+    }
+    let listener = receiver.appear();
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut head = Vec::new();
+    let mut bytes = [0; 4096];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let count = io::Read::read(&mut stream, &mut bytes).unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&head));
+        head.extend_from_slice(&bytes[..count]);
+    }
+    let head = String::from_utf8_lossy(&head).to_lowercase();
+    assert!(head.starts_with("post /covert-path?key=covert-key http/1.1\r\n"), "{head}");
+    // me:secret/word
+    assert!(head.contains("\r\nauthorization: basic bwu6c2vjcmv0l3dvcmq="), "{head}");
 }
 
 /// A clock that is put right backwards, in the middle of it and before a start.
@@ -174,7 +207,8 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
         ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
     ];
     let receiver = Absent::new();
-    let url = format!("http://{}/alarm", receiver.address());
+    let address = receiver.address();
+    let url = format!("http://{address}/alarm");
     let source = place.source();
     let arguments = ["--source", &source, "--alarm-log", log.to_str().unwrap(), "--webhook", &url];
     let arguments = [&arguments[..], &QUICK].concat();
@@ -192,7 +226,7 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
     assert!(third < first, "the clock did jump: {first}, then {third}");
     assert_eq!(service.get("/readyz").status, 200);
     assert!(service.get("/api/what-if?false_positive_rate=0.05").json()["frames"].as_u64() > Some(0));
-    let waiting = format!("nae_alarms_waiting{{receiver=\"webhook {url}\"}}");
+    let waiting = format!("nae_alarms_waiting{{receiver=\"webhook http://{address}\"}}");
     eventually("all are acknowledged", || service.metric(&waiting) == 0.0);
     service.kill();
 
