@@ -12,34 +12,13 @@ use rumqttc::{Client, Event, MqttOptions, Outgoing, Packet, QoS};
 
 use super::config::{Config, Mqtt};
 use super::journal::Journal;
+use super::receiver::Receiver;
 use super::webhook::Webhook;
 
 /// How long a receiver may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The first pause after a failure, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-
-/// Somewhere alarms are sent.
-pub(crate) trait Receiver: Send + 'static {
-    /// What it is called in the log and in metrics, which everyone may read: nothing secret.
-    fn name(&self) -> String;
-
-    /// What it is called in the journal: the same whatever password it asks for.
-    fn key(&self) -> String {
-        self.name()
-    }
-
-    /// What the journal called it when that was the whole address.
-    fn key_before(&self) -> String {
-        self.key()
-    }
-
-    /// Sends an alarm; when this returns, the other side has it.
-    ///
-    /// # Errors
-    /// Why it does not.
-    fn send(&mut self, alarm: &str) -> Result<(), String>;
-}
 
 /// Told of every attempt: the receiver and whether it has the alarm now.
 pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;

@@ -19,6 +19,7 @@ mod monitor;
 mod pictures;
 mod pipeline;
 mod queue;
+mod receiver;
 mod scorer;
 mod source;
 mod webhook;

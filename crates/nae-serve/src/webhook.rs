@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use percent_encoding::percent_decode_str;
 
-use super::deliver::Receiver;
+use super::receiver::Receiver;
 
 /// `http[s]://[USER:PASSWORD@]HOST[:PORT][/PATH]`. Its path and query are shown to nobody either: with many services whoever
 /// knows them may send.
