@@ -10,6 +10,19 @@ use super::blocks::{LEAKY_RELU, color, generator32, projection};
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv2d};
 
+/// IGEBM's blocks: channels in, channels out, and whether half of the places are left after it.
+pub(crate) fn stages(narrow: usize) -> [(usize, usize, bool); 6] {
+    let wide = 2 * narrow;
+    [
+        (narrow, narrow, true),
+        (narrow, narrow, false),
+        (narrow, wide, true),
+        (wide, wide, false),
+        (wide, wide, true),
+        (wide, wide, false),
+    ]
+}
+
 /// The pair for 3×32×32 images, `width` channels in the first layer of the encoder and throughout the decoder, and
 /// `groups` groups in the last group normalisation; the code's has 128, 2 and `latent_dim` 32.
 ///
@@ -24,16 +37,8 @@ pub fn igebm32(
     latent_dim: usize,
     latent_space: LatentSpace,
 ) -> Result<AutoencoderSpec, SpecError> {
-    let (narrow, wide) = (width, 2 * width);
-    let mut encoder = vec![conv2d(narrow, 3, 1, 1), LEAKY_RELU];
-    for (inp, out, pool) in [
-        (narrow, narrow, true),
-        (narrow, narrow, false),
-        (narrow, wide, true),
-        (wide, wide, false),
-        (wide, wide, true),
-        (wide, wide, false),
-    ] {
+    let mut encoder = vec![conv2d(width, 3, 1, 1), LEAKY_RELU];
+    for (inp, out, pool) in stages(width) {
         let body = vec![conv2d(out, 3, 1, 1), LEAKY_RELU, conv2d(out, 3, 1, 1)];
         let skip = if pool || inp != out { vec![projection(out)] } else { vec![] };
         encoder.push(LayerSpec::Residual { body, skip });

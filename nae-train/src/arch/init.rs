@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, RngExt as _};
 
 /// Values of `shape`, uniform on [−bound, bound).
-pub(super) fn uniform<const D: usize>(
+pub(crate) fn uniform<const D: usize>(
     shape: [usize; D],
     bound: f32,
     rng: &mut impl Rng,

@@ -84,8 +84,7 @@ impl MethodKind {
             Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
             Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
             Self::Igebm => Some("its energy is a network's output, and it has no reconstruction"),
-            Self::Pixelcnn => Some("it decides by a likelihood, and has no reconstruction"),
-            Self::Glow => Some("it decides by a likelihood, and has no reconstruction"),
+            Self::Glow | Self::Pixelcnn => Some("it decides by a likelihood, and has no reconstruction"),
         }
     }
 

@@ -190,6 +190,18 @@ pub(super) fn slopes_agree<M: Module, T: std::fmt::Debug>(
     }
 }
 
+/// The weights of a loss's terms with each of them in turn left out, doubled or turned round.
+pub(super) fn changed<const N: usize>(right: [f64; N]) -> Vec<[f64; N]> {
+    let each = |term: usize| {
+        [0.0, 2.0, -1.0].map(|factor| {
+            let mut terms = right;
+            terms[term] *= factor;
+            terms
+        })
+    };
+    (0..N).flat_map(each).collect()
+}
+
 /// What a loss is made of.
 #[derive(Clone, Copy, Debug)]
 struct Terms {

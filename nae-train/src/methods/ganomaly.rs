@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
     use crate::arch::LatentSpace;
-    use crate::methods::finite_differences::{SAMPLES, images, network, numbers, slopes_agree, smooth, wide};
+    use crate::methods::finite_differences::{SAMPLES, changed, images, network, numbers, slopes_agree, smooth, wide};
 
     const SETTINGS: Adversarial = Adversarial { adversarial: 0.5, contextual: 3.0, encoder: 2.0 };
 
@@ -254,18 +254,6 @@ mod tests {
     fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
         let n = values.len() as f64;
         values.sum::<f64>() / n
-    }
-
-    /// Every combination with one of the terms left out, doubled or turned round.
-    fn changed<const N: usize>(right: [f64; N]) -> Vec<[f64; N]> {
-        let each = |term: usize| {
-            [0.0, 2.0, -1.0].map(|factor| {
-                let mut terms = right;
-                terms[term] *= factor;
-                terms
-            })
-        };
-        (0..N).flat_map(each).collect()
     }
 
     /// Features, reconstructions and latents in float64, and the three terms of them.

@@ -23,6 +23,7 @@ use crate::arch::Autoencoder;
 use crate::arch::LatentSpace;
 use crate::arch::blocks::LEAKY_RELU;
 use crate::arch::checkpoint::{self, CheckpointError};
+use crate::arch::igebm::stages;
 use crate::arch::layer::Sequential;
 use crate::arch::spec::{LayerSpec, fc};
 use crate::config::Pretraining;
@@ -52,14 +53,7 @@ impl EnergyNetwork {
     pub fn new(image: Shape, settings: FeedForward, rng: &mut impl Rng, device: &Device) -> Self {
         let (narrow, wide) = (settings.width, 2 * settings.width);
         let mut layers = vec![convolution(narrow, 3, true), LEAKY_RELU];
-        for (from, to, pool) in [
-            (narrow, narrow, true),
-            (narrow, narrow, false),
-            (narrow, wide, true),
-            (wide, wide, false),
-            (wide, wide, true),
-            (wide, wide, false),
-        ] {
+        for (from, to, pool) in stages(narrow) {
             let body = vec![convolution(to, 3, true), LEAKY_RELU, convolution(to, 3, true)];
             let skip = if pool || from != to { vec![convolution(to, 1, false)] } else { vec![] };
             layers.push(LayerSpec::Residual { body, skip });
@@ -207,7 +201,7 @@ mod tests {
     use burn::tensor::FloatDType;
 
     use super::*;
-    use crate::methods::finite_differences::{slopes_agree, wide};
+    use crate::methods::finite_differences::{changed, slopes_agree, wide};
 
     fn method(settings: FeedForward) -> IgebmMethod {
         let device = Device::flex();
@@ -230,15 +224,7 @@ mod tests {
         let [x, negatives] = [x, negatives].map(|x| x.cast(FloatDType::F64));
         // [data, negative samples, squares of the data's, of the negative samples']
         let right = [1.0, -1.0, 0.3, 0.3];
-        let each = |term: usize| {
-            [0.0, 2.0, -1.0].map(|factor| {
-                let mut terms = right;
-                terms[term] *= factor;
-                terms
-            })
-        };
-        let wrong: Vec<[f64; 4]> = (0..4).flat_map(each).collect();
-        slopes_agree("IGEBM", &method.model, &gradients, &right, &wrong, |model, terms: &[f64; 4]| {
+        slopes_agree("IGEBM", &method.model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {
             let [positive, negative] = [&x, &negatives].map(|x| wide(model.energies(x.clone())));
             let mean = |energies: &[f64], power: i32| energies.iter().map(|e| e.powi(power)).sum::<f64>() / 37.0;
             terms[0] * mean(&positive, 1)

@@ -1,13 +1,14 @@
 //! The network of PixelCNN++ (Salimans et al., ICLR 2017, sections 2.3 to 2.5): two streams of shifted convolutions, one
 //! that sees all rows above a pixel and one that also sees what is left of it, on three levels of resolution.
 
-use burn::module::{Module, Param};
+use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::ops::PadMode;
-use burn::tensor::{Device, Tensor, TensorData};
-use rand::{Rng, RngExt as _};
+use burn::tensor::{Device, Tensor};
+use rand::Rng;
 
+use crate::arch::init::uniform;
 use crate::sample::NoiseSource;
 
 /// Share of a block's inner activations that an update leaves out.
@@ -43,17 +44,16 @@ struct Shifted {
     padding: [usize; 3],
 }
 
-fn uniform<const D: usize>(shape: [usize; D], fan_in: usize, rng: &mut impl Rng, device: &Device) -> Param<Tensor<D>> {
-    let bound = 1.0 / (fan_in as f32).sqrt();
-    let values: Vec<f32> = (0..shape.iter().product()).map(|_| rng.random_range(-bound..bound)).collect();
-    Param::from_data(TensorData::new(values, shape), device)
+/// 1/√fan_in of a kernel that reads `channels`.
+fn bound(channels: usize, [rows, columns]: [usize; 2]) -> f32 {
+    1.0 / ((channels * rows * columns) as f32).sqrt()
 }
 
 fn convolution(channels: [usize; 2], kernel: [usize; 2], stride: usize, rng: &mut impl Rng, device: &Device) -> Conv2d {
     let mut layer = Conv2dConfig::new(channels, kernel).with_stride([stride, stride]).init(device);
-    let fan_in = channels[0] * kernel[0] * kernel[1];
-    layer.weight = uniform([channels[1], channels[0], kernel[0], kernel[1]], fan_in, rng, device);
-    layer.bias = Some(uniform([channels[1]], fan_in, rng, device));
+    let bound = bound(channels[0], kernel);
+    layer.weight = uniform([channels[1], channels[0], kernel[0], kernel[1]], bound, rng, device);
+    layer.bias = Some(uniform([channels[1]], bound, rng, device));
     layer
 }
 
@@ -98,9 +98,9 @@ impl Enlarging {
             .with_stride([2, 2])
             .with_padding_out([1, 1])
             .init(device);
-        let fan_in = filters * kernel[0] * kernel[1];
-        layer.weight = uniform([filters, filters, kernel[0], kernel[1]], fan_in, rng, device);
-        layer.bias = Some(uniform([filters], fan_in, rng, device));
+        let bound = bound(filters, kernel);
+        layer.weight = uniform([filters, filters, kernel[0], kernel[1]], bound, rng, device);
+        layer.bias = Some(uniform([filters], bound, rng, device));
         Self { convolution: layer, cut }
     }
 
