@@ -20,12 +20,11 @@ use crate::eval::trace::Trace;
 use crate::export::{self, ExportError};
 use crate::features::{self, Features, FeaturesError};
 use crate::methods::reference::NearestNeighbours;
-use crate::methods::state::StateError;
 use crate::methods::{Decision, Model};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
-use crate::train::{Outcome, Trainer};
+use crate::train::{Outcome, TrainError, Trainer};
 use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, ImageSet, Loaded};
 use nae_data::{Source, Split};
@@ -61,15 +60,9 @@ pub enum RunError {
         /// How many there are.
         found: usize,
     },
-    /// A state of training cannot be stored or gone on from.
-    #[error("the state of the run: {0}")]
-    State(StateError),
-}
-
-impl From<StateError> for RunError {
-    fn from(error: StateError) -> Self {
-        Self::State(error)
-    }
+    /// Training cannot go on.
+    #[error(transparent)]
+    Train(#[from] TrainError),
 }
 
 /// What a run knows of its data.
@@ -181,13 +174,14 @@ impl Prepared {
     pub fn pretrained(&self, file: &Path, device: &Device) -> Result<Snapshot, RunError> {
         let spec = self.config.architecture();
         let autoencoder = checkpoint::load(checkpoint::blank(spec, device), spec.name(), file)?;
-        Ok(Snapshot::pretrained(&self.config, autoencoder, self.split.train.len(), self.seed, device)?)
+        let (config, images) = (&self.config, self.split.train.len());
+        Ok(Snapshot::pretrained(config, autoencoder, images, self.seed, device).map_err(TrainError::from)?)
     }
 
     /// Trains; see [`Trainer`].
     ///
     /// # Errors
-    /// [`RunError::State`] where `resume` is not of this run, or what `observer` wants to store cannot be written.
+    /// [`RunError::Train`] where `resume` is not of this run, or what `observer` wants to store cannot be written.
     pub fn train(
         &self,
         engine: Engine,

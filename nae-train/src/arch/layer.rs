@@ -262,6 +262,11 @@ impl Sequential {
         &self.layers
     }
 
+    /// The first `count` layers, with the same weights.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        Self { layers: self.layers.iter().take(count).cloned().collect() }
+    }
+
     /// Applies all layers to `[N, C, H, W]`.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))

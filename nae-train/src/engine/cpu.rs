@@ -6,7 +6,7 @@ use nae_simd::{Planes, Size, Workspace};
 
 use super::chain::ShardChain;
 use super::network::{BothGradients, CpuAutoencoder};
-use super::parameters::WeightGradients;
+use super::parameters::{WeightGradients, register};
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource};
 use crate::shard::{self, SHARD};
@@ -22,7 +22,7 @@ pub struct CpuEngine {
 }
 
 /// A batch in shards.
-fn shards(workspace: &Workspace, input: Tensor<4>) -> Vec<Planes> {
+pub(super) fn shards(workspace: &Workspace, input: Tensor<4>) -> Vec<Planes> {
     let [_, c, h, w] = input.dims();
     let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
     let size = Size { h, w, c };
@@ -145,14 +145,7 @@ impl CpuEngine {
     pub fn register(&self, gradients: WeightGradients) -> GradientsParams {
         sweep(&self.device);
         let mut params = GradientsParams::new();
-        for (id, shape, values) in gradients {
-            let data = TensorData::new(values, shape.clone());
-            match shape.len() {
-                1 => params.register(id, Tensor::<1>::from_data(data, &self.device)),
-                2 => params.register(id, Tensor::<2>::from_data(data, &self.device)),
-                _ => params.register(id, Tensor::<4>::from_data(data, &self.device)),
-            }
-        }
+        register(gradients, &mut params, &self.device);
         params
     }
 }

@@ -4,12 +4,14 @@
 //! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
 //! and shards of the batch run on threads of their own. `arch::graph` describes both halves of an
 //! autoencoder as graphs, `network` puts their programs together, `parameters` has the gradients of their weights,
-//! `chain` a Langevin chain in it, `cpu` the engine behind burn's tensors. It has every layer of [`crate::arch`], and
+//! `chain` a Langevin chain in it, `cpu` the engine behind burn's tensors, `layers` one half of an autoencoder there, for
+//! losses that burn differentiates. It has every layer of [`crate::arch`], and
 //! squared L2 and L1 for the energy: `support` says so, and chooses the engine. The results are those of burn to
 //! rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
 
 pub(crate) mod chain;
 pub(crate) mod cpu;
+pub(crate) mod layers;
 pub(crate) mod network;
 pub(crate) mod parameters;
 pub(crate) mod support;

@@ -30,18 +30,23 @@ pub(crate) struct CpuAutoencoder {
     compare: Comparison,
 }
 
-/// The encoder or the decoder.
-struct Half {
-    program: Program,
+/// The encoder or the decoder, or a part of one.
+pub(super) struct Half {
+    pub(super) program: Program,
     parameters: Vec<Parameter>,
 }
 
 impl Half {
-    fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
+    pub(super) fn new(layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
         let LearnedGraph { graph, learned, parameters, .. } = LearnedGraph::new("", layers, input, on_sphere);
         let program = Program::compile(&graph, &Options::training(&learned))
             .expect("the engine has every layer of `arch`, and their shapes were checked");
         Self { program, parameters }
+    }
+
+    /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
+    pub(super) fn summed(&self, workspace: &Workspace, shards: Vec<Gradients>) -> WeightGradients {
+        summed(&self.program, &self.parameters, workspace, shards)
     }
 }
 
@@ -126,8 +131,8 @@ impl CpuAutoencoder {
     /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
     pub(crate) fn summed(&self, workspace: &Workspace, shards: Vec<BothGradients>) -> WeightGradients {
         let (encoder, decoder) = shards.into_iter().map(|shard| (shard.encoder, shard.decoder)).unzip();
-        let mut gradients = summed(&self.encoder.program, &self.encoder.parameters, workspace, encoder);
-        gradients.extend(summed(&self.decoder.program, &self.decoder.parameters, workspace, decoder));
+        let mut gradients = self.encoder.summed(workspace, encoder);
+        gradients.extend(self.decoder.summed(workspace, decoder));
         gradients
     }
 

@@ -1,6 +1,8 @@
 //! Gradients of the weights of both halves of an autoencoder, by burn's parameters.
 
 use burn::module::ParamId;
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor, TensorData};
 use nae_simd::program::SumPart;
 use nae_simd::{Gradients, Program, Workspace};
 
@@ -27,4 +29,16 @@ pub(super) fn summed(
         (parameter.id, parameter.shape.clone(), values)
     };
     parameters.iter().zip(sums).map(finished).collect()
+}
+
+/// Puts `gradients` into `params`, the form burn's optimisers take.
+pub(crate) fn register(gradients: WeightGradients, params: &mut GradientsParams, device: &Device) {
+    for (id, shape, values) in gradients {
+        let data = TensorData::new(values, shape.clone());
+        match shape.len() {
+            1 => params.register(id, Tensor::<1>::from_data(data, device)),
+            2 => params.register(id, Tensor::<2>::from_data(data, device)),
+            _ => params.register(id, Tensor::<4>::from_data(data, device)),
+        }
+    }
 }

@@ -7,12 +7,10 @@ use burn::module::Module as _;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use nae_simd::Workspace;
-use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, add_l2, sharded};
-use super::optimizer::Optimizer;
-use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, add_l2, sharded};
+use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
@@ -33,12 +31,13 @@ pub fn coefficient(n: usize) -> f32 {
 }
 
 /// Trains a plain or a denoising autoencoder.
-pub struct AutoencoderMethod {
-    model: Autoencoder,
-    optimizer: Optimizer,
-    rate: f64,
+pub type AutoencoderMethod = GradientMethod<ReconstructionError>;
+
+/// The mean energy of the data, or of their reconstructions from data with noise. What is kept is the source of that noise,
+/// where there is one.
+pub struct ReconstructionError {
+    denoising: Denoising,
     encoder_l2: f32,
-    corruption: Option<(Denoising, NoiseSource)>,
     engine: Engine,
     device: Device,
     /// Memory of the engine, kept from one update to the next.
@@ -54,84 +53,69 @@ impl AutoencoderMethod {
         engine: Engine,
         device: &Device,
     ) -> Self {
-        let optimizer = Optimizer::new(settings.max_gradient_norm);
-        Self {
-            model,
-            optimizer,
-            rate: settings.learning_rate,
+        let (denoising, source) = corruption.unzip();
+        let objective = ReconstructionError {
+            denoising: denoising.unwrap_or_default(),
             encoder_l2: settings.encoder_l2,
-            corruption,
             engine,
             device: device.clone(),
             workspace: Workspace::default(),
-        }
+        };
+        Self::begin(objective, model, source, settings)
     }
+}
 
-    /// The state reached.
-    pub fn into_autoencoder(self) -> Autoencoder {
-        self.model
-    }
-
+impl ReconstructionError {
     /// What the network is given for the data `x`.
-    fn input(&mut self, x: &Tensor<4>) -> Tensor<4> {
-        match &mut self.corruption {
-            Some((Denoising { noise }, source)) => x.clone() + source.normal(x.dims(), &self.device).mul_scalar(*noise),
+    fn input(&self, source: &mut Option<NoiseSource>, x: &Tensor<4>) -> Tensor<4> {
+        match source {
+            Some(source) => x.clone() + source.normal(x.dims(), &self.device).mul_scalar(self.denoising.noise),
             None => x.clone(),
         }
     }
 
     /// The gradient of the mean energy and the penalty with respect to all weights, and the mean energy.
-    pub(super) fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        let input = self.input(&x);
+    pub(super) fn gradients(
+        &self,
+        source: &mut Option<NoiseSource>,
+        model: &Autoencoder,
+        x: Tensor<4>,
+    ) -> (GradientsParams, UpdateFigures) {
+        let input = self.input(source, &x);
         let [n, c, h, w] = x.dims();
         let (mut gradients, figures) = match self.engine {
             Engine::Burn => {
                 let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
                 let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
-                sharded(&self.model, shards, |model, (input, x): (Tensor<4>, Tensor<4>)| {
+                sharded(model, shards, |model, (input, x): (Tensor<4>, Tensor<4>)| {
                     let loss = distance(model.energy(), x.autodiff(), model.reconstruct(input.autodiff())).mean();
-                    ShardLoss { report: vec![("energy", loss.clone())], loss }
+                    BatchLoss { report: vec![("energy", loss.clone())], loss }
                 })
             }
             Engine::Cpu => {
-                let engine = CpuEngine::in_workspace(&self.workspace, &self.model, [c, h, w], &self.device);
+                let engine = CpuEngine::in_workspace(&self.workspace, model, [c, h, w], &self.device);
                 let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
                 (engine.register(gradients), UpdateFigures::new([("energy", mean(&energies))]))
             }
         };
-        add_l2(&self.model.encoder, self.encoder_l2, &mut gradients);
+        add_l2(&model.encoder, self.encoder_l2, &mut gradients);
         (gradients, figures)
     }
 }
 
-impl Method for AutoencoderMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let (gradients, figures) = self.gradients(x);
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
-        figures
-    }
+impl Objective for ReconstructionError {
+    type Model = Autoencoder;
+    type Kept = Option<NoiseSource>;
 
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, &self.corruption)
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        self.corruption = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
-    }
-}
-
-impl EpochMethod for AutoencoderMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+    fn update(
+        &self,
+        source: &mut Option<NoiseSource>,
+        model: Autoencoder,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (Autoencoder, UpdateFigures) {
+        let (gradients, figures) = self.gradients(source, &model, x);
+        (step.along(gradients, model).power_iteration(), figures)
     }
 }
 
@@ -154,6 +138,7 @@ mod tests {
     use super::*;
     use crate::arch::{LatentSpace, small_conv::small_conv16};
     use crate::energy::squared_l2;
+    use crate::methods::Method as _;
 
     /// What is reported is the loss: the noisy input's reconstruction against the data, on both engines.
     #[test]
@@ -194,20 +179,20 @@ mod tests {
             floats(&first.weight).iter().map(|w| w * w).sum()
         };
         let x = NoiseSource::new(1, 0).uniform::<4>([8, 1, 16, 16], &device);
-        for which in ["cpu", "burn", "vae", "wae"] {
+        for which in ["cpu", "burn", "vae", "vae by burn", "wae", "wae by burn"] {
             let reached = |c: f32| {
                 let settings = Pretraining { encoder_l2: c, ..Pretraining::new(1, 8, 1e-3) };
                 let start = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &autodiff);
+                let engine = if which.ends_with("burn") { Engine::Burn } else { Engine::Cpu };
                 let mut method: Box<dyn EpochMethod> = match which {
-                    "cpu" => Box::new(AutoencoderMethod::new(start, settings, None, Engine::Cpu, &device)),
-                    "burn" => Box::new(AutoencoderMethod::new(start, settings, None, Engine::Burn, &device)),
-                    "vae" => {
+                    "cpu" | "burn" => Box::new(AutoencoderMethod::new(start, settings, None, engine, &device)),
+                    "vae" | "vae by burn" => {
                         let settings_vae = Variational::default();
                         let mut rng = NoiseSource::new(0, 0);
                         let start = VariationalAutoencoder::new(&spec, settings_vae, rng.rng(), &autodiff);
-                        Box::new(VaeMethod::new(start, settings, settings_vae, noise(), &device))
+                        Box::new(VaeMethod::new(start, settings, settings_vae, noise(), engine, &device))
                     }
-                    _ => Box::new(WaeMethod::new(start, settings, Wasserstein::default(), noise(), &device)),
+                    _ => Box::new(WaeMethod::new(start, settings, Wasserstein::default(), noise(), engine, &device)),
                 };
                 for _ in 0..20 {
                     method.update(x.clone());

@@ -14,13 +14,12 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 use rand::Rng;
-use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, add_l2, sharded};
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, add_l2};
+use super::halves::{Halves, HalvesEngine};
 use super::mixture::Mixture;
-use super::optimizer::Optimizer;
-use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::{Decision, Model, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
 use crate::arch::spec::fc;
@@ -28,6 +27,7 @@ use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::Pretraining;
 use crate::config::methods::GaussianMixture;
 use crate::energy::distance;
+use crate::engine::Engine;
 use crate::sample::NoiseSource;
 
 /// Values in the estimation network's hidden layer.
@@ -84,9 +84,7 @@ impl GaussianMixtureAutoencoder {
 
     /// What the mixture is of, `[N, D_z + 2]`: the latent, the relative Euclidean distance and the cosine of sample and
     /// reconstruction (section 3.2). Beside it the reconstruction error, `[N]`.
-    fn features(&self, x: Tensor<4>) -> (Tensor<2>, Tensor<1>) {
-        let z = self.autoencoder.encode(x.clone());
-        let y = self.autoencoder.decode(z.clone());
+    fn features(&self, x: Tensor<4>, y: Tensor<4>, z: Tensor<4>) -> (Tensor<2>, Tensor<1>) {
         let [n, dim, _, _] = z.dims();
         let energy = distance(self.autoencoder.energy(), x.clone(), y.clone());
         let values = x.dims()[1..].iter().product();
@@ -113,14 +111,15 @@ impl GaussianMixtureAutoencoder {
 
     /// −log of the mixture's density at each sample of `x`: `[N]`.
     pub fn sample_energies(&self, x: Tensor<4>) -> Tensor<1> {
-        let (features, _) = self.features(x);
+        let z = self.autoencoder.encode(x.clone());
+        let (features, _) = self.features(x, self.autoencoder.decode(z.clone()), z);
         self.mixture().energies(features)
     }
 
     /// Equation 7: the mean reconstruction error, the mean energy under the batch's own mixture, and the sum of its inverse
     /// variances.
-    fn terms(&self, x: Tensor<4>, keep: Tensor<2>) -> [Tensor<1>; 3] {
-        let (features, energy) = self.features(x);
+    fn terms(&self, x: Tensor<4>, y: Tensor<4>, z: Tensor<4>, keep: Tensor<2>) -> [Tensor<1>; 3] {
+        let (features, energy) = self.features(x, y, z);
         let mixture = Mixture::of(features.clone(), self.shares(features.clone(), Some(keep)));
         let sample_energy = mixture.energies(features).mean();
         let inverse = mixture.variances().clamp_min(1e-6).recip().sum();
@@ -147,17 +146,28 @@ impl Model for GaussianMixtureAutoencoder {
     }
 }
 
-/// Trains autoencoder and estimation network together; burn computes the gradient.
-///
-/// A mixture is of the whole batch, so a batch is not divided between threads.
-pub(crate) struct DagmmMethod {
-    model: GaussianMixtureAutoencoder,
-    optimizer: Optimizer,
-    rate: f64,
-    encoder_l2: f32,
+/// The latent is decoded as it comes.
+impl Halves for GaussianMixtureAutoencoder {
+    type Drawn = ();
+    type Between = Tensor<4>;
+
+    fn autoencoder(&self) -> &Autoencoder {
+        &self.autoencoder
+    }
+
+    fn between(&self, encoded: Tensor<4>, (): ()) -> (Tensor<4>, Tensor<4>) {
+        (encoded.clone(), encoded)
+    }
+}
+
+/// Trains autoencoder and estimation network together.
+pub(crate) type DagmmMethod = GradientMethod<SampleEnergy>;
+
+/// Reconstruction error and the energy under the batch's mixture. What is kept is the source of what updates leave out.
+pub(crate) struct SampleEnergy {
+    engine: HalvesEngine,
     settings: GaussianMixture,
-    dropout: NoiseSource,
-    device: Device,
+    encoder_l2: f32,
 }
 
 impl DagmmMethod {
@@ -167,82 +177,71 @@ impl DagmmMethod {
         pretraining: Pretraining,
         settings: GaussianMixture,
         dropout: NoiseSource,
+        engine: Engine,
         device: &Device,
     ) -> Self {
-        Self {
-            model,
-            optimizer: Optimizer::new(pretraining.max_gradient_norm),
-            rate: pretraining.learning_rate,
-            encoder_l2: pretraining.encoder_l2,
-            settings,
-            dropout,
-            device: device.clone(),
-        }
+        let (engine, encoder_l2) = (HalvesEngine::new(engine, device), pretraining.encoder_l2);
+        Self::begin(SampleEnergy { engine, settings, encoder_l2 }, model, dropout, pretraining)
     }
+}
 
+impl SampleEnergy {
     /// The gradient of the loss with respect to all weights, and its parts.
-    fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        let n = x.dims()[0];
-        let drawn = self.dropout.uniform::<2>([n, HIDDEN], &self.device);
+    fn gradients(
+        &self,
+        dropout: &mut NoiseSource,
+        model: &GaussianMixtureAutoencoder,
+        x: Tensor<4>,
+    ) -> (GradientsParams, UpdateFigures) {
+        let drawn = dropout.uniform::<2>([x.dims()[0], HIDDEN], self.engine.device());
         let keep = drawn.greater_equal_elem(DROPOUT).float().div_scalar(1.0 - DROPOUT);
         let GaussianMixture { energy: energy_weight, inverse_variance: inverse_weight, .. } = self.settings;
-        let (mut gradients, figures) = sharded(&self.model, vec![(n, (x, keep))], |model, (x, keep)| {
-            let x: Tensor<4> = x.autodiff();
-            let [energy, sample_energy, inverse] = model.terms(x, keep.autodiff());
+        let (mut gradients, figures) = self.engine.gradients(model, x, (), |model, x, y, z| {
+            let [energy, sample_energy, inverse] = model.terms(x, y, z, keep.clone().autodiff());
             let loss = energy.clone()
                 + sample_energy.clone().mul_scalar(energy_weight)
                 + inverse.clone().mul_scalar(inverse_weight);
             let report = vec![("energy", energy), ("sample_energy", sample_energy), ("inverse_variances", inverse)];
-            ShardLoss { loss, report }
+            BatchLoss { loss, report }
         });
-        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients);
+        add_l2(&model.autoencoder.encoder, self.encoder_l2, &mut gradients);
         (gradients, figures)
     }
 
-    /// Pools the mixture of the batch `x` with those of the updates before. Nothing is left out, as in deciding.
-    fn pool(&mut self, x: Tensor<4>) {
-        let plain = self.model.valid();
-        let (features, _) = plain.features(x);
+    /// `model` with the mixture of the batch `x` pooled with those of the updates before. Nothing is left out, as in
+    /// deciding.
+    fn pooled(&self, model: GaussianMixtureAutoencoder, x: Tensor<4>) -> GaussianMixtureAutoencoder {
+        let z = self.engine.encode(&model, x.clone());
+        let y = self.engine.decode(&model, z.clone());
+        let plain = model.valid();
+        let (features, _) = plain.features(x, y, z);
         let (batch, before) = (Mixture::of(features.clone(), plain.shares(features, None)), plain.mixture());
         let first = before.weights.clone().sum().into_scalar::<f32>() == 0.0;
         let Mixture { weights, means, covariances } = before.pooled(batch, if first { 1.0 } else { POOLED });
-        let model = &mut self.model;
-        model.weights = model.weights.clone().map(|_| Tensor::from_inner(weights));
-        model.means = model.means.clone().map(|_| Tensor::from_inner(means));
-        model.covariances = model.covariances.clone().map(|_| Tensor::from_inner(covariances));
+        GaussianMixtureAutoencoder {
+            weights: model.weights.map(|_| Tensor::from_inner(weights)),
+            means: model.means.map(|_| Tensor::from_inner(means)),
+            covariances: model.covariances.map(|_| Tensor::from_inner(covariances)),
+            ..model
+        }
     }
 }
 
-impl Method for DagmmMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        self.pool(x.clone());
-        let (gradients, figures) = self.gradients(x);
-        let model = self.optimizer.step(self.rate, self.model.clone(), gradients);
-        self.model = GaussianMixtureAutoencoder { autoencoder: model.autoencoder.power_iteration(), ..model };
-        figures
-    }
+impl Objective for SampleEnergy {
+    type Model = GaussianMixtureAutoencoder;
+    type Kept = NoiseSource;
 
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, &self.dropout)
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        self.dropout = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
-    }
-}
-
-impl EpochMethod for DagmmMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+    fn update(
+        &self,
+        dropout: &mut NoiseSource,
+        model: GaussianMixtureAutoencoder,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (GaussianMixtureAutoencoder, UpdateFigures) {
+        let model = self.pooled(model, x.clone());
+        let (gradients, figures) = self.gradients(dropout, &model, x);
+        let model = step.along(gradients, model);
+        (GaussianMixtureAutoencoder { autoencoder: model.autoencoder.power_iteration(), ..model }, figures)
     }
 }
 
@@ -256,23 +255,29 @@ mod tests {
 
     const SETTINGS: GaussianMixture = GaussianMixture { components: 2, energy: 0.1, inverse_variance: 0.005 };
 
-    fn method() -> DagmmMethod {
+    fn method(engine: Engine) -> DagmmMethod {
         let device = Device::flex();
         let mut weights = NoiseSource::new(2, 0);
         let start = network(LatentSpace::Euclidean);
         let model = GaussianMixtureAutoencoder::new(start, SETTINGS, weights.rng(), &device.clone().autodiff());
         let settings = Pretraining { encoder_l2: 0.02, ..Pretraining::new(1, SAMPLES, 1e-2) };
-        DagmmMethod::new(model, settings, SETTINGS, NoiseSource::new(4, 0), &device)
+        DagmmMethod::new(model, settings, SETTINGS, NoiseSource::new(4, 0), engine, &device)
     }
 
     /// Features, shares, the mixture and its energies written down in float64 from the autoencoder's outputs.
     #[test]
     fn it_steps_by_the_gradient_of_its_loss() {
+        for engine in [Engine::Cpu, Engine::Burn] {
+            steps_by_the_gradient(engine);
+        }
+    }
+
+    fn steps_by_the_gradient(engine: Engine) {
         let x = images(1);
-        let mut method = method();
+        let mut method = method(engine);
         let keep = NoiseSource::new(4, 0).uniform::<2>([SAMPLES, HIDDEN], &Device::flex());
         let keep: Vec<f64> = wide(keep).iter().map(|&u| if u >= 0.5 { 2.0 } else { 0.0 }).collect();
-        let (gradients, figures) = method.gradients(x.clone());
+        let (gradients, figures) = method.objective.gradients(&mut method.kept, &method.model, x.clone());
         let targets = wide(x.clone());
         let parts = |model: &GaussianMixtureAutoencoder| {
             let z = model.autoencoder.encode(x.clone().cast(FloatDType::F64));
@@ -331,12 +336,13 @@ mod tests {
                     })
                     .collect();
                 inverse += (0..f).map(|a| 1.0 / covariance[a][a]).sum::<f64>();
+                let trace: f64 = (0..f).map(|a| covariance[a][a]).sum();
                 for (i, density) in densities.iter_mut().enumerate() {
                     // Gauss's elimination of one right-hand side; the product of the pivots is the determinant.
                     let mut rows: Vec<Vec<f64>> = (0..f)
                         .map(|a| {
                             let mut row = covariance[a].clone();
-                            row[a] += 1e-6;
+                            row[a] += 1e-6 + 4e-6 * trace;
                             row.push(features[i][a] - mean[a]);
                             row
                         })
@@ -370,30 +376,40 @@ mod tests {
         }
         // [reconstruction error, sample energy, inverse variances, penalty]
         let right = [1.0, 0.1, 0.005, 0.02];
-        slopes_agree("DAGMM", &method.model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {
-            let weights = crate::methods::finite_differences::numbers(&model.autoencoder.encoder);
-            let penalty: f64 = weights.iter().map(|w| w * w).sum();
-            let [energy, sample_energy, inverse] = parts(model);
-            terms[0] * energy + terms[1] * sample_energy + terms[2] * inverse + terms[3] * penalty
-        });
+        slopes_agree(
+            &format!("DAGMM by {engine:?}"),
+            &method.model,
+            &gradients,
+            &right,
+            &changed(right),
+            |model, terms: &[f64; 4]| {
+                let weights = crate::methods::finite_differences::numbers(&model.autoencoder.encoder);
+                let penalty: f64 = weights.iter().map(|w| w * w).sum();
+                let [energy, sample_energy, inverse] = parts(model);
+                terms[0] * energy + terms[1] * sample_energy + terms[2] * inverse + terms[3] * penalty
+            },
+        );
     }
 
     /// Judged by the mixture pooled over updates, which after one is the batch's own, with nothing left out.
     #[test]
     fn it_decides_by_the_pooled_mixture() {
         let (x, other) = (images(1), images(1).mul_scalar(0.5));
-        let mut method = method();
+        let mut method = method(Engine::Cpu);
         let model = method.model.valid();
-        let features = |x: &Tensor<4>| model.features(x.clone()).0;
+        let features = |x: &Tensor<4>| {
+            let z = model.autoencoder.encode(x.clone());
+            model.features(x.clone(), model.autoencoder.decode(z.clone()), z).0
+        };
         let mixture = |x: &Tensor<4>| Mixture::of(features(x), model.shares(features(x), None));
         let agrees = |method: &DagmmMethod, mixture: &Mixture| {
             let found = wide(method.model.decide(Decision::Reconstruction, x.clone()));
             let expected = wide(mixture.energies(features(&x)));
             found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-3 * b.abs().max(1.0))
         };
-        method.pool(x.clone());
+        method.model = method.objective.pooled(method.model.clone(), x.clone());
         assert!(agrees(&method, &mixture(&x)));
-        method.pool(other.clone());
+        method.model = method.objective.pooled(method.model.clone(), other.clone());
         let pooled = mixture(&x).pooled(mixture(&other), 0.01);
         assert!(agrees(&method, &pooled) && !agrees(&method, &mixture(&x)));
     }

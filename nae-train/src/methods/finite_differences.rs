@@ -324,7 +324,7 @@ fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
             let source = || NoiseSource::new(4, 0);
             let corruption = noise.map(|noise| (Denoising { noise }, source()));
             let mut method = AutoencoderMethod::new(model.clone(), settings, corruption, engine, &Device::flex());
-            let (gradients, _) = method.gradients(x.clone());
+            let (gradients, _) = method.objective.gradients(&mut method.kept, &method.model, x.clone());
             let epsilon = source().normal::<4>(x.dims(), &Device::flex());
             // [energy, penalty, decoder's penalty, σ of the noise]
             let right = [1.0, 0.02, 0.0, f64::from(noise.unwrap_or(0.0))];
@@ -346,12 +346,14 @@ fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
 #[test]
 fn the_wae_steps_by_the_gradient_of_its_loss() {
     let x = images(1);
-    for space in [LatentSpace::Euclidean, LatentSpace::Sphere] {
+    let both = [LatentSpace::Euclidean, LatentSpace::Sphere];
+    for (space, engine) in both.into_iter().flat_map(|space| [(space, Engine::Cpu), (space, Engine::Burn)]) {
         let model = network(space);
         let settings = Pretraining { encoder_l2: 0.01, ..Pretraining::new(1, SAMPLES, 1e-3) };
         let source = || NoiseSource::new(5, 0);
-        let mut method = WaeMethod::new(model.clone(), settings, Wasserstein { mmd: 0.5 }, source(), &Device::flex());
-        let (gradients, figures) = method.gradients(x.clone());
+        let (start, weight, device) = (model.clone(), Wasserstein { mmd: 0.5 }, Device::flex());
+        let mut method = WaeMethod::new(start, settings, weight, source(), engine, &device);
+        let (gradients, figures) = method.objective.gradients(&mut method.kept, &method.model, x.clone());
         let prior = wide(source().latents(space, SAMPLES, LATENT_DIM, &Device::flex()));
         let unmoved = moved(&model, usize::MAX, &[], 0.0);
         let before = latents(&unmoved, &x);
@@ -375,7 +377,7 @@ fn the_wae_steps_by_the_gradient_of_its_loss() {
             [1.0, 0.5, 0.01],
             [[2.0, 0.5, 0.01], [1.0, 0.0, 0.01], [1.0, 1.0, 0.01], [1.0, -0.5, 0.01], [1.0, 0.5, 0.0]],
         );
-        slopes_agree(&format!("WAE, {space:?}"), &model, &gradients, &right, &wrong, |model, terms| {
+        slopes_agree(&format!("WAE by {engine:?}, {space:?}"), &model, &gradients, &right, &wrong, |model, terms| {
             terms[0] * mean(energies(model, &x, &x).into_iter())
                 + terms[1] * mmd(&latents(model, &x))
                 + terms[2] * weights_squared(&model.encoder)
@@ -392,7 +394,7 @@ fn pre_training_is_adam_on_gradients_of_a_limited_norm() {
     let norms = batches.each_ref().map(|x| {
         let settings = Pretraining::new(1, SAMPLES, rate);
         let mut method = AutoencoderMethod::new(start.clone(), settings, None, Engine::Cpu, &Device::flex());
-        squares(&gradient_of(&start, &method.gradients(x.clone()).0)).sqrt()
+        squares(&gradient_of(&start, &method.objective.gradients(&mut method.kept, &method.model, x.clone()).0)).sqrt()
     });
     let mut ends = Vec::new();
     for max_gradient_norm in [None, Some((norms[0] * norms[1]).sqrt())] {
@@ -402,7 +404,7 @@ fn pre_training_is_adam_on_gradients_of_a_limited_norm() {
         let (mut mean, mut variance) = (vec![0.0; weights.len()], vec![0.0; weights.len()]);
         let mut limited = Vec::new();
         for (t, x) in (1..).zip(&batches) {
-            let gradients = method.gradients(x.clone()).0;
+            let gradients = method.objective.gradients(&mut method.kept, &method.model, x.clone()).0;
             let mut gradient = gradient_of(method.model().autoencoder().expect("it is one"), &gradients);
             let norm = squares(&gradient).sqrt();
             limited.push(max_gradient_norm.is_some_and(|limit| norm > limit));

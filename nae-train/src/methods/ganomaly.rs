@@ -15,7 +15,7 @@ use burn::tensor::{Device, Tensor};
 use rand::Rng;
 use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, add_l2, sharded, take};
+use super::gradients::{BatchLoss, add_l2, sharded, take};
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
 use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
@@ -169,7 +169,7 @@ impl GanomalyMethod {
             let loss = features.clone().mul_scalar(adversarial)
                 + pixels.clone().mul_scalar(contextual)
                 + latents.clone().mul_scalar(encoder);
-            ShardLoss { loss, report: vec![("features", features), ("absolute_error", pixels), ("latents", latents)] }
+            BatchLoss { loss, report: vec![("features", features), ("absolute_error", pixels), ("latents", latents)] }
         });
         // The generator does not move its judge.
         take(&self.model.discriminator, &mut gradients);
@@ -184,7 +184,7 @@ impl GanomalyMethod {
         sharded(&self.model, shards, |model, x: Tensor<4>| {
             let reconstructions = plain.autoencoder.reconstruct(x.clone());
             let loss = model.discriminator_loss(x.autodiff(), reconstructions.autodiff());
-            ShardLoss { loss: loss.clone(), report: vec![("discriminator", loss)] }
+            BatchLoss { loss: loss.clone(), report: vec![("discriminator", loss)] }
         })
     }
 }

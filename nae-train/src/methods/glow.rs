@@ -14,12 +14,11 @@ use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use rand::{Rng, RngExt as _};
 use rand_distr::StandardNormal;
-use serde_bytes::ByteBuf;
+use serde::{Deserialize, Serialize};
 
-use super::gradients::{ShardLoss, sharded};
-use super::optimizer::Optimizer;
-use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, sharded};
+use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
@@ -264,67 +263,52 @@ impl Model for Glow {
 }
 
 /// Trains by the likelihood of images with uniform noise within a level; burn computes the gradient.
-pub(crate) struct GlowMethod {
-    model: Glow,
-    optimizer: Optimizer,
-    rate: f64,
+pub(crate) type GlowMethod = GradientMethod<FlowLikelihood>;
+
+/// Bits per dimension of images with noise.
+pub(crate) struct FlowLikelihood {
+    device: Device,
+}
+
+/// What a flow's updates go on from.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Kept {
     /// Whether the activation normalisations have seen a batch.
     normalized: bool,
+    /// The noise within a level is drawn from it.
     noise: NoiseSource,
-    device: Device,
 }
 
 impl GlowMethod {
     /// From the state `model`; the noise within a level is drawn from `noise`.
     pub(crate) fn new(model: Glow, pretraining: Pretraining, noise: NoiseSource, device: &Device) -> Self {
-        let optimizer = Optimizer::new(pretraining.max_gradient_norm);
-        Self { model, optimizer, rate: pretraining.learning_rate, normalized: false, noise, device: device.clone() }
-    }
-
-    /// The gradient of the mean bits per dimension, and they.
-    fn gradients(&self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
-        sharded(&self.model, shards, |model, x: Tensor<4>| {
-            let bits = model.bits_per_dimension(x.autodiff()).mean();
-            ShardLoss { loss: bits.clone(), report: vec![("bits_per_dimension", bits)] }
-        })
+        let objective = FlowLikelihood { device: device.clone() };
+        Self::begin(objective, model, Kept { normalized: false, noise }, pretraining)
     }
 }
 
-impl Method for GlowMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let noise = self.noise.uniform::<4>(x.dims(), &self.device);
+/// The gradient of the mean bits per dimension of `x`, which has its noise, and they.
+fn gradients(model: &Glow, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+    let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
+    sharded(model, shards, |model, x: Tensor<4>| {
+        let bits = model.bits_per_dimension(x.autodiff()).mean();
+        BatchLoss { loss: bits.clone(), report: vec![("bits_per_dimension", bits)] }
+    })
+}
+
+impl Objective for FlowLikelihood {
+    type Model = Glow;
+    type Kept = Kept;
+
+    fn update(&self, kept: &mut Kept, mut model: Glow, x: Tensor<4>, step: OptimizerStep<'_>) -> (Glow, UpdateFigures) {
+        let noise = kept.noise.uniform::<4>(x.dims(), &self.device);
         let x = x + noise.div_scalar(LEVELS);
-        if !self.normalized {
-            self.model = self.model.clone().normalized_on(x.clone());
-            self.normalized = true;
+        if !kept.normalized {
+            model = model.normalized_on(x.clone());
+            kept.normalized = true;
         }
-        let (gradients, figures) = self.gradients(x);
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
-        figures
-    }
-
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, (&self.normalized, &self.noise))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        (self.normalized, self.noise) = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
-    }
-}
-
-impl EpochMethod for GlowMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+        let (gradients, figures) = gradients(&model, x);
+        (step.along(gradients, model), figures)
     }
 }
 
@@ -333,6 +317,7 @@ mod tests {
     use burn::tensor::FloatDType;
 
     use super::*;
+    use crate::methods::Method as _;
     use crate::methods::finite_differences::{moved, slopes_agree, wide};
 
     const SETTINGS: Flow = Flow { steps: 3, hidden_channels: 5 };
@@ -445,9 +430,7 @@ mod tests {
     fn it_steps_by_the_gradient_of_its_loss() {
         let model = glow(4, 6);
         let x = NoiseSource::new(2, 0).uniform::<4>([37, 1, 4, 6], &Device::flex());
-        let method =
-            GlowMethod::new(model.clone(), Pretraining::new(1, 37, 1e-3), NoiseSource::new(4, 0), &Device::flex());
-        let (gradients, _) = method.gradients(x.clone());
+        let (gradients, _) = gradients(&model, x.clone());
         let loss = |model: &Glow, terms: &[f64; 2]| {
             let (z, log_determinant) = model.forward(x.clone().cast(FloatDType::F64));
             let squares: f64 = wide(z).iter().map(|z| 0.5 * z * z).sum();

@@ -11,8 +11,8 @@ use burn::tensor::Tensor;
 use super::UpdateFigures;
 use crate::shard;
 
-/// A shard's loss `[1]`, and figures worth reporting, `[1]` each.
-pub(crate) struct ShardLoss {
+/// The loss `[1]` of a batch or a shard of one, and figures worth reporting, `[1]` each.
+pub(crate) struct BatchLoss {
     /// What is minimised.
     pub loss: Tensor<1>,
     /// By name.
@@ -23,7 +23,7 @@ pub(crate) struct ShardLoss {
 pub(crate) fn sharded<M: Module + Sync, S: Send>(
     model: &M,
     shards: Vec<(usize, S)>,
-    loss: impl Fn(&M, S) -> ShardLoss + Sync,
+    loss: impl Fn(&M, S) -> BatchLoss + Sync,
 ) -> (GradientsParams, UpdateFigures) {
     let samples: usize = shards.iter().map(|(count, _)| count).sum();
     let device = model.devices().remove(0);
@@ -31,7 +31,7 @@ pub(crate) fn sharded<M: Module + Sync, S: Send>(
         let weight = count as f64 / samples as f64;
         // Weights shared between shards would tie their graphs together, and burn then locks up.
         let model = model.clone().fork(&device);
-        let ShardLoss { loss, report } = loss(&model, shard);
+        let BatchLoss { loss, report } = loss(&model, shard);
         let report = report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>())));
         let report = UpdateFigures::new(report);
         (GradientsParams::from_grads(loss.mul_scalar(weight).backward(), &model), weight, report)
@@ -178,7 +178,7 @@ mod tests {
         let model = Autoencoder::new(&spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
         let x = NoiseSource::new(1, 0).uniform::<4>([3, 1, 16, 16], &device);
         let gradients = || {
-            let loss = |model: &Autoencoder, x: Tensor<4>| ShardLoss {
+            let loss = |model: &Autoencoder, x: Tensor<4>| BatchLoss {
                 loss: crate::methods::autoencoder::loss(model, x.autodiff()),
                 report: Vec::new(),
             };

@@ -13,12 +13,11 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use rand::Rng;
-use serde_bytes::ByteBuf;
+use serde::{Deserialize, Serialize};
 
-use super::gradients::{ShardLoss, sharded};
-use super::optimizer::Optimizer;
-use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, sharded};
+use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::LatentSpace;
 use crate::arch::blocks::LEAKY_RELU;
@@ -99,15 +98,21 @@ impl Model for EnergyNetwork {
 }
 
 /// Trains by the data's energy against that of negative samples; burn computes the gradients, of the chains, too.
-pub(crate) struct IgebmMethod {
-    model: EnergyNetwork,
-    optimizer: Optimizer,
-    rate: f64,
+pub(crate) type IgebmMethod = GradientMethod<Contrast>;
+
+/// The data's energy less that of negative samples.
+pub(crate) struct Contrast {
     regularization: f32,
     chain: Langevin,
-    buffer: ReplayBuffer,
-    noise: NoiseSource,
     device: Device,
+}
+
+/// Negative samples of past updates.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Kept {
+    buffer: ReplayBuffer,
+    /// The chains draw from it.
+    noise: NoiseSource,
 }
 
 impl IgebmMethod {
@@ -121,78 +126,62 @@ impl IgebmMethod {
     ) -> Self {
         let clip = GradientClip { limit: settings.gradient_clip, by: Default::default() };
         let chain = Langevin::new(settings.steps, settings.step_size, settings.noise);
-        Self {
-            model,
-            optimizer: Optimizer::new(pretraining.max_gradient_norm),
-            rate: pretraining.learning_rate,
+        let objective = Contrast {
             regularization: settings.regularization,
             chain: Langevin { gradient_clip: Some(clip), bounds: Some(BOX), ..chain },
-            buffer: ReplayBuffer::new(ReplayConfig { size: settings.buffer, ratio: settings.replay }),
-            noise,
             device: device.clone(),
-        }
+        };
+        let buffer = ReplayBuffer::new(ReplayConfig { size: settings.buffer, ratio: settings.replay });
+        Self::begin(objective, model, Kept { buffer, noise }, pretraining)
     }
+}
 
+impl Contrast {
     /// Negative samples `[N, C, H, W]` of `shape`, from the buffer or uniform noise.
-    fn negatives(&mut self, shape: [usize; 4]) -> Tensor<4> {
+    fn negatives(&self, kept: &mut Kept, model: &EnergyNetwork, shape: [usize; 4]) -> Tensor<4> {
         let len = shape[1..].iter().product();
-        let fresh = self.noise.images(Some(BOX), shape, &self.device);
+        let fresh = kept.noise.images(Some(BOX), shape, &self.device);
         let mut values: Vec<f32> = fresh.into_data().iter::<f32>().collect();
-        self.buffer.replace(&mut values, len, self.noise.rng());
+        kept.buffer.replace(&mut values, len, kept.noise.rng());
         let start = Tensor::from_data(TensorData::new(values, shape), &self.device);
-        let frozen = self.model.clone().no_grad();
+        let frozen = model.clone().no_grad();
         let energy = |x: Tensor<4>| differentiate(Precision::F32, x, |x| frozen.energies(x));
-        let end = self.chain.run(start, 1.0, &mut self.noise, energy, LatentSpace::Euclidean).state;
+        let end = self.chain.run(start, 1.0, &mut kept.noise, energy, LatentSpace::Euclidean).state;
         let values: Vec<f32> = end.clone().into_data().iter::<f32>().collect();
-        self.buffer.append(&values, len);
+        kept.buffer.append(&values, len);
         end
     }
 
     /// The gradient of the loss with respect to all weights, and both mean energies.
-    fn gradients(&self, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+    fn gradients(&self, model: &EnergyNetwork, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let weight = self.regularization;
         let pairs = shard::shards(x).into_iter().zip(shard::shards(negatives));
         let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
-        sharded(&self.model, shards, |model, (x, negatives): (Tensor<4>, Tensor<4>)| {
+        sharded(model, shards, |model, (x, negatives): (Tensor<4>, Tensor<4>)| {
             let (positive, negative) = (model.energies(x.autodiff()), model.energies(negatives.autodiff()));
             let squares = positive.clone().square().mean() + negative.clone().square().mean();
             let (positive, negative) = (positive.mean(), negative.mean());
             let loss = positive.clone() - negative.clone() + squares.mul_scalar(weight);
-            ShardLoss { loss, report: vec![("positive_energy", positive), ("negative_energy", negative)] }
+            BatchLoss { loss, report: vec![("positive_energy", positive), ("negative_energy", negative)] }
         })
     }
 }
 
-impl Method for IgebmMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let negatives = self.negatives(x.dims());
-        let (gradients, figures) = self.gradients(x, negatives);
-        let EnergyNetwork { features, head } = self.optimizer.step(self.rate, self.model.clone(), gradients);
-        self.model = EnergyNetwork { features: features.power_iteration(), head };
-        figures
-    }
+impl Objective for Contrast {
+    type Model = EnergyNetwork;
+    type Kept = Kept;
 
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, (&self.buffer, &self.noise))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        (self.buffer, self.noise) = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
-    }
-}
-
-impl EpochMethod for IgebmMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+    fn update(
+        &self,
+        kept: &mut Kept,
+        model: EnergyNetwork,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (EnergyNetwork, UpdateFigures) {
+        let negatives = self.negatives(kept, &model, x.dims());
+        let (gradients, figures) = self.gradients(&model, x, negatives);
+        let EnergyNetwork { features, head } = step.along(gradients, model);
+        (EnergyNetwork { features: features.power_iteration(), head }, figures)
     }
 }
 
@@ -201,6 +190,7 @@ mod tests {
     use burn::tensor::FloatDType;
 
     use super::*;
+    use crate::methods::Method as _;
     use crate::methods::finite_differences::{changed, slopes_agree, wide};
 
     fn method(settings: FeedForward) -> IgebmMethod {
@@ -208,6 +198,10 @@ mod tests {
         let image = Shape::new(1, 8, 9);
         let model = EnergyNetwork::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
         IgebmMethod::new(model, Pretraining::new(1, 8, 1e-2), settings, NoiseSource::new(4, 0), &device)
+    }
+
+    fn negatives(method: &mut IgebmMethod, count: usize) -> Vec<f64> {
+        wide(method.objective.negatives(&mut method.kept, &method.model, [count, 1, 8, 9]))
     }
 
     fn images(seed: u64) -> Tensor<4> {
@@ -220,7 +214,7 @@ mod tests {
         let settings = FeedForward { width: 3, regularization: 0.3, ..FeedForward::default() };
         let (x, negatives, mut method) = (images(1), images(2).mul_scalar(1.5), method(settings));
         method.model.features = method.model.features.no_grad();
-        let (gradients, _) = method.gradients(x.clone(), negatives.clone());
+        let (gradients, _) = method.objective.gradients(&method.model, x.clone(), negatives.clone());
         let [x, negatives] = [x, negatives].map(|x| x.cast(FloatDType::F64));
         // [data, negative samples, squares of the data's, of the negative samples']
         let right = [1.0, -1.0, 0.3, 0.3];
@@ -239,8 +233,8 @@ mod tests {
     fn negative_samples_go_on_downhill_from_the_buffer() {
         let settings = FeedForward { width: 3, replay: 1.0, noise: 0.0, step_size: 2.0, ..FeedForward::default() };
         let mut method = method(FeedForward { steps: 0, ..settings });
-        let first = wide(method.negatives([37, 1, 8, 9]));
-        let again = wide(method.negatives([37, 1, 8, 9]));
+        let first = negatives(&mut method, 37);
+        let again = negatives(&mut method, 37);
         let kept = |image: &[f64]| first.chunks(72).any(|other| other == image);
         assert!(again.chunks(72).all(kept), "every chain goes on where one of before ended");
         let energy = |method: &IgebmMethod, x: &[f64]| {
@@ -248,16 +242,14 @@ mod tests {
             wide(method.model.valid().energies(Tensor::from_data(data, &Device::flex()))).iter().sum::<f64>()
         };
         let before = energy(&method, &first);
-        method.chain.steps = 20;
-        let after = wide(method.negatives([37, 1, 8, 9]));
+        method.objective.chain.steps = 20;
+        let after = negatives(&mut method, 37);
         assert!(energy(&method, &after) < before - 1e-3, "{} {before}", energy(&method, &after));
         assert!(after.iter().all(|v| (0.0..=1.0).contains(v)) && !after.chunks(72).all(kept));
         let fresh = FeedForward { replay: 0.0, steps: 0, ..settings };
         let mut method = self::method(fresh);
-        let first = wide(method.negatives([37, 1, 8, 9]));
-        assert!(
-            wide(method.negatives([37, 1, 8, 9])).chunks(72).all(|image| first.chunks(72).all(|other| other != image))
-        );
+        let first = negatives(&mut method, 37);
+        assert!(negatives(&mut method, 37).chunks(72).all(|image| first.chunks(72).all(|other| other != image)));
     }
 
     /// Images of one grey level each, about 0.3: training finds that level, and chains from noise end there.
@@ -276,7 +268,7 @@ mod tests {
         let noise = energy(images(3)).iter().sum::<f64>() / 37.0;
         let data = of_level(0.3);
         assert!(data < noise && data < of_level(0.8) && data < of_level(0.0), "{data}, {noise}");
-        let end = wide(method.negatives([32, 1, 8, 9]));
+        let end = negatives(&mut method, 32);
         let mean = end.iter().sum::<f64>() / end.len() as f64;
         assert!((mean - 0.3).abs() < 0.12, "noise has a mean of 0.5: {mean}");
     }

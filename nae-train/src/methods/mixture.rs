@@ -2,8 +2,15 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// Added to the variances before a covariance is inverted, so that f32 can.
+/// Added to the variances before a covariance is inverted, as far as it does not depend on them.
 const FLOOR: f64 = 1e-6;
+/// The same in parts of their sum: several times what f32 rounds an elimination of fifty features by. With less than that a
+/// covariance of lower rank leaves pivots of pure rounding, and what is eliminated by them grows without bound.
+const RELATIVE_FLOOR: f64 = 4e-6;
+
+/// Least weight of a component where something is divided by it: softmax gives shares of exactly zero, and a component that
+/// no point belongs to is to have no part in anything, and not to be no number.
+const LEAST_WEIGHT: f64 = 1e-12;
 
 /// Weights `[K]`, means `[K, F]` and covariances `[K, F, F]` of K Gaussians in ℝ^F.
 #[derive(Clone, Debug)]
@@ -18,7 +25,7 @@ impl Mixture {
     /// Zong et al.
     pub(super) fn of(points: Tensor<2>, shares: Tensor<2>) -> Self {
         let ([n, f], k) = (points.dims(), shares.dims()[1]);
-        let sums = shares.clone().sum_dim(0).reshape([k, 1]);
+        let sums = shares.clone().sum_dim(0).reshape([k, 1]).clamp_min(LEAST_WEIGHT);
         let means = shares.clone().transpose().matmul(points.clone()) / sums.clone();
         let centred = points.reshape([1, n, f]) - means.clone().reshape([k, 1, f]);
         let weighted = centred.clone() * shares.transpose().reshape([k, n, 1]);
@@ -38,7 +45,7 @@ impl Mixture {
         let column = |weights: Tensor<1>, share: f32| weights.mul_scalar(share).reshape([k, 1]);
         let parts = [(self, 1.0 - share), (other, share)];
         let [a, b] = parts.each_ref().map(|(mixture, share)| column(mixture.weights.clone(), *share));
-        let sums = a.clone() + b.clone();
+        let sums = (a.clone() + b.clone()).clamp_min(LEAST_WEIGHT);
         let [a, b] = [a, b].map(|part| part / sums.clone());
         let means = a.clone() * parts[0].0.means.clone() + b.clone() * parts[1].0.means.clone();
         let [one, two] = parts.map(|(mixture, _)| {
@@ -62,11 +69,13 @@ impl Mixture {
         let ([n, f], k) = (points.dims(), self.weights.dims()[0]);
         // Cholesky's elimination with the points as further columns: what is left of them at each pivot, over its root,
         // is a coordinate of unit variance.
+        let floor = self.variances().sum_dim(1).mul_scalar(RELATIVE_FLOOR).add_scalar(FLOOR).reshape([k, 1, 1]);
         let mut matrix = self.covariances.clone();
         let mut rest = (points.reshape([1, n, f]) - self.means.clone().reshape([k, 1, f])).swap_dims(1, 2);
         let mut log_density = rest.clone().narrow(1, 0, 1).zeros_like();
         for left in (0..f).rev() {
-            let root = matrix.clone().narrow(1, 0, 1).narrow(2, 0, 1).clamp_min(0.0).add_scalar(FLOOR).sqrt();
+            let pivot = matrix.clone().narrow(1, 0, 1).narrow(2, 0, 1).clamp_min(0.0) + floor.clone();
+            let root = pivot.sqrt();
             let coordinate = rest.clone().narrow(1, 0, 1) / root.clone();
             log_density = log_density - coordinate.clone().square().mul_scalar(0.5) - root.clone().log();
             if left > 0 {
@@ -76,7 +85,7 @@ impl Mixture {
             }
         }
         let constant = 0.5 * f as f64 * (2.0 * std::f64::consts::PI).ln();
-        let log_weights = self.weights.clone().clamp_min(1e-12).log().reshape([k, 1]);
+        let log_weights = self.weights.clone().clamp_min(LEAST_WEIGHT).log().reshape([k, 1]);
         let terms = log_density.reshape([k, n]).sub_scalar(constant) + log_weights;
         let largest = terms.clone().detach().max_dim(0);
         let sum = (terms - largest.clone()).exp().sum_dim(0).log() + largest;
@@ -103,6 +112,45 @@ mod tests {
         Tensor::cat(vec![first.clone(), first.neg().add_scalar(1.0)], 1)
     }
 
+    /// Points of forty features that are sums of two: what is left of the other thirty-eight is rounding.
+    #[test]
+    fn points_of_lower_rank_have_energies() {
+        let (n, f, device) = (128, 40, Device::flex());
+        for seed in 0..10 {
+            let mut source = NoiseSource::new(seed, 0);
+            let mixed = source.normal::<2>([n, 2], &device).matmul(source.normal::<2>([2, f], &device));
+            let x = mixed.mul_scalar(3.0).autodiff().require_grad();
+            let energies = Mixture::of(x.clone(), shares(seed, n).autodiff()).energies(x.clone());
+            let slopes = wide(x.grad(&energies.clone().mean().backward()).expect("energies depend on the points"));
+            let energies = wide(energies.inner());
+            assert!(
+                energies.iter().chain(&slopes).all(|v| v.is_finite() && v.abs() < 1e4),
+                "seed {seed}: {energies:?}"
+            );
+        }
+    }
+
+    /// All points belong to the first of two components, as far as f32 can tell: energies are those of the first alone, and
+    /// so is what two batches give together; gradients are numbers.
+    #[test]
+    fn a_component_without_points_has_no_part() {
+        let (x, device) = (points(1, 50), Device::flex().autodiff());
+        let logits = Tensor::<2>::from_data([[200.0, 0.0]], &device).repeat_dim(0, 50).require_grad();
+        let alone = Mixture::of(x.clone(), Tensor::ones([50, 1], &Device::flex()));
+        let expected = wide(alone.energies(x.clone()));
+        let mixture = || Mixture::of(x.clone().autodiff(), burn::tensor::activation::softmax(logits.clone(), 1));
+        let both = mixture().pooled(mixture(), 0.01);
+        for mixture in [mixture(), both] {
+            let energies = mixture.energies(x.clone().autodiff());
+            let gradients = energies.clone().mean().backward();
+            let slopes = wide(logits.grad(&gradients).expect("energies depend on the shares"));
+            assert!(slopes.iter().all(|slope| slope.is_finite()), "{slopes:?}");
+            for (found, expected) in wide(energies.inner()).iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-3 * expected.abs().max(1.0), "{found} against {expected}");
+            }
+        }
+    }
+
     /// Weights, means and covariances summed up in float64, with the adjugate for the inverse.
     #[test]
     fn energies_are_those_of_the_mixture() {
@@ -114,12 +162,14 @@ mod tests {
             let of = |i: usize| gamma[2 * i + k];
             let sum: f64 = (0..n).map(of).sum();
             let mean = [0, 1, 2].map(|f| (0..n).map(|i| of(i) * x[3 * i + f]).sum::<f64>() / sum);
-            let covariance = [0, 1, 2].map(|f| {
+            let mut covariance = [0, 1, 2].map(|f| {
                 [0, 1, 2].map(|g| {
                     let product = |i: usize| of(i) * (x[3 * i + f] - mean[f]) * (x[3 * i + g] - mean[g]);
-                    (0..n).map(product).sum::<f64>() / sum + if f == g { FLOOR } else { 0.0 }
+                    (0..n).map(product).sum::<f64>() / sum
                 })
             });
+            let floor = FLOOR + RELATIVE_FLOOR * (0..3).map(|f| covariance[f][f]).sum::<f64>();
+            (0..3).for_each(|f| covariance[f][f] += floor);
             (sum / n as f64, mean, covariance)
         };
         let components = [component(0), component(1)];

@@ -8,7 +8,8 @@
 //! `wae` the Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a
 //! Gaussian `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm`, a network whose output
 //! is the energy, `glow`, a flow, and
-//! `pixelcnn`, a product over pixels. `gradients`,
+//! `pixelcnn`, a product over pixels. All but the NAE and GANomaly are a [`GradientMethod`](gradient_method::GradientMethod);
+//! `halves` has encoder and decoder run by the engine for losses of their own; `gradients`,
 //! `optimizer` and `state` are what they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
 
 pub mod autoencoder;
@@ -16,7 +17,9 @@ mod balance;
 pub(crate) mod dagmm;
 pub(crate) mod ganomaly;
 pub(crate) mod glow;
+pub mod gradient_method;
 pub(crate) mod gradients;
+pub(crate) mod halves;
 pub(crate) mod igebm;
 mod mixture;
 pub(crate) mod mmd;
@@ -141,6 +144,11 @@ impl UpdateFigures {
     /// The figure called `name`.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
+    }
+
+    /// The first figure that is NaN or infinite, where there is one.
+    pub(crate) fn not_finite(&self) -> Option<(&str, f64)> {
+        self.0.iter().find(|(_, value)| !value.is_finite()).map(|(name, value)| (name.as_ref(), *value))
     }
 
     /// Adds `other`, `weight` times.

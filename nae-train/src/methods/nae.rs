@@ -12,7 +12,7 @@ use serde_bytes::ByteBuf;
 
 use super::autoencoder::coefficient;
 use super::balance::Balance;
-use super::gradients::{ShardLoss, add_l2, sharded};
+use super::gradients::{BatchLoss, add_l2, sharded};
 use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
 use super::state::{self, StateError};
 use super::{Decision, Method, Model, UpdateFigures};
@@ -258,7 +258,7 @@ impl NaeMethod {
                     let Loss { total, positive_energy, negative_energy } =
                         loss(model, x.autodiff(), negatives.autodiff(), weight, regularization);
                     let report = vec![("positive_energy", positive_energy), ("negative_energy", negative_energy)];
-                    ShardLoss { loss: total, report }
+                    BatchLoss { loss: total, report }
                 })
             }
         }

@@ -7,23 +7,24 @@
 use std::path::Path;
 
 use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use rand::Rng;
-use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, add_l2, sharded};
-use super::optimizer::{Optimizer, ScalarAdam, constant};
-use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, add_l2};
+use super::halves::{Halves, HalvesEngine};
+use super::optimizer::{ScalarAdam, constant};
+use super::{Decision, Model, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::Pretraining;
 use crate::config::methods::Variational;
 use crate::energy::{energy, squared_l2};
+use crate::engine::Engine;
 use crate::sample::NoiseSource;
 use crate::seed::Stream;
-use crate::shard;
 
 /// A variational autoencoder's weights.
 #[derive(Module, Debug)]
@@ -56,21 +57,12 @@ impl VariationalAutoencoder {
         Self::new(spec, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
     }
 
-    /// Mean and log standard deviation of q(z|x), `[N, D, 1, 1]` each.
-    fn posterior(&self, x: Tensor<4>) -> [Tensor<4>; 2] {
-        let (trunk, head) = self.autoencoder.encoder.layers().split_at(self.trunk);
-        let features = trunk.iter().fold(x, |x, layer| layer.forward(x));
-        let mean = head.iter().fold(features.clone(), |x, layer| layer.forward(x));
-        [mean, self.log_deviation.forward(features)]
-    }
-
-    /// Both terms of the negative evidence lower bound at one latent a sample, drawn with the standard normal
-    /// `epsilon`: −log p(x|z) and KL(q(z|x) ‖ p(z)), `[N]` each; and the mean squared error.
-    fn terms(&self, x: Tensor<4>, epsilon: Tensor<4>) -> [Tensor<1>; 3] {
+    /// Both terms of the negative evidence lower bound at one latent a sample, whose image is `y`: −log p(x|z) and
+    /// KL(q(z|x) ‖ p(z)), `[N]` each; and the mean squared error.
+    fn terms(&self, x: Tensor<4>, y: Tensor<4>, posterior: Posterior) -> [Tensor<1>; 3] {
         let [n, c, h, w] = x.dims();
-        let [mean, log_deviation] = self.posterior(x.clone());
-        let z = mean.clone() + log_deviation.clone().exp() * epsilon;
-        let squares = squared_l2(x, self.autoencoder.decode(z));
+        let Posterior { mean, log_deviation } = posterior;
+        let squares = squared_l2(x, y);
         let (pixels, log_sigma) = ((c * h * w) as f32, self.log_sigma());
         let constant = pixels * (0.5 * (2.0 * std::f32::consts::PI).ln() + log_sigma);
         let nll = squares.clone().mul_scalar(0.5 * pixels * (-2.0 * log_sigma).exp()).add_scalar(constant);
@@ -90,7 +82,9 @@ impl VariationalAutoencoder {
         let sum = (0..draws)
             .map(|_| {
                 let epsilon = noise.normal::<4>([1, dim, 1, 1], &device).repeat_dim(0, n);
-                let [nll, divergence, _] = self.terms(x.clone(), epsilon);
+                let encoded = self.autoencoder.encoder.first(self.trunk).forward(x.clone());
+                let (z, posterior) = self.between(encoded, epsilon);
+                let [nll, divergence, _] = self.terms(x.clone(), self.autoencoder.decode(z), posterior);
                 nll + divergence
             })
             .reduce(|sum, term| sum + term);
@@ -105,6 +99,34 @@ impl VariationalAutoencoder {
 
     fn log_sigma(&self) -> f32 {
         self.log_sigma.val().into_scalar::<f32>()
+    }
+}
+
+/// q(z|x): its mean and the logarithm of its standard deviation, `[N, D, 1, 1]` each.
+pub(crate) struct Posterior {
+    mean: Tensor<4>,
+    log_deviation: Tensor<4>,
+}
+
+impl Halves for VariationalAutoencoder {
+    /// Standard normal, `[N, D, 1, 1]`.
+    type Drawn = Tensor<4>;
+    type Between = Posterior;
+
+    fn autoencoder(&self) -> &Autoencoder {
+        &self.autoencoder
+    }
+
+    fn trunk(&self) -> Option<usize> {
+        Some(self.trunk)
+    }
+
+    fn between(&self, encoded: Tensor<4>, epsilon: Tensor<4>) -> (Tensor<4>, Posterior) {
+        let head = &self.autoencoder.encoder.layers()[self.trunk..];
+        let mean = head.iter().fold(encoded.clone(), |x, layer| layer.forward(x));
+        let log_deviation = self.log_deviation.forward(encoded);
+        let z = mean.clone() + log_deviation.clone().exp() * epsilon;
+        (z, Posterior { mean, log_deviation })
     }
 }
 
@@ -130,16 +152,17 @@ impl Model for VariationalAutoencoder {
     }
 }
 
-/// Trains a variational autoencoder by the bound at one latent a sample; burn computes the gradient.
-pub(crate) struct VaeMethod {
-    model: VariationalAutoencoder,
-    optimizer: Optimizer,
-    rate: f64,
+/// Trains a variational autoencoder by the bound at one latent a sample.
+pub(crate) type VaeMethod = GradientMethod<EvidenceBound>;
+
+/// The negative evidence lower bound, at one latent a sample.
+pub(crate) struct EvidenceBound {
+    engine: HalvesEngine,
     encoder_l2: f32,
-    sigma: Option<ScalarAdam>,
-    noise: NoiseSource,
-    device: Device,
 }
+
+/// Adam of σ, where it is learned, and the source of latents.
+type Kept = (Option<ScalarAdam>, NoiseSource);
 
 impl VaeMethod {
     /// From the state `model`; latents are drawn from `noise`.
@@ -148,77 +171,68 @@ impl VaeMethod {
         pretraining: Pretraining,
         settings: Variational,
         noise: NoiseSource,
+        engine: Engine,
         device: &Device,
     ) -> Self {
-        let rate = pretraining.learning_rate;
-        let sigma = settings.learned_sigma.then(|| ScalarAdam::new(rate));
-        Self {
-            model,
-            optimizer: Optimizer::new(pretraining.max_gradient_norm),
-            rate,
-            encoder_l2: pretraining.encoder_l2,
-            sigma,
-            noise,
-            device: device.clone(),
-        }
+        let sigma = settings.learned_sigma.then(|| ScalarAdam::new(pretraining.learning_rate));
+        let objective = EvidenceBound { engine: HalvesEngine::new(engine, device), encoder_l2: pretraining.encoder_l2 };
+        Self::begin(objective, model, (sigma, noise), pretraining)
     }
 }
 
-impl Method for VaeMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let [n, c, h, w] = x.dims();
-        let dim = self.model.autoencoder.latent_dim();
-        let epsilon = self.noise.normal::<4>([n, dim, 1, 1], &self.device);
-        let pairs = shard::shards(x).into_iter().zip(shard::shards(epsilon));
-        let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
-        let (mut gradients, figures) = sharded(&self.model, shards, |model, (x, epsilon): (Tensor<4>, Tensor<4>)| {
-            let [nll, divergence, squares] = model.terms(x.autodiff(), epsilon.autodiff()).map(Tensor::mean);
+impl EvidenceBound {
+    /// The gradient of the mean bound with respect to all weights, with the next draw of latents, and its parts.
+    fn gradients(
+        &self,
+        noise: &mut NoiseSource,
+        model: &VariationalAutoencoder,
+        x: Tensor<4>,
+    ) -> (GradientsParams, UpdateFigures) {
+        let epsilon = noise.normal::<4>([x.dims()[0], model.autoencoder.latent_dim(), 1, 1], self.engine.device());
+        let (mut gradients, figures) = self.engine.gradients(model, x, epsilon, |model, x, y, posterior| {
+            let [nll, divergence, squares] = model.terms(x, y, posterior).map(Tensor::mean);
             let loss = nll.clone() + divergence.clone();
-            ShardLoss { loss, report: vec![("energy", squares), ("nll", nll), ("divergence", divergence)] }
+            BatchLoss { loss, report: vec![("energy", squares), ("nll", nll), ("divergence", divergence)] }
         });
-        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients);
-        add_l2(&self.model.log_deviation, self.encoder_l2, &mut gradients);
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
-        if let (Some(adam), Some(squares)) = (&mut self.sigma, figures.get("energy")) {
-            let log_sigma = f64::from(self.model.log_sigma());
-            // ∂/∂log σ of D·log σ + D·squares/(2σ²).
-            let gradient = (c * h * w) as f64 * (1.0 - squares * (-2.0 * log_sigma).exp());
-            let value = adam.step(log_sigma, gradient) as f32;
-            self.model.log_sigma = constant(value, &self.model.log_sigma.val().device());
-        }
-        figures
-    }
-
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, (&self.sigma, &self.noise))
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        (self.sigma, self.noise) = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
+        add_l2(&model.autoencoder.encoder, self.encoder_l2, &mut gradients);
+        add_l2(&model.log_deviation, self.encoder_l2, &mut gradients);
+        (gradients, figures)
     }
 }
 
-impl EpochMethod for VaeMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+impl Objective for EvidenceBound {
+    type Model = VariationalAutoencoder;
+    type Kept = Kept;
+
+    fn update(
+        &self,
+        (sigma, noise): &mut Kept,
+        model: VariationalAutoencoder,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (VariationalAutoencoder, UpdateFigures) {
+        let values = x.dims()[1..].iter().product::<usize>() as f64;
+        let (gradients, figures) = self.gradients(noise, &model, x);
+        let mut model = step.along(gradients, model).power_iteration();
+        if let (Some(adam), Some(squares)) = (sigma, figures.get("energy")) {
+            let log_sigma = f64::from(model.log_sigma());
+            // ∂/∂log σ of D·log σ + D·squares/(2σ²).
+            let gradient = values * (1.0 - squares * (-2.0 * log_sigma).exp());
+            let value = adam.step(log_sigma, gradient) as f32;
+            model.log_sigma = constant(value, &model.log_sigma.val().device());
+        }
+        (model, figures)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::TensorData;
+    use burn::tensor::{DType, FloatDType, TensorData};
 
     use super::*;
     use crate::arch::{LatentSpace, small_conv::small_conv16};
+    use crate::methods::Method as _;
+    use crate::methods::finite_differences::{SAMPLES, changed, images, network, numbers, slopes_agree, smooth, wide};
 
     fn model(latent_dim: usize, settings: Variational) -> VariationalAutoencoder {
         let spec = small_conv16(1, 2, latent_dim, LatentSpace::Euclidean).expect("valid");
@@ -271,12 +285,52 @@ mod tests {
         assert!((all[4] - last).abs() < 1e-3, "{all:?} {last}");
     }
 
+    /// Latents, both terms of the bound and the penalties written down in float64, on both engines.
+    #[test]
+    fn it_steps_by_the_gradient_of_the_bound() {
+        let (x, device) = (images(1), Device::flex());
+        let settings = Variational { sigma: 0.7, ..Variational::default() };
+        let spec = smooth(LatentSpace::Euclidean);
+        let start =
+            VariationalAutoencoder::new(&spec, settings, NoiseSource::new(3, 0).rng(), &device.clone().autodiff());
+        let start = VariationalAutoencoder { autoencoder: network(LatentSpace::Euclidean), ..start };
+        let pretraining = Pretraining { encoder_l2: 5.0, ..Pretraining::new(1, SAMPLES, 1e-2) };
+        let targets = wide(x.clone());
+        let epsilon = wide(NoiseSource::new(4, 0).normal::<4>([SAMPLES, 4, 1, 1], &device));
+        for engine in [Engine::Cpu, Engine::Burn] {
+            let noise = NoiseSource::new(4, 0);
+            let mut method = VaeMethod::new(start.clone(), pretraining, settings, noise, engine, &device);
+            let (gradients, _) = method.objective.gradients(&mut method.kept.1, &method.model, x.clone());
+            // [−log p(x|z), KL, the encoder's penalty, that of the deviation's layer]
+            let right = [1.0, 1.0, 5.0, 5.0];
+            let what = format!("VAE by {engine:?}");
+            slopes_agree(&what, &method.model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {
+                let encoder = model.autoencoder.encoder.layers();
+                let hidden = encoder[..2].iter().fold(x.clone().cast(FloatDType::F64), |x, layer| layer.forward(x));
+                let (mean, log_deviation) =
+                    (wide(encoder[2].forward(hidden.clone())), wide(model.log_deviation.forward(hidden)));
+                let z = mean.iter().zip(&log_deviation).zip(&epsilon).map(|((m, l), e)| m + l.exp() * e).collect();
+                let z = Tensor::<4>::from_data(TensorData::new(z, [SAMPLES, 4, 1, 1]), (&device, DType::F64));
+                let decoded = wide(model.autoencoder.decode(z));
+                let squares: f64 = targets.iter().zip(&decoded).map(|(a, b)| (a - b) * (a - b)).sum();
+                let divergence: f64 =
+                    mean.iter().zip(&log_deviation).map(|(m, l)| 0.5 * (m * m + (2.0 * l).exp() - 1.0) - l).sum();
+                let penalty = |weights: Vec<f64>| weights.iter().map(|w| w * w).sum::<f64>();
+                terms[0] * squares / (2.0 * 0.49 * SAMPLES as f64)
+                    + terms[1] * divergence / SAMPLES as f64
+                    + terms[2] * penalty(numbers(&model.autoencoder.encoder))
+                    + terms[3] * penalty(numbers(&model.log_deviation))
+            });
+        }
+    }
+
     #[test]
     fn updates_lower_the_bound_and_learn_sigma() {
         let device = Device::flex();
         let settings = Variational { learned_sigma: true, ..Variational::default() };
         let pretraining = Pretraining::new(1, 40, 1e-2);
-        let mut method = VaeMethod::new(model(3, settings), pretraining, settings, NoiseSource::new(2, 0), &device);
+        let noise = NoiseSource::new(2, 0);
+        let mut method = VaeMethod::new(model(3, settings), pretraining, settings, noise, Engine::Cpu, &device);
         let x = NoiseSource::new(1, 0).uniform::<4>([40, 1, 16, 16], &device);
         let bound = |method: &VaeMethod| {
             method.model.decide(Decision::NegativeLogLikelihood, x.clone()).mean().into_scalar::<f32>()

@@ -3,30 +3,27 @@
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, add_l2, sharded};
+use super::UpdateFigures;
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, add_l2};
+use super::halves::{Halves, HalvesEngine};
 use super::mmd::mmd_squared;
-use super::optimizer::Optimizer;
-use super::state::{self, StateError};
-use super::{EpochMethod, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::config::Pretraining;
 use crate::config::methods::Wasserstein;
 use crate::energy::distance;
+use crate::engine::Engine;
 use crate::sample::NoiseSource;
 
 /// Trains a Wasserstein autoencoder. What it leaves is an autoencoder.
-///
-/// MMD is not a mean over samples, so a batch is not divided between threads; burn computes the gradient.
-pub struct WaeMethod {
-    model: Autoencoder,
-    optimizer: Optimizer,
-    rate: f64,
-    encoder_l2: f32,
+pub type WaeMethod = GradientMethod<WaeObjective>;
+
+/// Reconstruction error and MMD. What is kept is the source of the prior's latents.
+pub struct WaeObjective {
+    engine: HalvesEngine,
     settings: Wasserstein,
-    prior: NoiseSource,
-    device: Device,
+    encoder_l2: f32,
 }
 
 impl WaeMethod {
@@ -36,59 +33,61 @@ impl WaeMethod {
         pretraining: Pretraining,
         settings: Wasserstein,
         prior: NoiseSource,
+        engine: Engine,
         device: &Device,
     ) -> Self {
-        let optimizer = Optimizer::new(pretraining.max_gradient_norm);
-        let (rate, encoder_l2) = (pretraining.learning_rate, pretraining.encoder_l2);
-        Self { model, optimizer, rate, encoder_l2, settings, prior, device: device.clone() }
+        let (engine, encoder_l2) = (HalvesEngine::new(engine, device), pretraining.encoder_l2);
+        Self::begin(WaeObjective { engine, settings, encoder_l2 }, model, prior, pretraining)
+    }
+}
+
+/// The latent is decoded as it comes.
+impl Halves for Autoencoder {
+    type Drawn = ();
+    type Between = Tensor<4>;
+
+    fn autoencoder(&self) -> &Autoencoder {
+        self
     }
 
+    fn between(&self, encoded: Tensor<4>, (): ()) -> (Tensor<4>, Tensor<4>) {
+        (encoded.clone(), encoded)
+    }
+}
+
+impl WaeObjective {
     /// The gradient of the loss with respect to all weights, with the next draw from the prior, and its parts.
-    pub(super) fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        let n = x.dims()[0];
-        let (space, dim) = (self.model.latent_space(), self.model.latent_dim());
-        let noise = self.prior.latents(space, n, dim, &self.device);
-        let weight = self.settings.mmd;
-        let (mut gradients, figures) = sharded(&self.model, vec![(n, (x, noise))], |model, (x, noise)| {
-            let x: Tensor<4> = x.autodiff();
-            let z = model.encode(x.clone());
-            let energy = distance(model.energy(), x, model.decode(z.clone())).mean();
-            let mmd = mmd_squared(z.reshape([n, dim]), noise.autodiff().reshape([n, dim]));
-            let loss = energy.clone() + mmd.clone().mul_scalar(weight);
-            ShardLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }
+    pub(super) fn gradients(
+        &self,
+        prior: &mut NoiseSource,
+        model: &Autoencoder,
+        x: Tensor<4>,
+    ) -> (GradientsParams, UpdateFigures) {
+        let (n, dim) = (x.dims()[0], model.latent_dim());
+        let noise = prior.latents(model.latent_space(), n, dim, self.engine.device()).reshape([n, dim]);
+        let (mut gradients, figures) = self.engine.gradients(model, x, (), |model, x, y, z| {
+            let energy = distance(model.energy(), x, y).mean();
+            let mmd = mmd_squared(z.reshape([n, dim]), noise.clone().autodiff());
+            let loss = energy.clone() + mmd.clone().mul_scalar(self.settings.mmd);
+            BatchLoss { loss, report: vec![("energy", energy), ("mmd_squared", mmd)] }
         });
-        add_l2(&self.model.encoder, self.encoder_l2, &mut gradients);
+        add_l2(&model.encoder, self.encoder_l2, &mut gradients);
         (gradients, figures)
     }
 }
 
-impl Method for WaeMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let (gradients, figures) = self.gradients(x);
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients).power_iteration();
-        figures
-    }
+impl Objective for WaeObjective {
+    type Model = Autoencoder;
+    type Kept = NoiseSource;
 
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, &self.prior)
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        self.prior = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
-    }
-}
-
-impl EpochMethod for WaeMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+    fn update(
+        &self,
+        prior: &mut NoiseSource,
+        model: Autoencoder,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (Autoencoder, UpdateFigures) {
+        let (gradients, figures) = self.gradients(prior, &model, x);
+        (step.along(gradients, model).power_iteration(), figures)
     }
 }

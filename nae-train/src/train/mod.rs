@@ -69,6 +69,31 @@ pub enum Ending {
     },
 }
 
+/// A run that cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A state cannot be stored or gone on from.
+    #[error("the state of the run: {0}")]
+    State(#[from] StateError),
+    /// The weights ran away in a pass over the data.
+    #[error(
+        "{} ran away in epoch {epoch}: the {figure} of a batch was {value}, not a number that a model can learn from. \
+         Lower pretraining.learning_rate, or limit gradients by pretraining.max_gradient_norm",
+        phase.name()
+    )]
+    NotANumber {
+        /// What ran.
+        phase: Phase,
+        /// The epoch, from 1.
+        epoch: usize,
+        /// What was no number.
+        figure: String,
+        /// What it was.
+        value: f64,
+    },
+}
+
 /// What a run leaves.
 pub struct Outcome {
     /// The plain autoencoder an NAE was pre-trained as; `None` for other methods.
@@ -105,8 +130,9 @@ impl Trainer<'_> {
     /// The whole run, by the configuration's method; or the rest of one, from where `resume` left it.
     ///
     /// # Errors
-    /// `StateError` where `resume` is not of this run, or what the observer wants to store cannot be written.
-    pub fn train(mut self, resume: Option<Snapshot>) -> Result<Outcome, StateError> {
+    /// [`TrainError::State`] where `resume` is not of this run, or what the observer wants to store cannot be written;
+    /// [`TrainError::NotANumber`] where training ran away before the NAE's stopping could judge it.
+    pub fn train(mut self, resume: Option<Snapshot>) -> Result<Outcome, TrainError> {
         let Snapshot { mut order, stage } = resume.unwrap_or_else(|| self.beginning());
         match stage {
             Stage::Epochs(from) if self.config.method() == MethodKind::Nae => {
@@ -134,8 +160,8 @@ impl Trainer<'_> {
     /// The plain autoencoder only: the pre-training of an NAE.
     ///
     /// # Errors
-    /// `StateError` where what the observer wants to store cannot be written.
-    pub fn train_autoencoder(mut self) -> Result<Autoencoder, StateError> {
+    /// As for [`train`](Self::train).
+    pub fn train_autoencoder(mut self) -> Result<Autoencoder, TrainError> {
         let mut order = self.beginning().order;
         self.pretrain(&mut order, EpochsState::default())
     }
@@ -155,14 +181,14 @@ impl Trainer<'_> {
         if self.config.pretraining().output_at_mean { fresh.with_output_at(&self.split.train.mean()) } else { fresh }
     }
 
-    fn pretrain(&mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Autoencoder, StateError> {
+    fn pretrain(&mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Autoencoder, TrainError> {
         let settings = self.config.pretraining();
         let mut method = AutoencoderMethod::new(self.fresh_autoencoder(), settings, None, self.engine, self.device);
         self.epochs(Phase::Pretraining, settings, &mut method, order, from)?;
-        Ok(method.into_autoencoder())
+        Ok(method.into_trained())
     }
 
-    fn train_baseline(mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Outcome, StateError> {
+    fn train_baseline(mut self, order: &mut BatchOrder, from: EpochsState) -> Result<Outcome, TrainError> {
         let settings = self.config.pretraining();
         let baselines = self.config.baselines();
         let noise = Stream::Baseline.of(self.seed);
@@ -176,21 +202,22 @@ impl Trainer<'_> {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
                 let spec = self.config.architecture();
                 let start = VariationalAutoencoder::new(spec, baselines.vae, weights.rng(), &autodiff);
-                Box::new(VaeMethod::new(start, settings, baselines.vae, noise, self.device))
+                Box::new(VaeMethod::new(start, settings, baselines.vae, noise, self.engine, self.device))
             }
             MethodKind::Wae => {
-                Box::new(WaeMethod::new(self.fresh_autoencoder(), settings, baselines.wae, noise, self.device))
+                let start = self.fresh_autoencoder();
+                Box::new(WaeMethod::new(start, settings, baselines.wae, noise, self.engine, self.device))
             }
             MethodKind::Vqvae => {
                 let autodiff = self.device.clone().autodiff();
                 let start = VectorQuantizedAutoencoder::new(self.fresh_autoencoder(), baselines.vqvae, &autodiff);
-                Box::new(VqvaeMethod::new(start, settings, baselines.vqvae, noise))
+                Box::new(VqvaeMethod::new(start, settings, baselines.vqvae, noise, self.engine, self.device))
             }
             MethodKind::Dagmm => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::BaselineWeights.of(self.seed));
                 let start = self.fresh_autoencoder();
                 let start = GaussianMixtureAutoencoder::new(start, baselines.dagmm, weights.rng(), &autodiff);
-                Box::new(DagmmMethod::new(start, settings, baselines.dagmm, noise, self.device))
+                Box::new(DagmmMethod::new(start, settings, baselines.dagmm, noise, self.engine, self.device))
             }
             MethodKind::Ganomaly => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::BaselineWeights.of(self.seed));
@@ -231,7 +258,7 @@ impl Trainer<'_> {
         method: &mut dyn EpochMethod,
         order: &mut BatchOrder,
         from: EpochsState,
-    ) -> Result<usize, StateError> {
+    ) -> Result<usize, TrainError> {
         let images = &self.split.train;
         let EpochsState { mut done, mut means, method: state } = from;
         if let Some(state) = state {
@@ -246,6 +273,9 @@ impl Trainer<'_> {
                 method.set_learning_rate(settings.learning_rate_at((done as f64 + epoch) / settings.epochs as f64));
             }
             let figures = method.update(batch);
+            if let Some((figure, value)) = figures.not_finite() {
+                return Err(TrainError::NotANumber { phase, epoch: done + 1, figure: figure.replace('_', " "), value });
+            }
             means.add(&figures, indices.len() as f64 / images.len() as f64);
             if order.epoch_is_over() {
                 done += 1;
@@ -265,7 +295,7 @@ impl Trainer<'_> {
         Ok(done)
     }
 
-    fn normalize(mut self, mut run: Normalizing, mut order: BatchOrder) -> Result<Outcome, StateError> {
+    fn normalize(mut self, mut run: Normalizing, mut order: BatchOrder) -> Result<Outcome, TrainError> {
         let (stopping, settings) = (self.config.stopping(), run.training);
         let mut ending = Ending::Finished;
         let begun = self.begin(Phase::Normalizing, run.update, settings.updates);

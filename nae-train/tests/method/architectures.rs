@@ -136,7 +136,7 @@ fn every_architecture_is_updated_stored_and_read_back() {
         let settings = Pretraining::new(1, N, 1e-3);
         let mut method = AutoencoderMethod::new(start, settings, None, Engine::Burn, &device);
         let energies: Vec<f64> = (0..6).map(|_| method.update(x.clone()).get("energy").unwrap()).collect();
-        let model = method.into_autoencoder();
+        let model = method.into_trained();
         assert!(energies[5] < energies[0], "{}: {energies:?}", spec.name());
         let negatives = images(&spec, 5);
         let regularization = Regularization {

@@ -277,3 +277,21 @@ fn killed_at_any_moment_a_run_goes_on() {
     same(path, "whole", &name);
     println!("{kills} kills, {} runs that ended whole", runs + 1);
 }
+
+/// Weights that are no numbers any more are no model: the run ends there, and says what to change.
+#[test]
+fn a_run_that_runs_away_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let preset = crate::changed::preset(folder.path(), "fast.toml", |text| {
+        replaced(&text, "batch_size = 128\nlearning_rate = 1e-3\n\n#", "batch_size = 128\nlearning_rate = 1e30\n\n#")
+    });
+    for method in ["nae", "ae", "vae"] {
+        let output = start(folder.path(), method, &preset).args(["--method", method]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("ran away in epoch 1:") && said.contains("pretraining.learning_rate"),
+            "{method}: {said}"
+        );
+    }
+}

@@ -15,12 +15,10 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
 use rand::{Rng, RngExt as _};
-use serde_bytes::ByteBuf;
 
-use super::gradients::{ShardLoss, sharded};
-use super::optimizer::Optimizer;
-use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
+use super::gradients::{BatchLoss, sharded};
+use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
@@ -89,67 +87,50 @@ impl Model for PixelCnn {
 }
 
 /// Trains by the likelihood; burn computes the gradient.
-pub(crate) struct PixelCnnMethod {
-    model: PixelCnn,
-    optimizer: Optimizer,
-    rate: f64,
-    dropout: NoiseSource,
-}
+pub(crate) type PixelCnnMethod = GradientMethod<PixelLikelihood>;
+
+/// Bits per dimension. What is kept is the source of what updates leave out.
+pub(crate) struct PixelLikelihood;
 
 impl PixelCnnMethod {
     /// From the state `model`; what an update leaves out is drawn from `dropout`.
     pub(crate) fn new(model: PixelCnn, pretraining: Pretraining, dropout: NoiseSource) -> Self {
-        let optimizer = Optimizer::new(pretraining.max_gradient_norm);
-        Self { model, optimizer, rate: pretraining.learning_rate, dropout }
-    }
-
-    /// The gradient of the mean bits per dimension, and they.
-    fn gradients(&mut self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        // Each shard has a source of its own, so that nothing depends on the number of threads.
-        let seed = self.dropout.rng().random();
-        let with_source = |(index, x): (usize, Tensor<4>)| (x.dims()[0], (x, NoiseSource::new(seed, index as u64)));
-        let shards = shard::shards(x).into_iter().enumerate().map(with_source).collect();
-        sharded(&self.model, shards, |model, (x, source): (Tensor<4>, NoiseSource)| {
-            let bits = model.bits(x.autodiff(), &mut Dropout(Some(source))).mean();
-            ShardLoss { loss: bits.clone(), report: vec![("bits_per_dimension", bits)] }
-        })
+        Self::begin(PixelLikelihood, model, dropout, pretraining)
     }
 }
 
-impl Method for PixelCnnMethod {
-    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        let (gradients, figures) = self.gradients(x);
-        self.model = self.optimizer.step(self.rate, self.model.clone(), gradients);
-        figures
-    }
-
-    fn model(&self) -> &dyn Model {
-        &self.model
-    }
-
-    fn state(&self) -> Result<ByteBuf, StateError> {
-        state::save(&self.model, &self.optimizer, &self.dropout)
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        self.dropout = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Box<dyn Model> {
-        Box::new(self.model)
-    }
+/// The gradient of the mean bits per dimension, and they.
+fn gradients(dropout: &mut NoiseSource, model: &PixelCnn, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+    // Each shard has a source of its own, so that nothing depends on the number of threads.
+    let seed = dropout.rng().random();
+    let with_source = |(index, x): (usize, Tensor<4>)| (x.dims()[0], (x, NoiseSource::new(seed, index as u64)));
+    let shards = shard::shards(x).into_iter().enumerate().map(with_source).collect();
+    sharded(model, shards, |model, (x, source): (Tensor<4>, NoiseSource)| {
+        let bits = model.bits(x.autodiff(), &mut Dropout(Some(source))).mean();
+        BatchLoss { loss: bits.clone(), report: vec![("bits_per_dimension", bits)] }
+    })
 }
 
-impl EpochMethod for PixelCnnMethod {
-    fn set_learning_rate(&mut self, rate: f64) {
-        self.rate = rate;
+impl Objective for PixelLikelihood {
+    type Model = PixelCnn;
+    type Kept = NoiseSource;
+
+    fn update(
+        &self,
+        dropout: &mut NoiseSource,
+        model: PixelCnn,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (PixelCnn, UpdateFigures) {
+        let (gradients, figures) = gradients(dropout, &model, x);
+        (step.along(gradients, model), figures)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::methods::Method as _;
     use crate::methods::finite_differences::wide;
 
     const SETTINGS: Autoregressive = Autoregressive { blocks: 1, filters: 4 };

@@ -126,7 +126,7 @@ impl Job<'_> {
         }
         let (model, negatives) = match method {
             Started::Plain(plain) => {
-                (with_likeliest_temperature(plain.into_autoencoder(), &truth, self.seed, device), Vec::new())
+                (with_likeliest_temperature(plain.into_trained(), &truth, self.seed, device), Vec::new())
             }
             Started::Normalized(nae) => {
                 let negatives = nae.negatives().map(|x| points(x.clone())).unwrap_or_default();

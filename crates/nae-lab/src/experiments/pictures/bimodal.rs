@@ -59,7 +59,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
         }
         method.update(batch(&clusters(BATCH, data.rng()), device));
     }
-    let plain = method.into_autoencoder();
+    let plain = method.into_trained();
 
     let training = Training {
         updates,

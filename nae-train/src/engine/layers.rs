@@ -1,0 +1,81 @@
+//! A path of layers with its weights laid out, as a differentiable function of a batch: its outputs, and gradients from
+//! there back to the inputs and the weights. For losses that look at latents and reconstructions in ways of their own.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use nae_core::Shape;
+use nae_simd::program::Trace;
+use nae_simd::{Planes, Size, Workspace};
+
+use super::cpu::shards;
+use super::network::Half;
+use super::parameters::WeightGradients;
+use crate::arch::layer::Sequential;
+use crate::shard;
+
+/// A path of layers.
+pub(crate) struct CpuLayers {
+    half: Half,
+    workspace: Workspace,
+    device: Device,
+}
+
+/// What the way back needs of a batch that has gone through: of each shard its input and its activations.
+pub(crate) struct Passed(Vec<(Planes, Trace)>);
+
+impl CpuLayers {
+    /// Lays out the weights of `layers` for inputs of this shape, with vectors of unit length behind them where
+    /// `on_sphere`; results are tensors on `device`.
+    pub(crate) fn new(
+        workspace: &Workspace,
+        layers: &Sequential,
+        input: Shape,
+        on_sphere: bool,
+        device: &Device,
+    ) -> Self {
+        let half = Half::new(layers, input, on_sphere);
+        Self { half, workspace: workspace.clone(), device: device.clone() }
+    }
+
+    /// Outputs for `input` `[N, C, H, W]`.
+    pub(crate) fn forward(&self, input: Tensor<4>) -> (Tensor<4>, Passed) {
+        let passed = shard::map(shards(&self.workspace, input), |input| {
+            let trace = self.half.program.trace(&input);
+            (input, trace)
+        });
+        let output = self.gathered(passed.iter().map(|(input, trace)| trace.output(input)));
+        (output, Passed(passed))
+    }
+
+    /// From the gradient of a loss at the outputs of a batch to that at its inputs and at the weights.
+    pub(crate) fn backward(&self, passed: Passed, gradient: Tensor<4>) -> (Tensor<4>, WeightGradients) {
+        let (gradients, weights) = self.back(passed, gradient, true);
+        (self.gathered(gradients.iter()), weights)
+    }
+
+    /// As [`backward`](Self::backward), for the weights alone.
+    pub(crate) fn weights(&self, passed: Passed, gradient: Tensor<4>) -> WeightGradients {
+        self.back(passed, gradient, false).1
+    }
+
+    fn back(&self, passed: Passed, gradient: Tensor<4>, to_input: bool) -> (Vec<Planes>, WeightGradients) {
+        let pairs = passed.0.into_iter().zip(shards(&self.workspace, gradient)).collect();
+        let parts = shard::map(pairs, |((input, trace), gradient): ((Planes, Trace), Planes)| {
+            let mut weights = self.half.program.gradients();
+            let gradient = self.half.program.backward(&input, &trace, gradient, to_input, Some(&mut weights));
+            (gradient, weights)
+        });
+        let (gradients, weights) = parts.into_iter().unzip();
+        (gradients, self.half.summed(&self.workspace, weights))
+    }
+
+    fn gathered<'a>(&self, shards: impl Iterator<Item = &'a Planes>) -> Tensor<4> {
+        let (mut values, mut size, mut n) = (Vec::new(), Size::default(), 0);
+        for shard in shards {
+            values.extend(shard.to_channels_first());
+            size = shard.size;
+            n += shard.n;
+        }
+        let Size { h, w, c } = size;
+        Tensor::from_data(TensorData::new(values, [n, c, h, w]), &self.device)
+    }
+}

@@ -1,0 +1,102 @@
+//! A method that steps all weights of one model along one gradient: what all methods are but the NAE, whose state has
+//! chains in it, and GANomaly, which has two optimisers. The model, the optimiser, the learning rate and what a run goes
+//! on from are here; what is minimised is the method's [`Objective`].
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_bytes::ByteBuf;
+
+use burn::tensor::Tensor;
+
+use super::optimizer::Optimizer;
+use super::state::{self, StateError};
+use super::{EpochMethod, Method, Model, UpdateFigures};
+use crate::config::Pretraining;
+
+/// What is minimised. It does not change from update to update; what does is the model and `Kept`.
+pub trait Objective {
+    /// What is trained.
+    type Model: Model + Module + 'static;
+    /// What an update leaves to the next beside the model and the optimiser's moments, such as the place in the random
+    /// numbers.
+    type Kept: Serialize + DeserializeOwned;
+
+    /// One update on the batch `x` `[N, C, H, W]`: the model after it, and the figures of the one before. Weights are
+    /// stepped by `step`, once.
+    fn update(
+        &self,
+        kept: &mut Self::Kept,
+        model: Self::Model,
+        x: Tensor<4>,
+        step: OptimizerStep<'_>,
+    ) -> (Self::Model, UpdateFigures);
+}
+
+/// A step of the optimiser.
+pub struct OptimizerStep<'a> {
+    optimizer: &'a mut Optimizer,
+    rate: f64,
+}
+
+impl OptimizerStep<'_> {
+    /// `model` after the step along `gradients`.
+    pub(super) fn along<M: Module>(self, gradients: GradientsParams, model: M) -> M {
+        self.optimizer.step(self.rate, model, gradients)
+    }
+}
+
+/// Trains the model of an objective.
+pub struct GradientMethod<O: Objective> {
+    pub(super) objective: O,
+    pub(super) model: O::Model,
+    pub(super) kept: O::Kept,
+    optimizer: Optimizer,
+    rate: f64,
+}
+
+impl<O: Objective> GradientMethod<O> {
+    /// From the state `model`.
+    pub(super) fn begin(objective: O, model: O::Model, kept: O::Kept, settings: Pretraining) -> Self {
+        let optimizer = Optimizer::new(settings.max_gradient_norm);
+        Self { objective, model, kept, optimizer, rate: settings.learning_rate }
+    }
+
+    /// The state reached.
+    pub fn into_trained(self) -> O::Model {
+        self.model
+    }
+}
+
+impl<O: Objective> Method for GradientMethod<O> {
+    fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
+        let step = OptimizerStep { optimizer: &mut self.optimizer, rate: self.rate };
+        let (model, figures) = self.objective.update(&mut self.kept, self.model.clone(), x, step);
+        self.model = model;
+        figures
+    }
+
+    fn model(&self) -> &dyn Model {
+        &self.model
+    }
+
+    fn state(&self) -> Result<ByteBuf, StateError> {
+        state::save(&self.model, &self.optimizer, &self.kept)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
+        self.kept = state::restore(state, &mut self.model, &mut self.optimizer)?;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Box<dyn Model> {
+        Box::new(self.model)
+    }
+}
+
+impl<O: Objective> EpochMethod for GradientMethod<O> {
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+}
