@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::broker::{self, Broker, BrokerAddress};
 use super::secret::Secret;
+use super::signature::Signer;
 use super::source::{SourceAddress, SourceSettings, VARIABLES, without_login};
 use super::tls::TlsFiles;
 use super::webhook::WebhookAddress;
@@ -100,6 +101,13 @@ pub struct Flags {
     /// Send alarms to this address, as JSON by POST: http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
+    /// File with the secret to sign these requests with: `whsec_` and base64 of 24 to 64 bytes; or `webhook_secret` in the
+    /// settings file, or variable NAE_INFER_WEBHOOK_SECRET
+    #[arg(long, value_name = "FILE")]
+    webhook_secret_file: Option<String>,
+    /// No flag, which others could read on a command line.
+    #[arg(skip)]
+    webhook_secret: Option<String>,
     /// What the camera is called at the broker: letters, digits, `-` and `_` [default: camera]
     #[arg(long, value_name = "NAME")]
     camera_name: Option<String>,
@@ -169,6 +177,8 @@ pub(crate) struct Config {
     pub(crate) score_timeout: Duration,
     pub(crate) max_body: usize,
     pub(crate) webhook: Option<WebhookAddress>,
+    /// Signs what goes to the webhook.
+    pub(crate) webhook_signer: Option<Signer>,
     pub(crate) mqtt: Option<Broker>,
     pub(crate) alarm_log: Option<PathBuf>,
     pub(crate) picture_bytes: u64,
@@ -361,6 +371,7 @@ impl FoundSettings {
             score_timeout: self.seconds("score_timeout", 10.0),
             max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
             webhook: self.parse("webhook", str::parse),
+            webhook_signer: self.webhook_signer(),
             alarm_log: self.path("alarm_log"),
             picture_bytes: self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20,
             mqtt,
@@ -420,6 +431,18 @@ impl FoundSettings {
                 self.problems
                     .push(format!("`alarm_raise` {raise}, `alarm_clear` {clear}, `alarm_window` {window}: {error}"));
             })
+            .ok()
+    }
+
+    fn webhook_signer(&mut self) -> Option<Signer> {
+        let secret = self.secret_or_file("webhook_secret")?;
+        if !self.found.contains_key("webhook") {
+            self.problems.push("`webhook_secret`: there is no `webhook` whose requests it would sign".into());
+        }
+        secret
+            .expose()
+            .parse()
+            .inspect_err(|expected| self.problems.push(format!("`webhook_secret`: expected {expected}")))
             .ok()
     }
 
@@ -624,6 +647,35 @@ mod tests {
             error.contains("`mqtt_password` and `mqtt_password_file`: give one") && !error.contains("covert"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_secret_to_sign_with_is_taken_from_a_file_or_a_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        std::fs::write(&path, format!("{secret}\n")).unwrap();
+        let flags = |webhook: Option<String>, webhook_secret_file| Flags {
+            model: flag("m"),
+            webhook,
+            webhook_secret_file,
+            ..Flags::default()
+        };
+        let (hook, file) = (|| flag("http://host/"), || Some(path.display().to_string()));
+        let variable = [("NAE_INFER_WEBHOOK_SECRET", secret)];
+        let config = read(None, &[], flags(hook(), file())).unwrap();
+        assert_eq!(config.webhook_signer, Some(secret.parse().unwrap()));
+        assert_eq!(config, read(None, &variable, flags(hook(), None)).unwrap());
+        assert!(!format!("{config:?}").contains("MfKQ"));
+        let wrong = [("NAE_INFER_WEBHOOK_SECRET", "covert")];
+        for (variable, flags, said) in [
+            (&variable, flags(hook(), file()), "`webhook_secret` and `webhook_secret_file`: give one"),
+            (&variable, flags(None, None), "there is no `webhook`"),
+            (&wrong, flags(hook(), None), "`webhook_secret`: expected whsec_ and base64"),
+        ] {
+            let error = read(None, variable, flags).unwrap_err();
+            assert!(error.contains(said) && !error.contains("covert") && !error.contains("MfKQ"), "{error}");
+        }
     }
 
     #[test]

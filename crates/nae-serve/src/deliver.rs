@@ -25,7 +25,7 @@ pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;
 pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     let mut receivers: Vec<Box<dyn Receiver>> = Vec::new();
     if let Some(url) = &config.webhook {
-        receivers.push(Box::new(Webhook::new(url.clone(), PATIENCE)));
+        receivers.push(Box::new(Webhook::new(url.clone(), config.webhook_signer.clone(), PATIENCE)));
     }
     if let Some(path) = &config.alarm_log {
         receivers.push(Box::new(Log(path.clone())));

@@ -3,7 +3,7 @@
 //! A frame's way: `source` takes it, in a thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to
 //! the threads of `scorer`, which decode it and have the detector score it; `monitor` keeps its energy, runs alarm
 //! filter and drift watch, and tells the clients; `alarms` puts an alarm into the `journal`, and `deliver` sends it from
-//! there, `webhook` by POST, `mqtt` to a broker, which is also shown how the service is. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
+//! there, `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the service is. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
 //! `config` what can be set.
 
 mod alarms;
@@ -24,6 +24,7 @@ mod queue;
 mod receiver;
 mod scorer;
 mod secret;
+mod signature;
 mod source;
 mod tls;
 mod webhook;
