@@ -78,6 +78,8 @@ pub(crate) struct Broker {
     pub(crate) alarm_topic: String,
     /// What the topics of the retained state begin with.
     pub(crate) state_topic: String,
+    /// What the topics begin with under which Home Assistant is told of the camera, if it is.
+    pub(crate) home_assistant: Option<String>,
 }
 
 impl Broker {

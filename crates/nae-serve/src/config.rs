@@ -121,6 +121,10 @@ pub struct Flags {
     /// What the topics of the retained state begin with [default: nae/CAMERA-NAME]
     #[arg(long, value_name = "TOPIC")]
     mqtt_state_topic: Option<String>,
+    /// Have Home Assistant find the camera, by MQTT discovery under this prefix, `homeassistant` unless it was told another;
+    /// the broker then also retains a picture of the last alarm
+    #[arg(long, value_name = "PREFIX")]
+    mqtt_home_assistant: Option<String>,
     /// User of the broker
     #[arg(long, value_name = "NAME")]
     mqtt_user: Option<String>,
@@ -451,6 +455,7 @@ impl FoundSettings {
         let camera = self.parse("camera_name", broker::camera).unwrap_or_else(|| "camera".into());
         let alarm_topic = self.parse("mqtt_topic", broker::topic).unwrap_or_else(|| "nae/alarms".into());
         let state_topic = self.parse("mqtt_state_topic", broker::topic).unwrap_or_else(|| format!("nae/{camera}"));
+        let home_assistant = self.parse("mqtt_home_assistant", broker::topic);
         let client_id = self.parse("mqtt_client_id", |text| match text.len() {
             1..=128 => Ok(text.to_owned()),
             _ => Err("1 to 128 bytes".into()),
@@ -477,7 +482,7 @@ impl FoundSettings {
         if let Some(user) = user {
             address.login = Some((user, password.unwrap_or_else(|| Secret::new(""))));
         }
-        Some(Broker { address, tls, client_id, camera, alarm_topic, state_topic })
+        Some(Broker { address, tls, client_id, camera, alarm_topic, state_topic, home_assistant })
     }
 
     fn tls(&mut self) -> TlsFiles {

@@ -2,6 +2,7 @@
 //! sent when it broke is given back as not sent, since the journal has it and sends it again; a client that kept it as well
 //! would send it twice.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +18,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::super::broker::Broker;
 use super::super::metrics::Metrics;
 use super::super::monitor::{Event, Monitor};
+use super::super::pictures::small_jpeg;
 use super::super::receiver::Receiver;
+use super::discovery;
 use super::status::{OFFLINE, ONLINE, Status, Topics};
 
 /// How long the broker may take to acknowledge.
@@ -32,6 +35,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const LARGEST: usize = 1 << 20;
 /// Energies are told no more often.
 const ENERGIES: Duration = Duration::from_secs(1);
+/// Pictures are made smaller to fit into so many pixels.
+const PICTURE: (u32, u32) = (1280, 720);
 const RETAINED: PublishOptions = PublishOptions::at_least_once().retained();
 
 /// An alarm on its way, and who wants to know what became of it.
@@ -133,6 +138,9 @@ pub(super) struct Link {
     monitor: Arc<Monitor>,
     metrics: Arc<Metrics>,
     shared: Arc<Shared>,
+    /// Number of the frame whose picture the broker has, 0 if it has none of this start: it is not sent again with every
+    /// connection, since it would look like another alarm.
+    pictured: AtomicU64,
 }
 
 /// A link, which does nothing until it is [run](Link::run), and the receiver that it serves.
@@ -145,7 +153,7 @@ pub(super) fn new(
     let shared = Arc::new(Shared::default());
     let receiver = LinkReceiver { name: broker.name(), name_before: broker.name_before(), shared: Arc::clone(&shared) };
     let topics = Topics::new(&broker.state_topic);
-    (receiver, Link { broker, client_id, topics, monitor, metrics, shared })
+    (receiver, Link { broker, client_id, topics, monitor, metrics, shared, pictured: AtomicU64::new(0) })
 }
 
 impl Link {
@@ -218,7 +226,11 @@ impl Link {
         let mut events = self.monitor.events();
         let mut status = Status::of(&self.monitor);
         let mut energy = None;
+        for (topic, message) in discovery::messages(&self.broker, &self.topics) {
+            publish(client, &topic, message).await?;
+        }
         publish(client, &self.topics.state, status.json()).await?;
+        self.picture(client).await?;
         publish(client, &self.topics.availability, ONLINE.into()).await?;
         self.metrics.mqtt_connected.set(1);
         self.shared.lock().failure = None;
@@ -238,6 +250,7 @@ impl Link {
                     None => return acknowledged(client, &self.topics.availability, OFFLINE.into(), RETAINED).await,
                 },
                 event = events.recv() => {
+                    let alarm = !matches!(event, Ok(Event::Frame { .. } | Event::Source { .. }));
                     let now = match event {
                         Ok(event) => {
                             if let Event::Frame { energy: of_frame, .. } = event {
@@ -252,12 +265,34 @@ impl Link {
                         publish(client, &self.topics.state, now.json()).await?;
                         status = now;
                     }
+                    // Also where events were missed.
+                    if alarm {
+                        self.picture(client).await?;
+                    }
                 }
                 _ = tick.tick() => if let Some(energy) = energy.take() {
                     publish(client, &self.topics.energy, energy.to_string()).await?;
                 },
             }
         }
+    }
+
+    /// The picture of the last alarm, if Home Assistant is to show it and does not have it.
+    async fn picture(&self, client: &AsyncClient) -> Result<(), String> {
+        let shown = self.monitor.alarmed().filter(|_| self.broker.home_assistant.is_some());
+        let Some(shown) = shown.filter(|shown| shown.number != self.pictured.load(Ordering::Relaxed)) else {
+            return Ok(());
+        };
+        let image = shown.image.clone();
+        let picture = tokio::task::spawn_blocking(move || small_jpeg(&image, PICTURE)).await;
+        // Larger than a broker may take, or no picture: the alarm matters more.
+        if let Ok(Some(picture)) = picture
+            && picture.len() < LARGEST / 2
+        {
+            client.publish(&self.topics.image, picture, RETAINED).await.map_err(|error| error.to_string())?;
+        }
+        self.pictured.store(shown.number, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Topics {
     pub(super) state: String,
     /// The energy of the last frame, a number; at most one a second.
     pub(super) energy: String,
+    /// The frame of the last alarm, as JPEG.
+    pub(super) image: String,
 }
 
 /// The service is there.
@@ -31,6 +33,7 @@ impl Topics {
             availability: format!("{begin}/availability"),
             state: format!("{begin}/state"),
             energy: format!("{begin}/energy"),
+            image: format!("{begin}/image"),
         }
     }
 }

@@ -158,6 +158,65 @@ fn no_alarm_is_lost_while_a_broker_goes_and_comes() {
     });
 }
 
+/// Home Assistant's side: what it makes of a camera's entities is tried by `tests/python/home_assistant.py`.
+#[test]
+fn home_assistant_is_told_of_the_camera_once_and_for_all() {
+    let Some(program) = mosquitto() else { return };
+    let place = Place::new();
+    let mut broker = Broker::new(program, &place, "allow_anonymous true");
+    broker.start();
+    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let arguments = ["--mqtt", address.as_str(), "--camera-name", "gate", "--mqtt-home-assistant", "homeassistant"];
+    let service = start(&place, &arguments);
+    eventually("it is connected", || service.metric("nae_mqtt_connected") == 1.0);
+    let received = broker.listen("nae/gate/image");
+    raise(&service, &place, "x", 1);
+    let picture = received.wait("a picture", |_| true);
+    assert!(picture.payload.starts_with(&[0xFF, 0xD8, 0xFF]), "a JPEG");
+    let all = |broker: &Broker| {
+        let received = broker.listen("homeassistant/#");
+        let mut all: Vec<(String, String)> = (0..4)
+            .map(|_| received.wait("an entity", |message| message.retain))
+            .map(|message| (message.topic.clone(), message.text()))
+            .collect();
+        assert!(received.is_quiet(Duration::from_millis(500)), "four and no more");
+        all.sort();
+        all
+    };
+    let before = all(&broker);
+    let topics: Vec<&str> = before.iter().map(|(topic, _)| topic.as_str()).collect();
+    assert_eq!(
+        topics,
+        [
+            "homeassistant/binary_sensor/nae_gate/anomaly/config",
+            "homeassistant/binary_sensor/nae_gate/camera/config",
+            "homeassistant/image/nae_gate/last_alarm/config",
+            "homeassistant/sensor/nae_gate/energy/config",
+        ]
+    );
+    // Required by Home Assistant, or else an entity has no device, cannot be told from another, or never goes away.
+    let mut ids = Vec::new();
+    for (topic, text) in &before {
+        let entity: Value = serde_json::from_str(text).unwrap();
+        let subject = if topic.contains("/image/") { "image_topic" } else { "state_topic" };
+        assert!(entity[subject].as_str().unwrap().starts_with("nae/gate/"), "{text}");
+        assert_eq!(entity["device"]["identifiers"], serde_json::json!(["nae_gate"]));
+        assert_eq!(entity["availability"][0]["topic"], "nae/gate/availability");
+        assert_eq!(entity["origin"]["name"], "nae-infer");
+        ids.push(entity["unique_id"].as_str().unwrap().to_owned());
+    }
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    drop(service);
+
+    // Another container, with a state of its own, but the same camera.
+    std::fs::remove_dir_all(place.state()).unwrap();
+    let service = start(&place, &arguments);
+    eventually("it is connected", || service.metric("nae_mqtt_connected") == 1.0);
+    assert_eq!(all(&broker), before, "nothing else stays at the broker");
+}
+
 /// What comes in at a broker that a program makes of packets: the type of the next packet, and what is in it.
 fn packet(stream: &mut TcpStream) -> std::io::Result<(u8, Vec<u8>)> {
     let mut byte = [0];

@@ -149,6 +149,11 @@ impl Messages {
         panic!("waited in vain: {what}; came\n{}", others.join("\n"));
     }
 
+    /// Whether nothing comes for this time.
+    pub(crate) fn is_quiet(&self, time: Duration) -> bool {
+        self.0.recv_timeout(time).is_err()
+    }
+
     /// Numbers of the alarms that come, until the last is `last`.
     pub(crate) fn numbers(&self, last: u64) -> Vec<u64> {
         let mut numbers = Vec::new();
