@@ -15,6 +15,7 @@ use super::metrics::Metrics;
 use super::model::Model;
 use super::monitor::{Event, Monitor, Shown};
 use super::pictures::{Kind, Pictures};
+use super::receiver::Receiver;
 
 /// Characters of a frame's name that an alarm holds, so that it fits in its slot.
 const NAME_LENGTH: usize = 200;
@@ -47,24 +48,28 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    /// Opens journal and pictures and starts to send what waits; the threads end when the alarms are
+    /// Opens journal and pictures and starts to send what waits to the receivers; the threads end when the alarms are
     /// [stopped](Self::stop).
     ///
     /// # Errors
     /// If the folder of the settings cannot be written, or the system gives no thread.
-    pub(crate) fn open(config: &Config, metrics: &Arc<Metrics>) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
+    pub(crate) fn open(
+        config: &Config,
+        receivers: Vec<Box<dyn Receiver>>,
+        metrics: &Arc<Metrics>,
+    ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
         let now = Timestamp::now().as_millisecond().max(0) as u64;
         let journal = Arc::new(Journal::open(&config.state, now)?);
         let pictures = Pictures::open(&config.state, config.picture_bytes)?;
-        let (mut receivers, mut threads) = (Vec::new(), Vec::new());
-        for receiver in deliver::receivers(config) {
-            receivers.push((receiver.name(), receiver.key()));
+        let (mut known, mut threads) = (Vec::new(), Vec::new());
+        for receiver in receivers {
+            known.push((receiver.name(), receiver.key()));
             let metrics = Arc::clone(metrics);
             let attempted = Arc::new(move |name: &str, delivered| metrics.attempted(name, delivered));
             threads.push(deliver::start(receiver, Arc::clone(&journal), attempted)?);
         }
         let source = config.source.address.to_string();
-        Ok((Self { journal, pictures, source, receivers, metrics: Arc::clone(metrics) }, threads))
+        Ok((Self { journal, pictures, source, receivers: known, metrics: Arc::clone(metrics) }, threads))
     }
 
     /// Raises an alarm for the frame.

@@ -14,17 +14,20 @@ use clap::Args;
 use nae_core::verdict::AlarmSettings;
 use nae_infer::LONGEST_WINDOW;
 use nae_infer::{BackendChoice, ExecutionProvider};
-use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
+use super::broker::{self, Broker, BrokerAddress};
+use super::secret::Secret;
+use super::signature::Signer;
 use super::source::{SourceAddress, SourceSettings, VARIABLES, without_login};
+use super::tls::TlsFiles;
 use super::webhook::WebhookAddress;
 
 /// The largest settings file or secret read.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Flags of `nae-infer serve`. Every one but `--config` is a key of the file and a variable too.
-#[derive(Args, Serialize, Debug, Default)]
+#[derive(Args, Serialize, Default)]
 pub struct Flags {
     /// Settings: a TOML file with the names below, `_` for `-`
     #[arg(long, value_name = "FILE.toml")]
@@ -98,18 +101,51 @@ pub struct Flags {
     /// Send alarms to this address, as JSON by POST: http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
-    /// Send alarms to this MQTT broker, [USER:PASSWORD@]HOST:PORT
-    #[arg(long, value_name = "HOST:PORT")]
+    /// File with the secret to sign these requests with: `whsec_` and base64 of 24 to 64 bytes; or `webhook_secret` in the
+    /// settings file, or variable NAE_INFER_WEBHOOK_SECRET
+    #[arg(long, value_name = "FILE")]
+    webhook_secret_file: Option<String>,
+    /// No flag, which others could read on a command line.
+    #[arg(skip)]
+    webhook_secret: Option<String>,
+    /// What the camera is called at the broker: letters, digits, `-` and `_` [default: camera]
+    #[arg(long, value_name = "NAME")]
+    camera_name: Option<String>,
+    /// Send alarms to this MQTT broker, and show there how the service is: [mqtt[s]://][USER:PASSWORD@]HOST[:PORT], mqtts
+    /// for TLS
+    #[arg(long, value_name = "ADDRESS")]
     mqtt: Option<String>,
     /// Topic of the alarms [default: nae/alarms]
     #[arg(long, value_name = "TOPIC")]
     mqtt_topic: Option<String>,
+    /// What the topics of the retained state begin with [default: nae/CAMERA-NAME]
+    #[arg(long, value_name = "TOPIC")]
+    mqtt_state_topic: Option<String>,
+    /// Have Home Assistant find the camera, by MQTT discovery under this prefix, `homeassistant` unless it was told another;
+    /// the broker then also retains a picture of the last alarm
+    #[arg(long, value_name = "PREFIX")]
+    mqtt_home_assistant: Option<String>,
     /// User of the broker
     #[arg(long, value_name = "NAME")]
     mqtt_user: Option<String>,
-    /// File with the user's password
+    /// File with the user's password; or `mqtt_password` in the settings file, or variable NAE_INFER_MQTT_PASSWORD
     #[arg(long, value_name = "FILE")]
     mqtt_password_file: Option<String>,
+    /// No flag, which others could read on a command line.
+    #[arg(skip)]
+    mqtt_password: Option<String>,
+    /// PEM file of the authorities that the certificate of a mqtts:// broker has to come from [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    mqtt_ca_file: Option<String>,
+    /// PEM file of the service's own certificate, for a mqtts:// broker that asks for one
+    #[arg(long, value_name = "FILE")]
+    mqtt_certificate_file: Option<String>,
+    /// PEM file of the certificate's private key
+    #[arg(long, value_name = "FILE")]
+    mqtt_key_file: Option<String>,
+    /// Client id [default: of the camera's name and a number drawn once, kept in the folder of --state]
+    #[arg(long, value_name = "ID")]
+    mqtt_client_id: Option<String>,
     /// Append alarms to this file, a line of JSON each
     #[arg(long, value_name = "FILE")]
     alarm_log: Option<String>,
@@ -118,13 +154,23 @@ pub struct Flags {
     pictures: Option<String>,
 }
 
+impl fmt::Debug for Flags {
+    /// Which are given, not what they say: a password may be in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let given = serde_json::to_value(self).unwrap_or_default();
+        let names = given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        f.write_str("Flags ")?;
+        f.debug_set().entries(names.map(|(name, _)| name)).finish()
+    }
+}
+
 /// Checked settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     pub(crate) model: PathBuf,
     pub(crate) source: SourceSettings,
     pub(crate) listen: SocketAddr,
-    pub(crate) token: Option<String>,
+    pub(crate) token: Option<Secret>,
     pub(crate) state: PathBuf,
     pub(crate) backend: BackendChoice,
     pub(crate) execution_providers: Vec<ExecutionProvider>,
@@ -135,21 +181,11 @@ pub(crate) struct Config {
     pub(crate) score_timeout: Duration,
     pub(crate) max_body: usize,
     pub(crate) webhook: Option<WebhookAddress>,
-    pub(crate) mqtt: Option<Mqtt>,
+    /// Signs what goes to the webhook.
+    pub(crate) webhook_signer: Option<Signer>,
+    pub(crate) mqtt: Option<Broker>,
     pub(crate) alarm_log: Option<PathBuf>,
     pub(crate) picture_bytes: u64,
-}
-
-/// An MQTT broker.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mqtt {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// As it was written, with a login if it has one.
-    pub(crate) written: String,
-    pub(crate) topic: String,
-    /// User and password.
-    pub(crate) login: Option<(String, String)>,
 }
 
 /// All that is wrong with the settings: wrong usage, for an exit status.
@@ -279,12 +315,25 @@ impl FoundSettings {
     }
 
     /// What the file a setting names holds, without space around it.
-    fn secret(&mut self, name: &str) -> Option<String> {
+    fn secret(&mut self, name: &str) -> Option<Secret> {
         self.parse(name, |path| match read_text(Path::new(path)) {
             Ok(text) if text.trim().is_empty() => Err("a file that is not empty".into()),
-            Ok(text) => Ok(text.trim().to_owned()),
+            Ok(text) => Ok(Secret::new(text.trim())),
             Err(error) => Err(format!("a file that can be read ({error})")),
         })
+    }
+
+    /// The secret that the setting holds, or the file that the setting `NAME_file` names.
+    fn secret_or_file(&mut self, name: &str) -> Option<Secret> {
+        let file = format!("{name}_file");
+        if self.found.contains_key(name) && self.found.contains_key(&file) {
+            self.problems.push(format!("`{name}` and `{file}`: give one of them"));
+        }
+        let given = self.found.get(name).map(|found| Secret::new(found.text.trim()));
+        if given.as_ref().is_some_and(|secret| secret.expose().is_empty()) {
+            self.problems.push(format!("`{name}`: expected a text that is not empty"));
+        }
+        self.secret(&file).or(given)
     }
 
     fn check(mut self) -> Result<Config, ConfigError> {
@@ -326,6 +375,7 @@ impl FoundSettings {
             score_timeout: self.seconds("score_timeout", 10.0),
             max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
             webhook: self.parse("webhook", str::parse),
+            webhook_signer: self.webhook_signer(),
             alarm_log: self.path("alarm_log"),
             picture_bytes: self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20,
             mqtt,
@@ -348,7 +398,8 @@ impl FoundSettings {
             );
         }
         if let Some(login) = self.secret("source_login_file") {
-            let known = address.clone().with_login(login.clone()).filter(|_| login.contains(':') && !in_address);
+            let login = login.expose();
+            let known = address.clone().with_login(login.to_owned()).filter(|_| login.contains(':') && !in_address);
             match known {
                 Some(known) => address = known,
                 None if !login.contains(':') => {
@@ -387,27 +438,60 @@ impl FoundSettings {
             .ok()
     }
 
-    fn mqtt(&mut self) -> Option<Mqtt> {
-        let (written, in_address, host, port) = self.parse("mqtt", |text| {
-            let (login, place) = text.rsplit_once('@').map_or((None, text), |(login, place)| (Some(login), place));
-            let (user, password) = login.map(|l| l.split_once(':').unwrap_or((l, ""))).unzip();
-            let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-            place
-                .rsplit_once(':')
-                .and_then(|(host, port)| Some((host.to_owned(), port.parse::<u16>().ok()?)))
-                .filter(|(host, _)| !host.is_empty())
-                .map(|(host, port)| (text.to_owned(), user.map(decoded).zip(password.map(decoded)), host, port))
-                .ok_or_else(|| "HOST:PORT".into())
-        })?;
-        let topic = self.parse("mqtt_topic", |text| {
-            let plain = !text.is_empty() && text.len() < 1000 && !text.contains(['+', '#', '\0']);
-            if plain { Ok(text.to_owned()) } else { Err("a topic without `+` and `#`".into()) }
+    fn webhook_signer(&mut self) -> Option<Signer> {
+        let secret = self.secret_or_file("webhook_secret")?;
+        if !self.found.contains_key("webhook") {
+            self.problems.push("`webhook_secret`: there is no `webhook` whose requests it would sign".into());
+        }
+        secret
+            .expose()
+            .parse()
+            .inspect_err(|expected| self.problems.push(format!("`webhook_secret`: expected {expected}")))
+            .ok()
+    }
+
+    fn mqtt(&mut self) -> Option<Broker> {
+        let address = self.parse("mqtt", str::parse::<BrokerAddress>);
+        let camera = self.parse("camera_name", broker::camera).unwrap_or_else(|| "camera".into());
+        let alarm_topic = self.parse("mqtt_topic", broker::topic).unwrap_or_else(|| "nae/alarms".into());
+        let state_topic = self.parse("mqtt_state_topic", broker::topic).unwrap_or_else(|| format!("nae/{camera}"));
+        let home_assistant = self.parse("mqtt_home_assistant", broker::topic);
+        let client_id = self.parse("mqtt_client_id", |text| match text.len() {
+            1..=128 => Ok(text.to_owned()),
+            _ => Err("1 to 128 bytes".into()),
         });
         let user = self.parse("mqtt_user", |text| Ok(text.to_owned()));
-        let password = self.secret("mqtt_password_file");
-        let topic = topic.unwrap_or_else(|| "nae/alarms".into());
-        let of_settings = user.map(|user| (user, password.unwrap_or_default()));
-        Some(Mqtt { host, port, written, topic, login: of_settings.or(in_address) })
+        let password = self.secret_or_file("mqtt_password");
+        let tls = self.tls();
+        let mut address = address?;
+        if tls != TlsFiles::default() && !address.encrypted {
+            self.problems.push(format!(
+                "`mqtt_ca_file`, `mqtt_certificate_file` and `mqtt_key_file` are for TLS: write the broker as mqtts://{address}"
+            ));
+        } else if address.encrypted
+            && let Err(error) = tls.read()
+        {
+            self.problems.push(format!("`mqtt`: {error} (`mqtt_ca_file`, `mqtt_certificate_file`, `mqtt_key_file`)"));
+        }
+        let has_password = address.login.as_ref().is_some_and(|(_, password)| !password.expose().is_empty());
+        if has_password && self.found.get("mqtt").is_some_and(|found| found.origin.starts_with("flag")) {
+            tracing::warn!(
+                "other users can read the broker's password on this command line: give it by --mqtt-password-file"
+            );
+        }
+        if let Some(user) = user {
+            address.login = Some((user, password.unwrap_or_else(|| Secret::new(""))));
+        }
+        Some(Broker { address, tls, client_id, camera, alarm_topic, state_topic, home_assistant })
+    }
+
+    fn tls(&mut self) -> TlsFiles {
+        let authorities = self.path("mqtt_ca_file");
+        let (certificate, key) = (self.path("mqtt_certificate_file"), self.path("mqtt_key_file"));
+        if certificate.is_some() != key.is_some() {
+            self.problems.push("`mqtt_certificate_file` and `mqtt_key_file`: give both or none".into());
+        }
+        TlsFiles { authorities, identity: certificate.zip(key) }
     }
 }
 
@@ -487,7 +571,7 @@ mod tests {
             "variable NAE_INFER_LISTEN: `listen`: expected ADDRESS:PORT, found `here`",
             "variable NAE_INFER_TYPO: there is no setting `typo`",
             "the raising count must be between 1 and the window's length",
-            "flag --mqtt: `mqtt`: expected HOST:PORT",
+            "flag --mqtt: `mqtt`: expected HOST:PORT, mqtt://HOST or mqtts://HOST",
             "flag --token-file: `token_file`: expected a file that can be read",
             "no `model`",
         ] {
@@ -533,9 +617,85 @@ mod tests {
         let config = read(None, &[], flags("https://me:secret@host/", "me:s%40cret@broker:1883")).unwrap();
         assert!(!format!("{:?}", config.webhook).contains("secret"));
         let mqtt = config.mqtt.unwrap();
-        assert_eq!((mqtt.host.as_str(), mqtt.port), ("broker", 1883));
-        assert_eq!(mqtt.login, Some(("me".into(), "s@cret".into())));
-        assert_eq!(mqtt.written, "me:s%40cret@broker:1883", "what journals of before call it");
+        assert_eq!(mqtt.address.login, Some(("me".into(), Secret::new("s@cret"))));
+        assert_eq!(mqtt.name(), "mqtt broker:1883 nae/alarms");
+        assert_eq!(mqtt.name_before(), "mqtt me:s%40cret@broker:1883 nae/alarms", "what journals of before call it");
+    }
+
+    /// The settings were printed with the broker's login and the token, and the flags with every address.
+    #[test]
+    fn what_is_secret_is_not_printed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "covert\n").unwrap();
+        let file = Some(path.display().to_string());
+        let flags = || Flags {
+            model: flag("m"),
+            source: flag("rtsp://me:covert@camera/"),
+            token_file: file.clone(),
+            webhook: flag("https://me:covert@host/covert"),
+            mqtt: flag("mqtts://me:covert@broker"),
+            mqtt_password_file: file.clone(),
+            ..Flags::default()
+        };
+        let config = read(None, &[], flags()).unwrap();
+        let of_file = read(None, &[], Flags { mqtt_user: flag("me"), ..flags() }).unwrap();
+        assert_eq!(of_file.mqtt.as_ref().unwrap().address.login.as_ref().unwrap().1.expose(), "covert");
+        for text in [format!("{:?}", flags()), format!("{config:#?}"), format!("{of_file:?}")] {
+            assert!(!text.contains("covert"), "{text}");
+        }
+        let variable = [("NAE_INFER_MQTT_PASSWORD", "covert"), ("NAE_INFER_MQTT_USER", "me")];
+        let of_variable = read(None, &variable, Flags { mqtt_password_file: None, ..flags() }).unwrap();
+        assert_eq!(of_variable.mqtt.unwrap().address.login, of_file.mqtt.unwrap().address.login);
+        let error = read(None, &variable, flags()).unwrap_err();
+        assert!(
+            error.contains("`mqtt_password` and `mqtt_password_file`: give one") && !error.contains("covert"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_secret_to_sign_with_is_taken_from_a_file_or_a_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        std::fs::write(&path, format!("{secret}\n")).unwrap();
+        let flags = |webhook: Option<String>, webhook_secret_file| Flags {
+            model: flag("m"),
+            webhook,
+            webhook_secret_file,
+            ..Flags::default()
+        };
+        let (hook, file) = (|| flag("http://host/"), || Some(path.display().to_string()));
+        let variable = [("NAE_INFER_WEBHOOK_SECRET", secret)];
+        let config = read(None, &[], flags(hook(), file())).unwrap();
+        assert_eq!(config.webhook_signer, Some(secret.parse().unwrap()));
+        assert_eq!(config, read(None, &variable, flags(hook(), None)).unwrap());
+        assert!(!format!("{config:?}").contains("MfKQ"));
+        let wrong = [("NAE_INFER_WEBHOOK_SECRET", "covert")];
+        for (variable, flags, said) in [
+            (&variable, flags(hook(), file()), "`webhook_secret` and `webhook_secret_file`: give one"),
+            (&variable, flags(None, None), "there is no `webhook`"),
+            (&wrong, flags(hook(), None), "`webhook_secret`: expected whsec_ and base64"),
+        ] {
+            let error = read(None, variable, flags).unwrap_err();
+            assert!(error.contains(said) && !error.contains("covert") && !error.contains("MfKQ"), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_for_tls_are_not_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none.pem");
+        std::fs::write(&path, "no certificate").unwrap();
+        let file = Some(path.display().to_string());
+        let flags = |mqtt| Flags { model: flag("m"), mqtt: flag(mqtt), mqtt_ca_file: file.clone(), ..Flags::default() };
+        let error = read(None, &[], flags("broker:1883")).unwrap_err();
+        assert!(error.contains("write the broker as mqtts://broker:1883"), "{error}");
+        let error = read(None, &[], flags("mqtts://broker")).unwrap_err();
+        assert!(error.contains("none.pem: expected certificates in PEM, found none"), "{error}");
+        let error = read(None, &[], Flags { mqtt_key_file: file.clone(), ..flags("mqtts://broker") }).unwrap_err();
+        assert!(error.contains("give both or none"), "{error}");
     }
 
     #[test]
@@ -573,6 +733,6 @@ mod tests {
         std::fs::write(&path, "  secret\n").unwrap();
         let token_file = Some(path.display().to_string());
         let config = read(None, &[], Flags { token_file, ..flags() }).unwrap();
-        assert_eq!(config.token.as_deref(), Some("secret"));
+        assert_eq!(config.token, Some(Secret::new("secret")));
     }
 }

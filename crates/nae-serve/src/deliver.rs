@@ -6,11 +6,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rumqttc::{Client, Event, MqttOptions, Outgoing, Packet, QoS};
-
-use super::config::{Config, Mqtt};
+use super::config::Config;
 use super::journal::Journal;
 use super::receiver::Receiver;
 use super::webhook::Webhook;
@@ -23,14 +21,11 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// Told of every attempt: the receiver and whether it has the alarm now.
 pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;
 
-/// The receivers of the settings.
+/// The receivers of the settings but the broker, whose connection does more.
 pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     let mut receivers: Vec<Box<dyn Receiver>> = Vec::new();
     if let Some(url) = &config.webhook {
-        receivers.push(Box::new(Webhook::new(url.clone(), PATIENCE)));
-    }
-    if let Some(mqtt) = &config.mqtt {
-        receivers.push(Box::new(mqtt.clone()));
+        receivers.push(Box::new(Webhook::new(url.clone(), config.webhook_signer.clone(), PATIENCE)));
     }
     if let Some(path) = &config.alarm_log {
         receivers.push(Box::new(Log(path.clone())));
@@ -72,47 +67,6 @@ pub(crate) fn start(
             }
         }
     })
-}
-
-/// A publication of quality of service 1; the broker's acknowledgement is ours. Alarms are rare, so that
-/// each has a connection of its own.
-impl Receiver for Mqtt {
-    fn name(&self) -> String {
-        format!("mqtt {}:{} {}", self.host, self.port, self.topic)
-    }
-
-    fn key_before(&self) -> String {
-        format!("mqtt {} {}", self.written, self.topic)
-    }
-
-    fn send(&mut self, alarm: &str) -> Result<(), String> {
-        let id = format!("nae-infer-{}", std::process::id());
-        let mut options = MqttOptions::new(id, self.host.clone(), self.port);
-        options.set_keep_alive(PATIENCE).set_clean_session(true);
-        if let Some((user, password)) = &self.login {
-            options.set_credentials(user, password);
-        }
-        let (client, mut connection) = Client::new(options, 4);
-        client.publish(&self.topic, QoS::AtLeastOnce, false, alarm).map_err(|e| e.to_string())?;
-        let end = Instant::now() + PATIENCE;
-        let mut acknowledged = false;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            match connection.recv_timeout(left) {
-                Ok(Ok(Event::Incoming(Packet::PubAck(_)))) => {
-                    acknowledged = true;
-                    if client.disconnect().is_err() {
-                        return Ok(());
-                    }
-                }
-                Ok(Ok(Event::Outgoing(Outgoing::Disconnect))) => return Ok(()),
-                Ok(Ok(_)) => {}
-                _ if acknowledged => return Ok(()),
-                Ok(Err(error)) => return Err(error.to_string()),
-                Err(_) => return Err(format!("no acknowledgement within {PATIENCE:?}")),
-            }
-        }
-    }
 }
 
 /// A line in a file.

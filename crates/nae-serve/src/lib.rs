@@ -3,10 +3,11 @@
 //! A frame's way: `source` takes it, in a thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to
 //! the threads of `scorer`, which decode it and have the detector score it; `monitor` keeps its energy, runs alarm
 //! filter and drift watch, and tells the clients; `alarms` puts an alarm into the `journal`, and `deliver` sends it from
-//! there, `webhook` by POST. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
+//! there, `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the service is. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
 //! `config` what can be set.
 
 mod alarms;
+mod broker;
 mod config;
 mod deliver;
 mod health;
@@ -16,12 +17,16 @@ mod keeper;
 mod metrics;
 mod model;
 mod monitor;
+mod mqtt;
 mod pictures;
 mod pipeline;
 mod queue;
 mod receiver;
 mod scorer;
+mod secret;
+mod signature;
 mod source;
+mod tls;
 mod webhook;
 
 use std::io;
@@ -92,7 +97,14 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
     let monitor = Arc::new(Monitor::new(config.alarm, &base, Arc::clone(&metrics))?);
     let model = Arc::new(Current::new(Arc::clone(&base)));
     let in_state = || format!("the service's state in {}", config.state.display());
-    let (alarms, deliveries) = Alarms::open(&config, &metrics).with_context(in_state)?;
+    let mut receivers = deliver::receivers(&config);
+    let mut link = None;
+    if let Some(broker) = &config.mqtt {
+        let (receiver, task) = mqtt::start(broker, &config.state, &monitor, &metrics).with_context(in_state)?;
+        receivers.push(receiver);
+        link = Some(task);
+    }
+    let (alarms, deliveries) = Alarms::open(&config, receivers, &metrics).with_context(in_state)?;
     let keeper =
         Keeper::start(config.clone(), base, Arc::clone(&model), Arc::clone(&monitor)).with_context(in_state)?;
     let service = Arc::new(Service {
@@ -129,6 +141,12 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
     let patience = Duration::from_secs(15);
     if tokio::time::timeout(patience, last).await.is_err() {
         tracing::warn!("the last deliveries take too long; they are made after the next start");
+    }
+    // Says goodbye once the last delivery is made.
+    if let Some(link) = link
+        && tokio::time::timeout(LAST_DELIVERIES, link).await.is_err()
+    {
+        tracing::warn!("the MQTT broker does not answer any more; it finds out by itself that the service is gone");
     }
     Ok(())
 }

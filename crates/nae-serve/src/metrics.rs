@@ -64,6 +64,8 @@ pub(crate) struct Metrics {
     pub(crate) drift: Gauge<i64, AtomicI64>,
     /// Whether frames come.
     pub(crate) source_up: Gauge,
+    /// Whether the broker is connected.
+    pub(crate) mqtt_connected: Gauge,
     /// Jobs and frames that wait.
     pub(crate) waiting: Gauge,
     /// Threads lost to a backend that does not return.
@@ -92,6 +94,7 @@ impl Metrics {
             alarm: Gauge::default(),
             drift: Gauge::default(),
             source_up: Gauge::default(),
+            mqtt_connected: Gauge::default(),
             waiting: Gauge::default(),
             stuck: Gauge::default(),
         };
@@ -113,6 +116,7 @@ impl Metrics {
         r.register("alarm", "1 while the alarm is on", this.alarm.clone());
         r.register("drift", "1 when energies have risen, -1 when they have fallen", this.drift.clone());
         r.register("source_up", "1 while frames come", this.source_up.clone());
+        r.register("mqtt_connected", "1 while the MQTT broker is connected", this.mqtt_connected.clone());
         r.register("waiting", "Images that wait to be scored", this.waiting.clone());
         r.register("backend_threads_lost", "Threads a backend did not return", this.stuck.clone());
         // So that the first alarm is an increase, not a new series.

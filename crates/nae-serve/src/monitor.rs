@@ -44,6 +44,8 @@ struct State {
     drift: Option<PageHinkley>,
     drifted: Drift,
     latest: Option<Arc<Shown>>,
+    /// The frame that raised the last alarm.
+    alarmed: Option<Arc<Shown>>,
     recent: VecDeque<Recent>,
     source: SourceState,
     number: u64,
@@ -136,6 +138,7 @@ impl Monitor {
             drift: watch(model),
             drifted: Drift::Steady,
             latest: None,
+            alarmed: None,
             recent: VecDeque::new(),
             source: SourceState::None,
             number: 0,
@@ -179,6 +182,9 @@ impl Monitor {
             full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
         });
         state.latest = Some(Arc::clone(&shown));
+        if alarm && !was_on {
+            state.alarmed = Some(Arc::clone(&shown));
+        }
         let (number, drift) = (state.number, state.drifted);
         drop(state);
 
@@ -214,6 +220,11 @@ impl Monitor {
     /// The frame to show.
     pub(crate) fn latest(&self) -> Option<Arc<Shown>> {
         self.lock().latest.clone()
+    }
+
+    /// The frame that raised the last alarm since the start.
+    pub(crate) fn alarmed(&self) -> Option<Arc<Shown>> {
+        self.lock().alarmed.clone()
     }
 
     /// How the source is.

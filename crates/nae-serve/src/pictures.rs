@@ -48,6 +48,17 @@ pub(crate) fn overlay(scored: &Scored, full_error: f32) -> Option<Bytes> {
     png(&image::DynamicImage::ImageRgba8(scored.heat_map()?.overlay(full_error)))
 }
 
+/// A frame as JPEG, made smaller to fit into `largest` pixels; `None` where it cannot be read.
+pub(crate) fn small_jpeg(frame: &[u8], (width, height): (u32, u32)) -> Option<Vec<u8>> {
+    let picture = image::load_from_memory(frame).ok()?;
+    let fits = picture.width() <= width && picture.height() <= height;
+    let picture = if fits { picture } else { picture.thumbnail(width, height) };
+    let mut bytes = Cursor::new(Vec::new());
+    // JPEG has neither transparency nor 16 bits.
+    picture.to_rgb8().write_to(&mut bytes, ImageFormat::Jpeg).ok()?;
+    Some(bytes.into_inner())
+}
+
 fn png(picture: &image::DynamicImage) -> Option<Bytes> {
     let mut bytes = Cursor::new(Vec::new());
     picture.write_to(&mut bytes, ImageFormat::Png).ok()?;
@@ -165,6 +176,18 @@ mod tests {
         let mut image = vec![0xFF, 0xD8, 0xFF];
         image.resize(bytes, 0);
         image
+    }
+
+    #[test]
+    fn a_frame_of_any_kind_becomes_a_small_jpeg() {
+        for (size, largest, expected) in [((40, 20), (10, 10), (10, 5)), ((40, 20), (100, 100), (40, 20))] {
+            let picture = image::DynamicImage::new_rgba16(size.0, size.1);
+            let small = small_jpeg(&png(&picture).unwrap(), largest).unwrap();
+            assert_eq!(media_type(&small), Some("image/jpeg"));
+            let small = image::load_from_memory(&small).unwrap();
+            assert_eq!((small.width(), small.height()), expected);
+        }
+        assert_eq!(small_jpeg(b"no image", (10, 10)), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a receiver of alarms does. The receivers are in [`webhook`](super::webhook) and [`deliver`](super::deliver), which
-//! sends to all of them.
+//! What a receiver of alarms does. The receivers are in [`webhook`](super::webhook), [`mqtt`](super::mqtt) and
+//! [`deliver`](super::deliver), which sends to all of them.
 
 /// Somewhere alarms are sent.
 pub(crate) trait Receiver: Send + 'static {

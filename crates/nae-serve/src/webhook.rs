@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
+use serde::Deserialize;
 
 use super::receiver::Receiver;
+use super::signature::Signer;
 
 /// `http[s]://[USER:PASSWORD@]HOST[:PORT][/PATH]`. Its path and query are shown to nobody either: with many services whoever
 /// knows them may send.
@@ -68,14 +71,15 @@ impl fmt::Debug for WebhookAddress {
 /// POST of JSON; any answer of 2xx is an acknowledgement.
 pub(super) struct Webhook {
     address: WebhookAddress,
+    signer: Option<Signer>,
     agent: ureq::Agent,
 }
 
 impl Webhook {
-    /// One that may take `patience` to answer.
-    pub(super) fn new(address: WebhookAddress, patience: Duration) -> Self {
+    /// One that may take `patience` to answer, and is shown by the signer who sends.
+    pub(super) fn new(address: WebhookAddress, signer: Option<Signer>, patience: Duration) -> Self {
         let config = ureq::Agent::config_builder().timeout_global(Some(patience)).max_redirects(0).build();
-        Self { address, agent: config.into() }
+        Self { address, signer, agent: config.into() }
     }
 }
 
@@ -100,6 +104,15 @@ impl Receiver for Webhook {
         if let Some(login) = login {
             request = request.header("authorization", format!("Basic {}", BASE64_STANDARD.encode(login)));
         }
+        if let Some(signer) = &self.signer {
+            let id = id(alarm);
+            // Of this attempt, not of the alarm: receivers refuse what is older than some minutes.
+            let seconds = Timestamp::now().as_second();
+            request = request
+                .header("webhook-id", id)
+                .header("webhook-timestamp", seconds.to_string())
+                .header("webhook-signature", signer.sign(id, seconds, alarm));
+        }
         match request.send(alarm) {
             Ok(response) if response.status().is_success() => Ok(()),
             Ok(response) => Err(format!("it answered {}", response.status())),
@@ -109,6 +122,16 @@ impl Receiver for Webhook {
     }
 }
 
+/// The `id` of an alarm, by which a receiver sees that it has had it.
+fn id(alarm: &str) -> &str {
+    #[derive(Deserialize)]
+    struct Id<'a> {
+        id: &'a str,
+    }
+    // The service made the text. Were it another, it should leave all the same.
+    serde_json::from_str(alarm).map_or("unknown", |Id { id }| id)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -116,7 +139,7 @@ mod tests {
     use super::*;
 
     fn webhook(text: &str) -> Webhook {
-        Webhook::new(text.parse().unwrap(), Duration::from_secs(1))
+        Webhook::new(text.parse().unwrap(), None, Duration::from_secs(1))
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn allowed(service: &Service, headers: &HeaderMap) -> Result<(), Problem> {
     match &service.config.token {
         Some(token) => {
             let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-            if !given.is_some_and(|given| given.as_bytes().ct_eq(token.as_bytes()).into()) {
+            if !given.is_some_and(|given| given.as_bytes().ct_eq(token.expose().as_bytes()).into()) {
                 let reason = "send the token of the service: `Authorization: Bearer …`";
                 return Err(Problem::new(StatusCode::UNAUTHORIZED, reason));
             }

@@ -150,6 +150,32 @@ fn pages_of_other_sites_are_kept_out() {
     assert_eq!(service.get_with("/api/state", &[("sec-fetch-site", "same-origin")]).status, 200);
 }
 
+/// What SECURITY.md says of the page.
+#[test]
+fn a_browser_runs_nothing_on_the_page_that_is_not_its_own() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    for path in ["/", "/page.js", "/api/state", "/not-there"] {
+        let mut stream = TcpStream::connect(&service.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let header = |name: &str| {
+            let line = answer.lines().find_map(|line| line.split_once(": ").filter(|(key, _)| *key == name));
+            line.unwrap_or_else(|| panic!("{path}: no {name}")).1.to_owned()
+        };
+        let policy = header("content-security-policy");
+        for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "form-action 'none'"] {
+            assert!(policy.split("; ").any(|found| found == part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(header("x-frame-options"), "DENY", "{path}");
+        assert_eq!(header("referrer-policy"), "no-referrer", "{path}");
+    }
+}
+
 #[test]
 fn with_a_token_only_who_has_it_gets_in() {
     let place = Place::new();

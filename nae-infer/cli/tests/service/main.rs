@@ -3,10 +3,12 @@
 #![cfg(feature = "serve")]
 
 mod alarms;
+mod broker;
 mod camera;
 mod changes;
 mod clients;
 mod harness;
+mod mosquitto;
 mod page;
 mod stream_camera;
 mod streams;

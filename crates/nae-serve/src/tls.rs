@@ -1,0 +1,73 @@
+//! The files that a TLS client is set up from: certificates of authorities, and a certificate of its own with its key,
+//! all PEM. They are read for every connection, so that a certificate that was replaced is taken without a restart.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rumqttc::tokio_rustls::rustls::crypto::ring;
+use rumqttc::tokio_rustls::rustls::pki_types::pem::PemObject;
+use rumqttc::tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rumqttc::tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// The largest file read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Which files.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct TlsFiles {
+    /// Authorities that the other side's certificate has to come from; those of the system without it.
+    pub(crate) authorities: Option<PathBuf>,
+    /// Certificate, with those between it and its authority, and private key.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl TlsFiles {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub(crate) fn read(&self) -> Result<ClientConfig, String> {
+        let mut roots = RootCertStore::empty();
+        match &self.authorities {
+            Some(path) => {
+                for certificate in certificates(path)? {
+                    roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
+                }
+            }
+            None => {
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+                if roots.is_empty() {
+                    let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+                    return Err(format!("this system has no certificates of authorities{why}: give a file of them"));
+                }
+            }
+        }
+        // By name: without one, rustls panics where a program has a second provider linked.
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots);
+        let Some((certificate, key)) = &self.identity else { return Ok(builder.with_no_client_auth()) };
+        let chain = certificates(certificate)?;
+        let private = PrivateKeyDer::from_pem_slice(&bytes(key)?)
+            .map_err(|error| format!("{}: expected a private key in PEM: {error}", key.display()))?;
+        builder.with_client_auth_cert(chain, private).map_err(|error| {
+            format!("{} is not the key of the certificate {}: {error}", key.display(), certificate.display())
+        })
+    }
+}
+
+/// The certificates in a file, at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(path)?).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(format!("{}: expected certificates in PEM, found none", path.display())),
+        Err(error) => Err(format!("{}: expected certificates in PEM: {error}", path.display())),
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())
+}
