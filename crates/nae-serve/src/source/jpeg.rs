@@ -126,7 +126,7 @@ fn segments(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::
             0xFF => marker = Some(byte(input)?),
             EOI => {
                 image.extend([0xFF, EOI]);
-                return Ok(true);
+                return if image.len() > limit { Err(too_long(limit)) } else { Ok(true) };
             }
             // Markers without a segment: TEM, restarts.
             0x01 | 0xD0..=0xD7 => image.extend([0xFF, code]),
@@ -145,7 +145,7 @@ fn segments(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::
             }
         }
         if image.len() > limit {
-            return Err(io::Error::new(ErrorKind::InvalidData, format!("an image of more than {limit} bytes")));
+            return Err(too_long(limit));
         }
     }
 }
@@ -171,7 +171,11 @@ fn scan(input: &mut impl BufRead, image: &mut Vec<u8>, limit: usize) -> io::Resu
             }
         }
     }
-    Err(io::Error::new(ErrorKind::InvalidData, format!("an image of more than {limit} bytes")))
+    Err(too_long(limit))
+}
+
+fn too_long(limit: usize) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("an image of more than {limit} bytes"))
 }
 
 #[cfg(test)]
@@ -193,6 +197,20 @@ mod tests {
     fn all(stream: &[u8], limit: usize) -> io::Result<Vec<Vec<u8>>> {
         let mut input = Cursor::new(stream);
         std::iter::from_fn(|| read(&mut input, limit).transpose()).collect()
+    }
+
+    /// To the byte, where an image's last marker crosses the limit, too.
+    #[test]
+    fn an_image_is_no_longer_than_the_limit() {
+        let image = [&[0xFF, SOI, 0xFF, SOS, 0, 2][..], &[7; 20], &[0xFF, EOI]].concat();
+        for limit in 1..40 {
+            let found = read(&mut Cursor::new(&image), limit);
+            if limit >= image.len() {
+                assert_eq!(found.unwrap().as_deref(), Some(&image[..]), "{limit}");
+            } else {
+                assert_eq!(found.unwrap_err().kind(), ErrorKind::InvalidData, "{limit}");
+            }
+        }
     }
 
     #[test]
