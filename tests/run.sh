@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
-# integration and parity tests, firmware under QEMU, the commands of the guides in docs/, the packages for crates.io, half
-# half a minute of fuzzing each of what reads bytes of unknown origin, the Python package and the exported models in Python, and the
+# integration and parity tests, firmware under QEMU, the commands of the guides in docs/, the packages for crates.io, half a
+# minute of fuzzing each of what reads bytes of unknown origin, the Python package and the exported models in Python, and the
 # slow tests.
 #
 #   tests/run.sh             everything

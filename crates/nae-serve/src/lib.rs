@@ -4,7 +4,7 @@
 //! the threads of `scorer`, which decode it and have the detector score it; `monitor` keeps its energy, runs alarm
 //! filter and drift watch, and tells the clients; `alarms` puts an alarm into the `journal`, and `deliver` sends it from
 //! there, `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the service is. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
-//! `config` what can be set.
+//! `config` what can be set, `signals` what the operating system asks for.
 
 mod alarms;
 mod broker;
@@ -24,19 +24,18 @@ mod queue;
 mod receiver;
 mod scorer;
 mod secret;
+mod signals;
 mod signature;
 mod source;
 mod tls;
 mod webhook;
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::alarms::Alarms;
@@ -49,6 +48,7 @@ use crate::model::Current;
 use crate::monitor::{Event, Monitor};
 use crate::queue::Queue;
 use crate::scorer::Scorer;
+use crate::signals::{Reload, Stop};
 use crate::source::Frame;
 
 /// How long alarms may take to be delivered when the service stops.
@@ -89,6 +89,8 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
+    // Before anything runs that wants to be ended in order.
+    let (told_to_stop, told_to_reload) = signals::listen()?;
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
@@ -123,8 +125,8 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
         source::spawn(service.config.source.clone(), Arc::clone(&service.frames), Arc::clone(&service.monitor))?;
     let digest = service.model.load().digest.clone();
     tracing::info!(model = digest, source = %service.config.source.address, "watching; the page is at http://{address}/");
-    reload_on_hangup(Arc::clone(&service))?;
-    http::serve(listener, Arc::clone(&service), stop(Arc::clone(&service))?).await;
+    tokio::spawn(reload_when_told(told_to_reload, Arc::clone(&service)));
+    http::serve(listener, Arc::clone(&service), stop(told_to_stop, Arc::clone(&service))).await;
 
     // What was taken in is scored, alarms get a moment to leave; the journal has the rest.
     let last = tokio::task::spawn_blocking(move || {
@@ -151,32 +153,22 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Done when the service is told to stop, by SIGTERM or Ctrl-C.
-fn stop(service: Arc<Service>) -> io::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping: requests and frames that have come are done first");
-        service.stopping.send_replace(true);
-        service.frames.close();
-        service.monitor.tell(Event::Stopping);
-    })
+/// Done when the service has been told to stop, and its parts have been told in turn.
+async fn stop(told: Stop, service: Arc<Service>) {
+    told.told().await;
+    tracing::info!("stopping: requests and frames that have come are done first");
+    service.stopping.send_replace(true);
+    service.frames.close();
+    service.monitor.tell(Event::Stopping);
 }
 
-/// SIGHUP opens the model's file again, as other services do with theirs.
-fn reload_on_hangup(service: Arc<Service>) -> io::Result<()> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
-        while hangup.recv().await.is_some() {
-            let service = Arc::clone(&service);
-            let reloaded = tokio::task::spawn_blocking(move || service.keeper.reload()).await;
-            if let Ok(Err(error)) = reloaded {
-                tracing::error!(%error, "the model was not exchanged");
-            }
+/// Opens the model's file again whenever it is asked for, as other services do with theirs.
+async fn reload_when_told(mut told: Reload, service: Arc<Service>) {
+    while told.told().await {
+        let service = Arc::clone(&service);
+        let reloaded = tokio::task::spawn_blocking(move || service.keeper.reload()).await;
+        if let Ok(Err(error)) = reloaded {
+            tracing::error!(%error, "the model was not exchanged");
         }
-    });
-    Ok(())
+    }
 }
