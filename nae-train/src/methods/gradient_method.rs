@@ -4,11 +4,10 @@
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_bytes::ByteBuf;
-
-use burn::tensor::Tensor;
 
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};

@@ -4,13 +4,14 @@
 //! outliers. The loop, the metrics, the checkpoints and the tables know no more than these two traits, so that a
 //! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`, and only export asks for it.
 //!
-//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational,
-//! `wae` the Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a
-//! Gaussian `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm`, a network whose output
-//! is the energy, `glow`, a flow, and
-//! `pixelcnn`, a product over pixels. All but the NAE and GANomaly are a [`GradientMethod`](gradient_method::GradientMethod);
-//! `halves` has encoder and decoder run by the engine for losses of their own; `gradients`,
-//! `optimizer` and `state` are what they share. Negative samples are in [`sample`](crate::sample), the loop in [`train`](crate::train).
+//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational, `wae` the
+//! Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a Gaussian
+//! `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm`, a network
+//! whose output is the energy, `glow`, a flow, and `pixelcnn`, a product over pixels.
+//!
+//! All but the NAE and GANomaly are a [`GradientMethod`](gradient_method::GradientMethod); `halves` has encoder and decoder run
+//! by the engine for losses of their own; `gradients`, `optimizer` and `state` are what they share. Negative samples are in
+//! [`sample`](crate::sample), the loop in [`train`](crate::train).
 
 pub mod autoencoder;
 mod balance;
