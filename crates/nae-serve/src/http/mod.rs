@@ -71,19 +71,19 @@ fn query<'a>(request_query: Option<&'a str>, name: &str) -> Option<&'a str> {
     request_query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, v)| v)
 }
 
+fn too_large(limit: usize) -> Problem {
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the request is larger than {} KiB", limit >> 10))
+}
+
 /// The body of a request, within the limits of size and time.
 async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
-    let too_large = || {
-        let reason = format!("the request is larger than {} KiB", limit >> 10);
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, reason)
-    };
     // Before it is sent, where the client says how much it will be.
     if request.body().size_hint().lower() > limit as u64 {
-        return Err(too_large());
+        return Err(too_large(limit));
     }
     match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(request.into_body(), limit)).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if error.source().is_some_and(|cause| cause.is::<LengthLimitError>()) => Err(too_large()),
+        Ok(Err(error)) if error.source().is_some_and(|cause| cause.is::<LengthLimitError>()) => Err(too_large(limit)),
         Ok(Err(error)) => {
             let reason = format!("the request broke off: {}", anyhow::Error::new(error).root_cause());
             Err(Problem::new(StatusCode::BAD_REQUEST, reason))
@@ -113,7 +113,13 @@ fn router(service: Arc<Service>) -> Router {
         .route("/api/reload", post(changes::reload))
         .route("/v2", get(inference::server))
         .route("/v2/models/{model}", get(inference::model))
+        .route("/v2/models/{model}/config", get(inference::config))
+        .route("/v2/models/{model}/stats", get(inference::statistics))
         .route("/v2/models/{model}/infer", post(inference::infer))
+        .route("/v2/models/{model}/versions/{version}", get(inference::model))
+        .route("/v2/models/{model}/versions/{version}/config", get(inference::config))
+        .route("/v2/models/{model}/versions/{version}/stats", get(inference::statistics))
+        .route("/v2/models/{model}/versions/{version}/infer", post(inference::infer))
         .layer(middleware::from_fn_with_state(Arc::clone(&service), access::check));
     Router::new()
         .route("/", get(page::html))
@@ -124,9 +130,10 @@ fn router(service: Arc<Service>) -> Router {
         .route("/healthz", get(watching::healthy))
         .route("/readyz", get(watching::ready))
         .route("/metrics", get(watching::metrics))
-        .route("/v2/health/live", get(watching::healthy))
-        .route("/v2/health/ready", get(watching::ready))
+        .route("/v2/health/live", get(inference::live))
+        .route("/v2/health/ready", get(inference::server_ready))
         .route("/v2/models/{model}/ready", get(inference::ready))
+        .route("/v2/models/{model}/versions/{version}/ready", get(inference::ready))
         .merge(guarded)
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json") })
         .method_not_allowed_fallback(|| async { Problem::new(StatusCode::METHOD_NOT_ALLOWED, "see /openapi.json") })

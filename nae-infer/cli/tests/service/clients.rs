@@ -88,7 +88,7 @@ fn everything_of_the_description_is_there() {
             if path == "/events" {
                 continue;
             }
-            let path = path.replace("{number}", "0").replace("{model}", "digits");
+            let path = path.replace("{number}", "0").replace("{model}", "digits").replace("{version}", "0");
             let answer = if method == "get" { service.get(&path) } else { service.post(&path, b"") };
             let missing = answer.status == 404 && answer.body.windows(13).any(|w| w == b"/openapi.json");
             assert!(!missing && answer.status != 405, "{method} {path}: {}", answer.status);
@@ -100,43 +100,6 @@ fn everything_of_the_description_is_there() {
         let text = String::from_utf8(answer.body).unwrap();
         assert!(!text.contains("https://") && !text.contains("http://"), "{path} asks somebody else");
     }
-}
-
-#[test]
-fn clients_of_the_open_inference_protocol_are_served() {
-    let place = Place::new();
-    let service = Service::start(&place.state(), &[]);
-    let model = service.get("/v2/models/digits").json();
-    assert_eq!(model["inputs"][0]["shape"], json!([-1, 1, 16, 16]));
-    assert_eq!(service.get("/v2/models/digits/ready").status, 200);
-    assert_eq!(service.get("/v2/models/nosuch/ready").problem(), (404, "there is no model of this name".into()));
-    let tensor = |shape: &[usize], data: serde_json::Value| {
-        json!({"id": "7", "inputs": [{"name": "image", "shape": shape, "datatype": "FP32", "data": data}]}).to_string()
-    };
-    let infer = |body: &str| service.post("/v2/models/digits/infer", body.as_bytes());
-    let detector = nae_infer::Detector::open(models().join("digits.onnx")).unwrap();
-    let values: Vec<f32> = (0..768).map(|i| (i % 17) as f32 / 16.0).collect();
-    let expected = detector.score_prepared(&values).unwrap();
-    let nested: Vec<Vec<f32>> = values.chunks(256).map(<[f32]>::to_vec).collect();
-    for data in [json!(values), json!(nested)] {
-        let answer = infer(&tensor(&[3, 1, 16, 16], data)).json();
-        assert_eq!((&answer["id"], &answer["outputs"][0]["name"]), (&json!("7"), &json!("energy")));
-        let energies = answer["outputs"][0]["data"].as_array().unwrap();
-        let energies: Vec<f32> = energies.iter().map(|e| e.as_f64().unwrap() as f32).collect();
-        assert_eq!(energies, expected.iter().map(|s| s.energy).collect::<Vec<_>>());
-    }
-    for wrong in [
-        "{}".to_owned(),
-        tensor(&[3, 1, 16, 17], json!(values)),
-        tensor(&[2, 1, 16, 16], json!(values)),
-        tensor(&[0, 1, 16, 16], json!([])),
-        tensor(&[usize::MAX, 1, 16, 16], json!(values)),
-        tensor(&[3, 1, 16, 16], json!("text")),
-        tensor(&[3, 1, 16, 16], json!([[[[[[[1.0]]]]]]])),
-    ] {
-        assert_eq!(infer(&wrong).status, 400, "{wrong}");
-    }
-    assert_eq!(service.post("/v2/models/other/infer", b"{}").status, 404);
 }
 
 #[test]
@@ -184,7 +147,14 @@ fn with_a_token_only_who_has_it_gets_in() {
     let service = Service::start(&place.state(), &["--token-file", &token]);
     let with = |text| service.get_with("/api/state", &[("authorization", text)]).status;
     assert_eq!((with("Bearer open sesame"), with("Bearer open"), with("open sesame")), (200, 401, 401));
-    for path in ["/api/state", "/api/latest/image", "/api/alarms", "/events", "/v2/models/digits"] {
+    for path in [
+        "/api/state",
+        "/api/latest/image",
+        "/api/alarms",
+        "/events",
+        "/v2/models/digits",
+        "/v2/models/digits/versions/0",
+    ] {
         assert_eq!(service.get(path).status, 401, "{path}");
     }
     assert_eq!(service.post("/score", &picture("six")).status, 401);

@@ -36,12 +36,17 @@ pub(crate) struct Service {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) kind: String,
+    headers: ureq::http::HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        Some(self.headers.get(name)?.to_str().unwrap())
     }
 
     /// Its status, and what it says is wrong.
@@ -126,7 +131,8 @@ impl Service {
     fn answer(mut response: ureq::http::Response<ureq::Body>) -> Answer {
         let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
         let body = response.body_mut().read_to_vec().unwrap();
-        Answer { status: response.status().as_u16(), kind: kind.unwrap_or_default(), body }
+        let (head, _) = response.into_parts();
+        Answer { status: head.status.as_u16(), kind: kind.unwrap_or_default(), headers: head.headers, body }
     }
 
     pub(crate) fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {

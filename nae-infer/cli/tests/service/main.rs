@@ -8,6 +8,7 @@ mod camera;
 mod changes;
 mod clients;
 mod harness;
+mod inference;
 mod mosquitto;
 mod page;
 mod stream_camera;

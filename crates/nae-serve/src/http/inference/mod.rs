@@ -1,0 +1,149 @@
+//! The Open Inference Protocol (KServe's version 2), for clients that speak it: the tensor is the network's
+//! input, prepared by the client, as JSON or as bytes after the JSON (Triton's extension `binary_tensor_data`).
+//! Here is what an address does. The bytes of a request are divided in `body`, `request` says what is asked in
+//! them, `outputs` writes the answer, `describe` says what the model takes and gives.
+
+mod body;
+mod describe;
+mod outputs;
+mod request;
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::json as value;
+
+use self::body::Parts;
+use self::request::Asked;
+use super::super::Service;
+use super::super::model::Model;
+use super::super::scorer::{Answer, Input};
+use super::score::answer;
+use super::{Problem, json, watching};
+
+/// What an address names.
+#[derive(Deserialize)]
+pub(super) struct Target {
+    model: String,
+    version: Option<String>,
+}
+
+pub(super) async fn server() -> Response {
+    json(StatusCode::OK, &describe::server())
+}
+
+pub(super) async fn live() -> Response {
+    json(StatusCode::OK, &value!({"live": true}))
+}
+
+pub(super) async fn server_ready(state: State<Arc<Service>>) -> Result<Response, Problem> {
+    watching::ready(state).await?;
+    Ok(json(StatusCode::OK, &value!({"ready": true})))
+}
+
+/// Whether images can be scored with this model. Asked without a token, so that a wrong name is not told the right one.
+pub(super) async fn ready(state: State<Arc<Service>>, Path(target): Path<Target>) -> Result<Response, Problem> {
+    if known(&state, &target).is_err() {
+        let reason = match &target.version {
+            None => "there is no model of this name",
+            Some(_) => "there is no model of this name and version",
+        };
+        return Err(Problem::new(StatusCode::NOT_FOUND, reason));
+    }
+    watching::ready(state).await?;
+    Ok(json(StatusCode::OK, &value!({"name": target.model, "ready": true})))
+}
+
+pub(super) async fn model(
+    State(service): State<Arc<Service>>,
+    Path(target): Path<Target>,
+) -> Result<Response, Problem> {
+    let model = known(&service, &target)?;
+    Ok(json(StatusCode::OK, &describe::metadata(&target.model, &model)))
+}
+
+pub(super) async fn config(
+    State(service): State<Arc<Service>>,
+    Path(target): Path<Target>,
+) -> Result<Response, Problem> {
+    let model = known(&service, &target)?;
+    Ok(json(StatusCode::OK, &describe::config(&target.model, &model)))
+}
+
+/// Triton's clients ask for it. The counters of the service are of another kind: there is no time for each phase.
+pub(super) async fn statistics(
+    State(service): State<Arc<Service>>,
+    Path(target): Path<Target>,
+) -> Result<Response, Problem> {
+    known(&service, &target)?;
+    Err(Problem::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "the service does not serve `statistics`; its counters are at /metrics",
+    ))
+}
+
+/// The model is called as its file, without the extension; its version is the file's checksum.
+fn known(service: &Service, target: &Target) -> Result<Arc<Model>, Problem> {
+    let own = service.config.model.file_stem().and_then(|stem| stem.to_str()).unwrap_or("model");
+    if target.model != own {
+        let reason = format!("there is no model of this name; the only one is `{own}`");
+        return Err(Problem::new(StatusCode::NOT_FOUND, reason));
+    }
+    let model = service.model.load_full();
+    match &target.version {
+        Some(version) if *version != model.digest => {
+            let reason = format!("there is no version `{version}` of this model; the only one is `{}`", model.digest);
+            Err(Problem::new(StatusCode::NOT_FOUND, reason))
+        }
+        _ => Ok(model),
+    }
+}
+
+pub(super) async fn infer(
+    State(service): State<Arc<Service>>,
+    Path(target): Path<Target>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let model = known(&service, &target)?;
+    let parts = Parts::receive(request, service.config.max_body).await?;
+    let asked = Asked::parse(&parts, model.detector.contract())?;
+    // All at once into the queue, so that they are scored together.
+    let waiting: Vec<_> = asked
+        .images()
+        .map(|image| {
+            let service = Arc::clone(&service);
+            tokio::spawn(async move { answer(&service, Input::Prepared(image)).await })
+        })
+        .collect();
+    let mut answers: Vec<Answer> = Vec::with_capacity(waiting.len());
+    for one in waiting {
+        answers.push(one.await.map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e))??);
+    }
+    one_version(&model.digest, answers.iter().map(|answer| answer.model.digest.as_str()))?;
+    outputs::response((&target.model, &model.digest), asked.id.as_deref(), &asked.outputs, &answers)
+}
+
+/// Refuses scores by another file than the one that the request was checked against: it was exchanged meanwhile.
+fn one_version<'a>(asked: &str, mut found: impl Iterator<Item = &'a str>) -> Result<(), Problem> {
+    if found.all(|version| version == asked) {
+        return Ok(());
+    }
+    let reason = "the model was exchanged while this request was scored; send it again";
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_version;
+
+    #[test]
+    fn scores_of_an_exchanged_model_are_refused() {
+        assert!(one_version("a", ["a", "a"].into_iter()).is_ok());
+        for found in [["b", "b"], ["a", "b"]] {
+            assert_eq!(one_version("a", found.into_iter()).unwrap_err().0, 503);
+        }
+    }
+}

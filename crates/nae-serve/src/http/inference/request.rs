@@ -1,0 +1,269 @@
+//! What a request for inference asks: images and outputs, checked. How its bytes were divided is in `body`.
+
+use std::fmt;
+
+use axum::body::Bytes;
+use axum::http::StatusCode;
+use nae_core::Shape;
+use nae_core::contract::{Contract, Preprocessing};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
+
+use super::super::Problem;
+use super::body::Parts;
+use super::outputs::{Output, Wanted};
+
+/// Images in a request.
+const MOST: usize = 256;
+/// Lists in lists that the data may be: images, channels, rows, columns.
+const DEPTH: usize = 4;
+
+/// A request that can be answered.
+pub(super) struct Asked {
+    pub(super) id: Option<String>,
+    pub(super) outputs: Vec<Wanted>,
+    pixels: Pixels,
+    /// Values of one image.
+    length: usize,
+}
+
+/// The images, one after the other.
+enum Pixels {
+    /// The network's input.
+    Real(Vec<f32>),
+    /// The same, little-endian.
+    RealBytes(Bytes),
+    /// Bytes of images, which become the network's input as those of a file do.
+    Eight(Bytes, Preprocessing),
+}
+
+#[derive(Deserialize)]
+struct Document {
+    id: Option<String>,
+    parameters: Option<Parameters>,
+    inputs: Vec<Tensor>,
+    outputs: Option<Vec<Requested>>,
+}
+
+#[derive(Deserialize)]
+struct Tensor {
+    name: String,
+    shape: Vec<usize>,
+    datatype: String,
+    parameters: Option<Parameters>,
+    data: Option<Numbers>,
+}
+
+#[derive(Deserialize)]
+struct Requested {
+    name: String,
+    parameters: Option<Parameters>,
+}
+
+/// Parameters of a request, an input or an output; those that are not here say nothing to this service.
+#[derive(Default, Deserialize)]
+struct Parameters {
+    binary_data_size: Option<usize>,
+    binary_data: Option<bool>,
+    binary_data_output: Option<bool>,
+    shared_memory_region: Option<String>,
+    classification: Option<usize>,
+}
+
+impl Asked {
+    /// Checks a request for a model with this contract.
+    pub(super) fn parse(parts: &Parts, contract: &Contract) -> Result<Self, Problem> {
+        let document: Document =
+            serde_json::from_slice(&parts.json).map_err(|e| wrong(format!("the JSON of the request: {e}")))?;
+        let Document { id, parameters, inputs, outputs } = document;
+        let Ok([tensor]) = <[Tensor; 1]>::try_from(inputs) else {
+            return Err(wrong("expected one input, `image`"));
+        };
+        let binary = parameters.unwrap_or_default().binary_data_output.unwrap_or(false);
+        let outputs = wanted(outputs.unwrap_or_default(), binary)?;
+        let shape = contract.input;
+        Ok(Self {
+            id,
+            outputs,
+            pixels: pixels(tensor, &parts.binary, shape, contract.preprocessing)?,
+            length: shape.len(),
+        })
+    }
+
+    /// The network's input for each image.
+    pub(super) fn images(&self) -> impl Iterator<Item = Vec<f32>> {
+        let (bytes_of_one, count) = match &self.pixels {
+            Pixels::Real(values) => (self.length, values.len() / self.length),
+            Pixels::RealBytes(bytes) => (4 * self.length, bytes.len() / 4 / self.length),
+            Pixels::Eight(bytes, _) => (self.length, bytes.len() / self.length),
+        };
+        (0..count).map(move |i| {
+            let place = i * bytes_of_one..(i + 1) * bytes_of_one;
+            match &self.pixels {
+                Pixels::Real(values) => values[place].to_vec(),
+                Pixels::RealBytes(bytes) => bytes[place].as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+                Pixels::Eight(bytes, range) => bytes[place].iter().map(|byte| range.value(*byte)).collect(),
+            }
+        })
+    }
+}
+
+fn wrong(reason: impl ToString) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, reason)
+}
+
+/// The outputs named, or all where none is.
+fn wanted(requested: Vec<Requested>, binary: bool) -> Result<Vec<Wanted>, Problem> {
+    if requested.is_empty() {
+        return Ok(Output::ALL.map(|output| Wanted { output, binary }).into());
+    }
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(Output::ALL.len());
+    for Requested { name, parameters } in requested {
+        let parameters = parameters.unwrap_or_default();
+        let Some(output) = Output::ALL.into_iter().find(|output| output.name() == name) else {
+            let names = Output::ALL.map(Output::name).join("`, `");
+            return Err(wrong(format!("expected outputs of `{names}`, found `{name}`")));
+        };
+        // A short request could otherwise ask for a long answer.
+        if wanted.iter().any(|other| other.output == output) {
+            return Err(wrong(format!("expected each output once, found `{name}` twice")));
+        }
+        if parameters.shared_memory_region.is_some() || parameters.classification.is_some_and(|classes| classes > 0) {
+            return Err(wrong(format!(
+                "output `{name}`: shared memory and classification are not served; ask for its values"
+            )));
+        }
+        wanted.push(Wanted { output, binary: parameters.binary_data.unwrap_or(binary) });
+    }
+    Ok(wanted)
+}
+
+/// The values of the input, by what the tensor says of itself.
+fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) -> Result<Pixels, Problem> {
+    let Tensor { name, shape: found, datatype, parameters, data } = tensor;
+    let parameters = parameters.unwrap_or_default();
+    // Bytes are brightness only where the network takes images.
+    let takes_images = matches!(shape.channels, 1 | 3);
+    let eight = match datatype.as_str() {
+        "FP32" if name == "image" => false,
+        "UINT8" if name == "image" && takes_images => true,
+        _ => {
+            let expected = if takes_images { "FP32 or UINT8" } else { "FP32" };
+            return Err(wrong(format!("expected `image` of {expected}, found `{name}` of {datatype}")));
+        }
+    };
+    let count = match found.as_slice() {
+        [n, c, h, w] if [*c, *h, *w] == [shape.channels, shape.height, shape.width] && (1..=MOST).contains(n) => *n,
+        _ => {
+            let Shape { channels, height, width } = shape;
+            let found = &found[..found.len().min(8)];
+            return Err(wrong(format!(
+                "expected the shape [1 to {MOST}, {channels}, {height}, {width}], found {found:?}"
+            )));
+        }
+    };
+    // At most 256 inputs of a network that is in memory: nothing overflows.
+    let values = count * shape.len();
+    if parameters.shared_memory_region.is_some() {
+        return Err(wrong("shared memory is not served; send the values in `data` or as binary data"));
+    }
+    match (data, parameters.binary_data_size) {
+        (Some(_), Some(_)) => Err(wrong("expected `data` or `binary_data_size`, found both")),
+        (None, None) => {
+            Err(wrong("expected `data`, or `binary_data_size` and the bytes after the JSON, found neither"))
+        }
+        (None, Some(size)) => {
+            let expected = if eight { values } else { 4 * values };
+            if size != expected {
+                let reason =
+                    format!("expected a `binary_data_size` of {expected} for {found:?} of {datatype}, found {size}");
+                return Err(wrong(reason));
+            }
+            if binary.len() != size {
+                let reason = format!(
+                    "expected {size} bytes after the JSON, as `binary_data_size` says, found {}; where the JSON ends is \
+                     in the header `Inference-Header-Content-Length`",
+                    binary.len()
+                );
+                return Err(wrong(reason));
+            }
+            Ok(if eight { Pixels::Eight(binary.clone(), range) } else { Pixels::RealBytes(binary.clone()) })
+        }
+        (Some(Numbers(data)), None) => {
+            if !binary.is_empty() {
+                return Err(wrong(format!("expected nothing after the JSON, found {} bytes", binary.len())));
+            }
+            if data.len() != values {
+                return Err(wrong(format!("expected {values} values, found {}", data.len())));
+            }
+            if !eight {
+                return Ok(Pixels::Real(data));
+            }
+            let byte = |value: f32| {
+                let whole = value.fract() == 0.0 && (0.0..=255.0).contains(&value);
+                whole
+                    .then_some(value as u8)
+                    .ok_or_else(|| wrong(format!("expected whole numbers from 0 to 255, found {value}")))
+            };
+            let bytes: Vec<u8> = data.into_iter().map(byte).collect::<Result<_, _>>()?;
+            Ok(Pixels::Eight(bytes.into(), range))
+        }
+    }
+}
+
+/// The numbers of a list, or of the nested lists that the protocol allows as well. They are read without the tree of
+/// values in between, which would take many times the memory.
+struct Numbers(Vec<f32>);
+
+impl<'de> Deserialize<'de> for Numbers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut values = Vec::new();
+        List { depth: DEPTH, values: &mut values }.deserialize(deserializer)?;
+        Ok(Self(values))
+    }
+}
+
+/// A list in which `depth` lists, itself with them, may be nested.
+struct List<'a> {
+    depth: usize,
+    values: &'a mut Vec<f32>,
+}
+
+impl<'de> DeserializeSeed<'de> for List<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for List<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.depth > 0 { "numbers in lists" } else { "a number" })
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
+        self.values.push(number as f32);
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.values.push(number as f32);
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
+        self.values.push(number as f32);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Some(depth) = self.depth.checked_sub(1) else {
+            return Err(serde::de::Error::custom(format!("expected at most {DEPTH} lists in each other")));
+        };
+        while items.next_element_seed(List { depth, values: &mut *self.values })?.is_some() {}
+        Ok(())
+    }
+}

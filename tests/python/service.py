@@ -1,0 +1,44 @@
+"""The camera service with the digits model, for as long as a client is tried on it."""
+
+import contextlib
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).parents[2]
+MODEL = "digits"
+MARK = "the page is at http://"
+
+
+@contextlib.contextmanager
+def running(program):
+    """Its address, as HOST:PORT."""
+    with tempfile.TemporaryDirectory() as state:
+        command = [program, "serve", "--listen", "127.0.0.1:0", "--state", state, "--threads", "1"]
+        command += ["--model", ROOT / f"models/{MODEL}/{MODEL}.onnx"]
+        # Its few lines fit into the pipe: nobody needs to read on.
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                lines = []
+                for line in process.stderr:
+                    lines.append(line)
+                    if MARK in line:
+                        break
+                else:
+                    raise SystemExit("the service did not start:\n" + "".join(lines))
+                yield line.split(MARK)[1].split("/")[0]
+            finally:
+                process.kill()
+
+
+def images():
+    """Images as the network takes them, 15, and their energies by another runtime."""
+    return np.load(ROOT / "tests/vectors/images.npy"), np.load(ROOT / "tests/vectors/energies.npy")
+
+
+def same(found, expected):
+    """Whether energies agree; the runtimes differ by their order of sums."""
+    assert found.dtype == np.float32 and found.shape == expected.shape, (found.dtype, found.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
