@@ -1,8 +1,11 @@
 //! The Open Inference Protocol, written byte by byte. Its clients in Python are in `tests/python`.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Place, Service, models};
+use crate::harness::{Answer, Place, Service, model, models};
 
 const INFER: &str = "/v2/models/digits/infer";
 const LENGTH: &str = "Inference-Header-Content-Length";
@@ -271,4 +274,35 @@ fn server_model_and_version_describe_themselves() {
     assert_eq!(service.get("/v2/models/nosuch/ready").problem(), (404, "there is no model of this name".into()));
     let reason = "there is no model of this name and version".to_owned();
     assert_eq!(service.get("/v2/models/digits/versions/1/ready").problem(), (404, reason));
+}
+
+#[test]
+fn scores_are_of_the_version_that_the_request_was_checked_against() {
+    let place = Place::new();
+    let path = place.path("digits.onnx");
+    std::fs::copy(model(), &path).unwrap();
+    let service = Service::try_start(&path, &place.state(), &[]).unwrap();
+    let text = json!({"inputs": [described("FP32", 3072)]}).to_string();
+    let whole = [text.as_bytes(), &little_endian(&values())].concat();
+    let mut client = TcpStream::connect(&service.address).unwrap();
+    // The service says that it waits for the body: the request was looked at until there.
+    write!(
+        client,
+        "POST {INFER} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\n{LENGTH}: {}\r\n\
+         Content-Length: {}\r\n\r\n",
+        text.len(),
+        whole.len()
+    )
+    .unwrap();
+    let mut waits = [0; 25];
+    client.read_exact(&mut waits).unwrap();
+    assert_eq!(&waits, b"HTTP/1.1 100 Continue\r\n\r\n");
+    std::fs::copy(models().join("digits.nae"), &path).unwrap();
+    assert_eq!(service.change("/api/reload", "{}").status, 200);
+    client.write_all(&whole).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("the model was exchanged"), "{answer}");
+    let length = text.len().to_string();
+    assert_eq!(service.post_with(INFER, &whole, &[(LENGTH, &length)]).status, 200);
 }

@@ -158,6 +158,23 @@ mod tests {
         }
     }
 
+    /// What a few packed bytes can claim to be; counts what is taken of it.
+    struct Endless(usize);
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.0 += buffer.len();
+            assert!(self.0 <= 1001, "{} bytes are unpacked, with a limit of 1000", self.0);
+            buffer.fill(0);
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_the_limit() {
+        assert_eq!(whole(Endless(0), |_| &b""[..], 1000).unwrap_err().0, 413);
+    }
+
     #[test]
     fn other_codings_are_refused() {
         let of = |values: &[&'static str]| coding(&headers("content-encoding", values));

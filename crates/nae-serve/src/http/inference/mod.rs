@@ -1,10 +1,11 @@
 //! The Open Inference Protocol (KServe's version 2), for clients that speak it: the tensor is the network's
 //! input, prepared by the client, as JSON or as bytes after the JSON (Triton's extension `binary_tensor_data`).
 //! Here is what an address does. The bytes of a request are divided in `body`, `request` says what is asked in
-//! them, `outputs` writes the answer, `describe` says what the model takes and gives.
+//! them (its lists are in `lists`), `outputs` writes the answer, `describe` says what the model takes and gives.
 
 mod body;
 mod describe;
+mod lists;
 mod outputs;
 mod request;
 

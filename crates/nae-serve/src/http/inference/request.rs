@@ -1,22 +1,18 @@
 //! What a request for inference asks: images and outputs, checked. How its bytes were divided is in `body`.
 
-use std::fmt;
-
 use axum::body::Bytes;
 use axum::http::StatusCode;
 use nae_core::Shape;
 use nae_core::contract::{Contract, Preprocessing};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
 use super::super::Problem;
 use super::body::Parts;
+use super::lists::{Few, Numbers};
 use super::outputs::{Output, Wanted};
 
 /// Images in a request.
 const MOST: usize = 256;
-/// Lists in lists that the data may be: images, channels, rows, columns.
-const DEPTH: usize = 4;
 
 /// A request that can be answered.
 pub(super) struct Asked {
@@ -41,14 +37,14 @@ enum Pixels {
 struct Document {
     id: Option<String>,
     parameters: Option<Parameters>,
-    inputs: Vec<Tensor>,
-    outputs: Option<Vec<Requested>>,
+    inputs: Few<Tensor>,
+    outputs: Option<Few<Requested>>,
 }
 
 #[derive(Deserialize)]
 struct Tensor {
     name: String,
-    shape: Vec<usize>,
+    shape: Few<usize>,
     datatype: String,
     parameters: Option<Parameters>,
     data: Option<Numbers>,
@@ -76,11 +72,11 @@ impl Asked {
         let document: Document =
             serde_json::from_slice(&parts.json).map_err(|e| wrong(format!("the JSON of the request: {e}")))?;
         let Document { id, parameters, inputs, outputs } = document;
-        let Ok([tensor]) = <[Tensor; 1]>::try_from(inputs) else {
+        let Ok([tensor]) = <[Tensor; 1]>::try_from(inputs.0) else {
             return Err(wrong("expected one input, `image`"));
         };
         let binary = parameters.unwrap_or_default().binary_data_output.unwrap_or(false);
-        let outputs = wanted(outputs.unwrap_or_default(), binary)?;
+        let outputs = wanted(outputs.map_or_else(Vec::new, |outputs| outputs.0), binary)?;
         let shape = contract.input;
         Ok(Self {
             id,
@@ -140,7 +136,7 @@ fn wanted(requested: Vec<Requested>, binary: bool) -> Result<Vec<Wanted>, Proble
 
 /// The values of the input, by what the tensor says of itself.
 fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) -> Result<Pixels, Problem> {
-    let Tensor { name, shape: found, datatype, parameters, data } = tensor;
+    let Tensor { name, shape: Few(found), datatype, parameters, data } = tensor;
     let parameters = parameters.unwrap_or_default();
     // Bytes are brightness only where the network takes images.
     let takes_images = matches!(shape.channels, 1 | 3);
@@ -156,7 +152,6 @@ fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) ->
         [n, c, h, w] if [*c, *h, *w] == [shape.channels, shape.height, shape.width] && (1..=MOST).contains(n) => *n,
         _ => {
             let Shape { channels, height, width } = shape;
-            let found = &found[..found.len().min(8)];
             return Err(wrong(format!(
                 "expected the shape [1 to {MOST}, {channels}, {height}, {width}], found {found:?}"
             )));
@@ -211,59 +206,50 @@ fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) ->
     }
 }
 
-/// The numbers of a list, or of the nested lists that the protocol allows as well. They are read without the tree of
-/// values in between, which would take many times the memory.
-struct Numbers(Vec<f32>);
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
 
-impl<'de> Deserialize<'de> for Numbers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut values = Vec::new();
-        List { depth: DEPTH, values: &mut values }.deserialize(deserializer)?;
-        Ok(Self(values))
-    }
-}
-
-/// A list in which `depth` lists, itself with them, may be nested.
-struct List<'a> {
-    depth: usize,
-    values: &'a mut Vec<f32>,
-}
-
-impl<'de> DeserializeSeed<'de> for List<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for List<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.depth > 0 { "numbers in lists" } else { "a number" })
+    fn parse(json: &[u8], binary: &[u8], shape: Shape) -> Result<Asked, Problem> {
+        let parts = Parts { json: Bytes::copy_from_slice(json), binary: Bytes::copy_from_slice(binary) };
+        Asked::parse(&parts, &Contract::new(shape))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        self.values.push(number as f32);
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.values.push(number as f32);
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.values.push(number as f32);
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let Some(depth) = self.depth.checked_sub(1) else {
-            return Err(serde::de::Error::custom(format!("expected at most {DEPTH} lists in each other")));
+    #[test]
+    fn bytes_are_brightness_for_networks_of_images_only() {
+        let text = |channels| {
+            let parameters = r#""parameters":{"binary_data_size":4}"#;
+            format!(r#"{{"inputs":[{{"name":"image","shape":[1,{channels},1,2],"datatype":"UINT8",{parameters}}}]}}"#)
         };
-        while items.next_element_seed(List { depth, values: &mut *self.values })?.is_some() {}
-        Ok(())
+        let asked = parse(text(2).as_bytes(), &[0; 4], Shape::new(2, 1, 2));
+        let Problem(status, reason) = asked.err().unwrap();
+        assert_eq!((status.as_u16(), reason.as_str()), (400, "expected `image` of FP32, found `image` of UINT8"));
+        let text = text(1).replace("[1,1,1,2]", "[2,1,1,2]");
+        let asked = parse(text.as_bytes(), &[0, 51, 255, 102], Shape::new(1, 1, 2)).unwrap();
+        assert_eq!(asked.images().collect::<Vec<_>>(), [[0.0, 0.2], [1.0, 0.4]]);
+    }
+
+    #[test]
+    fn a_spoilt_byte_is_an_error_or_another_request() {
+        let good = br#"{"id":"7","parameters":{"binary_data_output":true},"inputs":[{"name":"image","shape":[2,1,1,2],"datatype":"FP32","parameters":{"binary_data_size":16}}],"outputs":[{"name":"energy","parameters":{"binary_data":true}}]}"#;
+        let listed =
+            br#"{"inputs":[{"name":"image","shape":[2,1,1,2],"datatype":"FP32","data":[[[[1,2.5]]],[[[-3,4e1]]]]}]}"#;
+        let shape = Shape::new(1, 1, 2);
+        for (text, binary) in [(&good[..], &[1; 16][..]), (listed, &[])] {
+            let images = |text: &[u8]| parse(text, binary, shape).map(|asked| asked.images().collect::<Vec<_>>());
+            assert_eq!(images(text).unwrap().len(), 2);
+            for place in 0..text.len() {
+                assert!(images(&text[..place]).is_err());
+                for byte in b"\0\x0909-.e[]{}\",\xff" {
+                    let mut spoilt = text.to_vec();
+                    spoilt[place] = *byte;
+                    match images(&spoilt) {
+                        Ok(images) => assert!(images.len() == 2 && images.iter().all(|image| image.len() == 2)),
+                        Err(problem) => assert_eq!(problem.0, 400),
+                    }
+                }
+            }
+        }
     }
 }
