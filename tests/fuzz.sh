@@ -41,20 +41,19 @@ fuzz() {
   echo "$2: $(awk '/number_of_executed_units/ { print $2 }' "$log") inputs in $seconds s, none that fails"
 }
 
-for name in "${@:-parse run onnx tflite table npy jpeg}"; do
-  for name in $name; do
-    case $name in
-      parse | run)
-        seed nae-core/fuzz "$name"
-        cp models/*/*.nae nae-core/tests/data/*.nae "$corpus/$name/"
-        fuzz nae-core/fuzz "$name"
-        ;;
-      onnx | tflite | table | npy | jpeg)
-        seed tests/fuzz "$name" "$name"
-        [ "$name" != tflite ] || cp tests/vectors/tflite/*.tflite "$corpus/$name/"
-        fuzz tests/fuzz "$name" -max_len=16384
-        ;;
-      *) echo "no target $name: parse run onnx tflite table npy jpeg" >&2; exit 2 ;;
-    esac
-  done
+[ $# -gt 0 ] || set -- parse run onnx tflite table npy jpeg
+for name; do
+  case $name in
+    parse | run)
+      seed nae-core/fuzz "$name"
+      cp models/*/*.nae nae-core/tests/data/*.nae "$corpus/$name/"
+      fuzz nae-core/fuzz "$name"
+      ;;
+    onnx | tflite | table | npy | jpeg)
+      seed tests/fuzz "$name" "$name"
+      [ "$name" != tflite ] || cp tests/vectors/tflite/*.tflite "$corpus/$name/"
+      fuzz tests/fuzz "$name" -max_len=16384
+      ;;
+    *) echo "no target $name: parse run onnx tflite table npy jpeg" >&2; exit 2 ;;
+  esac
 done

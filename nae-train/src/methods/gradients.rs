@@ -19,6 +19,11 @@ pub(crate) struct BatchLoss {
     pub report: Vec<(&'static str, Tensor<1>)>,
 }
 
+/// A loss's report in numbers.
+pub(super) fn figures(report: Vec<(&'static str, Tensor<1>)>) -> UpdateFigures {
+    UpdateFigures::new(report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>()))))
+}
+
 /// Gradients of the mean loss over `shards`, each given with its number of samples, and the means of the reports.
 pub(crate) fn sharded<M: Module + Sync, S: Send>(
     model: &M,
@@ -32,9 +37,7 @@ pub(crate) fn sharded<M: Module + Sync, S: Send>(
         // Weights shared between shards would tie their graphs together, and burn then locks up.
         let model = model.clone().fork(&device);
         let BatchLoss { loss, report } = loss(&model, shard);
-        let report = report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>())));
-        let report = UpdateFigures::new(report);
-        (GradientsParams::from_grads(loss.mul_scalar(weight).backward(), &model), weight, report)
+        (GradientsParams::from_grads(loss.mul_scalar(weight).backward(), &model), weight, figures(report))
     });
     let mut gradients = GradientsAccumulator::new();
     let mut means = UpdateFigures::default();

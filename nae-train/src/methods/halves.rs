@@ -9,7 +9,7 @@ use nae_core::Shape;
 use nae_simd::Workspace;
 
 use super::UpdateFigures;
-use super::gradients::BatchLoss;
+use super::gradients::{BatchLoss, figures};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::engine::Engine;
@@ -156,8 +156,4 @@ fn encode(model: &impl Halves, x: Tensor<4>) -> Tensor<4> {
         Some(count) => autoencoder.encoder.first(count).forward(x),
         None => autoencoder.encode(x),
     }
-}
-
-fn figures(report: Vec<(&'static str, Tensor<1>)>) -> UpdateFigures {
-    UpdateFigures::new(report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>()))))
 }

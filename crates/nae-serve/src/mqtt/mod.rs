@@ -1,6 +1,7 @@
 //! The service at an MQTT broker: one connection, kept up by `link`, that takes each alarm to the broker until it is
-//! acknowledged, and shows there how the service is. What is retained there is in `status`, `discovery` is what Home Assistant is told, `client_id` is who the service is
-//! to the broker. The journal that alarms wait in is elsewhere: nothing waits here.
+//! acknowledged, and shows there how the service is. What is retained there is in `status`, `discovery` is what Home
+//! Assistant is told, `client_id` is who the service is to the broker. The journal that alarms wait in is elsewhere: nothing
+//! waits here.
 
 mod client_id;
 mod discovery;
