@@ -61,6 +61,7 @@ firmware thumbv6m-none-eabi qemu qemu
 firmware thumbv6m-none-eabi panic-free firmware
 firmware thumbv7em-none-eabihf overflow qemu
 firmware thumbv7em-none-eabihf embassy embassy
+firmware thumbv7em-none-eabihf rtic rtic
 firmware thumbv7em-none-eabihf log-mel qemu
 firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 # panic-free does not link if a kernel could panic.
@@ -94,11 +95,14 @@ export NAE_ENERGIES=$target/energies
 mkdir -p "$NAE_ENERGIES"
 rm -f "$NAE_ENERGIES"/*
 cp models/mnist-small/mnist-small-int8.nae "$NAE_ENERGIES/mnist-small.nae"
+cp models/digits/digits-int8-plain.nae "$NAE_ENERGIES/digits-plain.nae"
+cp models/mnist-small/mnist-small-int8-plain.nae "$NAE_ENERGIES/mnist-small-plain.nae"
 if [ -f "$ad01" ]; then cp "$NAE_AD01" "$NAE_ENERGIES/ad01.nae"; fi
 if [ -n "${NAE_TOYCAR:-}" ]; then cp "$NAE_TOYCAR/toycar-int8.nae" "$NAE_ENERGIES/toycar.nae"; fi
 for model in "$NAE_ENERGIES"/*.nae; do
   export NAE_MODEL=$model
-  for core in m3 m4 m33 m55; do
+  case $model in *-plain.nae) cores=(m55) ;; *) cores=(m3 m4 m33 m55) ;; esac
+  for core in "${cores[@]}"; do
     case $core in
       m3) t=thumbv7m-none-eabi ;;
       m4) t=thumbv7em-none-eabihf ;;
@@ -135,6 +139,7 @@ export NAE_FIRMWARE_M0=$target/thumbv6m-none-eabi/firmware/qemu
 export NAE_FIRMWARE_M33=$target/qemu-m33 NAE_FIRMWARE_M55=$target/qemu-m55
 export NAE_FIRMWARE_LOG_MEL=$target/thumbv7em-none-eabihf/firmware/log-mel
 export NAE_FIRMWARE_EMBASSY=$target/thumbv7em-none-eabihf/firmware/embassy
+export NAE_FIRMWARE_RTIC=$target/thumbv7em-none-eabihf/firmware/rtic
 export NAE_FIRMWARE_OVERFLOW=$target/thumbv7em-none-eabihf/firmware/overflow
 export NAE_FIRMWARE_M3=$target/thumbv7m-none-eabi/firmware/qemu
 export NAE_FIRMWARE_RISC_V=$target/riscv32imac-unknown-none-elf/firmware/qemu

@@ -3,7 +3,7 @@
 //! The part of a normalized autoencoder that runs everywhere: energies, calibration, verdicts,
 //! the `.nae` model format and the engine that runs it.
 //!
-//! No `std`, no heap, no panic on any input, no `unsafe` but in one folder of assembly for Cortex-M.
+//! No `std`, no heap, no panic on any input, no `unsafe` but in two folders of assembly for Cortex-M.
 //! What is not here: training, ONNX, image files, and the host's side of a `.nae` file, which plans and writes it (see
 //! `nae-train`, `nae-onnx`, `nae-infer`, `nae-graph`).
 //!

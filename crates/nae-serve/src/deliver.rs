@@ -1,8 +1,8 @@
 //! Sends alarms to their receivers, at least once each and in order: a thread for every receiver takes
 //! them from the [`journal`](super::journal), tries until it succeeds, and acknowledges.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -79,9 +79,9 @@ impl Receiver for Log {
 
     fn send(&mut self, alarm: &str) -> Result<(), String> {
         let write = || {
-            let mut file = OpenOptions::new().append(true).create(true).open(&self.0)?;
+            let mut file = OpenOptions::new().read(true).append(true).create(true).open(&self.0)?;
             // A line that was cut off by a full disk or a crash gets an end of its own.
-            let line = if ends_in_newline(&self.0)? { format!("{alarm}\n") } else { format!("\n{alarm}\n") };
+            let line = if ends_in_newline(&mut file)? { format!("{alarm}\n") } else { format!("\n{alarm}\n") };
             file.write_all(line.as_bytes())?;
             file.sync_data()
         };
@@ -90,13 +90,11 @@ impl Receiver for Log {
 }
 
 /// Whether a file is empty or its last line has an end.
-fn ends_in_newline(path: &std::path::Path) -> std::io::Result<bool> {
-    use std::os::unix::fs::FileExt;
-    let file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
+fn ends_in_newline(file: &mut File) -> std::io::Result<bool> {
     let mut last = *b"\n";
-    if length > 0 {
-        file.read_exact_at(&mut last, length - 1)?;
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
     }
     Ok(last == *b"\n")
 }

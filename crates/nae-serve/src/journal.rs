@@ -13,8 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -173,11 +172,14 @@ impl State {
     /// A new journal. It gets its name when it is whole.
     fn create(path: &Path, now: u64, slots: u64) -> io::Result<Self> {
         let unfinished = path.with_extension("new");
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&unfinished)?;
         // Written, not only set to this length, so that the space is taken.
-        for part in 0..length(slots).div_ceil(FIRST_SLOT) {
-            file.write_all_at(&[0; FIRST_SLOT as usize], part * FIRST_SLOT)?;
+        for _ in 0..length(slots).div_ceil(FIRST_SLOT) {
+            file.write_all(&[0; FIRST_SLOT as usize])?;
         }
         file.set_len(length(slots))?;
         let mut state = Self {
@@ -193,6 +195,8 @@ impl State {
         state.write_head()?;
         state.file.sync_all()?;
         std::fs::rename(&unfinished, path)?;
+        // Elsewhere a folder is no file that can be opened.
+        #[cfg(unix)]
         if let Some(folder) = path.parent() {
             File::open(folder)?.sync_all()?;
         }
@@ -201,7 +205,7 @@ impl State {
 
     /// The journal in the file; `None` without a file.
     fn read(path: &Path, slots: u64) -> io::Result<Option<Self>> {
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
+        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -211,7 +215,7 @@ impl State {
             return Err(damaged("its length is not a journal's"));
         }
         let mut bytes = vec![0; length(slots) as usize];
-        file.read_exact_at(&mut bytes, 0)?;
+        file.read_exact(&mut bytes)?;
         let heads = bytes[..2 * HEAD].chunks(HEAD).filter_map(read_head);
         let (generation, birth, receivers) =
             heads.max_by_key(|head| head.0).ok_or_else(|| damaged("both its heads are"))?;
@@ -238,8 +242,7 @@ impl State {
         slot[8..16].copy_from_slice(&number.to_le_bytes());
         let crc = crc32fast::hash(&slot[4..]);
         slot[..4].copy_from_slice(&crc.to_le_bytes());
-        self.file.write_all_at(&slot, FIRST_SLOT + number % self.slots * SLOT as u64)?;
-        self.file.sync_data()
+        self.write(&slot, FIRST_SLOT + number % self.slots * SLOT as u64)
     }
 
     fn write_head(&mut self) -> io::Result<()> {
@@ -255,7 +258,13 @@ impl State {
         }
         let crc = crc32fast::hash(&head[12..]);
         head[8..12].copy_from_slice(&crc.to_le_bytes());
-        self.file.write_all_at(&head, self.generation % 2 * HEAD as u64)?;
+        self.write(&head, self.generation % 2 * HEAD as u64)
+    }
+
+    /// Writes `bytes` at a place of the file, down to the disk.
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.write_all(bytes)?;
         self.file.sync_data()
     }
 }

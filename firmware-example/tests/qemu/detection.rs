@@ -165,11 +165,14 @@ fn costs() {
         ("Cortex-M55", "mps3-an547", "m55"),
     ];
     let folder = variable("NAE_ENERGIES");
-    // Instructions on each of the cores.
+    // Instructions on each of the cores; the layout `Plain` is made for the vector unit of the last.
+    let vectors = |count: u64| [0, 0, 0, 0, count];
     let recorded = [
-        ("mnist-small", [9_871_114, 2_436_487, 2_436_487, 2_442_813, 2_411_990]),
+        ("mnist-small", [9_870_719, 2_435_898, 2_435_898, 2_442_226, 2_301_853]),
+        ("digits-plain", vectors(422_997)),
+        ("mnist-small-plain", vectors(1_171_931)),
         ("toycar", [1_359_943, 298_076, 298_076, 298_157, 295_354]),
-        ("ad01", [1_395_583, 318_703, 318_703, 318_331, 315_231]),
+        ("ad01", [1_302_248, 319_807, 319_807, 319_401, 317_085]),
     ];
     for (name, recorded) in recorded {
         let path = folder.join(name).with_extension("nae");
@@ -190,7 +193,8 @@ fn costs() {
         let energy = |input: &[i8]| engine.run_i8(input, &mut arena).unwrap().score.energy;
         let host: Vec<f32> = inputs.chunks(model.input_shape().len()).map(energy).collect();
         println!("{name}: {} bytes; instructions, arena, peak stack, flash", 4 * file.len());
-        for ((core, machine, elf), recorded) in CORES.into_iter().zip(recorded) {
+        let built = CORES.into_iter().zip(recorded).filter(|(_, recorded)| *recorded > 0);
+        for ((core, machine, elf), recorded) in built {
             let elf = folder.join(format!("{name}-{elf}"));
             let (energies, run) = under_qemu(machine, &elf, &inputs, true);
             assert_eq!(bits(&energies), bits(&host), "{name} on {core}");

@@ -120,9 +120,14 @@ pub(crate) fn flash(elf: &Path) -> usize {
 }
 
 /// QEMU counts exactly, and the compiler's version is the script's: a count is that of `README.md`, or this fails. A twentieth is
-/// left for another patch of the compiler. Fewer are news as well: for the README, and for the next that grow.
+/// left for another patch of the compiler. Fewer are news as well: for the README, and for the next that grow. With `NAE_RECORD`
+/// set the count is only printed, to be written here and there.
 pub(crate) fn assert_near(what: &str, instructions: u64, recorded: u64) {
     let allowed = recorded / 20;
+    if std::env::var_os("NAE_RECORD").is_some() {
+        println!("recorded: {what}: {instructions}, {recorded} before");
+        return;
+    }
     assert!(
         instructions.abs_diff(recorded) <= allowed,
         "{what}: {instructions} executed instructions, {recorded} recorded, {allowed} more or fewer allowed"

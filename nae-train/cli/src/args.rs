@@ -275,7 +275,7 @@ impl From<EqualizeArg> for Option<bool> {
 pub(crate) enum LayoutArg {
     /// In pairs, for processors with dual multiply-accumulate: Cortex-M4, M7, M33.
     Paired,
-    /// One by one, for all others. Needs less RAM.
+    /// One by one, for the vector unit of Cortex-M55 and M85, and for all others. Needs less RAM.
     Plain,
 }
 

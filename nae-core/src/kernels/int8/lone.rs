@@ -3,9 +3,10 @@
 //! again. Pixels are whole groups of four channels; what is not is `paired`'s.
 
 use super::super::part_mut;
+use super::Layer;
 use super::arithmetic;
 use super::geometry::{Convolution, Reach};
-use super::paired::{Layer, Taps};
+use super::paired::Taps;
 use super::quantize::{Channel, Rounding};
 
 /// The taps that windows are multiplied with.
@@ -42,7 +43,7 @@ impl Filter<'_> {
 /// One convolution with the output `channel`. `scratch` has as many words as the layer has weights.
 pub(super) fn convolve(
     convolution: &Convolution,
-    layer: &Layer<'_>,
+    layer: &Layer<'_, u32>,
     channel: Channel,
     scratch: &mut [u32],
     input: &[i8],
@@ -51,7 +52,7 @@ pub(super) fn convolve(
     let Convolution { places: [height, width], input: shape, kernel, step, .. } = *convolution;
     let row_len = shape.width * shape.channels;
     let weights = part_mut(scratch, 0, convolution.taps() / 2);
-    for (wide, word) in weights.iter_mut().zip(layer.words) {
+    for (wide, word) in weights.iter_mut().zip(layer.weights) {
         *wide = lower_bytes(u32::from_le(*word));
     }
     let [bias, ..] = channel;

@@ -44,8 +44,11 @@ mod arithmetic;
 mod elementwise;
 mod energy;
 mod geometry;
+#[cfg(nae_mve)]
+mod helium;
 mod lone;
 mod paired;
+#[cfg(not(nae_mve))]
 mod plain;
 mod pool;
 mod quantize;
@@ -63,6 +66,8 @@ pub use resize::{bilinear, nearest};
 pub use super::Windows;
 pub use geometry::phase_len;
 use geometry::{Convolution, Phases};
+#[cfg(nae_mve)]
+use helium as plain;
 pub use paired::is_whole;
 
 /// How the weights of a layer lie in the file.
@@ -71,7 +76,7 @@ pub use paired::is_whole;
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Layout {
-    /// Output by output, tap by tap. Read by the reference kernels.
+    /// Output by output, tap by tap. Read by the reference kernels, and by those for the vector unit of Cortex-M55 and M85.
     Plain = 0,
     /// Two outputs a halfword, for kernels with a dual 16-bit multiply-accumulate (SMLAD).
     ///
@@ -183,20 +188,28 @@ pub struct Weights<'a> {
     pub channels: &'a [Channel],
 }
 
-/// A layer as the kernels for its layout take it.
-enum Layer<'a> {
-    Plain(plain::Layer<'a>),
-    Paired(paired::Layer<'a>),
+/// What does not change from place to place. Weights are bytes or words, by their layout.
+struct Layer<'a, W> {
+    input_zero_point: i8,
+    weights: &'a [W],
+    channels: &'a [Channel],
+    range: Range,
 }
 
-impl<'a> Layer<'a> {
+/// A layer as the kernels for its layout take it.
+enum AnyLayer<'a> {
+    Plain(Layer<'a, i8>),
+    Paired(Layer<'a, u32>),
+}
+
+impl<'a> AnyLayer<'a> {
     fn new(input_zero_point: i8, Weights { layout, words, channels }: Weights<'a>, range: Range) -> Self {
         match layout {
             Layout::Plain => {
                 let weights = bytemuck::cast_slice(words);
-                Self::Plain(plain::Layer { input_zero_point, weights, channels, range })
+                Self::Plain(Layer { input_zero_point, weights, channels, range })
             }
-            Layout::Paired => Self::Paired(paired::Layer { input_zero_point, words, channels, range }),
+            Layout::Paired => Self::Paired(Layer { input_zero_point, weights: words, channels, range }),
         }
     }
 }
@@ -226,9 +239,9 @@ pub fn dense(
     input: &[i8],
     output: &mut [i8],
 ) {
-    match Layer::new(input_zero_point, weights, range) {
-        Layer::Plain(layer) => plain::dense(&layer, input, output),
-        Layer::Paired(layer) => paired::dense(&layer, scratch, input, output),
+    match AnyLayer::new(input_zero_point, weights, range) {
+        AnyLayer::Plain(layer) => plain::dense(&layer, input, output),
+        AnyLayer::Paired(layer) => paired::dense(&layer, scratch, input, output),
     }
 }
 
@@ -265,8 +278,8 @@ fn run(
     input: &[i8],
     output: &mut [i8],
 ) {
-    match Layer::new(input_zero_point, weights, range) {
-        Layer::Plain(layer) => plain::convolve(&convolution, &layer, input, output),
-        Layer::Paired(layer) => paired::convolve(&convolution, &layer, scratch, input, output),
+    match AnyLayer::new(input_zero_point, weights, range) {
+        AnyLayer::Plain(layer) => plain::convolve(&convolution, &layer, input, output),
+        AnyLayer::Paired(layer) => paired::convolve(&convolution, &layer, scratch, input, output),
     }
 }

@@ -7,18 +7,11 @@
 //! last bit.
 
 use super::super::{part, part_mut};
+use super::Layer;
 use super::arithmetic;
 use super::geometry::{Convolution, Reach};
 use super::lone;
-use super::quantize::{Channel, Range};
-
-/// What does not change from place to place.
-pub(super) struct Layer<'a> {
-    pub(super) input_zero_point: i8,
-    pub(super) words: &'a [u32],
-    pub(super) channels: &'a [Channel],
-    pub(super) range: Range,
-}
+use super::quantize::Channel;
 
 /// Widened windows against a run of pairs of outputs.
 #[derive(Clone, Copy)]
@@ -74,9 +67,9 @@ struct Filters<'a> {
 }
 
 impl<'a> Filters<'a> {
-    fn new(taps: &Taps, layer: &Layer<'a>, odd: &'a [[Channel; 2]]) -> Self {
+    fn new(taps: &Taps, layer: &Layer<'a, u32>, odd: &'a [[Channel; 2]]) -> Self {
         let (channels, last) = layer.channels.as_chunks();
-        let weights = layer.words.get(taps.skip..).unwrap_or_default();
+        let weights = layer.weights.get(taps.skip..).unwrap_or_default();
         let Taps { rows, row_groups, row_words, pair_words, .. } = *taps;
         let zero_point = layer.range.zero_point;
         let tile = Tile { weights, pair_words, rows, row_groups, row_words, channels, zero_point };
@@ -121,7 +114,7 @@ impl<'a> Filters<'a> {
 /// One convolution. `scratch` has what [`scratch_words`] says.
 pub(super) fn convolve(
     convolution: &Convolution,
-    layer: &Layer<'_>,
+    layer: &Layer<'_, u32>,
     scratch: &mut [u32],
     input: &[i8],
     output: &mut [i8],
@@ -165,7 +158,7 @@ const fn band_words(column: usize, kernel_width: usize, stride: usize, places: u
 /// that what a window's taps take is worked out seldom.
 fn convolve_whole(
     convolution: &Convolution,
-    layer: &Layer<'_>,
+    layer: &Layer<'_, u32>,
     odd: &[[Channel; 2]],
     scratch: &mut [u32],
     input: &[i8],
@@ -192,7 +185,7 @@ fn convolve_whole(
 /// Columns of results whose windows' pixels are whole groups.
 struct Columns<'a> {
     convolution: &'a Convolution,
-    layer: &'a Layer<'a>,
+    layer: &'a Layer<'a, u32>,
     odd: &'a [[Channel; 2]],
     /// Of the row before, and the windows' reach there: most rows use the same taps.
     made: Option<([Reach; 2], Filters<'a>)>,
@@ -274,7 +267,7 @@ impl<'a> Columns<'a> {
 /// column, into a band with the padding around it. In there a window is one stretch of bytes.
 fn convolve_band(
     convolution: &Convolution,
-    layer: &Layer<'_>,
+    layer: &Layer<'_, u32>,
     odd: &[[Channel; 2]],
     scratch: &mut [u32],
     input: &[i8],
@@ -371,7 +364,7 @@ fn fill_band(convolution: &Convolution, y: usize, zero_point: i8, input: &[i8], 
 }
 
 /// A dense layer. `scratch` has [`dense_scratch_words`](super::dense_scratch_words).
-pub(super) fn dense(layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
+pub(super) fn dense(layer: &Layer<'_, u32>, scratch: &mut [u32], input: &[i8], output: &mut [i8]) {
     let groups = input.len().div_ceil(4);
     let (whole, rest) = input.as_chunks::<4>();
     arithmetic::widen_one(layer.input_zero_point, whole.as_flattened(), part_mut(scratch, 0, 2 * whole.len()));
@@ -382,7 +375,7 @@ pub(super) fn dense(layer: &Layer<'_>, scratch: &mut [u32], input: &[i8], output
     }
     let (channels, last) = layer.channels.as_chunks();
     let words = 2 * groups;
-    let (weights, zero_point) = (layer.words, layer.range.zero_point);
+    let (weights, zero_point) = (layer.weights, layer.range.zero_point);
     let tile = Tile { weights, pair_words: words, rows: 1, row_groups: groups, row_words: words, channels, zero_point };
     if let Some(mut pairs) = arithmetic::Ready::new(&tile) {
         pairs.one_once(scratch, output);

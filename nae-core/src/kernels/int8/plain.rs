@@ -2,20 +2,12 @@
 //! the results are. Small and slow.
 
 use super::super::{part, part_mut};
+use super::Layer;
 use super::geometry::Convolution;
-use super::quantize::{Channel, Range, Rounding};
-
-/// What does not change from place to place.
-pub(super) struct Layer<'a> {
-    pub(super) input_zero_point: i8,
-    /// `[channel][kernel row][kernel column][input channel]`
-    pub(super) weights: &'a [i8],
-    pub(super) channels: &'a [Channel],
-    pub(super) range: Range,
-}
+use super::quantize::Rounding;
 
 /// One convolution.
-pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_>, input: &[i8], output: &mut [i8]) {
+pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let taps = convolution.taps();
     for y in 0..convolution.places[0] {
         for x in 0..convolution.places[1] {
@@ -30,7 +22,7 @@ pub(super) fn convolve(convolution: &Convolution, layer: &Layer<'_>, input: &[i8
 }
 
 /// A dense layer.
-pub(super) fn dense(layer: &Layer<'_>, input: &[i8], output: &mut [i8]) {
+pub(super) fn dense(layer: &Layer<'_, i8>, input: &[i8], output: &mut [i8]) {
     let weights = layer.weights.chunks_exact(input.len().max(1));
     for ((value, channel), weights) in output.iter_mut().zip(layer.channels).zip(weights) {
         let sum = channel[0].wrapping_add(dot(layer.input_zero_point, input, weights));

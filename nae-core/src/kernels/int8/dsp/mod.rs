@@ -34,6 +34,7 @@ macro_rules! dsp {
     };
 }
 
+#[cfg(not(nae_mve))]
 mod blend;
 #[macro_use]
 mod fragments;
@@ -45,6 +46,7 @@ mod sums;
 mod two;
 mod widen;
 
+#[cfg(not(nae_mve))]
 pub(super) use blend::blend;
 pub(super) use lone::Lone;
 pub(super) use maximum::maximum;

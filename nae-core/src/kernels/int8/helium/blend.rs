@@ -1,0 +1,62 @@
+//! Four pixels with their weights, four channels at a time, for bilinear resizing.
+
+use core::arch::naked_asm;
+
+/// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
+/// `high`, then of another row. `target` stays as it is where they do not lie in the rows.
+pub(in super::super) fn blend(
+    [top, bottom]: [&[i8]; 2],
+    [low, high]: [usize; 2],
+    weights: [i32; 4],
+    target: &mut [i8],
+) {
+    let room = top.len().min(bottom.len()).checked_sub(target.len());
+    if room.is_some_and(|room| low <= room && high <= room) {
+        // SAFETY: pixels that begin at `low` or `high` have as many values in both rows as `target`, and it reads and
+        // writes no more: vectors are cut to them.
+        unsafe {
+            let [a, c] = [top, bottom].map(|row| row.as_ptr().add(low));
+            let [b, d] = [top, bottom].map(|row| row.as_ptr().add(high));
+            blend_asm(a, b, c, d, &weights, target.as_mut_ptr(), target.len());
+        }
+    }
+}
+
+/// # Safety
+/// Each pixel has `channels` values, and so has `target`.
+#[unsafe(naked)]
+unsafe extern "C" fn blend_asm(
+    a: *const i8,
+    b: *const i8,
+    c: *const i8,
+    d: *const i8,
+    weights: &[i32; 4],
+    target: *mut i8,
+    channels: usize,
+) {
+    naked_asm!(
+        ".cpu cortex-m55",
+        "push {{r4-r11, lr}}",
+        "ldr r12, [sp, #36]",
+        "ldrd r4, r5, [sp, #40]",
+        "ldm r12, {{r8-r11}}",
+        "wlstp.32 lr, r5, 2f",
+        "1:",
+        "vldrb.s32 q0, [r0], #4",
+        "vmul.i32 q0, q0, r8",
+        "vldrb.s32 q1, [r1], #4",
+        "vmla.i32 q0, q1, r9",
+        "vldrb.s32 q1, [r2], #4",
+        "vmla.i32 q0, q1, r10",
+        "vldrb.s32 q1, [r3], #4",
+        "vmla.i32 q0, q1, r11",
+        // Half away from zero.
+        "vshr.s32 q1, q0, #31",
+        "vadd.i32 q0, q0, q1",
+        "vrshr.s32 q0, q0, #20",
+        "vstrb.32 q0, [r4], #4",
+        "letp lr, 1b",
+        "2:",
+        "pop {{r4-r11, pc}}",
+    )
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The libraries, the program nae-infer and its service for another processor or another system:
+#
+#   tests/cross.sh arm64 [ARGUMENT …]     their tests under qemu-user: NEON beside plain code, every backend, the service
+#   tests/cross.sh armv7 [ARGUMENT …]     the same for 32 bits
+#   tests/cross.sh windows [ARGUMENT …]   that they compile; nothing runs
+#
+# Arguments are for cargo: `tests/cross.sh arm64 -p nae-simd`. That results are right, not how fast they come. Not part of
+# tests/run.sh: half an hour on two cores the first time.
+#
+# Needs a standard library for the target: rustup's (rustup target add …), or Debian's rustc-web, cargo-web and rust-web-src, by
+# which it is built. And a linker for it, libc, and qemu-user, which are installed where this script may.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case ${1:-} in
+  arm64)
+    target=aarch64-unknown-linux-gnu prefix=aarch64-linux-gnu emulator=qemu-aarch64
+    packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+    ;;
+  armv7)
+    target=armv7-unknown-linux-gnueabihf prefix=arm-linux-gnueabihf emulator=qemu-arm
+    packages=(gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user)
+    ;;
+  windows)
+    target=x86_64-pc-windows-gnu prefix=x86_64-w64-mingw32 emulator=
+    packages=(gcc-mingw-w64-x86-64)
+    ;;
+  *) sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+esac
+shift
+
+if ! command -v $prefix-gcc >/dev/null || { [ -n "$emulator" ] && ! command -v $emulator >/dev/null; }; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${packages[@]}"
+  else
+    echo "Missing: ${packages[*]}. On Debian: apt-get install ${packages[*]}" >&2
+    exit 1
+  fi
+fi
+
+cargo=cargo
+if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/$target/lib/libstd-*.rlib" >/dev/null; then
+  if ! [ -x /usr/bin/cargo ] || ! [ -d "$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library" ]; then
+    echo "No standard library for $target. One of these helps:" >&2
+    echo "  rustup target add $target" >&2
+    echo "  apt-get install rustc-web cargo-web rust-web-src   # Debian" >&2
+    exit 1
+  fi
+  # Debian's compiler and source are of one version; -Z build-std is stable enough for that.
+  cargo=/usr/bin/cargo
+  export RUSTC=/usr/bin/rustc RUSTDOC=/usr/bin/rustdoc CARGO=/usr/bin/cargo RUSTC_BOOTSTRAP=1
+  export CARGO_UNSTABLE_BUILD_STD=std,panic_unwind,test
+fi
+variable=$(tr 'a-z-' 'A-Z_' <<<"$target")
+export "CARGO_TARGET_${variable}_LINKER=$prefix-gcc"
+[ -z "$emulator" ] || export "CARGO_TARGET_${variable}_RUNNER=$emulator -L /usr/$prefix"
+# Beside the other builds, whose compiler is another.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/cross CARGO_PROFILE_DEV_DEBUG=0
+
+packages=(nae-terminal nae-core nae-graph nae-simd nae-onnx nae-input nae-infer nae-serve nae-infer-cli)
+if [ $# -eq 0 ]; then
+  set -- "${packages[@]/#/-p}"
+fi
+if [ -z "$emulator" ]; then
+  exec "$cargo" check --locked --target $target --lib --bins "$@"
+fi
+# An emulator takes ten times as long: few tests at a time keep within the tests' own limits of time.
+exec "$cargo" test --locked --target $target --lib --bins --tests "$@" -- --test-threads=2
