@@ -3,9 +3,11 @@
 //! every machine. The firmware (`main.rs`) runs them between marks for the plugin `insn-count`; the
 //! test `counts` runs them on the host too and compares.
 
+mod known;
 mod run;
 mod work;
 
+pub use known::wrong_result;
 pub use run::{Lengths, Memory};
 pub use work::{Kind, WORKS, Work, any_work};
 

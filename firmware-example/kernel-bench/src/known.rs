@@ -1,0 +1,78 @@
+//! Layers whose results are known by other means than the kernels', for what layers with made-up weights seldom or never do:
+//! factors of every shift, and halves below zero. Run on the host and by the firmware.
+
+use nae_core::Shape;
+use nae_core::kernels::int8::{Channel, Layout, Multiplier, Range, Weights, Windows, bilinear, conv2d};
+
+use super::hash;
+
+/// The first of them whose result is another; `None` where all are right.
+pub fn wrong_result() -> Option<&'static str> {
+    if !factors_of_every_shift() {
+        return Some("a convolution with factors of every shift");
+    }
+    if !halves_below_zero() { Some("bilinear resizing with halves") } else { None }
+}
+
+/// A convolution with an output for each shift that a factor may have, over three places: two windows at a time and one.
+fn factors_of_every_shift() -> bool {
+    const OUTPUTS: usize = 62;
+    const PLACES: usize = 3;
+    const ZERO_POINT: i8 = -5;
+    // Small, so that results of factors near 1 are within 8 bits.
+    let words: [u32; OUTPUTS] = core::array::from_fn(|index| hash(index as u32) & 0x0101_0101);
+    let input: [i8; 4 * PLACES] = core::array::from_fn(|index| hash(1000 + index as u32) as i8 >> 4);
+    let channels: [Channel; OUTPUTS] = core::array::from_fn(|index| {
+        let shift = index as i32 - 31;
+        // Of the size that becomes one of 8 bits, and of either sign.
+        let bias = (hash(2000 + index as u32) as i8 as i32) << (-shift).clamp(0, 23);
+        [bias, (1 << 30) + (hash(3000 + index as u32) >> 2) as i32, shift]
+    });
+    let range = Range { zero_point: 3, min: -100, max: 90 };
+    let windows = Windows {
+        input: Shape::new(4, 1, PLACES),
+        output: Shape::new(OUTPUTS, 1, PLACES),
+        kernel: [1, 1],
+        stride: [1, 1],
+        padding: Default::default(),
+    };
+    let mut output = [0; OUTPUTS * PLACES];
+    let weights = Weights { layout: Layout::Plain, words: &words, channels: &channels };
+    conv2d(&windows, ZERO_POINT, weights, range, &mut [], &input, &mut output);
+    let (pixels, _) = input.as_chunks::<4>();
+    output.chunks_exact(OUTPUTS).zip(pixels).all(|(output, pixel)| {
+        output.iter().zip(&words).zip(&channels).all(|((output, word), [bias, value, shift])| {
+            let products = pixel.iter().zip(word.to_ne_bytes());
+            let sum: i32 = products.map(|(x, w)| (i32::from(*x) - i32::from(ZERO_POINT)) * i32::from(w as i8)).sum();
+            let result = Multiplier { value: *value, shift: *shift }.apply_twice(bias.wrapping_add(sum));
+            i32::from(*output) == result.saturating_add(3).clamp(-100, 90)
+        })
+    })
+}
+
+/// One pixel of ±8 among zeros at twice the size: it has parts of 9, 3 and 1 sixteenths of the four places in the middle, which
+/// are halves, and go away from zero.
+fn halves_below_zero() -> bool {
+    const CHANNELS: usize = 5;
+    [8i8, -8].into_iter().all(|value| {
+        let mut input = [0; 4 * CHANNELS];
+        for channel in input.iter_mut().take(CHANNELS) {
+            *channel = value;
+        }
+        let mut output = [0; 16 * CHANNELS];
+        bilinear(true, Shape::new(CHANNELS, 2, 2), Shape::new(CHANNELS, 4, 4), &input, &mut output);
+        let sign = value.signum();
+        [(1, 1, 5), (1, 2, 2), (2, 1, 2), (2, 2, 1)].into_iter().all(|(y, x, expected)| {
+            let pixel = output.chunks_exact(CHANNELS).nth(4 * y + x).unwrap_or_default();
+            pixel.len() == CHANNELS && pixel.iter().all(|result| *result == sign * expected)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn results_are_as_known() {
+        assert_eq!(super::wrong_result(), None);
+    }
+}
