@@ -168,7 +168,7 @@ mod tests {
         let error_map = vec![0.0, 0.25, 0.5, 1.0];
         let error_map_shape = nae_infer::Shape::new(1, 2, 2);
         let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map, error_map_shape };
-        Shown { number: 1, image: image.into(), name: None, scored, full_error: 1.0 }
+        Shown { number: 1, image: image.into(), name: None, taken: std::time::Instant::now(), scored, full_error: 1.0 }
     }
 
     /// A picture of `bytes` bytes that claims to be a JPEG.

@@ -1,4 +1,5 @@
-//! What settings have to be: texts become types that cannot be wrong afterwards, and everything that is wrong is noted.
+//! What settings have to be: texts become types that cannot be wrong afterwards, and everything that is wrong is noted. Here
+//! are the service's; a camera's are in `cameras`.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,21 +7,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use nae_core::verdict::AlarmSettings;
-use nae_infer::LONGEST_WINDOW;
-use nae_infer::{BackendChoice, ExecutionProvider};
-
-use super::super::broker::{self, Broker, BrokerAddress};
+use super::super::broker::{self, BrokerAddress, BrokerSettings};
 use super::super::secret::Secret;
 use super::super::signature::Signer;
-use super::super::source::{SourceAddress, SourceSettings, without_login};
+use super::super::source::without_login;
 use super::super::tls::TlsFiles;
 use super::reading::{Found, FoundSettings, read_text};
 use super::{Config, ConfigError};
 
 impl FoundSettings {
     /// The setting read by `read`, whose error says what was expected.
-    fn parse<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    pub(super) fn parse<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let Found { text, origin } = self.found.get(name)?;
         match read(text) {
             Ok(value) => Some(value),
@@ -37,23 +34,23 @@ impl FoundSettings {
     }
 
     /// A number in the range.
-    fn number<T: FromStr + PartialOrd + fmt::Display>(&mut self, name: &str, low: T, high: T) -> Option<T> {
+    pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(&mut self, name: &str, low: T, high: T) -> Option<T> {
         self.parse(name, |text| match text.parse() {
             Ok(number) if number >= low && number <= high => Ok(number),
             _ => Err(format!("a number from {low} to {high}")),
         })
     }
 
-    fn seconds(&mut self, name: &str, default: f64) -> Duration {
+    pub(super) fn seconds(&mut self, name: &str, default: f64) -> Duration {
         Duration::from_secs_f64(self.number(name, 0.01, 3600.0).unwrap_or(default))
     }
 
-    fn path(&mut self, name: &str) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, name: &str) -> Option<PathBuf> {
         self.parse(name, |text| if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) })
     }
 
     /// What the file a setting names holds, without space around it.
-    fn secret(&mut self, name: &str) -> Option<Secret> {
+    pub(super) fn secret(&mut self, name: &str) -> Option<Secret> {
         self.parse(name, |path| match read_text(Path::new(path)) {
             Ok(text) if text.trim().is_empty() => Err("a file that is not empty".into()),
             Ok(text) => Ok(Secret::new(text.trim())),
@@ -79,10 +76,6 @@ impl FoundSettings {
     /// # Errors
     /// [`ConfigError`] with everything that is wrong, also what was when it was read.
     pub(super) fn check(mut self) -> Result<Config, ConfigError> {
-        let model = self.path("model");
-        if model.is_none() && !self.found.contains_key("model") {
-            self.problems.push("no `model`: say which with --model FILE, NAE_INFER_MODEL, or in the file".into());
-        }
         let listen = self.parse("listen", |text| text.parse().map_err(|_| "ADDRESS:PORT".into()));
         let listen = listen.unwrap_or_else(|| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8080));
         let token = self.secret("token_file");
@@ -91,93 +84,23 @@ impl FoundSettings {
                 "`listen` is {listen}, which others can reach: give a `token_file`, or listen on 127.0.0.1"
             ));
         }
-        let alarm = self.alarm();
-        let mqtt = self.mqtt();
-        let source = self.source();
+        let state = self.path("state").unwrap_or_else(default_state);
+        let broker = self.mqtt();
+        let cameras = self.cameras(&state, broker.as_ref());
         let config = Config {
-            source,
+            cameras,
             listen,
             token,
-            state: self.path("state").unwrap_or_else(default_state),
-            backend: self
-                .parse("backend", |text| {
-                    let expected = || format!("one of {}", BackendChoice::NAMES.join(", "));
-                    BackendChoice::from_name(text).ok_or_else(expected)
-                })
-                .unwrap_or_default(),
-            execution_providers: self.parse("execution_providers", providers).unwrap_or_default(),
+            state,
             threads: self
                 .number("threads", 1, 1024)
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
-            false_positive_rate: self.parse("false_positive_rate", |text| match text.parse() {
-                Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
-                _ => Err("a number above 0 and below 1".into()),
-            }),
-            queue: self.number("queue", 1, 10_000).unwrap_or(4),
-            score_timeout: self.seconds("score_timeout", 10.0),
             max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
             webhook: self.parse("webhook", str::parse),
             webhook_signer: self.webhook_signer(),
             alarm_log: self.path("alarm_log"),
-            picture_bytes: self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20,
-            mqtt,
-            // A problem was noted where one of these is missing.
-            model: model.unwrap_or_default(),
-            alarm: match alarm {
-                Some(alarm) => alarm,
-                None => return Err(ConfigError(self.problems)),
-            },
         };
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
-    }
-
-    fn source(&mut self) -> SourceSettings {
-        let mut address = self.parse("source", str::parse).unwrap_or(SourceAddress::None);
-        let in_address = address.camera().is_some_and(|camera| camera.has_login());
-        if in_address && self.found.get("source").is_some_and(|found| found.origin.starts_with("flag")) {
-            tracing::warn!(
-                "other users can read the camera's password on this command line: give it by --source-login-file"
-            );
-        }
-        if let Some(login) = self.secret("source_login_file") {
-            let login = login.expose();
-            let known = address.clone().with_login(login.to_owned()).filter(|_| login.contains(':') && !in_address);
-            match known {
-                Some(known) => address = known,
-                None if !login.contains(':') => {
-                    self.problems.push("`source_login_file`: expected USER:PASSWORD in it, found no colon".into());
-                }
-                None if in_address => {
-                    self.problems.push("`source_login_file`: user and password are in the `source`, too".into());
-                }
-                None => self.problems.push(format!("`source_login_file`: a source `{address}` takes no password")),
-            }
-        }
-        let default = SourceSettings::default();
-        SourceSettings {
-            address,
-            interval: self
-                .number("max_fps", 0.001, 10_000.0)
-                .map_or(default.interval, |fps: f64| Duration::from_secs_f64(1.0 / fps)),
-            silence: self.seconds("source_timeout", default.silence.as_secs_f64()),
-            largest: self.parse("source_size", size).unwrap_or(default.largest),
-            ffmpeg_arguments: self
-                .parse("ffmpeg_arguments", |text| Ok(text.split_whitespace().map(str::to_owned).collect()))
-                .unwrap_or(default.ffmpeg_arguments),
-        }
-    }
-
-    fn alarm(&mut self) -> Option<AlarmSettings> {
-        let window = self.number("alarm_window", 1, LONGEST_WINDOW).unwrap_or(5);
-        let raise = self.number("alarm_raise", 1, LONGEST_WINDOW).unwrap_or(3);
-        let clear = self.number("alarm_clear", 0, LONGEST_WINDOW).unwrap_or(1);
-        let settings = AlarmSettings::new(raise, clear, window);
-        settings
-            .inspect_err(|error| {
-                self.problems
-                    .push(format!("`alarm_raise` {raise}, `alarm_clear` {clear}, `alarm_window` {window}: {error}"));
-            })
-            .ok()
     }
 
     fn webhook_signer(&mut self) -> Option<Signer> {
@@ -192,11 +115,10 @@ impl FoundSettings {
             .ok()
     }
 
-    fn mqtt(&mut self) -> Option<Broker> {
+    fn mqtt(&mut self) -> Option<BrokerSettings> {
         let address = self.parse("mqtt", str::parse::<BrokerAddress>);
-        let camera = self.parse("camera_name", broker::camera).unwrap_or_else(|| "camera".into());
         let alarm_topic = self.parse("mqtt_topic", broker::topic).unwrap_or_else(|| "nae/alarms".into());
-        let state_topic = self.parse("mqtt_state_topic", broker::topic).unwrap_or_else(|| format!("nae/{camera}"));
+        let state_topic = self.parse("mqtt_state_topic", broker::topic);
         let home_assistant = self.parse("mqtt_home_assistant", broker::topic);
         let client_id = self.parse("mqtt_client_id", |text| match text.len() {
             1..=128 => Ok(text.to_owned()),
@@ -224,7 +146,7 @@ impl FoundSettings {
         if let Some(user) = user {
             address.login = Some((user, password.unwrap_or_else(|| Secret::new(""))));
         }
-        Some(Broker { address, tls, client_id, camera, alarm_topic, state_topic, home_assistant })
+        Some(BrokerSettings { address, tls, client_id, alarm_topic, state_topic, home_assistant })
     }
 
     fn tls(&mut self) -> TlsFiles {
@@ -235,21 +157,6 @@ impl FoundSettings {
         }
         TlsFiles { authorities, identity: certificate.zip(key) }
     }
-}
-
-/// Width and height of a picture with an `x` between.
-fn size(text: &str) -> Result<(u32, u32), String> {
-    let side = |text: &str| text.parse().ok().filter(|side| (16..=16_384).contains(side));
-    text.split_once('x')
-        .and_then(|(width, height)| Some((side(width)?, side(height)?)))
-        .ok_or_else(|| "WIDTHxHEIGHT, each from 16 to 16384, such as 1280x720".into())
-}
-
-/// Names of execution providers with commas between.
-fn providers(text: &str) -> Result<Vec<ExecutionProvider>, String> {
-    let names = text.split(',').map(|name| ExecutionProvider::from_name(name.trim()));
-    let expected = || format!("some of {}", ExecutionProvider::ALL.map(ExecutionProvider::name).join(", "));
-    names.collect::<Option<_>>().ok_or_else(expected)
 }
 
 /// systemd's folder for the service, or the user's.

@@ -6,10 +6,30 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
+/// Settings that each camera has for itself. At the top of a file with `[[camera]]` they are for those that do not.
+pub(super) const OF_A_CAMERA: [&str; 16] = [
+    "model",
+    "backend",
+    "execution_providers",
+    "score_timeout",
+    "false_positive_rate",
+    "source",
+    "source_login_file",
+    "source_timeout",
+    "source_size",
+    "ffmpeg_arguments",
+    "max_fps",
+    "queue",
+    "alarm_raise",
+    "alarm_clear",
+    "alarm_window",
+    "pictures",
+];
+
 /// Flags of `nae-infer serve`. Every one but `--config` is a key of the file and a variable too.
 #[derive(Args, Serialize, Default)]
 pub struct Flags {
-    /// Settings: a TOML file with the names below, `_` for `-`
+    /// Settings: a TOML file with the names below, `_` for `-`; several cameras have a `[[camera]]` with a `name` there each
     #[arg(long, value_name = "FILE.toml")]
     #[serde(skip)]
     pub(super) config: Option<PathBuf>,
@@ -88,7 +108,7 @@ pub struct Flags {
     /// No flag, which others could read on a command line.
     #[arg(skip)]
     pub(super) webhook_secret: Option<String>,
-    /// What the camera is called at the broker: letters, digits, `-` and `_` [default: camera]
+    /// What the camera is called in addresses, figures and topics: letters, digits, `-` and `_` [default: camera]
     #[arg(long, value_name = "NAME")]
     pub(super) camera_name: Option<String>,
     /// Send alarms to this MQTT broker, and show there how the service is: [mqtt[s]://][USER:PASSWORD@]HOST[:PORT], mqtts
@@ -98,7 +118,8 @@ pub struct Flags {
     /// Topic of the alarms [default: nae/alarms]
     #[arg(long, value_name = "TOPIC")]
     pub(super) mqtt_topic: Option<String>,
-    /// What the topics of the retained state begin with [default: nae/CAMERA-NAME]
+    /// What the topics of the retained state begin with; with several cameras, `/` and the camera's name follow [default:
+    /// nae/CAMERA-NAME]
     #[arg(long, value_name = "TOPIC")]
     pub(super) mqtt_state_topic: Option<String>,
     /// Have Home Assistant find the camera, by MQTT discovery under this prefix, `homeassistant` unless it was told another;
@@ -123,7 +144,8 @@ pub struct Flags {
     /// PEM file of the certificate's private key
     #[arg(long, value_name = "FILE")]
     pub(super) mqtt_key_file: Option<String>,
-    /// Client id [default: of the camera's name and a number drawn once, kept in the folder of --state]
+    /// Client id; with several cameras, `-` and the camera's name follow [default: of the camera's name and a number drawn
+    /// once, kept in the folder of --state]
     #[arg(long, value_name = "ID")]
     pub(super) mqtt_client_id: Option<String>,
     /// Append alarms to this file, a line of JSON each

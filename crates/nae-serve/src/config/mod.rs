@@ -1,7 +1,8 @@
 //! The service's settings: a TOML file, then the environment, then the flags, each over the one before, all by the same
-//! names (`flags`). They are read (`reading`) and checked (`checking`) once, here, and everything wrong with them is said in
-//! one error.
+//! names (`flags`). They are read (`reading`) and checked (`checking`, of which `cameras` has what is a camera's) once, here,
+//! and everything wrong with them is said in one error.
 
+mod cameras;
 mod checking;
 mod flags;
 mod reading;
@@ -16,6 +17,7 @@ use nae_core::verdict::AlarmSettings;
 use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::broker::Broker;
+use super::camera_name::CameraName;
 use super::secret::Secret;
 use super::signature::Signer;
 use super::source::SourceSettings;
@@ -26,25 +28,40 @@ use reading::FoundSettings;
 /// Checked settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
-    pub(crate) model: PathBuf,
-    pub(crate) source: SourceSettings,
+    /// At least one, in the order of the file; no two names differ by case only.
+    pub(crate) cameras: Vec<CameraConfig>,
     pub(crate) listen: SocketAddr,
     pub(crate) token: Option<Secret>,
     pub(crate) state: PathBuf,
-    pub(crate) backend: BackendChoice,
-    pub(crate) execution_providers: Vec<ExecutionProvider>,
     pub(crate) threads: usize,
-    pub(crate) false_positive_rate: Option<f32>,
-    pub(crate) alarm: AlarmSettings,
-    pub(crate) queue: usize,
-    pub(crate) score_timeout: Duration,
     pub(crate) max_body: usize,
     pub(crate) webhook: Option<WebhookAddress>,
     /// Signs what goes to the webhook.
     pub(crate) webhook_signer: Option<Signer>,
-    pub(crate) mqtt: Option<Broker>,
     pub(crate) alarm_log: Option<PathBuf>,
+}
+
+/// Checked settings of one camera.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CameraConfig {
+    pub(crate) name: CameraName,
+    /// Its own folder for what is kept.
+    pub(crate) state: PathBuf,
+    /// What its addresses begin with where alarms name them.
+    pub(crate) address: String,
+    /// What the ids of its alarms begin with, so that they are no other camera's.
+    pub(crate) id_prefix: String,
+    pub(crate) model: PathBuf,
+    pub(crate) backend: BackendChoice,
+    pub(crate) execution_providers: Vec<ExecutionProvider>,
+    pub(crate) score_timeout: Duration,
+    pub(crate) source: SourceSettings,
+    pub(crate) false_positive_rate: Option<f32>,
+    pub(crate) alarm: AlarmSettings,
+    pub(crate) queue: usize,
     pub(crate) picture_bytes: u64,
+    /// The broker, with the topics of this camera.
+    pub(crate) mqtt: Option<Broker>,
 }
 
 /// All that is wrong with the settings: wrong usage, for an exit status.
@@ -64,6 +81,7 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
 impl Config {
     /// Reads file, environment and flags, in this order, and checks them.
     ///

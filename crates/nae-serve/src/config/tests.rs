@@ -23,10 +23,11 @@ fn flags_go_over_the_environment_and_that_over_the_file() {
     let file = "model = \"a.onnx\"\nqueue = 7\nalarm_window = 9\nmax_fps = 12.5";
     let environment = [("NAE_INFER_QUEUE", "8"), ("NAE_INFER_THREADS", "3"), ("OTHER", "x")];
     let config = read(Some(file), &environment, Flags { threads: flag("2"), ..Flags::default() }).unwrap();
-    assert_eq!(config.model, PathBuf::from("a.onnx"));
-    assert_eq!((config.queue, config.threads), (8, 2));
-    assert_eq!(config.source.interval, Duration::from_millis(80));
-    assert_eq!(config.alarm, AlarmSettings::new(3, 1, 9).unwrap());
+    let camera = &config.cameras[0];
+    assert_eq!(camera.model, PathBuf::from("a.onnx"));
+    assert_eq!((camera.queue, config.threads), (8, 2));
+    assert_eq!(camera.source.interval, Duration::from_millis(80));
+    assert_eq!(camera.alarm, AlarmSettings::new(3, 1, 9).unwrap());
     assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
 }
 
@@ -67,7 +68,7 @@ fn a_cameras_password_is_in_no_error() {
         read(None, &[], Flags { model: flag("m"), source: flag(source), source_login_file, ..Flags::default() })
     };
     let config = with("rtsp://camera/live", "me:secret\n").unwrap();
-    assert!(config.source.address.camera().unwrap().has_login());
+    assert!(config.cameras[0].source.address.camera().unwrap().has_login());
     assert!(!format!("{config:?}").contains("secret"));
     for (source, login, said) in [
         ("rtsp://camera/live", "secret", "expected USER:PASSWORD in it"),
@@ -88,7 +89,7 @@ fn a_receivers_password_is_in_no_error() {
     assert!(!error.contains("sec"), "{error}");
     let config = read(None, &[], flags("https://me:secret@host/", "me:s%40cret@broker:1883")).unwrap();
     assert!(!format!("{:?}", config.webhook).contains("secret"));
-    let mqtt = config.mqtt.unwrap();
+    let mqtt = config.cameras[0].mqtt.clone().unwrap();
     assert_eq!(mqtt.address.login, Some(("me".into(), Secret::new("s@cret"))));
     assert_eq!(mqtt.name(), "mqtt broker:1883 nae/alarms");
     assert_eq!(mqtt.name_before(), "mqtt me:s%40cret@broker:1883 nae/alarms", "what journals of before call it");
@@ -112,13 +113,16 @@ fn what_is_secret_is_not_printed() {
     };
     let config = read(None, &[], flags()).unwrap();
     let of_file = read(None, &[], Flags { mqtt_user: flag("me"), ..flags() }).unwrap();
-    assert_eq!(of_file.mqtt.as_ref().unwrap().address.login.as_ref().unwrap().1.expose(), "covert");
+    assert_eq!(of_file.cameras[0].mqtt.as_ref().unwrap().address.login.as_ref().unwrap().1.expose(), "covert");
     for text in [format!("{:?}", flags()), format!("{config:#?}"), format!("{of_file:?}")] {
         assert!(!text.contains("covert"), "{text}");
     }
     let variable = [("NAE_INFER_MQTT_PASSWORD", "covert"), ("NAE_INFER_MQTT_USER", "me")];
     let of_variable = read(None, &variable, Flags { mqtt_password_file: None, ..flags() }).unwrap();
-    assert_eq!(of_variable.mqtt.unwrap().address.login, of_file.mqtt.unwrap().address.login);
+    assert_eq!(
+        of_variable.cameras[0].mqtt.as_ref().unwrap().address.login,
+        of_file.cameras[0].mqtt.as_ref().unwrap().address.login
+    );
     let error = read(None, &variable, flags()).unwrap_err();
     assert!(
         error.contains("`mqtt_password` and `mqtt_password_file`: give one") && !error.contains("covert"),
@@ -174,7 +178,7 @@ fn files_for_tls_are_not_passed_over() {
 fn a_stream_is_taken_as_it_is_said() {
     let file = "model = \"m\"\nsource = \"rtsps://camera/live\"\nmax_fps = 4\nsource_timeout = 2.5\n\
                 source_size = \"640x480\"\nffmpeg_arguments = \"-hwaccel  vaapi\"";
-    let source = read(Some(file), &[], Flags::default()).unwrap().source;
+    let source = read(Some(file), &[], Flags::default()).unwrap().cameras.remove(0).source;
     assert_eq!((source.interval, source.silence), (Duration::from_millis(250), Duration::from_millis(2500)));
     assert_eq!(
         (source.largest, source.ffmpeg_arguments.as_slice()),
@@ -206,4 +210,89 @@ fn others_need_a_token() {
     let token_file = Some(path.display().to_string());
     let config = read(None, &[], Flags { token_file, ..flags() }).unwrap();
     assert_eq!(config.token, Some(Secret::new("secret")));
+}
+
+/// What the first camera says is its own, and what is said for all is the other's.
+#[test]
+fn each_camera_has_its_own_settings_over_those_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let login = folder.path().join("login");
+    std::fs::write(&login, "me:secret").unwrap();
+    let file = format!(
+        "state = \"s\"\nmodel = \"a.onnx\"\nqueue = 7\nmax_fps = 4\nmqtt = \"broker:1\"\nmqtt_client_id = \"id\"\n\
+         source_login_file = \"{}\"\n\
+         [[camera]]\nname = \"gate\"\nmodel = \"b.onnx\"\nsource = \"rtsp://gate/\"\nalarm_raise = 1\nalarm_clear = 0\n\
+         score_timeout = 2\n\
+         [[camera]]\nname = \"Yard_2-b\"\nsource = \"folder:frames\"\nqueue = 1\n",
+        login.display()
+    );
+    let config = read(Some(&file), &[("NAE_INFER_THREADS", "3")], Flags::default()).unwrap();
+    let [gate, yard] = config.cameras.as_slice() else { panic!("{config:?}") };
+    assert_eq!(config.threads, 3);
+    assert_eq!((gate.name.as_str(), yard.name.as_str()), ("gate", "Yard_2-b"));
+    assert_eq!((&gate.model, &yard.model), (&PathBuf::from("b.onnx"), &PathBuf::from("a.onnx")));
+    assert_eq!((gate.queue, yard.queue), (7, 1));
+    assert_eq!((gate.source.interval, yard.source.interval), (Duration::from_millis(250), Duration::from_millis(250)));
+    assert_eq!((gate.alarm, yard.alarm), (AlarmSettings::new(1, 0, 5).unwrap(), AlarmSettings::new(3, 1, 5).unwrap()));
+    assert_eq!((gate.score_timeout, yard.score_timeout), (Duration::from_secs(2), Duration::from_secs(10)));
+    assert_eq!((&gate.state, &yard.state), (&PathBuf::from("s/cameras/gate"), &PathBuf::from("s/cameras/Yard_2-b")));
+    assert_eq!(gate.address, "/api/cameras/gate");
+    // The password for all is not for the folder.
+    assert!(gate.source.address.camera().unwrap().has_login());
+    let brokers = [gate, yard].map(|camera| camera.mqtt.as_ref().unwrap());
+    assert_eq!(brokers.map(|broker| broker.state_topic.as_str()), ["nae/gate", "nae/Yard_2-b"]);
+    assert_eq!(brokers.map(|broker| broker.client_id.as_deref()), [Some("id-gate"), Some("id-Yard_2-b")]);
+    assert_eq!(brokers.map(|broker| broker.alarm_topic.as_str()), ["nae/alarms"; 2]);
+    // As it was before there were several.
+    let only = read(Some("state = \"s\"\nmodel = \"m\"\ncamera_name = \"gate\""), &[], Flags::default()).unwrap();
+    assert_eq!((&only.cameras[0].state, only.cameras[0].address.as_str()), (&PathBuf::from("s"), "/api"));
+    assert_eq!(only.cameras[0].name.as_str(), "gate");
+}
+
+#[test]
+fn everything_wrong_with_cameras_is_said_at_once() {
+    let file = "max_fps = -1\ncamera_name = \"x\"\nsource = \"-\"\n\
+                [[camera]]\nname = \"gate\"\nmodel = \"m\"\nqueue = 0\nsorce = \"x\"\nlisten = \"x\"\n\
+                [[camera]]\nname = \"Gate\"\nmodel = \"m\"\nalarm_raise = 9\n\
+                [[camera]]\nname = \"gate\"\nmodel = \"m\"\nsource = \"ftp://me:covert@x\"\n\
+                [[camera]]\nname = \"../up\"\nmodel = \"m\"\nalarm_window = true\n\
+                [[camera]]\nmax_fps = 1\n";
+    let flags = Flags { source: flag("rtsp://me:covert@camera/"), ..Flags::default() };
+    let error = read(Some(file), &[("NAE_INFER_MODEL", "m2")], flags).unwrap_err();
+    for part in [
+        "serve.toml: `max_fps`: expected a number from 0.001",
+        "`camera_name` is the name of an only camera",
+        "serve.toml: camera `gate`: `queue`: expected a number from 1 to 10000, found `0`",
+        "serve.toml: camera `gate`: there is no setting `sorce` of a camera",
+        "serve.toml: camera `gate`: `listen` is no setting of a camera: write it before the first [[camera]]",
+        "the names `gate` and `Gate` differ by case only",
+        "serve.toml: camera `Gate`: `alarm_raise` 9, `alarm_clear` 1, `alarm_window` 5: ",
+        "serve.toml: camera `gate`: `source`: expected rtsp://",
+        "serve.toml: camera `../up`: `name`: expected 1 to 64 of letters, digits, `-` and `_`, found `../up`",
+        "serve.toml: camera `../up`: `alarm_window`: expected a text or a number, found true",
+        "serve.toml: [[camera]] number 5 has no `name`",
+        "serve.toml: [[camera]] number 5: no `model`",
+        "flag --source: `source` is a camera's own, and ",
+        "variable NAE_INFER_MODEL: `model` is a camera's own, and ",
+        "(camera `gate`, camera `Gate`, camera `gate`, camera `../up`, [[camera]] number 5): write it there",
+    ] {
+        assert!(error.contains(part), "expected {part} in\n{error}");
+    }
+    assert_eq!(error.matches("`max_fps`").count(), 1, "once, not for each camera\n{error}");
+    assert!(!error.contains("covert"), "{error}");
+    for (file, said) in [
+        ("camera = \"gate\"", "`camera`: expected [[camera]]"),
+        ("camera = []", "`camera`: expected [[camera]]"),
+        ("camera = [1]", "`camera`: expected [[camera]]"),
+        ("[camera]\nname = \"gate\"", "`camera`: expected [[camera]]"),
+        ("model = \"m\"\n[[camera]]\nname = true", "[[camera]] number 1: `name`: expected a text or a number"),
+        ("model = \"m\"\n[[camera]]\nname = \"a\"\n[[camera]]\nname = \"a\"", "two [[camera]] have the name `a`"),
+        (
+            "model = \"m\"\nsource = \"-\"\n[[camera]]\nname = \"a\"\n[[camera]]\nname = \"b\"",
+            "standard input has the frames of one camera, and a, b are to take it",
+        ),
+    ] {
+        let error = read(Some(file), &[], Flags::default()).map(|_| String::new()).unwrap_or_else(|error| error);
+        assert!(error.contains(said), "expected {said} in {error}\n{file}");
+    }
 }
