@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::alarms::{Absent, webhook};
 use crate::camera::jpeg;
 use crate::harness::{Place, Service, eventually, model, picture};
+use crate::mosquitto::{Broker, Message, mosquitto};
 
 /// The beginning of a file of settings: the digits model for all.
 fn for_all(more: &str) -> String {
@@ -404,6 +405,51 @@ fn reloading_is_each_cameras_own() {
     assert!(line.contains("gate") && line.contains("gate.onnx"), "{line}");
     assert_eq!(digest("gate"), before);
     assert_eq!(service.post("/score?camera=gate", &picture("six")).json()["verdict"], "normal");
+}
+
+/// Each camera is told of as its own, and as gone when the process is.
+#[test]
+fn a_broker_retains_each_camera_and_home_assistant_finds_each() {
+    let Some(program) = mosquitto() else { return };
+    let place = Place::new();
+    let mut broker = Broker::new(program, &place, "allow_anonymous true");
+    broker.start();
+    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let received = broker.listen("nae/#");
+    let settings = for_all("alarm_raise = 1\nalarm_clear = 0\nmqtt_home_assistant = \"homeassistant\"")
+        + &with_folders(&place, &["gate", "yard"])
+        + &camera("shed", "source = \"http://127.0.0.1:9/video\"");
+    let service = Service::with_cameras(&place, &settings, &["--mqtt", &address]).unwrap();
+    let state = |camera: &'static str, field: &'static str, value: Value| {
+        move |message: &Message| message.topic == format!("nae/{camera}/state") && message.json()[field] == value
+    };
+    received.wait("the third is lost", state("shed", "source", json!("lost")));
+    for name in ["gate", "yard", "shed"] {
+        eventually("it is connected", || service.metric(&format!("nae_mqtt_connected{{camera=\"{name}\"}}")) == 1.0);
+    }
+    frame(&place, "yard", "a.png", &picture("checkerboard"));
+    received.wait("its alarm is raised", state("yard", "alarm", json!(true)));
+    let alarm = broker.listen("nae/alarms");
+    frame(&place, "gate", "b.png", &picture("checkerboard"));
+    assert_eq!(alarm.wait("an alarm", |_| true).json()["camera"], "gate");
+    let found = broker.listen("homeassistant/#");
+    let mut devices: Vec<String> = (0..12)
+        .map(|_| found.wait("an entity", |message| message.retain).json()["device"]["name"].to_string())
+        .collect();
+    devices.sort();
+    devices.dedup();
+    assert_eq!(devices, ["\"gate\"", "\"shed\"", "\"yard\""]);
+    let later = broker.listen("nae/gate/state");
+    assert_eq!(later.wait("it is retained", |message| message.retain).json()["source"], "connected");
+
+    service.kill();
+    let mut gone = Vec::new();
+    while gone.len() < 3 {
+        let offline = received.wait("each is gone", |message| message.text() == "offline");
+        gone.push(offline.topic);
+    }
+    gone.sort();
+    assert_eq!(gone, ["gate", "shed", "yard"].map(|name| format!("nae/{name}/availability")));
 }
 
 /// Exit status and what is said.
