@@ -107,6 +107,7 @@ impl Camera {
     pub(crate) fn measure(&self) {
         self.metrics.waiting.set((self.lane.waiting() + self.frames.len()) as i64);
         self.metrics.stuck.set(self.lane.stuck() as i64);
+        self.metrics.scoring.set(i64::from(self.lane.is_working()));
         self.alarms.measure();
     }
 }

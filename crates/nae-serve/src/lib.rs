@@ -101,6 +101,12 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {} for the service's state", folder.display()))?;
     }
+    if config.cameras.iter().all(|camera| camera.state != config.state) && journal::is_in(&config.state) {
+        tracing::warn!(
+            "alarms of an only camera may wait in {}: docs/camera.md says how they become those of one of several",
+            config.state.display()
+        );
+    }
     let models = Arc::new(Models::default());
     let bases = open_models(&config, &models)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -73,6 +73,7 @@ pub(crate) struct Metrics {
     mqtt_connected: Family<Of, Gauge>,
     waiting: Family<Of, Gauge>,
     stuck: Family<Of, Gauge>,
+    scoring: Family<Of, Gauge>,
 }
 
 /// Counters and gauges of one camera.
@@ -103,6 +104,8 @@ pub(crate) struct CameraMetrics {
     pub(crate) waiting: Gauge,
     /// Threads lost to a backend that does not return.
     pub(crate) stuck: Gauge,
+    /// Whether its model is not given up.
+    pub(crate) scoring: Gauge,
 }
 
 impl Metrics {
@@ -124,6 +127,7 @@ impl Metrics {
             mqtt_connected: Family::default(),
             waiting: Family::default(),
             stuck: Family::default(),
+            scoring: Family::default(),
         };
         let r = &mut this.registry;
         let l = &this.labelled;
@@ -147,6 +151,7 @@ impl Metrics {
         r.register("mqtt_connected", "1 while the MQTT broker is connected", this.mqtt_connected.clone());
         r.register("waiting", "Images that wait to be scored", this.waiting.clone());
         r.register("backend_threads_lost", "Threads a backend did not return", this.stuck.clone());
+        r.register("scoring", "1 while the model is asked, 0 once it is given up", this.scoring.clone());
         this
     }
 
@@ -175,6 +180,7 @@ impl Metrics {
             mqtt_connected: self.mqtt_connected.get_or_create_owned(&of),
             waiting: self.waiting.get_or_create_owned(&of),
             stuck: self.stuck.get_or_create_owned(&of),
+            scoring: self.scoring.get_or_create_owned(&of),
         }
     }
 

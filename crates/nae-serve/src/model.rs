@@ -92,3 +92,36 @@ impl Model {
         self.detector.false_positive_rate()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::config::{Config, Flags};
+    use super::*;
+
+    /// What differs by a setting, or by the bytes of the file, is another model.
+    #[test]
+    fn a_file_is_open_once_for_all_cameras_that_have_it() {
+        let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.nae");
+        std::fs::copy(digits.join("digits.nae"), &path).unwrap();
+        let variables = [("NAE_INFER_MODEL", path.to_str().unwrap())].map(|(name, text)| (name.into(), text.into()));
+        let config = Config::read(&Flags::default(), variables.into_iter()).unwrap().cameras.remove(0);
+        let other_rate = CameraConfig { false_positive_rate: Some(0.2), ..config.clone() };
+        let models = Models::default();
+        let open = |config: &CameraConfig| models.open(&path, config).unwrap();
+        let first = open(&config);
+        assert!(Arc::ptr_eq(&first, &open(&config)));
+        let strict = open(&other_rate);
+        assert!(!Arc::ptr_eq(&first, &strict) && strict.detector.threshold() < first.detector.threshold());
+        std::fs::copy(digits.join("digits-int8.nae"), &path).unwrap();
+        let exchanged = open(&config);
+        assert!(!Arc::ptr_eq(&first, &exchanged) && exchanged.digest != first.digest);
+        assert!(Arc::ptr_eq(&exchanged, &open(&config)));
+        // What nobody has any more is not kept.
+        drop((first, strict));
+        open(&config);
+        assert_eq!(models.lock().len(), 1);
+    }
+}

@@ -41,8 +41,11 @@ fn take(camera: &Camera, frame: &Frame) {
             return;
         }
         Ok(Err(failure)) => {
-            if let Failure::Score(error) = &failure {
-                camera.keeper.scored(Some(&error.to_string()));
+            match &failure {
+                Failure::Score(error) => camera.keeper.scored(Some(&error.to_string())),
+                // That was said when it came so far; with every frame it would fill the log.
+                Failure::GivenUp => return camera.metrics.failed(Origin::Source),
+                _ => {}
             }
             failure.to_string()
         }

@@ -350,6 +350,8 @@ impl Shared {
             own.stuck_of_model += 1;
             if shared.is_given_up(own) {
                 unanswered.extend(own.jobs.drain(..));
+                let camera = &shared.lanes[lane].camera;
+                tracing::error!(%camera, "its model is given up: none of its images is scored until another model is taken");
             }
         }
         for lane in 0..state.lanes.len() {

@@ -5,7 +5,6 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -174,6 +173,7 @@ fn a_camera_whose_model_hangs_or_fails_does_not_stop_another() {
     // Four for each of two threads, and the one that was too many.
     assert_eq!(service.metric("nae_backend_threads_lost{camera=\"slow\"}"), 9.0);
     assert_eq!(service.metric("nae_backend_threads_lost{camera=\"quick\"}"), 0.0);
+    assert_eq!(["slow", "quick"].map(|name| service.metric(&format!("nae_scoring{{camera=\"{name}\"}}"))), [0.0, 1.0]);
     let (status, said) = service.post("/score?camera=slow", &picture("six")).problem();
     assert!(status == 503 && said.contains("given up"), "{status} {said}");
     assert_eq!(service.post("/score?camera=quick", &picture("six")).status, 200);
@@ -186,34 +186,41 @@ fn a_camera_whose_model_hangs_or_fails_does_not_stop_another() {
     assert_eq!(listed(&service)["slow"]["scoring"], true);
 }
 
-/// As fast as it can be read, and five frames a second.
+/// Frames as fast as they can be read and requests of which some always wait, and five frames a second.
 #[test]
 fn a_camera_of_many_frames_leaves_time_for_one_of_few() {
+    const IMAGES: usize = 256;
     let place = Place::new();
     let many = Manner { image: jpeg("six"), pause: Duration::ZERO, frames: 1_000_000, flaps: false };
     let few = Manner { image: jpeg("zero"), pause: Duration::from_millis(200), frames: 25, flaps: false };
-    let settings = for_all("")
+    let settings = for_all("queue = 10")
         + &camera("many", &format!("source = \"{}\"", network_camera(many)))
         + &camera("few", &format!("source = \"{}\"", network_camera(few)));
     let service = Service::with_cameras(&place, &settings, &["--threads", "1"]).unwrap();
-    // Requests for the first, as many at once as make whole batches.
-    let stop = Arc::new(AtomicBool::new(false));
-    let clients: Vec<_> = (0..32)
-        .map(|_| {
-            let (stop, url) = (Arc::clone(&stop), service.url("/score?camera=many"));
-            thread::spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    // Too many may be refused.
-                    let _ = ureq::post(&url).send(&picture("six"));
-                }
-            })
-        })
-        .collect();
-    eventually("the few are scored", || scored(&service, "few") + dropped(&service, "few") >= 25.0);
-    stop.store(true, Ordering::Relaxed);
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    let size = IMAGES * 256;
+    let tensor = json!({"name": "image", "shape": [IMAGES, 1, 16, 16], "datatype": "UINT8", "parameters": {"binary_data_size": size}});
+    let text = json!({"inputs": [tensor], "outputs": [{"name": "energy"}]}).to_string();
+    let length = text.len().to_string();
+    let body = [text.as_bytes(), &vec![0; size]].concat();
+    let (stop, url) = (AtomicBool::new(false), service.url("/v2/models/many/infer"));
+    let answered = thread::scope(|scope| {
+        let client = || {
+            let mut answered = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let request = ureq::post(&url).header("Inference-Header-Content-Length", &length);
+                assert_eq!(request.send(&body).unwrap().status(), 200);
+                answered += 1;
+            }
+            answered
+        };
+        // As many as there is room for in a lane.
+        let clients: Vec<_> = (0..3).map(|_| scope.spawn(client)).collect();
+        eventually("the few are scored", || scored(&service, "few") + dropped(&service, "few") >= 25.0);
+        stop.store(true, Ordering::Relaxed);
+        clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
+    });
     assert_eq!((scored(&service, "few"), dropped(&service, "few")), (25.0, 0.0));
-    assert!(scored(&service, "many") > 25.0);
+    assert!(scored(&service, "many") > 25.0 && answered > 25, "{answered}");
 }
 
 #[test]
@@ -327,6 +334,7 @@ fn figures_say_of_which_camera_they_are() {
     described.dedup();
     assert_eq!(described.len(), all);
     let alarm: Value = serde_json::from_str(std::fs::read_to_string(&log).unwrap().trim()).unwrap();
+    assert!(alarm["id"].as_str().unwrap().starts_with("gate-"), "{alarm}");
     assert_eq!((&alarm["camera"], &alarm["picture"]), (&json!("gate"), &json!("/api/cameras/gate/alarms/0/image")));
     assert_eq!(service.get(alarm["picture"].as_str().unwrap()).body, picture("checkerboard"));
 }
@@ -382,6 +390,35 @@ fn alarms_of_each_camera_arrive_once_after_a_kill() {
         assert!(place.state().join("cameras").join(name).join("alarms.journal").exists());
     }
     assert!(received.recv_timeout(Duration::from_secs(2)).is_err(), "once each");
+}
+
+/// What an only camera left waits until it is moved, and that is said.
+#[test]
+fn an_only_camera_becomes_one_of_several_with_its_alarms() {
+    let place = Place::new();
+    let away = "http://127.0.0.1:9/alarm";
+    std::fs::create_dir(place.path("gate")).unwrap();
+    let source = format!("folder:{}", place.path("gate").display());
+    let quick = ["--alarm-raise", "1", "--alarm-clear", "0"];
+    let service = Service::start(&place.state(), &[&["--source", &source, "--webhook", away], &quick[..]].concat());
+    frame(&place, "gate", "a.png", &picture("checkerboard"));
+    eventually("the alarm is raised", || service.metric("nae_alarms_total") == 1.0);
+    service.kill();
+
+    std::fs::remove_file(place.path("gate/a.png")).unwrap();
+    let settings = for_all("") + &with_folders(&place, &["gate", "yard"]);
+    let own = place.state().join("cameras/gate");
+    let service = Service::with_cameras(&place, &settings, &["--webhook", away]).unwrap();
+    assert!(service.started.contains("alarms of an only camera may wait in"), "{}", service.started);
+    assert_eq!(service.get("/api/cameras/gate/alarms").json(), json!([]));
+    service.kill();
+
+    std::fs::rename(place.state().join("alarms.journal"), own.join("alarms.journal")).unwrap();
+    let service = Service::with_cameras(&place, &settings, &["--webhook", away]).unwrap();
+    assert!(!service.started.contains("may wait in"), "{}", service.started);
+    let alarms = service.get("/api/cameras/gate/alarms").json();
+    assert_eq!((&alarms[0]["number"], &alarms[0]["frame"]), (&json!(0), &json!("a.png")));
+    assert_eq!(service.metric("nae_alarms_waiting{camera=\"gate\",receiver=\"webhook http://127.0.0.1:9\"}"), 1.0);
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) fn picture(name: &str) -> Vec<u8> {
 pub(crate) struct Service {
     process: Child,
     pub(crate) address: String,
+    /// What it said until it listened.
+    pub(crate) started: String,
     log: Receiver<String>,
     agent: ureq::Agent,
 }
@@ -114,7 +116,7 @@ impl Service {
         };
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build().into();
-        Ok(Self { process, address, log, agent })
+        Ok(Self { process, address, started: said, log, agent })
     }
 
     /// Its standard input, once.
