@@ -263,19 +263,22 @@ impl Shared {
         let mut state = self.lock();
         loop {
             let count = state.lanes.len();
-            let lanes = (0..count).map(|i| (state.turn + i) % count);
-            if let Some(lane) = lanes.into_iter().find(|&lane| self.may_begin(&state.lanes[lane])) {
+            let mut lanes = (0..count).map(|i| (state.turn + i) % count);
+            if let Some(lane) = lanes.find(|&lane| self.may_begin(&state.lanes[lane])) {
                 state.turn = (lane + 1) % count;
                 let own = &mut state.lanes[lane];
                 own.busy += 1;
                 let batch = own.jobs.len().min(BATCH);
                 let jobs = own.jobs.drain(..batch).collect();
                 state.places[place].task = Some((lane, Instant::now()));
+                // There may be more that can be begun than threads were woken for.
+                if state.closed || state.lanes.iter().any(|lane| self.may_begin(lane)) {
+                    self.changed.notify_all();
+                }
                 return Some((lane, jobs));
             }
-            if state.closed {
-                // What waits behind a batch that does not return is left without an answer.
-                state.lanes.iter_mut().for_each(|lane| lane.jobs.clear());
+            // What waits behind another batch of its lane is still done.
+            if state.closed && state.lanes.iter().all(|lane| lane.jobs.is_empty()) {
                 state.places[place].thread = None;
                 return None;
             }
@@ -309,20 +312,20 @@ impl Shared {
         false
     }
 
-    /// Gives up threads that take too long, and puts others in the places of those that take long.
+    /// Gives up threads that take too long, and puts others in the places of those that take long. What there is to say is said
+    /// afterwards: a log that is not read must not stop the scoring.
     fn look(shared: &Arc<Self>) {
         let mut state = shared.lock();
-        let mut given_up = Vec::new();
+        let (mut stuck, mut given_up, mut unanswered, mut failed) = (Vec::new(), Vec::new(), Vec::new(), None);
         for place in 0..state.places.len() {
             let Place { thread, task } = state.places[place];
-            let taken = match (thread, task) {
+            let vacant = match (thread, task) {
                 (None, _) => !state.closed,
                 (Some(_), None) => false,
                 (Some(thread), Some((lane, since))) => {
-                    let (time, limit) = (since.elapsed(), shared.lanes[lane].timeout);
-                    if time >= limit {
-                        given_up.push(lane);
-                    } else if shared.has_several() && time >= LONG {
+                    if since.elapsed() >= shared.lanes[lane].timeout {
+                        stuck.push(lane);
+                    } else if shared.has_several() && since.elapsed() >= LONG {
                         state.overdue.push(Overdue { thread, lane, since });
                         state.lanes[lane].overdue += 1;
                     } else {
@@ -332,39 +335,40 @@ impl Shared {
                     true
                 }
             };
-            if taken && let Err(error) = Self::hire(shared, &mut state, place) {
-                tracing::error!(%error, "no thread to score");
+            // One that could not be had is asked for again.
+            if vacant && let Err(error) = Self::hire(shared, &mut state, place) {
+                failed = failed.or(thread.map(|_| error));
             }
         }
-        state.overdue.retain(|overdue| {
-            let too_long = overdue.since.elapsed() >= shared.lanes[overdue.lane].timeout;
-            if too_long {
-                given_up.push(overdue.lane);
-            }
-            !too_long
-        });
-        let mut unanswered = Vec::new();
-        for &lane in &given_up {
+        let is_stuck = |overdue: &Overdue| overdue.since.elapsed() >= shared.lanes[overdue.lane].timeout;
+        for overdue in state.overdue.extract_if(.., |overdue| is_stuck(overdue)).collect::<Vec<_>>() {
+            state.lanes[overdue.lane].overdue -= 1;
+            stuck.push(overdue.lane);
+        }
+        for &lane in &stuck {
             let own = &mut state.lanes[lane];
+            let before = shared.is_given_up(own);
             own.stuck += 1;
             own.stuck_of_model += 1;
-            if shared.is_given_up(own) {
+            if shared.is_given_up(own) && !before {
+                given_up.push(lane);
                 unanswered.extend(own.jobs.drain(..));
-                let camera = &shared.lanes[lane].camera;
-                tracing::error!(%camera, "its model is given up: none of its images is scored until another model is taken");
             }
         }
-        for lane in 0..state.lanes.len() {
-            state.lanes[lane].overdue = state.overdue.iter().filter(|overdue| overdue.lane == lane).count();
-        }
         drop(state);
-        if given_up.is_empty() {
-            return;
+        if !stuck.is_empty() {
+            shared.changed.notify_all();
         }
-        shared.changed.notify_all();
-        for lane in given_up {
+        if let Some(error) = failed {
+            tracing::error!(%error, "no thread to score");
+        }
+        for lane in stuck {
             let LaneSettings { camera, timeout, .. } = &shared.lanes[lane];
             tracing::error!(%camera, ?timeout, "the backend does not return: its thread is given up");
+        }
+        for lane in given_up {
+            let camera = &shared.lanes[lane].camera;
+            tracing::error!(%camera, "the model is given up: no image is scored by it until another is taken");
         }
         unanswered.into_iter().for_each(|job| (job.reply)(Err(Failure::GivenUp)));
     }

@@ -399,6 +399,7 @@ async function showView() {
   element("back").hidden = names.length === 1 || !state.camera;
   element("name").textContent = names.length > 1 && state.camera ? state.camera : "";
   for (const id of ["source", "drift"]) chip(id, "", "");
+  for (const image of document.images) URL.revokeObjectURL(image.src);
   for (const id of ["image", "heat"]) element(id).removeAttribute("src");
   for (const id of ["frame", "change", "what-if"]) element(id).textContent = "";
   element("no-frame").hidden = false;

@@ -135,6 +135,21 @@ fn what_waits_is_done_before_the_end() {
     assert_eq!(submit(&lanes[0], 1.0).recv().unwrap(), Err(Failure::Stopping));
 }
 
+/// Also what waits for a batch of its own lane, while other threads find nothing to begin.
+#[test]
+fn what_waits_in_one_of_several_lanes_is_done_before_the_end() {
+    let (scorer, lanes) = start(2, 2, Duration::from_secs(60));
+    let answers: Vec<_> = (0..10 * BATCH).map(|_| submit(&lanes[0], 4.0)).collect();
+    scorer.stop();
+    assert!(answers.iter().all(|a| a.recv_timeout(LATER) == Ok(Ok(4.0))));
+    // Every thread comes to its end.
+    let end = Instant::now() + LATER;
+    while scorer.shared.lock().places.iter().any(|place| place.thread.is_some()) {
+        assert!(Instant::now() < end);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Its own backend each, as of two files.
 #[test]
 fn each_lane_is_scored_by_its_own_model() {
