@@ -1,6 +1,7 @@
 //! Several cameras in one process: each has its own model, alarms and state, and one that fails is nothing to the others.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::alarms::{Absent, webhook};
 use crate::camera::jpeg;
-use crate::harness::{Place, Service, eventually, model, picture};
+use crate::harness::{PATIENCE, Place, Service, eventually, model, picture};
 use crate::mosquitto::{Broker, Message, mosquitto};
 
 /// The beginning of a file of settings: the digits model for all.
@@ -233,7 +234,7 @@ fn addresses_name_the_camera_or_say_that_they_have_to() {
     frame(&place, "yard", "b.png", &picture("checkerboard"));
     let mut told = BTreeMap::new();
     while told.len() < 2 {
-        let event = events.recv_timeout(Duration::from_secs(30)).unwrap();
+        let event = events.recv_timeout(PATIENCE).unwrap();
         if event["event"] == "frame" {
             told.insert(event["camera"].as_str().unwrap().to_owned(), event["name"].as_str().unwrap().to_owned());
         }
@@ -290,7 +291,7 @@ fn addresses_name_the_camera_or_say_that_they_have_to() {
     frame(&place, "gate", "c.png", &picture("six"));
     eventually("it is scored", || scored(&service, "gate") == 2.0);
     frame(&place, "yard", "d.png", &picture("six"));
-    assert_eq!(one.recv_timeout(Duration::from_secs(30)).unwrap()["name"], "d.png", "and not c.png");
+    assert_eq!(one.recv_timeout(PATIENCE).unwrap()["name"], "d.png", "and not c.png");
 }
 
 /// The only camera has its name, too.
@@ -373,7 +374,7 @@ fn alarms_of_each_camera_arrive_once_after_a_kill() {
     let mut got: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut ids = Vec::new();
     for _ in 0..7 {
-        let alarm = received.recv_timeout(Duration::from_secs(90)).expect("an alarm");
+        let alarm = received.recv_timeout(3 * PATIENCE).expect("an alarm");
         got.entry(alarm["camera"].as_str().unwrap().to_owned()).or_default().push(alarm["number"].as_u64().unwrap());
         ids.push(alarm["id"].to_string());
     }
@@ -500,15 +501,23 @@ fn a_broker_retains_each_camera_and_home_assistant_finds_each() {
 fn refused(place: &Place, settings: &str, arguments: &[&str]) -> (Option<i32>, String) {
     let path = place.path("serve.toml");
     std::fs::write(&path, settings).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_nae-infer"))
+    let said = place.path("said");
+    let mut process = Command::new(env!("CARGO_BIN_EXE_nae-infer"))
         .args(["serve", "--listen", "127.0.0.1:0", "--config"])
         .arg(path)
         .arg("--state")
         .arg(place.state())
         .args(arguments)
-        .output()
+        .stderr(File::create(&said).unwrap())
+        .spawn()
         .unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let end = Instant::now() + PATIENCE;
+    while process.try_wait().unwrap().is_none() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    // Where it has ended by itself this changes nothing.
+    let _ = process.kill();
+    (process.wait().unwrap().code(), std::fs::read_to_string(said).unwrap())
 }
 
 #[test]
