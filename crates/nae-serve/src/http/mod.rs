@@ -101,6 +101,7 @@ fn of_camera() -> Router<Arc<Service>> {
         .route("/history", get(watching::history))
         .route("/what-if", get(watching::what_if))
         .route("/latest/image", get(watching::latest_image))
+        .route("/latest/thumbnail", get(watching::latest_thumbnail))
         .route("/latest/heat-map", get(watching::latest_heat_map))
         .route("/alarms", get(watching::alarms))
         .route("/alarms/{number}/image", get(watching::alarm_image))

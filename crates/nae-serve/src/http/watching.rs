@@ -15,7 +15,7 @@ use super::super::Service;
 use super::super::camera::Camera;
 use super::super::camera_name::CameraName;
 use super::super::monitor::HISTORY;
-use super::super::pictures::{Kind, media_type, picture};
+use super::super::pictures::{Kind, media_type, picture, thumbnail};
 use super::super::source::SourceState;
 use super::asked::OfAddress;
 use super::{Problem, json, query, typed};
@@ -167,6 +167,14 @@ pub(super) async fn latest_image(OfAddress(camera): OfAddress) -> Result<Respons
 
 pub(super) async fn latest_heat_map(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
     latest(&camera, Kind::HeatMap)
+}
+
+/// Small, for a page of many cameras.
+pub(super) async fn latest_thumbnail(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    let latest = camera.monitor.latest();
+    // Large frames are decoded and encoded.
+    let made = tokio::task::spawn_blocking(move || thumbnail(&*latest?)).await;
+    shown(made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))?)
 }
 
 fn latest(camera: &Camera, kind: Kind) -> Result<Response, Problem> {

@@ -355,7 +355,7 @@ async function watchAll({ signal }) {
         fill(shown, camera);
         if (camera.number === shown.number) return null;
         shown.number = camera.number;
-        return draw(shown.image, `/api/cameras/${camera.name}/latest/image`).catch(console.warn);
+        return draw(shown.image, `/api/cameras/${camera.name}/latest/thumbnail`).catch(console.warn);
       });
       const items = cameras.map((camera) => cards.get(camera.name).item);
       if (element("cameras").childElementCount !== items.length) element("cameras").replaceChildren(...items);

@@ -273,6 +273,7 @@ fn addresses_name_the_camera_or_say_that_they_have_to() {
     assert_eq!((&listed["gate"]["number"], &listed["gate"]["dropped"]), (&json!(1), &json!(0)));
     assert!((0.0..60.0).contains(&listed["gate"]["age"].as_f64().unwrap()), "{}", listed["gate"]);
     assert_eq!(service.get("/api/cameras/gate/latest/heat-map").kind, "image/png");
+    assert_eq!(service.get("/api/cameras/gate/latest/thumbnail").body, picture("six"), "it is small");
     assert_eq!(service.get("/api/cameras/yard/history?seconds=60").json().as_array().unwrap().len(), 1);
     let rate = r#"{"false_positive_rate": 0.1}"#;
     assert_eq!(service.change("/api/cameras/gate/false-positive-rate", rate).status, 200);
@@ -398,6 +399,60 @@ fn alarms_of_each_camera_arrive_once_after_a_kill() {
     let service = start();
     assert!(received.recv_timeout(Duration::from_secs(2)).is_err(), "once each, also after another start");
     assert_eq!(service.get("/api/cameras/gate/alarms").json().as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn no_alarm_of_any_camera_is_lost_over_many_kills() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+        return;
+    }
+    const NAMES: [&str; 2] = ["gate", "yard"];
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/alarm", listener.local_addr().unwrap());
+    let received = webhook(listener);
+    let settings = for_all("alarm_raise = 1\nalarm_clear = 0\nalarm_window = 1") + &with_folders(&place, &NAMES);
+    let start = || Service::with_cameras(&place, &settings, &["--webhook", &url]).unwrap();
+    let fill = |round: u64, count: usize| {
+        for i in 0..count {
+            for (name, image) in NAMES.iter().flat_map(|name| [(name, "checkerboard"), (name, "six")]) {
+                frame(&place, name, &format!("{round:02}-{i}-{image}.png"), &picture(image));
+            }
+        }
+    };
+    for round in 0..10 {
+        let service = start();
+        fill(round, 4);
+        thread::sleep(Duration::from_millis(47 * round % 400));
+        service.kill();
+        for name in NAMES {
+            std::fs::remove_dir_all(place.path(name)).unwrap();
+            std::fs::create_dir(place.path(name)).unwrap();
+        }
+    }
+    let service = start();
+    fill(99, 1);
+    let last = |name: &str| {
+        let alarms = service.get(&format!("/api/cameras/{name}/alarms")).json();
+        alarms[0]["number"].as_u64().filter(|_| alarms[0]["frame"] == "99-0-checkerboard.png")
+    };
+    eventually("each has raised its last", || NAMES.iter().all(|name| last(name).is_some()));
+    let mut got: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let has_all = |got: &BTreeMap<String, Vec<u64>>| {
+        NAMES.iter().all(|name| got.get(*name).is_some_and(|numbers| numbers.last() == last(name).as_ref()))
+    };
+    while !has_all(&got) {
+        let alarm = received.recv_timeout(3 * PATIENCE).expect("an alarm");
+        got.entry(alarm["camera"].as_str().unwrap().to_owned()).or_default().push(alarm["number"].as_u64().unwrap());
+    }
+    for (name, numbers) in &mut got {
+        let (raised, delivered) = (last(name).unwrap() + 1, numbers.len());
+        assert!(numbers.is_sorted(), "{name}: {numbers:?}");
+        numbers.dedup();
+        assert_eq!(*numbers, (0..raised).collect::<Vec<_>>(), "{name}");
+        println!("{name}: raised {raised}, delivered {delivered}, lost 0");
+    }
 }
 
 /// What an only camera left waits until it is moved, and that is said.
