@@ -55,9 +55,12 @@ impl Camera {
     /// # Errors
     /// If its folder of the state cannot be read or written, or the system gives no thread.
     pub(crate) fn open(
-        (config, service): (CameraConfig, &Config),
-        (base, models): (Arc<Model>, &Arc<Models>),
-        (model, lane): (Arc<Current>, Lane),
+        config: CameraConfig,
+        service: &Config,
+        base: Arc<Model>,
+        models: &Arc<Models>,
+        model: Arc<Current>,
+        lane: Lane,
         metrics: CameraMetrics,
     ) -> anyhow::Result<(Self, Beside)> {
         let span = tracing::error_span!("camera", name = %config.name);

@@ -160,7 +160,7 @@ async fn serve(config: Config, bases: Vec<Arc<Model>>, models: &Arc<Models>) -> 
     let (mut cameras, mut beside) = (Vec::new(), Vec::new());
     for (((own, base), model), lane) in config.cameras.iter().zip(bases).zip(in_use).zip(lanes) {
         let own_metrics = metrics.camera(&own.name);
-        let (camera, its) = Camera::open((own.clone(), &config), (base, models), (model, lane), own_metrics)?;
+        let (camera, its) = Camera::open(own.clone(), &config, base, models, model, lane, own_metrics)?;
         cameras.push(Arc::new(camera));
         beside.push(its);
     }

@@ -401,7 +401,8 @@ async function showView() {
   for (const id of ["source", "drift"]) chip(id, "", "");
   for (const image of document.images) URL.revokeObjectURL(image.src);
   for (const id of ["image", "heat"]) element(id).removeAttribute("src");
-  for (const id of ["frame", "change", "what-if"]) element(id).textContent = "";
+  for (const id of ["frame", "change", "what-if", "rate-value"]) element(id).textContent = "";
+  for (const id of ["energy", "threshold", "p-value"]) Object.assign(element(id), { textContent: "–", className: "" });
   element("no-frame").hidden = false;
   element("alarms").replaceChildren();
   element("cameras").replaceChildren();
