@@ -311,6 +311,20 @@ fn the_only_camera_is_found_by_its_name_and_without() {
     assert_eq!(service.get("/v2/models/gate").status, 200);
     assert_eq!(service.get("/v2/models/digits").status, 200);
     assert!(place.state().join("alarms.journal").exists() && !place.state().join("cameras").exists());
+
+    // One of the settings file is the only one, too, and has its own folder.
+    let place = Place::new();
+    let settings = for_all("alarm_raise = 1\nalarm_clear = 0") + &with_folders(&place, &["gate"]);
+    let service = Service::with_cameras(&place, &settings, &[]).unwrap();
+    frame(&place, "gate", "a.png", &picture("checkerboard"));
+    eventually("its alarm is raised", || service.get("/api/alarms").json()[0]["camera"] == "gate");
+    assert_eq!(service.get("/api/state").json()["name"], "gate");
+    assert_eq!(service.get("/api/alarms").json()[0]["picture"], "/api/cameras/gate/alarms/0/image");
+    assert_eq!(service.post("/score", &picture("six")).status, 200);
+    assert_eq!(service.get("/v2/models/digits").status, 200);
+    assert!(
+        place.state().join("cameras/gate/alarms.journal").exists() && !place.state().join("alarms.journal").exists()
+    );
 }
 
 #[test]
