@@ -14,15 +14,16 @@ use super::super::camera_name::CameraName;
 use super::super::source::{SourceAddress, SourceSettings};
 use super::CameraConfig;
 use super::flags::OF_A_CAMERA;
-use super::reading::{ByName, FoundCamera, FoundCameras, FoundSettings};
+use super::reading::{ByName, Found, FoundCamera, FoundCameras, FoundSettings};
 
 impl FoundSettings {
     /// The only camera, or those of the file. Where a problem is noted there may be fewer.
     pub(super) fn cameras(&mut self, state: &Path, broker: Option<&BrokerSettings>) -> Vec<CameraConfig> {
         let Some(FoundCameras { file, cameras }) = self.cameras.take() else { return self.only_camera(state, broker) };
-        if self.found.contains_key("camera_name") {
+        if let Some(Found { text, origin }) = self.found.get("camera_name") {
             self.problems.push(format!(
-                "`camera_name` is the name of an only camera, and {file} has [[camera]]: give each its `name`"
+                "{origin}: `camera_name` is the name of an only camera, and {file} has [[camera]]: give each its `name`; \
+                 found `{text}`"
             ));
         }
         let mut checked = Vec::new();

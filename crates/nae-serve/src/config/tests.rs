@@ -261,7 +261,7 @@ fn everything_wrong_with_cameras_is_said_at_once() {
     let error = read(Some(file), &[("NAE_INFER_MODEL", "m2")], flags).unwrap_err();
     for part in [
         "serve.toml: `max_fps`: expected a number from 0.001",
-        "`camera_name` is the name of an only camera",
+        "serve.toml: `camera_name` is the name of an only camera, and ",
         "serve.toml: camera `gate`: `queue`: expected a number from 1 to 10000, found `0`",
         "serve.toml: camera `gate`: there is no setting `sorce` of a camera",
         "serve.toml: camera `gate`: `listen` is no setting of a camera: write it before the first [[camera]]",
