@@ -3,21 +3,22 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::config::Config;
+use super::camera_name::CameraName;
+use super::config::CameraConfig;
 use super::deliver;
 use super::journal::Journal;
-use super::metrics::Metrics;
+use super::metrics::CameraMetrics;
 use super::model::Model;
 use super::monitor::{Event, Monitor, Shown};
 use super::pictures::{Kind, Pictures};
 use super::receiver::Receiver;
 
-/// Characters of a frame's name that an alarm holds, so that it fits in its slot.
+/// Bytes of a frame's name that an alarm holds, so that it fits in its slot.
 const NAME_LENGTH: usize = 200;
 
 /// An alarm as receivers get it. A receiver that sees an `id` twice has had the alarm before.
@@ -25,6 +26,7 @@ const NAME_LENGTH: usize = 200;
 struct Alarm<'a> {
     id: &'a str,
     number: u64,
+    camera: &'a CameraName,
     time: String,
     energy: f32,
     threshold: Option<f32>,
@@ -41,10 +43,14 @@ struct Alarm<'a> {
 pub(crate) struct Alarms {
     journal: Arc<Journal>,
     pictures: Pictures,
+    camera: CameraName,
+    /// What the addresses of this camera, and the ids of its alarms, begin with.
+    address: String,
+    id_prefix: String,
     source: String,
     /// Names and keys.
     receivers: Vec<(String, String)>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<CameraMetrics>,
 }
 
 impl Alarms {
@@ -54,9 +60,9 @@ impl Alarms {
     /// # Errors
     /// If the folder of the settings cannot be written, or the system gives no thread.
     pub(crate) fn open(
-        config: &Config,
+        config: &CameraConfig,
         receivers: Vec<Box<dyn Receiver>>,
-        metrics: &Arc<Metrics>,
+        metrics: &Arc<CameraMetrics>,
     ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
         let now = Timestamp::now().as_millisecond().max(0) as u64;
         let journal = Arc::new(Journal::open(&config.state, now)?);
@@ -69,26 +75,29 @@ impl Alarms {
             threads.push(deliver::start(receiver, Arc::clone(&journal), attempted)?);
         }
         let source = config.source.address.to_string();
-        Ok((Self { journal, pictures, source, receivers: known, metrics: Arc::clone(metrics) }, threads))
+        let (camera, address, id_prefix) = (config.name.clone(), config.address.clone(), config.id_prefix.clone());
+        let metrics = Arc::clone(metrics);
+        Ok((Self { journal, pictures, camera, address, id_prefix, source, receivers: known, metrics }, threads))
     }
 
     /// Raises an alarm for the frame.
     pub(crate) fn raise(&self, shown: &Shown, model: &Model, monitor: &Monitor) {
-        let name: Option<String> = shown.name.as_ref().map(|name| name.chars().take(NAME_LENGTH).collect());
-        let source: String = self.source.chars().take(NAME_LENGTH).collect();
+        let name = shown.name.as_ref().map(|name| cut(name));
+        let source = cut(&self.source);
         let (number, written) = self.journal.append(|number, id| {
             let alarm = Alarm {
-                id,
+                id: &format!("{}{id}", self.id_prefix),
                 number,
+                camera: &self.camera,
                 time: Timestamp::now().to_string(),
                 energy: shown.scored.energy,
                 threshold: model.detector.threshold(),
                 false_positive_rate: model.false_positive_rate(),
                 p_value: shown.scored.p_value,
-                source: &source,
-                frame: name.as_deref(),
+                source,
+                frame: name,
                 model: &model.digest,
-                picture: format!("/api/alarms/{number}/image"),
+                picture: format!("{}/alarms/{number}/image", self.address),
             };
             // Texts and finite numbers: this does not fail.
             serde_json::to_string(&alarm).unwrap_or_default()
@@ -124,11 +133,47 @@ impl Alarms {
 
     /// Lets receivers have what waits for up to `time`, then stops; the rest is sent after the next start.
     pub(crate) fn stop(&self, time: Duration) {
-        let end = std::time::Instant::now() + time;
+        let end = Instant::now() + time;
         let waiting = || self.receivers.iter().any(|(_, key)| self.journal.behind(key).0 > 0);
-        while waiting() && std::time::Instant::now() < end {
+        while waiting() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.journal.close();
+    }
+}
+
+/// What of a name fits in an alarm.
+fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(NAME_LENGTH)]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A slot of the journal has 1,008 bytes for it.
+    #[test]
+    fn the_longest_alarm_fits_in_its_slot() {
+        let camera: CameraName = "x".repeat(64).parse().unwrap();
+        let name = "ö".repeat(NAME_LENGTH);
+        let (id, small) = (format!("{camera}-{}-{}", u64::MAX >> 20, 1_u64 << 40), Some(-f32::MIN_POSITIVE));
+        let alarm = Alarm {
+            id: &id,
+            number: 1 << 40,
+            camera: &camera,
+            time: Timestamp::MAX.to_string(),
+            energy: -f32::MIN_POSITIVE,
+            threshold: small,
+            false_positive_rate: small,
+            p_value: small,
+            source: cut(&name),
+            frame: Some(cut(&name)),
+            model: "01234567",
+            picture: format!("/api/cameras/{camera}/alarms/{}/image", 1_u64 << 40),
+        };
+        let text = serde_json::to_string(&alarm).unwrap();
+        assert!(text.len() <= 1008, "{}: {text}", text.len());
+        assert_eq!(cut(&name).len(), NAME_LENGTH);
     }
 }

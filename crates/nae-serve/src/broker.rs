@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
+use super::camera_name::CameraName;
 use super::secret::Secret;
 use super::tls::TlsFiles;
 
@@ -63,23 +64,51 @@ impl fmt::Display for BrokerAddress {
     }
 }
 
-/// A broker, and what the service tells it.
+/// A broker as the settings name it, for all cameras.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Broker {
+pub(crate) struct BrokerSettings {
     /// With the login to use, from wherever it was given.
     pub(crate) address: BrokerAddress,
     /// Looked at where the address is `mqtts://`.
     pub(crate) tls: TlsFiles,
     /// In place of one that the service chooses.
     pub(crate) client_id: Option<String>,
-    /// What the camera is called.
-    pub(crate) camera: String,
     /// Where each alarm goes.
     pub(crate) alarm_topic: String,
-    /// What the topics of the retained state begin with.
-    pub(crate) state_topic: String,
-    /// What the topics begin with under which Home Assistant is told of the camera, if it is.
+    /// What the topics of the retained state begin with, in place of `nae`.
+    pub(crate) state_topic: Option<String>,
+    /// What the topics begin with under which Home Assistant is told of the cameras, if it is.
     pub(crate) home_assistant: Option<String>,
+}
+
+/// A broker, and what it is told of one camera.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Broker {
+    pub(crate) address: BrokerAddress,
+    pub(crate) tls: TlsFiles,
+    pub(crate) client_id: Option<String>,
+    pub(crate) camera: CameraName,
+    pub(crate) alarm_topic: String,
+    /// What the topics of the camera's retained state begin with.
+    pub(crate) state_topic: String,
+    pub(crate) home_assistant: Option<String>,
+}
+
+impl BrokerSettings {
+    /// What the broker is told of the camera. One among several makes client id and topics its own.
+    pub(crate) fn of(&self, camera: CameraName, among_several: bool) -> Broker {
+        let Self { address, tls, client_id, alarm_topic, state_topic, home_assistant } = self.clone();
+        let own = |text: String, between: char| if among_several { format!("{text}{between}{camera}") } else { text };
+        Broker {
+            address,
+            tls,
+            client_id: client_id.map(|id| own(id, '-')),
+            alarm_topic,
+            state_topic: state_topic.map_or_else(|| format!("nae/{camera}"), |topic| own(topic, '/')),
+            home_assistant,
+            camera,
+        }
+    }
 }
 
 impl Broker {
@@ -98,16 +127,6 @@ impl Broker {
 pub(crate) fn topic(text: &str) -> Result<String, String> {
     let plain = !text.is_empty() && text.len() < 1000 && !text.contains(['+', '#', '\0']);
     if plain { Ok(text.to_owned()) } else { Err("a topic without `+` and `#`".into()) }
-}
-
-/// A camera's name, of which topics are made.
-pub(crate) fn camera(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if (1..=64).contains(&text.len()) && text.chars().all(plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("1 to 64 of letters, digits, `-` and `_`".into())
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tracing::Span;
+
 use super::config::Config;
 use super::journal::Journal;
 use super::receiver::Receiver;
@@ -21,7 +23,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// Told of every attempt: the receiver and whether it has the alarm now.
 pub(crate) type Attempted = Arc<dyn Fn(&str, bool) + Send + Sync>;
 
-/// The receivers of the settings but the broker, whose connection does more.
+/// The receivers of the settings for one camera, but for the broker, whose connection does more.
 pub(crate) fn receivers(config: &Config) -> Vec<Box<dyn Receiver>> {
     let mut receivers: Vec<Box<dyn Receiver>> = Vec::new();
     if let Some(url) = &config.webhook {
@@ -44,7 +46,9 @@ pub(crate) fn start(
 ) -> std::io::Result<JoinHandle<()>> {
     let (name, key) = (receiver.name(), receiver.key());
     journal.subscribe(&key, &receiver.key_before())?;
+    let span = Span::current();
     thread::Builder::new().name("alarms".into()).spawn(move || {
+        let _entered = span.enter();
         let (shortest, longest) = PAUSES;
         let mut pause = shortest;
         while !journal.wait_closed(Duration::ZERO) {
@@ -80,6 +84,8 @@ impl Receiver for Log {
     fn send(&mut self, alarm: &str) -> Result<(), String> {
         let write = || {
             let mut file = OpenOptions::new().read(true).append(true).create(true).open(&self.0)?;
+            // Of several cameras each has this file. Where a file system knows no locks, lines are appended whole all the same.
+            let _ = file.lock();
             // A line that was cut off by a full disk or a crash gets an end of its own.
             let line = if ends_in_newline(&mut file)? { format!("{alarm}\n") } else { format!("\n{alarm}\n") };
             file.write_all(line.as_bytes())?;

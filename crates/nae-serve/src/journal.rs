@@ -33,6 +33,16 @@ const fn length(slots: u64) -> u64 {
     FIRST_SLOT + slots * SLOT as u64
 }
 
+/// The journal's file in a folder.
+fn file_in(folder: &Path) -> PathBuf {
+    folder.join("alarms.journal")
+}
+
+/// Whether a folder has a journal.
+pub(crate) fn is_in(folder: &Path) -> bool {
+    file_in(folder).exists()
+}
+
 /// Alarms on disk, in a file of fixed size, until every receiver has them.
 pub(crate) struct Journal {
     path: PathBuf,
@@ -65,7 +75,7 @@ impl Journal {
     }
 
     fn open_with(folder: &Path, now: u64, slots: u64) -> io::Result<Self> {
-        let path = folder.join("alarms.journal");
+        let path = file_in(folder);
         let state = match State::read(&path, slots) {
             Ok(Some(state)) => state,
             Ok(None) => State::create(&path, now, slots)?,

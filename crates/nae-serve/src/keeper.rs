@@ -14,8 +14,8 @@ use nae_infer::input::decode;
 use nae_infer::{Detector, OpenError};
 use serde::{Deserialize, Serialize};
 
-use super::config::Config;
-use super::model::{Current, Model};
+use super::config::CameraConfig;
+use super::model::{Current, Model, Models};
 use super::monitor::{Monitor, Recent};
 
 /// Frames after an exchange during which a failure brings the old model back.
@@ -98,7 +98,8 @@ impl From<nae_onnx::file::FileError> for ChangeError {
 
 /// Changes the model in use, and keeps the history of changes.
 pub(crate) struct Keeper {
-    config: Config,
+    config: CameraConfig,
+    models: Arc<Models>,
     current: Arc<Current>,
     monitor: Arc<Monitor>,
     state: Mutex<State>,
@@ -116,12 +117,12 @@ struct State {
 ///
 /// # Errors
 /// [`OpenError`] where there is neither.
-pub(crate) fn open(config: &Config) -> Result<Model, OpenError> {
-    let error = match Model::open(config) {
+pub(crate) fn open(config: &CameraConfig, models: &Models) -> Result<Arc<Model>, OpenError> {
+    let error = match models.open(&config.model, config) {
         Ok(model) => return Ok(model),
         Err(error) => error,
     };
-    match Model::open_file(&last_good(config), config) {
+    match models.open(&last_good(config), config) {
         Ok(model) => {
             tracing::error!(%error, "the model cannot be opened; the last that could is used, from a copy");
             Ok(model)
@@ -135,7 +136,7 @@ pub(crate) fn open(config: &Config) -> Result<Model, OpenError> {
     }
 }
 
-fn last_good(config: &Config) -> PathBuf {
+fn last_good(config: &CameraConfig) -> PathBuf {
     // The name of the model is in it, so that another model's copy is not taken for this one's.
     let name = crc32fast::hash(config.model.as_os_str().as_encoded_bytes());
     config.state.join(format!("last-good-{name:08x}"))
@@ -147,7 +148,8 @@ impl Keeper {
     /// # Errors
     /// If the file that holds them cannot be read.
     pub(crate) fn start(
-        config: Config,
+        config: CameraConfig,
+        models: Arc<Models>,
         base: Arc<Model>,
         current: Arc<Current>,
         monitor: Arc<Monitor>,
@@ -160,7 +162,7 @@ impl Keeper {
             Err(error) => return Err(io::Error::other(error)),
         };
         let state = State { base, adjustments, previous: None };
-        let this = Self { config, current, monitor, state: Mutex::new(state) };
+        let this = Self { config, models, current, monitor, state: Mutex::new(state) };
         this.apply(&this.lock(), false);
         this.remember_good();
         Ok(this)
@@ -254,7 +256,7 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`]; the model in use stays.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
-        let new = Arc::new(Model::open(&self.config)?);
+        let new = self.models.open(&self.config.model, &self.config)?;
         self.try_on(&new, self.monitor.recent())?;
         self.exchange(new);
         Ok(())

@@ -1,13 +1,17 @@
 #![doc = include_str!("../README.md")]
 //!
-//! A frame's way: `source` takes it, in a thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to
-//! the threads of `scorer`, which decode it and have the detector score it; `monitor` keeps its energy, runs alarm
-//! filter and drift watch, and tells the clients; `alarms` puts an alarm into the `journal`, and `deliver` sends it from
-//! there, `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the service is. Requests to `/score` join at the scorer. `keeper` changes the model in use, `http` is what can be asked,
-//! `config` what can be set, `signals` what the operating system asks for.
+//! A `camera` has everything that is its own: the others go on whatever becomes of it. A frame's way: `source` takes it, in a
+//! thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to the threads of `scorer`, which all cameras
+//! share, by turns, and which decode it and have the camera's detector score it; `monitor` keeps its energy, runs alarm filter and
+//! drift watch, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
+//! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
+//! scorer. `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! system asks for.
 
 mod alarms;
 mod broker;
+mod camera;
+mod camera_name;
 mod config;
 mod deliver;
 mod health;
@@ -30,41 +34,61 @@ mod source;
 mod tls;
 mod webhook;
 
+use std::iter;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
-use crate::alarms::Alarms;
-use crate::config::Config;
+use crate::camera::{Beside, Camera};
+use crate::config::{CameraConfig, Config};
 pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
-use crate::keeper::Keeper;
 use crate::metrics::Metrics;
-use crate::model::Current;
-use crate::monitor::{Event, Monitor};
-use crate::queue::Queue;
-use crate::scorer::Scorer;
+use crate::model::{Current, Model, Models};
+use crate::monitor::Event;
+use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
-use crate::source::Frame;
 
 /// How long alarms may take to be delivered when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
+/// How long the frames that have come may take with it.
+const LAST_FRAMES: Duration = Duration::from_secs(15);
 
 /// Everything that the parts share.
 struct Service {
     config: Config,
-    model: Arc<Current>,
+    /// In the order of the settings; at least one.
+    cameras: Vec<Arc<Camera>>,
     scorer: Scorer,
-    frames: Arc<Queue<Frame>>,
-    monitor: Arc<Monitor>,
-    keeper: Keeper,
-    alarms: Alarms,
     metrics: Arc<Metrics>,
     stopping: watch::Sender<bool>,
+}
+
+impl Service {
+    /// The camera of this name.
+    fn camera(&self, name: &str) -> Option<&Arc<Camera>> {
+        self.cameras.iter().find(|camera| camera.config.name.as_str() == name)
+    }
+
+    /// The camera, where there is but one.
+    fn only_camera(&self) -> Option<&Arc<Camera>> {
+        match self.cameras.as_slice() {
+            [camera] => Some(camera),
+            _ => None,
+        }
+    }
+
+    /// All names, with commas between.
+    fn names(&self) -> String {
+        self.cameras.iter().map(|camera| camera.config.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Runs the service until it is told to stop. What it does is in the log of `tracing`.
@@ -73,22 +97,52 @@ struct Service {
 /// [`ConfigError`] for wrong settings; else what keeps it from starting.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = Config::read(flags, std::env::vars_os())?;
-    std::fs::create_dir_all(&config.state)
-        .with_context(|| format!("cannot make the folder {} for the service's state", config.state.display()))?;
-    let base = keeper::open(&config)?;
-    anyhow::ensure!(
-        base.detector.settings().columns.is_none(),
-        "{}: this is a model of tables; the service takes images",
-        config.model.display()
-    );
+    for folder in iter::once(&config.state).chain(config.cameras.iter().map(|camera| &camera.state)) {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {} for the service's state", folder.display()))?;
+    }
+    if config.cameras.iter().all(|camera| camera.state != config.state) && journal::is_in(&config.state) {
+        tracing::warn!(
+            "alarms of an only camera may wait in {}: docs/camera.md says how they become those of one of several",
+            config.state.display()
+        );
+    }
+    let models = Arc::new(Models::default());
+    let bases = open_models(&config, &models)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, Arc::new(base)))?;
+    runtime.block_on(serve(config, bases, &models))?;
     // Threads that a backend did not return must not keep the process.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
+/// The model of each camera. One that cannot be used is a wrong setting: a camera that is not watched should be noticed at the
+/// start.
+fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Arc<Model>>> {
+    let open = |camera: &CameraConfig| {
+        let model = keeper::open(camera, models)?;
+        anyhow::ensure!(
+            model.detector.settings().columns.is_none(),
+            "{}: this is a model of tables; the service takes images",
+            camera.model.display()
+        );
+        Ok(model)
+    };
+    if let [only] = config.cameras.as_slice() {
+        return Ok(vec![open(only)?]);
+    }
+    let (mut opened, mut problems) = (Vec::new(), Vec::new());
+    for camera in &config.cameras {
+        match open(camera) {
+            Ok(model) => opened.push(model),
+            Err(error) => problems.push(format!("camera `{}`: {error:#}", camera.name)),
+        }
+    }
+    anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n  "));
+    Ok(opened)
+}
+
+async fn serve(config: Config, bases: Vec<Arc<Model>>, models: &Arc<Models>) -> anyhow::Result<()> {
     // Before anything runs that wants to be ended in order.
     let (told_to_stop, told_to_reload) = signals::listen()?;
     let listener = TcpListener::bind(config.listen)
@@ -96,61 +150,59 @@ async fn serve(config: Config, base: Arc<model::Model>) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
     let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
-    let monitor = Arc::new(Monitor::new(config.alarm, &base, Arc::clone(&metrics))?);
-    let model = Arc::new(Current::new(Arc::clone(&base)));
-    let in_state = || format!("the service's state in {}", config.state.display());
-    let mut receivers = deliver::receivers(&config);
-    let mut link = None;
-    if let Some(broker) = &config.mqtt {
-        let (receiver, task) = mqtt::start(broker, &config.state, &monitor, &metrics).with_context(in_state)?;
-        receivers.push(receiver);
-        link = Some(task);
-    }
-    let (alarms, deliveries) = Alarms::open(&config, receivers, &metrics).with_context(in_state)?;
-    let keeper =
-        Keeper::start(config.clone(), base, Arc::clone(&model), Arc::clone(&monitor)).with_context(in_state)?;
-    let service = Arc::new(Service {
-        scorer: Scorer::start(Arc::clone(&model), config.threads, config.score_timeout)?,
-        frames: Arc::new(Queue::new(config.queue)),
-        stopping: watch::Sender::new(false),
-        model,
-        monitor,
-        keeper,
-        alarms,
-        metrics,
-        config,
+    let in_use: Vec<_> = bases.iter().map(|base| Arc::new(Current::new(Arc::clone(base)))).collect();
+    let lanes = config.cameras.iter().zip(&in_use).map(|(camera, model)| LaneSettings {
+        camera: camera.name.clone(),
+        model: Arc::clone(model),
+        timeout: camera.score_timeout,
     });
-    let frames = pipeline::start(Arc::clone(&service))?;
-    let source =
-        source::spawn(service.config.source.clone(), Arc::clone(&service.frames), Arc::clone(&service.monitor))?;
-    let digest = service.model.load().digest.clone();
-    tracing::info!(model = digest, source = %service.config.source.address, "watching; the page is at http://{address}/");
-    tokio::spawn(reload_when_told(told_to_reload, Arc::clone(&service)));
+    let (scorer, lanes) = Scorer::start(lanes.collect(), config.threads)?;
+    let (mut cameras, mut beside) = (Vec::new(), Vec::new());
+    for (((own, base), model), lane) in config.cameras.iter().zip(bases).zip(in_use).zip(lanes) {
+        let own_metrics = metrics.camera(&own.name);
+        let (camera, its) = Camera::open(own.clone(), &config, base, models, model, lane, own_metrics)?;
+        cameras.push(Arc::new(camera));
+        beside.push(its);
+    }
+    let service = Arc::new(Service { config, cameras, scorer, metrics, stopping: watch::Sender::new(false) });
+    let mut endings = Vec::new();
+    for (camera, its) in service.cameras.iter().zip(beside) {
+        let frames = pipeline::start(Arc::clone(camera))?;
+        let taking = camera.watch()?.into_iter().chain([frames]).collect();
+        let (digest, source) = (&camera.model.load().digest, &camera.config.source.address);
+        camera.span.in_scope(|| tracing::info!(model = digest, %source, "watched"));
+        tokio::spawn(reload_when_told(Arc::clone(camera)).instrument(camera.span.clone()));
+        endings.push(end(Arc::clone(camera), taking, its).instrument(camera.span.clone()));
+    }
+    tracing::info!("watching {}; the page is at http://{address}/", service.names());
+    tokio::spawn(tell_to_reload(told_to_reload, Arc::clone(&service)));
     http::serve(listener, Arc::clone(&service), stop(told_to_stop, Arc::clone(&service))).await;
+    let ended: JoinSet<()> = endings.into_iter().collect();
+    if tokio::time::timeout(LAST_FRAMES, ended.join_all()).await.is_err() {
+        tracing::warn!("the last frames and deliveries take too long; alarms are delivered after the next start");
+    }
+    service.scorer.stop();
+    Ok(())
+}
 
-    // What was taken in is scored, alarms get a moment to leave; the journal has the rest.
+/// What a camera took in is scored, its alarms get a moment to leave; the journal has the rest.
+async fn end(camera: Arc<Camera>, taking: Vec<JoinHandle<()>>, Beside { deliveries, link }: Beside) {
     let last = tokio::task::spawn_blocking(move || {
-        if let Some(source) = source {
-            let _ = source.join();
+        for thread in taking {
+            let _ = thread.join();
         }
-        let _ = frames.join();
-        service.scorer.stop();
-        service.alarms.stop(LAST_DELIVERIES);
+        camera.alarms.stop(LAST_DELIVERIES);
         for thread in deliveries {
             let _ = thread.join();
         }
     });
-    let patience = Duration::from_secs(15);
-    if tokio::time::timeout(patience, last).await.is_err() {
-        tracing::warn!("the last deliveries take too long; they are made after the next start");
-    }
+    let _ = last.await;
     // Says goodbye once the last delivery is made.
     if let Some(link) = link
         && tokio::time::timeout(LAST_DELIVERIES, link).await.is_err()
     {
         tracing::warn!("the MQTT broker does not answer any more; it finds out by itself that the service is gone");
     }
-    Ok(())
 }
 
 /// Done when the service has been told to stop, and its parts have been told in turn.
@@ -158,15 +210,25 @@ async fn stop(told: Stop, service: Arc<Service>) {
     told.told().await;
     tracing::info!("stopping: requests and frames that have come are done first");
     service.stopping.send_replace(true);
-    service.frames.close();
-    service.monitor.tell(Event::Stopping);
+    for camera in &service.cameras {
+        camera.frames.close();
+        camera.monitor.tell(Event::Stopping);
+    }
 }
 
-/// Opens the model's file again whenever it is asked for, as other services do with theirs.
-async fn reload_when_told(mut told: Reload, service: Arc<Service>) {
+/// Has every camera open its model's file again whenever that is asked for, as other services do with their files.
+async fn tell_to_reload(mut told: Reload, service: Arc<Service>) {
     while told.told().await {
-        let service = Arc::clone(&service);
-        let reloaded = tokio::task::spawn_blocking(move || service.keeper.reload()).await;
+        service.cameras.iter().for_each(|camera| camera.reload.notify_one());
+    }
+}
+
+/// Opens a camera's model again, whatever becomes of the others'.
+async fn reload_when_told(camera: Arc<Camera>) {
+    loop {
+        camera.reload.notified().await;
+        let own = Arc::clone(&camera);
+        let reloaded = tokio::task::spawn_blocking(move || own.span.in_scope(|| own.reload())).await;
         if let Ok(Err(error)) = reloaded {
             tracing::error!(%error, "the model was not exchanged");
         }

@@ -1,4 +1,4 @@
-//! What `/metrics` shows, in Prometheus' text format.
+//! What `/metrics` shows, in Prometheus' text format. What is a camera's has its name as the label `camera`.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
@@ -11,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::camera_name::CameraName;
+
 /// Where an image came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub(crate) enum Origin {
@@ -21,7 +23,13 @@ pub(crate) enum Origin {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    camera: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct From {
+    camera: String,
     origin: Origin,
 }
 
@@ -32,30 +40,56 @@ struct Code {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct To {
+    camera: String,
     receiver: String,
 }
 
-/// Counters and gauges of the service.
-pub(crate) struct Metrics {
-    registry: Registry,
+/// Families that have more labels than the camera.
+#[derive(Debug, Clone, Default)]
+struct Labelled {
     frames: Family<From, Counter>,
     failures: Family<From, Counter>,
     anomalies: Family<From, Counter>,
-    requests: Family<Code, Counter>,
     delivered: Family<To, Counter>,
     delivery_failures: Family<To, Counter>,
     waiting_alarms: Family<To, Gauge>,
     lost_alarms: Family<To, Gauge>,
+}
+
+/// Counters and gauges of the service, and those of its cameras.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Code, Counter>,
+    labelled: Labelled,
+    dropped: Family<Of, Counter>,
+    alarms: Family<Of, Counter>,
+    pictures_dropped: Family<Of, Counter>,
+    latency: Family<Of, Histogram, fn() -> Histogram>,
+    energy: Family<Of, Histogram, fn() -> Histogram>,
+    threshold: Family<Of, Gauge<f64, AtomicU64>>,
+    alarm: Family<Of, Gauge>,
+    drift: Family<Of, Gauge<i64, AtomicI64>>,
+    source_up: Family<Of, Gauge>,
+    mqtt_connected: Family<Of, Gauge>,
+    waiting: Family<Of, Gauge>,
+    stuck: Family<Of, Gauge>,
+    scoring: Family<Of, Gauge>,
+}
+
+/// Counters and gauges of one camera.
+pub(crate) struct CameraMetrics {
+    camera: String,
+    labelled: Labelled,
+    /// From a frame's arrival, or a request's, to its score.
+    latency: Histogram,
+    /// Energies over the threshold's energy.
+    energy: Histogram,
     /// Frames of the source that made room for newer ones.
     pub(crate) dropped: Counter,
     /// Alarms raised.
     pub(crate) alarms: Counter,
     /// Pictures of alarms that were not kept.
     pub(crate) pictures_dropped: Counter,
-    /// From a frame's arrival, or a request's, to its score.
-    pub(crate) latency: Histogram,
-    /// Energies over the threshold's energy.
-    pub(crate) energy: Histogram,
     /// Energies above it are anomalies.
     pub(crate) threshold: Gauge<f64, AtomicU64>,
     /// Whether the alarm is on.
@@ -70,45 +104,43 @@ pub(crate) struct Metrics {
     pub(crate) waiting: Gauge,
     /// Threads lost to a backend that does not return.
     pub(crate) stuck: Gauge,
+    /// Whether its model is not given up.
+    pub(crate) scoring: Gauge,
 }
 
 impl Metrics {
-    /// All zero.
+    /// Without a camera.
     pub(crate) fn new() -> Self {
         let mut this = Self {
             registry: Registry::with_prefix("nae"),
-            frames: Family::default(),
-            failures: Family::default(),
-            anomalies: Family::default(),
             requests: Family::default(),
-            delivered: Family::default(),
-            delivery_failures: Family::default(),
-            waiting_alarms: Family::default(),
-            lost_alarms: Family::default(),
-            dropped: Counter::default(),
-            alarms: Counter::default(),
-            pictures_dropped: Counter::default(),
-            latency: Histogram::new(exponential_buckets(0.000_25, 2.0, 16)),
-            energy: Histogram::new(exponential_buckets(0.0625, 2.0_f64.sqrt(), 17)),
-            threshold: Gauge::default(),
-            alarm: Gauge::default(),
-            drift: Gauge::default(),
-            source_up: Gauge::default(),
-            mqtt_connected: Gauge::default(),
-            waiting: Gauge::default(),
-            stuck: Gauge::default(),
+            labelled: Labelled::default(),
+            dropped: Family::default(),
+            alarms: Family::default(),
+            pictures_dropped: Family::default(),
+            latency: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 2.0, 16))),
+            energy: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0625, 2.0_f64.sqrt(), 17))),
+            threshold: Family::default(),
+            alarm: Family::default(),
+            drift: Family::default(),
+            source_up: Family::default(),
+            mqtt_connected: Family::default(),
+            waiting: Family::default(),
+            stuck: Family::default(),
+            scoring: Family::default(),
         };
         let r = &mut this.registry;
-        r.register("frames", "Images scored", this.frames.clone());
-        r.register("frame_failures", "Images that could not be scored", this.failures.clone());
-        r.register("anomalies", "Images above the threshold", this.anomalies.clone());
+        let l = &this.labelled;
+        r.register("frames", "Images scored", l.frames.clone());
+        r.register("frame_failures", "Images that could not be scored", l.failures.clone());
+        r.register("anomalies", "Images above the threshold", l.anomalies.clone());
         r.register("frames_dropped", "Frames that made room for newer ones", this.dropped.clone());
         r.register("requests", "Answers, by status", this.requests.clone());
         r.register("alarms", "Alarms raised", this.alarms.clone());
-        r.register("alarms_delivered", "Alarms a receiver acknowledged", this.delivered.clone());
-        r.register("alarm_delivery_failures", "Attempts that failed", this.delivery_failures.clone());
-        r.register("alarms_waiting", "Alarms a receiver does not have yet", this.waiting_alarms.clone());
-        r.register("alarms_lost", "Alarms that left the journal undelivered", this.lost_alarms.clone());
+        r.register("alarms_delivered", "Alarms a receiver acknowledged", l.delivered.clone());
+        r.register("alarm_delivery_failures", "Attempts that failed", l.delivery_failures.clone());
+        r.register("alarms_waiting", "Alarms a receiver does not have yet", l.waiting_alarms.clone());
+        r.register("alarms_lost", "Alarms that left the journal undelivered", l.lost_alarms.clone());
         r.register("alarm_pictures_dropped", "Pictures of alarms not kept", this.pictures_dropped.clone());
         r.register_with_unit("score_latency", "From arrival to score", Unit::Seconds, this.latency.clone());
         r.register("energy_ratio", "Energy over the threshold", this.energy.clone());
@@ -119,50 +151,42 @@ impl Metrics {
         r.register("mqtt_connected", "1 while the MQTT broker is connected", this.mqtt_connected.clone());
         r.register("waiting", "Images that wait to be scored", this.waiting.clone());
         r.register("backend_threads_lost", "Threads a backend did not return", this.stuck.clone());
-        // So that the first alarm is an increase, not a new series.
-        for origin in [Origin::Source, Origin::Request] {
-            drop(this.frames.get_or_create(&From { origin }));
-            drop(this.failures.get_or_create(&From { origin }));
-            drop(this.anomalies.get_or_create(&From { origin }));
-        }
+        r.register("scoring", "1 while the model is asked, 0 once it is given up", this.scoring.clone());
         this
     }
 
-    /// An image was scored.
-    pub(crate) fn scored(&self, origin: Origin, seconds: f64, energy: f32, threshold: Option<f32>) {
-        let from = From { origin };
-        self.frames.get_or_create(&from).inc();
-        self.latency.observe(seconds);
-        if let Some(threshold) = threshold {
-            self.energy.observe(f64::from(energy / threshold));
-            if Verdict::of(energy, threshold).is_anomaly() {
-                self.anomalies.get_or_create(&from).inc();
+    /// The camera's, all zero: so that its first alarm is an increase, not a new series.
+    pub(crate) fn camera(&self, name: &CameraName) -> CameraMetrics {
+        let of = Of { camera: name.to_string() };
+        for origin in [Origin::Source, Origin::Request] {
+            let from = From { camera: name.to_string(), origin };
+            let Labelled { frames, failures, anomalies, .. } = &self.labelled;
+            for family in [frames, failures, anomalies] {
+                drop(family.get_or_create(&from));
             }
         }
-    }
-
-    /// An image could not be scored.
-    pub(crate) fn failed(&self, origin: Origin) {
-        self.failures.get_or_create(&From { origin }).inc();
+        CameraMetrics {
+            camera: name.to_string(),
+            labelled: self.labelled.clone(),
+            latency: self.latency.get_or_create_owned(&of),
+            energy: self.energy.get_or_create_owned(&of),
+            dropped: self.dropped.get_or_create_owned(&of),
+            alarms: self.alarms.get_or_create_owned(&of),
+            pictures_dropped: self.pictures_dropped.get_or_create_owned(&of),
+            threshold: self.threshold.get_or_create_owned(&of),
+            alarm: self.alarm.get_or_create_owned(&of),
+            drift: self.drift.get_or_create_owned(&of),
+            source_up: self.source_up.get_or_create_owned(&of),
+            mqtt_connected: self.mqtt_connected.get_or_create_owned(&of),
+            waiting: self.waiting.get_or_create_owned(&of),
+            stuck: self.stuck.get_or_create_owned(&of),
+            scoring: self.scoring.get_or_create_owned(&of),
+        }
     }
 
     /// A request was answered.
     pub(crate) fn answered(&self, code: u16) {
         self.requests.get_or_create(&Code { code }).inc();
-    }
-
-    /// An alarm was sent, or not.
-    pub(crate) fn attempted(&self, receiver: &str, delivered: bool) {
-        let to = To { receiver: receiver.to_owned() };
-        let family = if delivered { &self.delivered } else { &self.delivery_failures };
-        family.get_or_create(&to).inc();
-    }
-
-    /// What a receiver does not have.
-    pub(crate) fn behind(&self, receiver: &str, (waiting, lost): (u64, u64)) {
-        let to = To { receiver: receiver.to_owned() };
-        self.waiting_alarms.get_or_create(&to).set(waiting as i64);
-        self.lost_alarms.get_or_create(&to).set(lost as i64);
     }
 
     /// The text for Prometheus.
@@ -171,5 +195,46 @@ impl Metrics {
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
         text
+    }
+}
+
+impl CameraMetrics {
+    fn from(&self, origin: Origin) -> From {
+        From { camera: self.camera.clone(), origin }
+    }
+
+    fn to(&self, receiver: &str) -> To {
+        To { camera: self.camera.clone(), receiver: receiver.to_owned() }
+    }
+
+    /// An image was scored.
+    pub(crate) fn scored(&self, origin: Origin, seconds: f64, energy: f32, threshold: Option<f32>) {
+        let from = self.from(origin);
+        self.labelled.frames.get_or_create(&from).inc();
+        self.latency.observe(seconds);
+        if let Some(threshold) = threshold {
+            self.energy.observe(f64::from(energy / threshold));
+            if Verdict::of(energy, threshold).is_anomaly() {
+                self.labelled.anomalies.get_or_create(&from).inc();
+            }
+        }
+    }
+
+    /// An image could not be scored.
+    pub(crate) fn failed(&self, origin: Origin) {
+        self.labelled.failures.get_or_create(&self.from(origin)).inc();
+    }
+
+    /// An alarm was sent, or not.
+    pub(crate) fn attempted(&self, receiver: &str, delivered: bool) {
+        let family = if delivered { &self.labelled.delivered } else { &self.labelled.delivery_failures };
+        family.get_or_create(&self.to(receiver)).inc();
+    }
+
+    /// What a receiver does not have.
+    pub(crate) fn behind(&self, receiver: &str, (waiting, lost): (u64, u64)) {
+        let to = self.to(receiver);
+        self.labelled.waiting_alarms.get_or_create(&to).set(waiting as i64);
+        self.labelled.lost_alarms.get_or_create(&to).set(lost as i64);
     }
 }

@@ -1,4 +1,4 @@
-//! What the service knows of the frames of its source: the energies of the last hour, the alarm, the
+//! What the service knows of the frames of a camera: the energies of the last hour, the alarm, the
 //! drift, the frame that is shown. Every frame's score comes by [`Monitor::observe`]; pages and
 //! programs are told by events.
 
@@ -14,7 +14,7 @@ use nae_infer::Scored;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use super::metrics::Metrics;
+use super::metrics::CameraMetrics;
 use super::model::Model;
 use super::source::{Frame, SourceObserver, SourceState};
 
@@ -30,11 +30,11 @@ const EVENTS: usize = 256;
 /// beyond may reach so many thresholds.
 const DRIFT: (f32, f32) = (0.25, 5.0);
 
-/// What the service knows of the frames of its source.
+/// What the service knows of the frames of a camera.
 pub(crate) struct Monitor {
     state: Mutex<State>,
     events: broadcast::Sender<Event>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<CameraMetrics>,
     alarm: AlarmSettings,
 }
 
@@ -73,9 +73,18 @@ pub(crate) struct Shown {
     pub(crate) number: u64,
     pub(crate) image: Bytes,
     pub(crate) name: Option<String>,
+    /// By the clock that does not jump.
+    pub(crate) taken: Instant,
     pub(crate) scored: Scored,
     /// The pixel error that a heat map shows in full.
     pub(crate) full_error: f32,
+}
+
+impl Shown {
+    /// Whether its energy is above the threshold.
+    pub(crate) fn is_anomaly(&self) -> bool {
+        self.scored.verdict.is_some_and(|verdict| verdict.is_anomaly())
+    }
 }
 
 /// What clients are told.
@@ -130,7 +139,7 @@ impl Monitor {
     pub(crate) fn new(
         alarm: AlarmSettings,
         model: &Model,
-        metrics: Arc<Metrics>,
+        metrics: Arc<CameraMetrics>,
     ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
         let state = State {
             history: VecDeque::new(),
@@ -178,6 +187,7 @@ impl Monitor {
             number: state.number,
             image: frame.bytes.clone(),
             name: frame.name.clone(),
+            taken: frame.taken,
             scored,
             full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
         });

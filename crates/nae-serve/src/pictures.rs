@@ -12,6 +12,11 @@ use nae_infer::image::{self, ImageFormat};
 
 use super::monitor::Shown;
 
+/// Pixels of a thumbnail, at most.
+const THUMBNAIL: (u32, u32) = (480, 360);
+/// Bytes of a picture that is not worth making smaller.
+const SMALL_FILE: usize = 32 << 10;
+
 /// Which picture of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -41,6 +46,14 @@ pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
         Kind::Image => png(&image::load_from_memory(&shown.image).ok()?),
         Kind::HeatMap => overlay(&shown.scored, shown.full_error),
     }
+}
+
+/// The frame small enough for many to be shown beside each other; `None` where it cannot be made.
+pub(crate) fn thumbnail(shown: &Shown) -> Option<Bytes> {
+    if shown.image.len() <= SMALL_FILE && media_type(&shown.image).is_some() {
+        return Some(shown.image.clone());
+    }
+    small_jpeg(&shown.image, THUMBNAIL).map(Bytes::from)
 }
 
 /// The heat map of a score, in full at pixels of `full_error`.
@@ -168,7 +181,7 @@ mod tests {
         let error_map = vec![0.0, 0.25, 0.5, 1.0];
         let error_map_shape = nae_infer::Shape::new(1, 2, 2);
         let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map, error_map_shape };
-        Shown { number: 1, image: image.into(), name: None, scored, full_error: 1.0 }
+        Shown { number: 1, image: image.into(), name: None, taken: std::time::Instant::now(), scored, full_error: 1.0 }
     }
 
     /// A picture of `bytes` bytes that claims to be a JPEG.
@@ -188,6 +201,24 @@ mod tests {
             assert_eq!((small.width(), small.height()), expected);
         }
         assert_eq!(small_jpeg(b"no image", (10, 10)), None);
+    }
+
+    #[test]
+    fn a_thumbnail_is_made_only_of_what_is_large() {
+        let small = png(&image::DynamicImage::new_rgb8(16, 16)).unwrap();
+        assert_eq!(thumbnail(&shown(small.to_vec())), Some(small));
+        let grey = b"P5 2 1 255\n\x00\xFF".to_vec();
+        assert_eq!(media_type(&thumbnail(&shown(grey)).unwrap()), Some("image/jpeg"), "as browsers show it");
+        // Noise does not pack.
+        let noise = image::RgbImage::from_fn(1920, 1080, |x, y| {
+            image::Rgb((x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes()[1..].try_into().unwrap())
+        });
+        let large = png(&noise.into()).unwrap();
+        let made = thumbnail(&shown(large.to_vec())).unwrap();
+        assert!(made.len() < large.len() / 10, "{} of {}", made.len(), large.len());
+        let made = image::load_from_memory(&made).unwrap();
+        assert_eq!((made.width(), made.height()), (480, 270));
+        assert_eq!(thumbnail(&shown(b"nothing".to_vec())), None);
     }
 
     #[test]

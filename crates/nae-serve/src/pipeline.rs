@@ -1,10 +1,10 @@
-//! The thread that takes the source's frames, one at a time, through scoring and watching to an alarm.
+//! The thread that takes a camera's frames, one at a time, through scoring and watching to an alarm.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
-use super::Service;
+use super::camera::Camera;
 use super::metrics::Origin;
 use super::monitor::Event;
 use super::scorer::{Answer, Failure, Input};
@@ -14,43 +14,47 @@ use super::source::Frame;
 ///
 /// # Errors
 /// If the system gives no thread.
-pub(crate) fn start(service: Arc<Service>) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn start(camera: Arc<Camera>) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("frames".into()).spawn(move || {
-        while let Some(frame) = service.frames.pop() {
-            take(&service, &frame);
+        let _entered = camera.span.enter();
+        while let Some(frame) = camera.frames.pop() {
+            take(&camera, &frame);
         }
     })
 }
 
-fn take(service: &Service, frame: &Frame) {
+fn take(camera: &Camera, frame: &Frame) {
     let (sender, receiver) = sync_channel(1);
-    service.scorer.submit(Input::Image(frame.bytes.clone()), move |answer| {
+    camera.lane.submit(Input::Image(frame.bytes.clone()), move |answer| {
         // There is room for the one answer, unless it was waited for too long.
         let _ = sender.try_send(answer);
     });
     // A little longer than the scorer waits, so that it is the one that gives up first.
-    let failure = match receiver.recv_timeout(2 * service.config.score_timeout) {
+    let failure = match receiver.recv_timeout(2 * camera.config.score_timeout) {
         Ok(Ok(Answer { scored, model })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
-            service.metrics.scored(Origin::Source, seconds, scored.energy, model.detector.threshold());
-            service.keeper.scored(None);
-            if let Some(shown) = service.monitor.observe(frame, scored, &model) {
-                service.alarms.raise(&shown, &model, &service.monitor);
+            camera.metrics.scored(Origin::Source, seconds, scored.energy, model.detector.threshold());
+            camera.keeper.scored(None);
+            if let Some(shown) = camera.monitor.observe(frame, scored, &model) {
+                camera.alarms.raise(&shown, &model, &camera.monitor);
             }
             return;
         }
         Ok(Err(failure)) => {
-            if let Failure::Score(error) = &failure {
-                service.keeper.scored(Some(&error.to_string()));
+            match &failure {
+                Failure::Score(error) => camera.keeper.scored(Some(&error.to_string())),
+                // That was said when it came so far; with every frame it would fill the log.
+                Failure::GivenUp => return camera.metrics.failed(Origin::Source),
+                _ => {}
             }
             failure.to_string()
         }
         Err(_) => {
-            service.keeper.scored(Some("it does not return"));
+            camera.keeper.scored(Some("it does not return"));
             "the model did not return".to_owned()
         }
     };
-    service.metrics.failed(Origin::Source);
+    camera.metrics.failed(Origin::Source);
     tracing::warn!(frame = frame.name, reason = failure, "a frame was not scored");
-    service.monitor.tell(Event::Unreadable { reason: failure, name: frame.name.clone() });
+    camera.monitor.tell(Event::Unreadable { reason: failure, name: frame.name.clone() });
 }

@@ -1,6 +1,5 @@
 //! A bounded queue between threads. When it is full, the oldest item makes room (frames of a camera: the
-//! newest matters), or whoever brings the new one waits (files: they do not run away), or is refused
-//! (requests: their sender is told).
+//! newest matters), or whoever brings the new one waits (files: they do not run away).
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,15 +17,6 @@ pub(crate) struct Queue<T> {
 struct State<T> {
     items: VecDeque<T>,
     closed: bool,
-}
-
-/// The queue was full, or closed; the item comes back.
-#[derive(Debug)]
-pub(crate) enum Refused<T> {
-    /// No room.
-    Full(T),
-    /// Nothing is taken any more.
-    Closed(T),
 }
 
 impl<T> Queue<T> {
@@ -66,36 +56,15 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Puts an item at the end, if there is room.
-    pub(crate) fn push(&self, item: T) -> Result<(), Refused<T>> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(Refused::Closed(item));
-        }
-        if state.items.len() >= self.capacity {
-            return Err(Refused::Full(item));
-        }
-        state.items.push_back(item);
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    /// Waits for an item and takes it, with those behind it up to `most`; empty once the queue is closed
-    /// and drained.
-    pub(crate) fn pop_up_to(&self, most: usize) -> Vec<T> {
+    /// Waits for an item; `None` once the queue is closed and drained.
+    pub(crate) fn pop(&self) -> Option<T> {
         let mut state = self.lock();
         while state.items.is_empty() && !state.closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let count = state.items.len().min(most);
-        let items = state.items.drain(..count).collect();
+        let item = state.items.pop_front();
         self.changed.notify_all();
-        items
-    }
-
-    /// Waits for an item; `None` once the queue is closed and drained.
-    pub(crate) fn pop(&self) -> Option<T> {
-        self.pop_up_to(1).pop()
+        item
     }
 
     /// Items that wait.
@@ -133,16 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_makes_room_or_the_newest_is_refused() {
+    fn the_oldest_makes_room() {
         let queue = Queue::new(2);
         assert_eq!([1, 2, 3].map(|i| queue.push_dropping(i)), [None, None, Some(1)]);
-        assert!(matches!(queue.push(4), Err(Refused::Full(4))));
-        assert_eq!(queue.pop_up_to(8), [2, 3]);
-        queue.push(5).unwrap();
+        assert_eq!((queue.len(), queue.pop()), (2, Some(2)));
         queue.close();
-        assert!(matches!(queue.push(6), Err(Refused::Closed(6))));
         assert_eq!(queue.push_dropping(7), Some(7));
-        assert_eq!((queue.pop(), queue.pop()), (Some(5), None));
+        assert_eq!((queue.pop(), queue.pop()), (Some(3), None));
     }
 
     #[test]

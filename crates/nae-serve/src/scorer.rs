@@ -1,11 +1,14 @@
-//! The threads that score. Jobs wait in a bounded queue; a thread takes all that wait, up to a batch,
-//! and scores them in one call. Whoever sent a job is told by a closure, from that thread.
+//! The threads that score, one pool for all cameras. The jobs of each camera wait in a bounded lane of its own; a thread takes
+//! what waits in one, up to a batch, and scores it in one call of that camera's model. Lanes take turns, so that none waits
+//! longer than for a batch of each other. Whoever sent a job is told by a closure, from that thread.
 //!
-//! A thread that is stuck in a backend cannot be stopped; it is given up, what it held is left without an
-//! answer, and another thread takes its place. A panic of a backend is an error before it comes here.
+//! A thread that is stuck in a backend cannot be stopped. Where there are several lanes, one that takes long has its place in the
+//! pool taken by another thread, and nothing more of its lane is begun meanwhile, so that other cameras go on; after the lane's
+//! time limit it is given up, and what it held is left without an answer. A lane that loses threads again and again is given up
+//! itself. A panic of a backend is an error before it comes here.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,17 +16,19 @@ use axum::body::Bytes;
 use nae_infer::input::{Pixels, PrepareError, decode};
 use nae_infer::{ScoreError, Scored};
 
+use super::camera_name::CameraName;
 use super::model::{Current, Model};
-use super::queue::{Queue, Refused};
 
 /// Jobs that are scored in one call.
 const BATCH: usize = 32;
-/// Jobs that may wait.
+/// Jobs of a lane that may wait.
 const WAITING: usize = 1024;
-/// Threads that may be stuck, for each that should run, before no more are started.
+/// Threads that a lane may lose, for each that should run, before it is given up.
 const STUCK_FOR_EACH: usize = 4;
-/// A thread that is doing nothing.
-const IDLE: u64 = u64::MAX;
+/// How long a batch may keep its place in the pool from other lanes.
+const LONG: Duration = Duration::from_millis(500);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What is to be scored.
 pub(crate) enum Input {
@@ -48,6 +53,9 @@ pub(crate) enum Failure {
     /// Too many jobs wait.
     #[error("too many images wait to be scored")]
     Busy,
+    /// The model did not return too often.
+    #[error("the model did not return again and again, and is given up: exchange it, or restart the service")]
+    GivenUp,
     /// The service stops.
     #[error("the service is stopping")]
     Stopping,
@@ -68,108 +76,301 @@ struct Job {
     reply: Reply,
 }
 
-/// The threads that score, and the jobs that wait for them.
+/// The threads that score.
 pub(crate) struct Scorer {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    jobs: Queue<Job>,
-    model: Arc<Current>,
-    started: Instant,
-    timeout: Duration,
-    /// Threads that should run.
-    threads: usize,
-    running: AtomicUsize,
-    stuck: AtomicUsize,
+/// Where the jobs of one camera wait.
+pub(crate) struct Lane {
+    shared: Arc<Shared>,
+    index: usize,
 }
 
-/// What one thread is doing.
-struct Desk {
-    /// Since when it scores a batch, in milliseconds after the start of the service; [`IDLE`] otherwise.
-    busy_since: AtomicU64,
+/// Whose jobs wait in a lane, and how they are scored.
+pub(crate) struct LaneSettings {
+    pub(crate) camera: CameraName,
+    pub(crate) model: Arc<Current>,
+    /// The longest that scoring may take.
+    pub(crate) timeout: Duration,
+}
+
+struct Shared {
+    lanes: Vec<LaneSettings>,
+    /// Threads that should run.
+    threads: usize,
+    state: Mutex<State>,
+    /// There is a job, or one of a lane may be begun again, or the end has come.
+    changed: Condvar,
+}
+
+struct State {
+    lanes: Vec<LaneState>,
+    places: Vec<Place>,
+    /// Batches whose place was taken by another thread.
+    overdue: Vec<Overdue>,
+    /// The lane whose turn it is.
+    turn: usize,
+    /// Threads hired so far, by which each is known.
+    hired: u64,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct LaneState {
+    jobs: VecDeque<Job>,
+    /// Batches being scored by threads that have a place.
+    busy: usize,
+    /// Batches being scored by threads that have lost theirs.
+    overdue: usize,
+    /// Threads given up so far, and of these since the model was exchanged.
+    stuck: usize,
+    stuck_of_model: usize,
+}
+
+/// A place in the pool.
+struct Place {
+    /// The thread that has it; `None` where the system gave none.
+    thread: Option<u64>,
+    /// What it scores, and since when.
+    task: Option<(usize, Instant)>,
+}
+
+struct Overdue {
+    thread: u64,
+    lane: usize,
+    since: Instant,
 }
 
 impl Scorer {
-    /// Starts `threads` threads, and one that watches them.
+    /// Starts `threads` threads, and one that watches them, for lanes in this order.
     ///
     /// # Errors
     /// If the system gives no thread.
-    pub(crate) fn start(model: Arc<Current>, threads: usize, timeout: Duration) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
-            jobs: Queue::new(WAITING),
-            model,
-            started: Instant::now(),
-            timeout,
-            threads,
-            running: AtomicUsize::new(0),
-            stuck: AtomicUsize::new(0),
-        });
-        let desks = (0..threads).map(|_| Shared::hire(&shared)).collect::<std::io::Result<Vec<_>>>()?;
-        let watched = Arc::downgrade(&shared);
-        thread::Builder::new().name("score watch".into()).spawn(move || watch(&watched, desks))?;
-        Ok(Self { shared })
-    }
-
-    /// Has `input` scored; `reply` is called with the result, at once if there is no room.
-    pub(crate) fn submit(&self, input: Input, reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static) {
-        match self.shared.jobs.push(Job { input, reply: Box::new(reply) }) {
-            Ok(()) => {}
-            Err(Refused::Full(job)) => (job.reply)(Err(Failure::Busy)),
-            Err(Refused::Closed(job)) => (job.reply)(Err(Failure::Stopping)),
+    pub(crate) fn start(lanes: Vec<LaneSettings>, threads: usize) -> std::io::Result<(Self, Vec<Lane>)> {
+        let state = State {
+            lanes: lanes.iter().map(|_| LaneState::default()).collect(),
+            places: (0..threads).map(|_| Place { thread: None, task: None }).collect(),
+            overdue: Vec::new(),
+            turn: 0,
+            hired: 0,
+            closed: false,
+        };
+        let shared = Arc::new(Shared { lanes, threads, state: Mutex::new(state), changed: Condvar::new() });
+        for place in 0..threads {
+            Shared::hire(&shared, &mut shared.lock(), place)?;
         }
+        let watched = Arc::downgrade(&shared);
+        thread::Builder::new().name("score watch".into()).spawn(move || watch(&watched))?;
+        let lanes = (0..shared.lanes.len()).map(|index| Lane { shared: Arc::clone(&shared), index }).collect();
+        Ok((Self { shared }, lanes))
     }
 
-    /// Threads given up so far.
-    pub(crate) fn stuck(&self) -> usize {
-        self.shared.stuck.load(Ordering::Relaxed)
-    }
-
-    /// Whether any thread is left that scores.
+    /// Whether there is a thread, and a lane that it scores for.
     pub(crate) fn is_working(&self) -> bool {
-        self.shared.running.load(Ordering::Relaxed) > 0
-    }
-
-    /// Jobs that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.shared.jobs.len()
+        let state = self.shared.lock();
+        let has_thread = state.places.iter().any(|place| place.thread.is_some());
+        has_thread && state.lanes.iter().any(|lane| !self.shared.is_given_up(lane))
     }
 
     /// Takes no more jobs; those that wait are done.
     pub(crate) fn stop(&self) {
-        self.shared.jobs.close();
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Lane {
+    /// Has `input` scored; `reply` is called with the result, at once if there is no room.
+    pub(crate) fn submit(&self, input: Input, reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static) {
+        let mut state = self.shared.lock();
+        let closed = state.closed;
+        let lane = &mut state.lanes[self.index];
+        let refused = if closed {
+            Failure::Stopping
+        } else if self.shared.is_given_up(lane) {
+            Failure::GivenUp
+        } else if lane.jobs.len() >= WAITING {
+            Failure::Busy
+        } else {
+            lane.jobs.push_back(Job { input, reply: Box::new(reply) });
+            drop(state);
+            self.shared.changed.notify_one();
+            return;
+        };
+        drop(state);
+        reply(Err(refused));
+    }
+
+    /// Threads given up so far.
+    pub(crate) fn stuck(&self) -> usize {
+        self.shared.lock().lanes[self.index].stuck
+    }
+
+    /// Jobs that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.lock().lanes[self.index].jobs.len()
+    }
+
+    /// Whether it is not given up.
+    pub(crate) fn is_working(&self) -> bool {
+        !self.shared.is_given_up(&self.shared.lock().lanes[self.index])
+    }
+
+    /// Another model is in use, which is to be tried.
+    pub(crate) fn reopen(&self) {
+        self.shared.lock().lanes[self.index].stuck_of_model = 0;
     }
 }
 
 impl Shared {
-    /// One more thread.
-    fn hire(shared: &Arc<Self>) -> std::io::Result<Arc<Desk>> {
-        let desk = Arc::new(Desk { busy_since: AtomicU64::new(IDLE) });
-        let (shared, own) = (Arc::clone(shared), Arc::clone(&desk));
-        shared.running.fetch_add(1, Ordering::Relaxed);
-        thread::Builder::new().name("score".into()).spawn(move || shared.work(&own))?;
-        Ok(desk)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics while it holds the lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+    fn is_given_up(&self, lane: &LaneState) -> bool {
+        lane.stuck_of_model > self.threads * STUCK_FOR_EACH
     }
 
-    fn work(&self, desk: &Desk) {
-        loop {
-            let jobs = self.jobs.pop_up_to(BATCH);
-            if jobs.is_empty() {
-                self.running.fetch_sub(1, Ordering::Relaxed);
-                return;
-            }
-            let began = self.now();
-            desk.busy_since.store(began, Ordering::Release);
-            score(&self.model.load_full(), jobs);
-            // Given up in the meantime: another thread has the place.
-            if desk.busy_since.compare_exchange(began, IDLE, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    /// Whether other lanes are to be kept from harm by one.
+    fn has_several(&self) -> bool {
+        self.lanes.len() > 1
+    }
+
+    /// A new thread in the place.
+    fn hire(shared: &Arc<Self>, state: &mut State, place: usize) -> std::io::Result<()> {
+        state.hired += 1;
+        let thread = state.hired;
+        state.places[place] = Place { thread: None, task: None };
+        let own = Arc::clone(shared);
+        thread::Builder::new().name("score".into()).spawn(move || own.work(place, thread))?;
+        state.places[place].thread = Some(thread);
+        Ok(())
+    }
+
+    fn work(&self, place: usize, thread: u64) {
+        while let Some((lane, jobs)) = self.take(place) {
+            score(&self.lanes[lane].model.load_full(), jobs);
+            if !self.done(place, thread) {
                 return;
             }
         }
+    }
+
+    /// Waits for jobs of one lane; `None` where all are done and there will be no more.
+    fn take(&self, place: usize) -> Option<(usize, Vec<Job>)> {
+        let mut state = self.lock();
+        loop {
+            let count = state.lanes.len();
+            let mut lanes = (0..count).map(|i| (state.turn + i) % count);
+            if let Some(lane) = lanes.find(|&lane| self.may_begin(&state.lanes[lane])) {
+                state.turn = (lane + 1) % count;
+                let own = &mut state.lanes[lane];
+                own.busy += 1;
+                let batch = own.jobs.len().min(BATCH);
+                let jobs = own.jobs.drain(..batch).collect();
+                state.places[place].task = Some((lane, Instant::now()));
+                // There may be more that can be begun than threads were woken for.
+                if state.closed || state.lanes.iter().any(|lane| self.may_begin(lane)) {
+                    self.changed.notify_all();
+                }
+                return Some((lane, jobs));
+            }
+            // What waits behind another batch of its lane is still done.
+            if state.closed && state.lanes.iter().all(|lane| lane.jobs.is_empty()) {
+                state.places[place].thread = None;
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// One of several lanes leaves a thread to the others, where there is more than one, and begins nothing while a batch of it
+    /// takes long.
+    fn may_begin(&self, lane: &LaneState) -> bool {
+        let limit = if self.has_several() { (self.threads - 1).max(1) } else { self.threads };
+        !lane.jobs.is_empty() && lane.overdue == 0 && lane.busy < limit
+    }
+
+    /// A batch is done; false where its thread has no place any more.
+    fn done(&self, place: usize, thread: u64) -> bool {
+        let mut state = self.lock();
+        if state.places[place].thread == Some(thread) {
+            if let Some((lane, _)) = state.places[place].task.take() {
+                state.lanes[lane].busy -= 1;
+            }
+            return true;
+        }
+        // Otherwise it was given up.
+        if let Some(at) = state.overdue.iter().position(|overdue| overdue.thread == thread) {
+            let lane = state.overdue.swap_remove(at).lane;
+            state.lanes[lane].overdue -= 1;
+            drop(state);
+            self.changed.notify_all();
+        }
+        false
+    }
+
+    /// Gives up threads that take too long, and puts others in the places of those that take long. What there is to say is said
+    /// afterwards: a log that is not read must not stop the scoring.
+    fn look(shared: &Arc<Self>) {
+        let mut state = shared.lock();
+        let (mut stuck, mut given_up, mut unanswered, mut failed) = (Vec::new(), Vec::new(), Vec::new(), None);
+        for place in 0..state.places.len() {
+            let Place { thread, task } = state.places[place];
+            let vacant = match (thread, task) {
+                (None, _) => !state.closed,
+                (Some(_), None) => false,
+                (Some(thread), Some((lane, since))) => {
+                    if since.elapsed() >= shared.lanes[lane].timeout {
+                        stuck.push(lane);
+                    } else if shared.has_several() && since.elapsed() >= LONG {
+                        state.overdue.push(Overdue { thread, lane, since });
+                        state.lanes[lane].overdue += 1;
+                    } else {
+                        continue;
+                    }
+                    state.lanes[lane].busy -= 1;
+                    true
+                }
+            };
+            // One that could not be had is asked for again.
+            if vacant && let Err(error) = Self::hire(shared, &mut state, place) {
+                failed = failed.or(thread.map(|_| error));
+            }
+        }
+        let is_stuck = |overdue: &Overdue| overdue.since.elapsed() >= shared.lanes[overdue.lane].timeout;
+        for overdue in state.overdue.extract_if(.., |overdue| is_stuck(overdue)).collect::<Vec<_>>() {
+            state.lanes[overdue.lane].overdue -= 1;
+            stuck.push(overdue.lane);
+        }
+        for &lane in &stuck {
+            let own = &mut state.lanes[lane];
+            let before = shared.is_given_up(own);
+            own.stuck += 1;
+            own.stuck_of_model += 1;
+            if shared.is_given_up(own) && !before {
+                given_up.push(lane);
+                unanswered.extend(own.jobs.drain(..));
+            }
+        }
+        drop(state);
+        if !stuck.is_empty() {
+            shared.changed.notify_all();
+        }
+        if let Some(error) = failed {
+            tracing::error!(%error, "no thread to score");
+        }
+        for lane in stuck {
+            let LaneSettings { camera, timeout, .. } = &shared.lanes[lane];
+            tracing::error!(%camera, ?timeout, "the backend does not return: its thread is given up");
+        }
+        for lane in given_up {
+            let camera = &shared.lanes[lane].camera;
+            tracing::error!(%camera, "the model is given up: no image is scored by it until another is taken");
+        }
+        unanswered.into_iter().for_each(|job| (job.reply)(Err(Failure::GivenUp)));
     }
 }
 
@@ -221,144 +422,14 @@ fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
     }
 }
 
-/// Gives up threads that take too long and puts others in their place, until the scorer is dropped.
-fn watch(shared: &Weak<Shared>, mut desks: Vec<Arc<Desk>>) {
+/// Looks at the threads, until the scorer is dropped.
+fn watch(shared: &Weak<Shared>) {
     loop {
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(LOOK);
         let Some(shared) = shared.upgrade() else { return };
-        let limit = shared.timeout.as_millis() as u64;
-        for desk in &mut desks {
-            let since = desk.busy_since.load(Ordering::Acquire);
-            if since == IDLE || shared.now().saturating_sub(since) < limit {
-                continue;
-            }
-            if desk.busy_since.compare_exchange(since, IDLE, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                continue;
-            }
-            let stuck = shared.stuck.fetch_add(1, Ordering::Relaxed) + 1;
-            shared.running.fetch_sub(1, Ordering::Relaxed);
-            tracing::error!(timeout = ?shared.timeout, stuck, "the backend does not return: its thread is given up");
-            if stuck > shared.threads * STUCK_FOR_EACH {
-                continue;
-            }
-            match Shared::hire(&shared) {
-                Ok(new) => *desk = new,
-                Err(error) => tracing::error!(%error, "no thread to take its place"),
-            }
-        }
+        Shared::look(&shared);
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-
-    use nae_core::calibration::Calibration;
-    use nae_core::contract::Contract;
-    use nae_infer::backend::{Backend, BackendError, Reconstructions};
-    use nae_infer::card::ScoringSettings;
-    use nae_infer::{BackendKind, Detector, Shape};
-    use nae_onnx::metadata::Tiles;
-
-    use super::*;
-
-    /// Reconstructs zeros, hangs on an image that begins with 2 and fails on one that begins with 3.
-    struct Moody;
-
-    impl Backend for Moody {
-        fn kind(&self) -> BackendKind {
-            BackendKind::Native
-        }
-
-        fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
-            for image in batch.chunks(4) {
-                match image[0] {
-                    2.0 => loop {
-                        thread::park();
-                    },
-                    3.0 => return Err(BackendError::Run { backend: self.kind(), reason: "moody".into() }),
-                    _ => {}
-                }
-            }
-            Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
-        }
-    }
-
-    fn moody() -> Arc<Current> {
-        with_tiles(None)
-    }
-
-    fn with_tiles(tiles: Option<Tiles>) -> Arc<Current> {
-        let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
-        let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
-        let mut settings = ScoringSettings::new(contract);
-        settings.tiles = tiles;
-        let detector = Detector::with_backend(settings, Arc::new(Moody));
-        let model = Model { detector, card: Vec::new(), digest: String::new(), bytes: Arc::default() };
-        Arc::new(Current::from_pointee(model))
-    }
-
-    fn submit(scorer: &Scorer, first: f32) -> Receiver<Result<f32, Failure>> {
-        let (sender, receiver) = channel();
-        scorer.submit(Input::Prepared(vec![first, 0.0, 0.0, 0.0]), move |answer| {
-            let _ = sender.send(answer.map(|a| a.scored.energy));
-        });
-        receiver
-    }
-
-    #[test]
-    fn one_bad_image_does_not_spoil_a_batch() {
-        let scorer = Scorer::start(moody(), 1, Duration::from_secs(60)).unwrap();
-        let answers: Vec<_> = [1.0, 3.0, 0.5, f32::NAN, 0.0].map(|v| submit(&scorer, v)).into();
-        let answers: Vec<_> = answers.iter().map(|a| a.recv().unwrap()).collect();
-        assert_eq!((&answers[0], &answers[2], &answers[4]), (&Ok(0.25), &Ok(0.0625), &Ok(0.0)));
-        assert!(matches!(answers[1], Err(Failure::Score(ScoreError::Backend(_)))));
-        assert!(matches!(answers[3], Err(Failure::Score(ScoreError::Energy(_)))));
-    }
-
-    #[test]
-    fn an_image_is_cut_into_the_models_tiles() {
-        let scorer =
-            Scorer::start(with_tiles(Some(Tiles { stride: 1, top_k: 1 })), 1, Duration::from_secs(60)).unwrap();
-        let (sender, receiver) = channel();
-        // White in a corner of nine pixels: a tile with it has a quarter of its pixels wrong.
-        let image = b"P5 3 3 255\n\xFF\0\0\0\0\0\0\0\0".as_slice();
-        scorer.submit(Input::Image(image.into()), move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
-        let scored = receiver.recv().unwrap().unwrap();
-        assert_eq!((scored.energy, scored.error_map_shape), (0.25, Shape::new(1, 3, 3)));
-    }
-
-    #[test]
-    fn a_backend_that_hangs_loses_its_thread_and_no_more() {
-        let scorer = Scorer::start(moody(), 1, Duration::from_millis(200)).unwrap();
-        let hung = submit(&scorer, 2.0);
-        let after = submit(&scorer, 1.0);
-        // Either it was in the same batch and is lost with it, or it is answered by the next thread.
-        let _ = after.recv_timeout(Duration::from_secs(20));
-        let later = submit(&scorer, 1.0);
-        assert_eq!(later.recv_timeout(Duration::from_secs(20)), Ok(Ok(0.25)));
-        assert_eq!((scorer.stuck(), scorer.is_working()), (1, true));
-        assert_eq!(hung.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout), "it still hangs");
-    }
-
-    #[test]
-    fn what_hangs_again_and_again_is_not_served_for_ever() {
-        let scorer = Scorer::start(moody(), 1, Duration::from_millis(100)).unwrap();
-        let mut hung = Vec::new();
-        while scorer.is_working() {
-            hung.push(submit(&scorer, 2.0));
-            thread::sleep(Duration::from_millis(20));
-        }
-        assert_eq!(scorer.stuck(), STUCK_FOR_EACH + 1);
-    }
-
-    #[test]
-    fn what_waits_is_done_before_the_end() {
-        let scorer = Scorer::start(moody(), 2, Duration::from_secs(60)).unwrap();
-        let answers: Vec<_> = (0..100).map(|_| submit(&scorer, 1.0)).collect();
-        scorer.stop();
-        assert!(answers.iter().all(|a| a.recv().unwrap() == Ok(0.25)));
-        assert_eq!(submit(&scorer, 1.0).recv().unwrap(), Err(Failure::Stopping));
-    }
-}
+mod tests;

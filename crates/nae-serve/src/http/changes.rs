@@ -1,17 +1,18 @@
-//! What one may change: threshold, calibration, model. All are POSTs of `application/json`, which a form
+//! What one may change of a camera: threshold, calibration, model. All are POSTs of `application/json`, which a form
 //! on another site's page cannot send.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::super::Service;
-use super::super::keeper::{ChangeError, Keeper};
+use super::super::camera::Camera;
+use super::super::keeper::ChangeError;
+use super::asked::OfAddress;
 use super::{Problem, body, json};
 
 /// The largest request here.
@@ -48,13 +49,14 @@ async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
 
 /// Makes a change, away from the threads that answer others.
 async fn change<T: Send + 'static>(
-    service: Arc<Service>,
-    make: impl FnOnce(&Keeper) -> Result<T, ChangeError> + Send + 'static,
+    camera: Arc<Camera>,
+    make: impl FnOnce(&Camera) -> Result<T, ChangeError> + Send + 'static,
 ) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(move || make(&service.keeper)).await {
+    let span = camera.span.clone();
+    match tokio::task::spawn_blocking(move || camera.span.in_scope(|| make(&camera))).await {
         Ok(Ok(made)) => Ok(made),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "a change was refused");
+            span.in_scope(|| tracing::warn!(%error, "a change was refused"));
             let kept = matches!(error, ChangeError::Kept(_));
             let status = if kept { StatusCode::INSUFFICIENT_STORAGE } else { StatusCode::CONFLICT };
             Err(Problem::new(status, error))
@@ -71,42 +73,39 @@ struct Changed<'a> {
     model: &'a str,
 }
 
-fn done(service: &Service) -> Response {
-    let model = service.model.load();
+fn done(camera: &Camera) -> Response {
+    let model = camera.model.load();
     let (threshold, false_positive_rate) = (model.detector.threshold(), model.false_positive_rate());
     json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: &model.digest })
 }
 
-pub(super) async fn adjustments(State(service): State<Arc<Service>>) -> Response {
-    json(StatusCode::OK, &service.keeper.adjustments())
+pub(super) async fn adjustments(OfAddress(camera): OfAddress) -> Response {
+    json(StatusCode::OK, &camera.keeper.adjustments())
 }
 
-pub(super) async fn false_positive_rate(
-    State(service): State<Arc<Service>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn false_positive_rate(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Rate { false_positive_rate } = read(request).await?;
-    change(Arc::clone(&service), move |keeper| keeper.set_rate(false_positive_rate)).await?;
-    Ok(done(&service))
+    change(Arc::clone(&camera), move |camera| camera.keeper.set_rate(false_positive_rate)).await?;
+    Ok(done(&camera))
 }
 
-pub(super) async fn recalibrate(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn recalibrate(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Span { from, to } = read(request).await?;
     if !(to >= 0.0 && from > to) {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "expected `from` seconds ago before `to` seconds ago"));
     }
-    change(Arc::clone(&service), move |keeper| keeper.recalibrate(from, to)).await?;
-    Ok(done(&service))
+    change(Arc::clone(&camera), move |camera| camera.keeper.recalibrate(from, to)).await?;
+    Ok(done(&camera))
 }
 
-pub(super) async fn undo(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn undo(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Nothing {} = read(request).await?;
-    change(Arc::clone(&service), Keeper::undo).await?;
-    Ok(done(&service))
+    change(Arc::clone(&camera), |camera| camera.keeper.undo()).await?;
+    Ok(done(&camera))
 }
 
-pub(super) async fn reload(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn reload(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Nothing {} = read(request).await?;
-    change(Arc::clone(&service), Keeper::reload).await?;
-    Ok(done(&service))
+    change(Arc::clone(&camera), Camera::reload).await?;
+    Ok(done(&camera))
 }

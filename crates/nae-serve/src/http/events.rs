@@ -1,31 +1,55 @@
-//! `GET /events`: what happens, as server-sent events (HTML standard, 9.2). A client too slow for them
-//! misses some, and is told how many; nobody waits for it.
+//! `GET /events`: what happens, as server-sent events (HTML standard, 9.2), of all cameras or of the one of `?camera=`. A client
+//! too slow for them misses some, and is told how many; nobody waits for it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::sse::{self, KeepAlive, Sse};
+use serde::Serialize;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
-use tokio_stream::{Stream, StreamExt};
+use tokio_stream::{Stream, StreamExt, StreamMap};
 
 use super::super::Service;
+use super::super::camera_name::CameraName;
 use super::super::monitor::Event;
+use super::{Problem, asked, query};
+
+/// What happened, and at which camera.
+#[derive(Serialize)]
+struct Told<'a> {
+    camera: &'a CameraName,
+    #[serde(flatten)]
+    event: &'a Event,
+}
 
 pub(super) async fn stream(
     State(service): State<Arc<Service>>,
-) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let events = BroadcastStream::new(service.monitor.events())
+    RawQuery(text): RawQuery,
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Problem> {
+    let cameras = match query(text.as_deref(), "camera") {
+        Some(name) => vec![asked::named(&service, name)?],
+        None => service.cameras.clone(),
+    };
+    // Each camera has its own channel, so that one of many events does not make others' be missed.
+    let all: StreamMap<CameraName, BroadcastStream<Event>> = cameras
+        .iter()
+        .map(|camera| (camera.config.name.clone(), BroadcastStream::new(camera.monitor.events())))
+        .collect();
+    let events = all
         // Otherwise a page that is open would keep the service from stopping.
-        .take_while(|event| !matches!(event, Ok(Event::Stopping)))
-        .map(|event| match event {
-            // Texts and finite numbers: this does not fail.
-            Ok(event) => Ok(sse::Event::default().data(serde_json::to_string(&event).unwrap_or_default())),
+        .take_while(|(_, event)| !matches!(event, Ok(Event::Stopping)))
+        .map(|(camera, event)| match event {
+            Ok(event) => {
+                let told = Told { camera: &camera, event: &event };
+                // Texts and finite numbers: this does not fail.
+                Ok(sse::Event::default().data(serde_json::to_string(&told).unwrap_or_default()))
+            }
             Err(BroadcastStreamRecvError::Lagged(missed)) => {
-                Ok(sse::Event::default().comment(format!("{missed} missed")))
+                Ok(sse::Event::default().comment(format!("{missed} missed of {camera}")))
             }
         });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))))
 }

@@ -2,7 +2,9 @@
 //! module that the table names.
 
 mod access;
+mod asked;
 mod changes;
+mod description;
 mod events;
 mod inference;
 mod page;
@@ -92,25 +94,34 @@ async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
     }
 }
 
+/// Addresses of one camera, by its name or as the only one.
+fn of_camera() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/state", get(watching::state))
+        .route("/history", get(watching::history))
+        .route("/what-if", get(watching::what_if))
+        .route("/latest/image", get(watching::latest_image))
+        .route("/latest/thumbnail", get(watching::latest_thumbnail))
+        .route("/latest/heat-map", get(watching::latest_heat_map))
+        .route("/alarms", get(watching::alarms))
+        .route("/alarms/{number}/image", get(watching::alarm_image))
+        .route("/alarms/{number}/heat-map", get(watching::alarm_heat_map))
+        .route("/adjustments", get(changes::adjustments))
+        .route("/false-positive-rate", post(changes::false_positive_rate))
+        .route("/recalibrate", post(changes::recalibrate))
+        .route("/undo", post(changes::undo))
+        .route("/reload", post(changes::reload))
+}
+
 /// All addresses.
 fn router(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/score", post(score::score))
         .route("/score/heat-map", post(score::heat_map))
         .route("/events", get(events::stream))
-        .route("/api/state", get(watching::state))
-        .route("/api/history", get(watching::history))
-        .route("/api/what-if", get(watching::what_if))
-        .route("/api/latest/image", get(watching::latest_image))
-        .route("/api/latest/heat-map", get(watching::latest_heat_map))
-        .route("/api/alarms", get(watching::alarms))
-        .route("/api/alarms/{number}/image", get(watching::alarm_image))
-        .route("/api/alarms/{number}/heat-map", get(watching::alarm_heat_map))
-        .route("/api/adjustments", get(changes::adjustments))
-        .route("/api/false-positive-rate", post(changes::false_positive_rate))
-        .route("/api/recalibrate", post(changes::recalibrate))
-        .route("/api/undo", post(changes::undo))
-        .route("/api/reload", post(changes::reload))
+        .route("/api/cameras", get(watching::cameras))
+        .nest("/api/cameras/{camera}", of_camera())
+        .nest("/api", of_camera())
         .route("/v2", get(inference::server))
         .route("/v2/models/{model}", get(inference::model))
         .route("/v2/models/{model}/config", get(inference::config))
@@ -126,7 +137,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/page.css", get(page::css))
         .route("/page.js", get(page::js))
         .route("/icon.svg", get(page::icon))
-        .route("/openapi.json", get(page::openapi))
+        .route("/openapi.json", get(description::openapi))
         .route("/healthz", get(watching::healthy))
         .route("/readyz", get(watching::ready))
         .route("/metrics", get(watching::metrics))

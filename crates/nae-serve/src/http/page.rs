@@ -1,5 +1,4 @@
-//! The page, its style and script, and the description of the interface: all in the binary, so that
-//! nothing is asked of anyone else.
+//! The page, its style and script: all in the binary, so that nothing is asked of anyone else.
 
 use axum::response::Response;
 
@@ -19,8 +18,4 @@ pub(super) async fn js() -> Response {
 
 pub(super) async fn icon() -> Response {
     typed("image/svg+xml", include_str!("../page/icon.svg"))
-}
-
-pub(super) async fn openapi() -> Response {
-    typed("application/json", include_str!("openapi.json"))
 }

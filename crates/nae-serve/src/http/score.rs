@@ -1,4 +1,4 @@
-//! `POST /score`: an image in, its score out.
+//! `POST /score`: an image in, its score by a camera's model out.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,9 +13,11 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::super::Service;
+use super::super::camera::Camera;
 use super::super::metrics::Origin;
 use super::super::pictures::overlay;
 use super::super::scorer::{Answer, Failure, Input};
+use super::asked::OfQuery;
 use super::{Problem, body, json, typed};
 
 /// The largest number of regions told.
@@ -43,18 +45,18 @@ struct Region {
     height: f32,
 }
 
-/// Has an input scored; waits for as long as the settings say.
-pub(super) async fn answer(service: &Service, input: Input) -> Result<Answer, Problem> {
+/// Has an input scored by the camera's model; waits for as long as the settings say.
+pub(super) async fn answer(camera: &Camera, input: Input) -> Result<Answer, Problem> {
     let started = Instant::now();
     let (sender, receiver) = oneshot::channel();
-    service.scorer.submit(input, move |answer| {
+    camera.lane.submit(input, move |answer| {
         // Whoever asked may have gone.
         let _ = sender.send(answer);
     });
-    let answer = match tokio::time::timeout(service.config.score_timeout, receiver).await {
+    let answer = match tokio::time::timeout(camera.config.score_timeout, receiver).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => {
-            service.metrics.failed(Origin::Request);
+            camera.metrics.failed(Origin::Request);
             return Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, "the model did not answer in time"));
         }
     };
@@ -62,11 +64,11 @@ pub(super) async fn answer(service: &Service, input: Input) -> Result<Answer, Pr
         Ok(answer) => {
             let threshold = answer.model.detector.threshold();
             let seconds = started.elapsed().as_secs_f64();
-            service.metrics.scored(Origin::Request, seconds, answer.scored.energy, threshold);
+            camera.metrics.scored(Origin::Request, seconds, answer.scored.energy, threshold);
             Ok(answer)
         }
         Err(failure) => {
-            service.metrics.failed(Origin::Request);
+            camera.metrics.failed(Origin::Request);
             Err(Problem::new(status(&failure), failure))
         }
     }
@@ -79,13 +81,17 @@ fn status(failure: &Failure) -> StatusCode {
         // An image that is not finite is the client's.
         Failure::Score(nae_infer::ScoreError::Backend(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         Failure::Score(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Failure::Busy | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        Failure::Busy | Failure::GivenUp | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
-pub(super) async fn score(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn score(
+    State(service): State<Arc<Service>>,
+    OfQuery(camera): OfQuery,
+    request: Request,
+) -> Result<Response, Problem> {
     let image = body(request, service.config.max_body).await?;
-    let Answer { scored, model } = answer(&service, Input::Image(image)).await?;
+    let Answer { scored, model } = answer(&camera, Input::Image(image)).await?;
     let threshold = model.detector.threshold();
     let regions = scored.heat_map().zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold));
     let Scored { energy, p_value, verdict, .. } = scored;
@@ -105,9 +111,13 @@ fn regions(map: HeatMap<'_>, threshold: f32) -> Vec<Region> {
 }
 
 /// `POST /score/heat-map`: the picture to lay over the image.
-pub(super) async fn heat_map(State(service): State<Arc<Service>>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn heat_map(
+    State(service): State<Arc<Service>>,
+    OfQuery(camera): OfQuery,
+    request: Request,
+) -> Result<Response, Problem> {
     let image = body(request, service.config.max_body).await?;
-    let Answer { scored, .. } = answer(&service, Input::Image(image)).await?;
+    let Answer { scored, .. } = answer(&camera, Input::Image(image)).await?;
     let largest = scored.heat_map().map_or(0.0, |map| map.largest());
     match overlay(&scored, largest) {
         Some(picture) => Ok(typed("image/png", picture)),

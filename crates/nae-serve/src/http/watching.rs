@@ -1,4 +1,5 @@
-//! What one may look at: state, history, alarms, pictures, health, metrics. Nothing here changes anything.
+//! What one may look at: cameras, and of each its state, history, alarms and pictures; health, metrics. Nothing here changes
+//! anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +8,16 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use nae_core::drift::Drift;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::Value;
 
 use super::super::Service;
+use super::super::camera::Camera;
+use super::super::camera_name::CameraName;
 use super::super::monitor::HISTORY;
-use super::super::pictures::{Kind, media_type, picture};
+use super::super::pictures::{Kind, media_type, picture, thumbnail};
 use super::super::source::SourceState;
+use super::asked::OfAddress;
 use super::{Problem, json, query, typed};
 
 /// Slices of a history.
@@ -21,8 +25,66 @@ const SLICES: usize = 600;
 /// Alarms shown.
 const ALARMS: usize = 50;
 
+/// A camera among others.
 #[derive(Serialize)]
-struct Summary {
+struct Listed<'a> {
+    name: &'a CameraName,
+    source: String,
+    source_state: &'static str,
+    source_reason: Option<String>,
+    /// Whether its model is still asked.
+    scoring: bool,
+    energy: Option<f32>,
+    threshold: Option<f32>,
+    anomaly: bool,
+    alarm: bool,
+    drift: Drift,
+    /// Frames since the start that made room for newer ones.
+    dropped: u64,
+    /// Number of the last frame, and seconds since it was taken.
+    number: Option<u64>,
+    age: Option<f64>,
+}
+
+fn listed(camera: &Camera) -> Listed<'_> {
+    let (alarm, drift) = camera.monitor.alarm_and_drift();
+    let (source_state, source_reason) = source_state(camera);
+    let latest = camera.monitor.latest();
+    Listed {
+        name: &camera.config.name,
+        source: camera.config.source.address.to_string(),
+        source_state,
+        source_reason,
+        scoring: camera.lane.is_working(),
+        energy: latest.as_ref().map(|shown| shown.scored.energy),
+        threshold: camera.model.load().detector.threshold(),
+        anomaly: latest.as_ref().is_some_and(|shown| shown.is_anomaly()),
+        alarm,
+        drift,
+        dropped: camera.metrics.dropped.get(),
+        number: latest.as_ref().map(|shown| shown.number),
+        age: latest.as_ref().map(|shown| shown.taken.elapsed().as_secs_f64()),
+    }
+}
+
+/// One word, and the reason of a loss.
+fn source_state(camera: &Camera) -> (&'static str, Option<String>) {
+    let state = camera.monitor.source();
+    let name = state.name();
+    match state {
+        SourceState::Lost(reason) => (name, Some(reason)),
+        _ => (name, None),
+    }
+}
+
+pub(super) async fn cameras(State(service): State<Arc<Service>>) -> Response {
+    let all = service.cameras.iter().map(|camera| listed(camera));
+    json(StatusCode::OK, &all.collect::<Vec<_>>())
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    name: &'a CameraName,
     source: String,
     source_state: &'static str,
     source_reason: Option<String>,
@@ -48,30 +110,28 @@ struct Latest {
     name: Option<String>,
 }
 
-pub(super) async fn state(State(service): State<Arc<Service>>) -> Response {
-    let model = service.model.load();
-    let (alarm, drift) = service.monitor.alarm_and_drift();
-    let source_state = service.monitor.source();
+pub(super) async fn state(OfAddress(camera): OfAddress) -> Response {
+    let model = camera.model.load();
+    let (alarm, drift) = camera.monitor.alarm_and_drift();
+    let (source_state, source_reason) = source_state(&camera);
     let calibration = model.detector.contract().calibration();
     json(
         StatusCode::OK,
         &Summary {
-            source: service.config.source.address.to_string(),
-            source_state: source_state.name(),
-            source_reason: match source_state {
-                SourceState::Lost(reason) => Some(reason),
-                _ => None,
-            },
+            name: &camera.config.name,
+            source: camera.config.source.address.to_string(),
+            source_state,
+            source_reason,
             alarm,
             drift,
             threshold: model.detector.threshold(),
             false_positive_rate: model.false_positive_rate(),
             smallest_rate: calibration.map(|c| 1.0 / (c.count() as f32 + 1.0)),
-            latest: service.monitor.latest().map(|shown| Latest {
+            latest: camera.monitor.latest().map(|shown| Latest {
                 number: shown.number,
                 energy: shown.scored.energy,
                 p_value: shown.scored.p_value,
-                anomaly: shown.scored.verdict.is_some_and(|v| v.is_anomaly()),
+                anomaly: shown.is_anomaly(),
                 name: shown.name.clone(),
             }),
             model: model.digest.clone(),
@@ -82,52 +142,63 @@ pub(super) async fn state(State(service): State<Arc<Service>>) -> Response {
 }
 
 /// `?seconds=`: how far back, an hour at most.
-pub(super) async fn history(State(service): State<Arc<Service>>, RawQuery(text): RawQuery) -> Response {
+pub(super) async fn history(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
     let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
     let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
-    json(StatusCode::OK, &service.monitor.history(span, SLICES))
+    json(StatusCode::OK, &camera.monitor.history(span, SLICES))
 }
 
 /// `?false_positive_rate=`: what the last hour would have been.
-pub(super) async fn what_if(
-    State(service): State<Arc<Service>>,
-    RawQuery(text): RawQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn what_if(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Result<Response, Problem> {
     let wrong = |reason: &dyn std::fmt::Display| Problem::new(StatusCode::BAD_REQUEST, reason);
     let rate: f32 = query(text.as_deref(), "false_positive_rate")
         .and_then(|rate| rate.parse().ok())
         .ok_or_else(|| wrong(&"expected ?false_positive_rate=, above 0 and below 1"))?;
-    let model = service.model.load();
+    let model = camera.model.load();
     let calibration = model.detector.contract().calibration();
     let calibration = calibration.ok_or_else(|| wrong(&"the model is not calibrated"))?;
     let threshold = calibration.threshold(rate).map_err(|e| wrong(&e))?;
-    Ok(json(StatusCode::OK, &service.monitor.what_if(threshold)))
+    Ok(json(StatusCode::OK, &camera.monitor.what_if(threshold)))
 }
 
-pub(super) async fn latest_image(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
-    latest(&service, Kind::Image)
+pub(super) async fn latest_image(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    latest(&camera, Kind::Image)
 }
 
-pub(super) async fn latest_heat_map(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
-    latest(&service, Kind::HeatMap)
+pub(super) async fn latest_heat_map(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    latest(&camera, Kind::HeatMap)
 }
 
-fn latest(service: &Service, kind: Kind) -> Result<Response, Problem> {
-    shown(service.monitor.latest().and_then(|shown| picture(&shown, kind)))
+/// Small, for a page of many cameras.
+pub(super) async fn latest_thumbnail(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    let latest = camera.monitor.latest();
+    // Large frames are decoded and encoded.
+    let made = tokio::task::spawn_blocking(move || thumbnail(&*latest?)).await;
+    shown(made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))?)
+}
+
+fn latest(camera: &Camera, kind: Kind) -> Result<Response, Problem> {
+    shown(camera.monitor.latest().and_then(|shown| picture(&shown, kind)))
 }
 
 pub(super) async fn alarm_image(
-    State(service): State<Arc<Service>>,
-    Path(number): Path<u64>,
+    OfAddress(camera): OfAddress,
+    Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    shown(service.alarms.picture(number, Kind::Image))
+    shown(camera.alarms.picture(number, Kind::Image))
 }
 
 pub(super) async fn alarm_heat_map(
-    State(service): State<Arc<Service>>,
-    Path(number): Path<u64>,
+    OfAddress(camera): OfAddress,
+    Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    shown(service.alarms.picture(number, Kind::HeatMap))
+    shown(camera.alarms.picture(number, Kind::HeatMap))
+}
+
+/// An alarm in an address, which may have a camera before it.
+#[derive(Deserialize)]
+pub(super) struct Numbered {
+    number: u64,
 }
 
 fn shown(picture: Option<axum::body::Bytes>) -> Result<Response, Problem> {
@@ -137,16 +208,16 @@ fn shown(picture: Option<axum::body::Bytes>) -> Result<Response, Problem> {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct AlarmListed {
     #[serde(flatten)]
     alarm: Value,
     has_picture: bool,
 }
 
-pub(super) async fn alarms(State(service): State<Arc<Service>>) -> Response {
-    let alarms = service.alarms.recent(ALARMS).into_iter();
-    let listed =
-        alarms.filter_map(|(text, has_picture)| Some(Listed { alarm: serde_json::from_str(&text).ok()?, has_picture }));
+pub(super) async fn alarms(OfAddress(camera): OfAddress) -> Response {
+    let alarms = camera.alarms.recent(ALARMS).into_iter();
+    let listed = alarms
+        .filter_map(|(text, has_picture)| Some(AlarmListed { alarm: serde_json::from_str(&text).ok()?, has_picture }));
     json(StatusCode::OK, &listed.collect::<Vec<_>>())
 }
 
@@ -155,7 +226,8 @@ pub(super) async fn healthy() -> Response {
     json(StatusCode::OK, &Value::from("alive"))
 }
 
-/// Images can be scored.
+/// Images can be scored, of any camera: one that is lost, or whose model does not return, is its own matter, and to start the
+/// process again for it would be the others' loss.
 pub(super) async fn ready(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
     if *service.stopping.borrow() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the service is stopping"));
@@ -169,8 +241,6 @@ pub(super) async fn ready(State(service): State<Arc<Service>>) -> Result<Respons
 
 /// For Prometheus.
 pub(super) async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    service.metrics.waiting.set((service.scorer.waiting() + service.frames.len()) as i64);
-    service.metrics.stuck.set(service.scorer.stuck() as i64);
-    service.alarms.measure();
+    service.cameras.iter().for_each(|camera| camera.measure());
     typed("application/openmetrics-text; version=1.0.0; charset=utf-8", service.metrics.text())
 }

@@ -7,7 +7,7 @@ use nae_infer::backend::{Backend, BackendError, Reconstructions};
 use nae_infer::card::ScoringSettings;
 use nae_infer::{BackendKind, Shape};
 
-use super::super::config::Flags;
+use super::super::config::{Config, Flags};
 use super::super::metrics::Metrics;
 use super::*;
 
@@ -44,11 +44,13 @@ impl Kept {
         let state = folder.path().to_str().unwrap();
         let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", state)];
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
-        let config = Config::read(&Flags::default(), environment.into_iter()).unwrap();
+        let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
         let old = model("old");
-        let monitor = Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), &old, Arc::new(Metrics::new())).unwrap();
+        let monitor =
+            Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), &old, Arc::new(Metrics::new().camera(&config.name)))
+                .unwrap();
         let current = Arc::new(Current::new(Arc::clone(&old)));
-        let keeper = Keeper::start(config, old, current, Arc::new(monitor)).unwrap();
+        let keeper = Keeper::start(config, Arc::default(), old, current, Arc::new(monitor)).unwrap();
         Self { folder, keeper }
     }
 

@@ -8,6 +8,8 @@ use nae_infer::card::ScoringSettings;
 use nae_infer::{BackendKind, Detector, Shape};
 use serde_json::{Value, json};
 
+use super::super::camera_name::CameraName;
+use super::super::metrics::Metrics;
 use super::*;
 
 struct Zeros;
@@ -33,13 +35,13 @@ fn model() -> Model {
 struct Watched {
     monitor: Monitor,
     model: Model,
-    metrics: Arc<Metrics>,
+    metrics: Arc<CameraMetrics>,
 }
 
 impl Watched {
     /// Two anomalies among the last three frames raise the alarm.
     fn new() -> Self {
-        let (model, metrics) = (model(), Arc::new(Metrics::new()));
+        let (model, metrics) = (model(), Arc::new(Metrics::new().camera(&CameraName::default())));
         let alarm = AlarmSettings::new(2, 0, 3).unwrap();
         Self { monitor: Monitor::new(alarm, &model, Arc::clone(&metrics)).unwrap(), model, metrics }
     }

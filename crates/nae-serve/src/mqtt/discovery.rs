@@ -19,7 +19,7 @@ pub(super) fn messages(broker: &Broker, topics: &Topics) -> Vec<(String, String)
             "availability_mode": "all",
             "device": {
                 "identifiers": [format!("nae_{}", broker.camera)],
-                "name": broker.camera,
+                "name": broker.camera.as_str(),
                 "manufacturer": "nae-infer",
                 "model": "Camera with a normalized autoencoder",
                 "sw_version": env!("CARGO_PKG_VERSION"),

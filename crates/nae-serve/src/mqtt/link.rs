@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::super::broker::Broker;
-use super::super::metrics::Metrics;
+use super::super::metrics::CameraMetrics;
 use super::super::monitor::{Event, Monitor};
 use super::super::pictures::small_jpeg;
 use super::super::receiver::Receiver;
@@ -136,7 +136,7 @@ pub(super) struct Link {
     client_id: String,
     topics: Topics,
     monitor: Arc<Monitor>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<CameraMetrics>,
     shared: Arc<Shared>,
     /// Number of the frame whose picture the broker has, 0 if it has none of this start: it is not sent again with every
     /// connection, since it would look like another alarm.
@@ -148,7 +148,7 @@ pub(super) fn new(
     broker: Broker,
     client_id: String,
     monitor: Arc<Monitor>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<CameraMetrics>,
 ) -> (LinkReceiver, Link) {
     let shared = Arc::new(Shared::default());
     let receiver = LinkReceiver { name: broker.name(), name_before: broker.name_before(), shared: Arc::clone(&shared) };

@@ -1,21 +1,25 @@
-// The page of `nae-infer serve`. It asks this service and nobody else; texts from frames and models go into
-// the page as text, never as HTML.
+// The page of `nae-infer serve`: all cameras, where there are several, or the one that the address names after its #. It asks
+// this service and nobody else; texts from frames and models go into the page as text, never as HTML.
 "use strict";
 
 const element = (id) => document.getElementById(id);
 const token = { value: sessionStorage.getItem("token") };
-const state = { summary: null, points: [], span: 600, wanted: null };
+const state = { camera: null, summary: null, points: [], span: 600, wanted: null, view: new AbortController() };
 
+// Requests end with the view that they are for.
 async function ask(path, options = {}) {
   const headers = new Headers(options.headers);
   if (token.value) headers.set("authorization", `Bearer ${token.value}`);
-  const response = await fetch(path, { ...options, headers, cache: "no-store" });
+  const response = await fetch(path, { ...options, headers, cache: "no-store", signal: state.view.signal });
   if (response.status === 401) {
     showLogin(token.value ? "The service does not take this token." : "");
     throw new Error("a token is needed");
   }
   return response;
 }
+
+// The address of something of the camera that is shown.
+const own = (path) => `/api/cameras/${state.camera}${path}`;
 
 async function get(path) {
   const response = await ask(path);
@@ -50,6 +54,7 @@ async function drawFrame(image, path) {
 
 function showLogin(problem) {
   element("watch").hidden = true;
+  element("all").hidden = true;
   element("login").hidden = false;
   element("login-problem").textContent = problem;
 }
@@ -61,10 +66,10 @@ function chip(id, text, kind) {
   element(id).className = `chip ${kind}`;
 }
 
-function showAlarm(on) {
-  if (on) chip("alarm", "Alarm", "bad");
+function showAlarm(on, text = "Alarm") {
+  if (on) chip("alarm", text, "bad");
   else chip("alarm", "Normal", "good");
-  document.title = on ? "Alarm – nae-infer" : "nae-infer";
+  document.title = on ? `${text} – nae-infer` : "nae-infer";
 }
 
 function showDrift(drift) {
@@ -72,10 +77,10 @@ function showDrift(drift) {
   else chip("drift", `energies are ${drift}`, "warn");
 }
 
+const sourceTexts = { connected: "camera connected", lost: "camera lost", ended: "camera ended", opening: "opening camera",
+  none: "no camera" };
 function showSource(name, reason) {
-  const texts = { connected: "camera connected", lost: "camera lost", ended: "camera ended", opening: "opening camera",
-    none: "no camera" };
-  chip("source", texts[name] ?? name, name === "connected" ? "good" : name === "lost" ? "warn" : "");
+  chip("source", sourceTexts[name] ?? name, name === "connected" ? "good" : name === "lost" ? "warn" : "");
   element("source").title = reason ?? "";
 }
 
@@ -91,7 +96,7 @@ function setSlider(rate) {
 }
 
 async function refresh() {
-  state.summary = await get("/api/state");
+  state.summary = await get(own("/state"));
   const s = state.summary;
   element("login").hidden = true;
   element("watch").hidden = false;
@@ -114,13 +119,13 @@ async function refresh() {
 }
 
 async function readHistory() {
-  const slices = await get(`/api/history?seconds=${state.span}`);
+  const slices = await get(own(`/history?seconds=${state.span}`));
   const now = performance.now() / 1000;
   state.points = slices.map(({ ago, energy }) => ({ at: now - ago, energy }));
 }
 
 async function showAlarms() {
-  const alarms = await get("/api/alarms");
+  const alarms = await get(own("/alarms"));
   element("no-alarm").hidden = alarms.length > 0;
   const items = alarms.slice(0, 24).map((alarm) => {
     const item = document.createElement("li");
@@ -134,8 +139,8 @@ async function showAlarms() {
       heat.alt = "";
       box.append(image, heat);
       item.append(box);
-      drawFrame(image, `/api/alarms/${alarm.number}/image`).catch(console.warn);
-      draw(heat, `/api/alarms/${alarm.number}/heat-map`).catch(console.warn);
+      drawFrame(image, own(`/alarms/${alarm.number}/image`)).catch(console.warn);
+      draw(heat, own(`/alarms/${alarm.number}/heat-map`)).catch(console.warn);
     }
     const time = document.createElement("time");
     time.dateTime = alarm.time;
@@ -162,8 +167,8 @@ async function showFrame(frame) {
     state.wanted = false;
     try {
       await Promise.all([
-        drawFrame(element("image"), "/api/latest/image"),
-        element("show-heat").checked ? draw(element("heat"), "/api/latest/heat-map") : null,
+        drawFrame(element("image"), own("/latest/image")),
+        element("show-heat").checked ? draw(element("heat"), own("/latest/heat-map")) : null,
       ]);
       element("no-frame").hidden = element("image").hasAttribute("src");
     } catch (error) {
@@ -178,7 +183,7 @@ async function showWhatIf() {
   const rate = sliderRate();
   element("rate-value").textContent = `${(100 * rate).toPrecision(2)}% of normal frames`;
   try {
-    const w = await get(`/api/what-if?false_positive_rate=${rate}`);
+    const w = await get(own(`/what-if?false_positive_rate=${rate}`));
     state.whatIf = w.threshold;
     const span = w.frames === 0 ? "No frame in the last hour." : `The last hour would have had ${w.anomalies} anomalies
       among ${w.frames} frames, and ${w.alarms} ${w.alarms === 1 ? "alarm" : "alarms"}.`;
@@ -260,12 +265,14 @@ function happened(event) {
   else if (event.event === "model") refresh().catch(console.warn);
 }
 
+const pause = (time) => new Promise((resume) => setTimeout(resume, time));
+
 // Server-sent events by fetch, because EventSource sends no token.
-async function listen() {
-  for (;;) {
+async function watchOne({ signal }) {
+  while (!signal.aborted) {
     try {
       await refresh();
-      const reader = (await ask("/events")).body.pipeThrough(new TextDecoderStream()).getReader();
+      const reader = (await ask(`/events?camera=${state.camera}`)).body.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";
       for (;;) {
         const { value, done } = await reader.read();
@@ -275,12 +282,131 @@ async function listen() {
         for (const part of parts) if (part.startsWith("data:")) happened(JSON.parse(part.slice(5)));
       }
     } catch (error) {
-      if (!element("login").hidden) return;
+      if (signal.aborted || !element("login").hidden) return;
       console.warn(error);
     }
     chip("alarm", "no connection", "warn");
-    await new Promise((resume) => setTimeout(resume, 2000));
+    await pause(2000);
   }
+}
+
+function card(name) {
+  const item = document.createElement("li");
+  const link = document.createElement("a");
+  link.href = `#${name}`;
+  const box = document.createElement("div");
+  box.className = "picture";
+  const image = new Image();
+  image.alt = `The last frame of ${name}`;
+  box.append(image);
+  const head = document.createElement("div");
+  head.className = "head";
+  const title = document.createElement("h2");
+  title.textContent = name;
+  const alarm = document.createElement("span");
+  const source = document.createElement("span");
+  head.append(title, alarm, source);
+  const bar = document.createElement("div");
+  bar.className = "bar";
+  bar.ariaHidden = "true";
+  const filled = document.createElement("span");
+  bar.append(filled);
+  const energy = document.createElement("p");
+  const age = document.createElement("p");
+  age.className = "faint";
+  link.append(box, head, bar, energy, age);
+  item.append(link);
+  return { item, link, image, alarm, source, filled, energy, age, number: null };
+}
+
+function span(seconds) {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  return `${Math.round(seconds / 3600)} h`;
+}
+
+function fill(shown, camera) {
+  const badge = (element, text, kind) => {
+    element.textContent = text;
+    element.className = text ? `chip ${kind}` : "";
+  };
+  const classes = { card: true, bad: camera.alarm, anomaly: camera.anomaly, lost: camera.source_state === "lost" };
+  shown.link.className = Object.keys(classes).filter((name) => classes[name]).join(" ");
+  badge(shown.alarm, camera.alarm ? "Alarm" : "", "bad");
+  if (!camera.scoring) badge(shown.source, "model does not return", "warn");
+  else badge(shown.source, camera.source_state === "connected" ? "" : camera.source_state, "warn");
+  shown.source.title = camera.source_reason ?? "";
+  const ratio = camera.threshold && camera.energy !== null ? camera.energy / camera.threshold : 0;
+  shown.filled.style.width = `${Math.min(100, 50 * ratio)}%`;
+  shown.energy.textContent = `energy ${short(camera.energy)}, threshold ${short(camera.threshold)}`;
+  const dropped = camera.dropped ? `, ${camera.dropped} dropped` : "";
+  shown.age.textContent = camera.age === null ? "No frame yet" : `${span(camera.age)} ago${dropped}`;
+}
+
+async function watchAll({ signal }) {
+  const cards = new Map();
+  while (!signal.aborted) {
+    try {
+      const cameras = await get("/api/cameras");
+      element("all").hidden = false;
+      const drawn = cameras.map((camera) => {
+        if (!cards.has(camera.name)) cards.set(camera.name, card(camera.name));
+        const shown = cards.get(camera.name);
+        fill(shown, camera);
+        if (camera.number === shown.number) return null;
+        shown.number = camera.number;
+        return draw(shown.image, `/api/cameras/${camera.name}/latest/thumbnail`).catch(console.warn);
+      });
+      const items = cameras.map((camera) => cards.get(camera.name).item);
+      if (element("cameras").childElementCount !== items.length) element("cameras").replaceChildren(...items);
+      const count = (which) => cameras.filter(which).length;
+      const alarms = count((camera) => camera.alarm);
+      showAlarm(alarms > 0, alarms === 1 ? "1 alarm" : `${alarms} alarms`);
+      const lost = count((camera) => camera.source_state === "lost");
+      chip("source", lost ? `${lost} of ${cameras.length} cameras lost` : `${cameras.length} cameras`, lost ? "warn" : "");
+      await Promise.all(drawn);
+    } catch (error) {
+      if (signal.aborted || !element("login").hidden) return;
+      console.warn(error);
+      chip("alarm", "no connection", "warn");
+    }
+    await pause(1000);
+  }
+}
+
+// Shows what the address says, from the beginning.
+async function showView() {
+  state.view.abort();
+  const view = new AbortController();
+  Object.assign(state, { view, camera: null, summary: null, points: [], wanted: null, whatIf: null });
+  let names = null;
+  while (!names) {
+    try {
+      names = (await get("/api/cameras")).map((camera) => camera.name);
+    } catch (error) {
+      if (view.signal.aborted || !element("login").hidden) return;
+      console.warn(error);
+      chip("alarm", "no connection", "warn");
+      await pause(2000);
+    }
+  }
+  if (view.signal.aborted) return;
+  const wanted = location.hash.slice(1);
+  state.camera = names.length === 1 ? names[0] : names.find((name) => name === wanted) ?? null;
+  element("login").hidden = true;
+  element("watch").hidden = true;
+  element("all").hidden = true;
+  element("back").hidden = names.length === 1 || !state.camera;
+  element("name").textContent = names.length > 1 && state.camera ? state.camera : "";
+  for (const id of ["source", "drift"]) chip(id, "", "");
+  for (const image of document.images) URL.revokeObjectURL(image.src);
+  for (const id of ["image", "heat"]) element(id).removeAttribute("src");
+  for (const id of ["frame", "change", "what-if", "rate-value"]) element(id).textContent = "";
+  for (const id of ["energy", "threshold", "p-value"]) Object.assign(element(id), { textContent: "–", className: "" });
+  element("no-frame").hidden = false;
+  element("alarms").replaceChildren();
+  element("cameras").replaceChildren();
+  await (state.camera ? watchOne(view) : watchAll(view));
 }
 
 async function change(make, done) {
@@ -297,8 +423,9 @@ element("login").addEventListener("submit", (event) => {
   token.value = element("token").value;
   sessionStorage.setItem("token", token.value);
   element("login").hidden = true;
-  listen();
+  showView();
 });
+window.addEventListener("hashchange", showView);
 element("rate").addEventListener("input", () => showWhatIf());
 element("span").addEventListener("change", () => {
   state.span = Number(element("span").value);
@@ -309,10 +436,10 @@ element("show-heat").addEventListener("change", () => {
   showFrame();
 });
 element("apply").addEventListener("click", () =>
-  change(() => post("/api/false-positive-rate", { false_positive_rate: sliderRate() }), "The threshold is set."));
-element("undo").addEventListener("click", () => change(() => post("/api/undo", {}), "The last change is undone."));
+  change(() => post(own("/false-positive-rate"), { false_positive_rate: sliderRate() }), "The threshold is set."));
+element("undo").addEventListener("click", () => change(() => post(own("/undo"), {}), "The last change is undone."));
 element("recalibrate").addEventListener("click", () =>
-  change(() => post("/api/recalibrate", { from: Number(element("normal").value) }), "Recalibrated."));
+  change(() => post(own("/recalibrate"), { from: Number(element("normal").value) }), "Recalibrated."));
 
-setInterval(drawChart, 250);
-listen();
+setInterval(() => element("watch").hidden || drawChart(), 250);
+showView();

@@ -233,7 +233,11 @@ pub(crate) fn spawn(
     // A stream's frames are chosen by its own clock, before they are encoded: by ours, some of them would come early.
     let interval = if is_stream { Duration::ZERO } else { settings.interval };
     let runner = Runner { interval, frames, observer, pauses: PAUSES };
-    let thread = thread::Builder::new().name("source".into()).spawn(move || runner.run(|| open(&settings)))?;
+    let span = tracing::Span::current();
+    let thread = thread::Builder::new().name("source".into()).spawn(move || {
+        let _entered = span.enter();
+        runner.run(|| open(&settings));
+    })?;
     Ok(is_stream.then_some(thread))
 }
 

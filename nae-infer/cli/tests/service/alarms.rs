@@ -53,14 +53,14 @@ impl Absent {
         self.0.local_addr().unwrap().as_socket().unwrap()
     }
 
-    fn appear(self) -> TcpListener {
+    pub(crate) fn appear(self) -> TcpListener {
         self.0.listen(16).unwrap();
         self.0.into()
     }
 }
 
 /// A webhook on this address that acknowledges, and hands out what it got.
-fn webhook(listener: TcpListener) -> Receiver<Value> {
+pub(crate) fn webhook(listener: TcpListener) -> Receiver<Value> {
     let (sender, received) = channel();
     thread::spawn(move || {
         for stream in listener.incoming() {

@@ -107,7 +107,7 @@ fn images_on_standard_input_are_scored_in_order_and_told_as_events() {
         assert_eq!((&frame["alarm"], &frame["drift"]), (&json!(number > 1), &json!("steady")), "{name}");
         if anomaly {
             // The alarm's number, not the frame's: it is the first.
-            assert_eq!(next("alarm"), json!({"event": "alarm", "number": 0}));
+            assert_eq!(next("alarm"), json!({"camera": "camera", "event": "alarm", "number": 0}));
         }
         assert_eq!(service.get("/api/latest/image").body, image, "{name}");
     }

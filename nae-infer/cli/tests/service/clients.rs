@@ -89,6 +89,10 @@ fn everything_of_the_description_is_there() {
                 continue;
             }
             let path = path.replace("{number}", "0").replace("{model}", "digits").replace("{version}", "0");
+            let path = path.replace("{camera}", "camera");
+            if method == "parameters" {
+                continue;
+            }
             let answer = if method == "get" { service.get(&path) } else { service.post(&path, b"") };
             let missing = answer.status == 404 && answer.body.windows(13).any(|w| w == b"/openapi.json");
             assert!(!missing && answer.status != 405, "{method} {path}: {}", answer.status);

@@ -29,6 +29,8 @@ pub(crate) fn picture(name: &str) -> Vec<u8> {
 pub(crate) struct Service {
     process: Child,
     pub(crate) address: String,
+    /// What it said until it listened.
+    pub(crate) started: String,
     log: Receiver<String>,
     agent: ureq::Agent,
 }
@@ -72,12 +74,23 @@ impl Service {
     }
 
     fn spawn(model: &Path, state: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
+        Self::run(state, &[&["--model", model.to_str().unwrap()], arguments].concat(), variables)
+    }
+
+    /// Starts with a file of settings, which says what cameras there are.
+    pub(crate) fn with_cameras(place: &Place, settings: &str, arguments: &[&str]) -> Result<Self, String> {
+        let path = place.path("serve.toml");
+        std::fs::write(&path, settings).unwrap();
+        Self::run(&place.state(), &[&["--config", path.to_str().unwrap()], arguments].concat(), &[])
+    }
+
+    fn run(state: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
+        let own = |name: &str, value| if arguments.contains(&name) { vec![] } else { vec![name.to_owned(), value] };
         let mut process = Command::new(env!("CARGO_BIN_EXE_nae-infer"))
             .envs(variables.iter().copied())
-            .args(["serve", "--threads", "2"])
-            .args(if arguments.contains(&"--listen") { [].as_slice() } else { &["--listen", "127.0.0.1:0"] })
-            .arg("--model")
-            .arg(model)
+            .arg("serve")
+            .args(own("--threads", "2".to_owned()))
+            .args(own("--listen", "127.0.0.1:0".to_owned()))
             .arg("--state")
             .arg(state)
             .args(arguments)
@@ -103,7 +116,7 @@ impl Service {
         };
         let agent =
             ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build().into();
-        Ok(Self { process, address, log, agent })
+        Ok(Self { process, address, started: said, log, agent })
     }
 
     /// Its standard input, once.
@@ -113,8 +126,13 @@ impl Service {
 
     /// Server-sent events from now on, a JSON value each.
     pub(crate) fn events(&self) -> Receiver<Value> {
+        self.events_of("/events")
+    }
+
+    /// Those of an address.
+    pub(crate) fn events_of(&self, path: &str) -> Receiver<Value> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
         let (sender, events) = channel();
@@ -158,11 +176,23 @@ impl Service {
         self.post_with(path, body.as_bytes(), &[("content-type", "application/json")])
     }
 
-    /// The value of a metric, with its labels if it has any.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    /// The value of a metric, with some of its labels in the order in which they are shown, as a selector of Prometheus has
+    /// them: `name{camera="gate"}`. There has to be one.
+    pub(crate) fn metric(&self, selector: &str) -> f64 {
         let text = String::from_utf8(self.get("/metrics").body).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned);
-        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+        let (name, wanted) = selector.split_once('{').unwrap_or((selector, "}"));
+        let labels = |line: &str| Some(line.strip_prefix(name)?.strip_prefix('{')?.rsplit_once('}')?.0.to_owned());
+        let mut found = text.lines().filter(|line| {
+            labels(line).is_some_and(|labels| labels.contains(wanted.trim_end_matches('}')))
+                || line.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ') && wanted == "}")
+        });
+        let (Some(line), None) = (found.next(), found.next()) else { panic!("not one {selector} in\n{text}") };
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    }
+
+    /// The state of a camera among several, as JSON.
+    pub(crate) fn camera(&self, name: &str) -> Value {
+        self.get(&format!("/api/cameras/{name}/state")).json()
     }
 
     /// Waits for a line of the log that holds `text`.

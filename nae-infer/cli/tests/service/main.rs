@@ -5,6 +5,7 @@
 mod alarms;
 mod broker;
 mod camera;
+mod cameras;
 mod changes;
 mod clients;
 mod harness;

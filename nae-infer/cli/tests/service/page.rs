@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Place, Service, eventually, picture};
+use crate::harness::{Place, Service, eventually, model, picture};
 
 /// What the page at `url` has become after some seconds.
 fn browse(url: &str) -> Option<String> {
@@ -43,6 +43,62 @@ fn a_browser_shows_frame_alarm_and_model() {
         assert!(page.contains(part), "no {part} in\n{page}");
     }
     assert!(!page.contains("<b>"), "a name is text");
+}
+
+/// All of them, and one by the part of the address after its #.
+#[test]
+fn a_browser_shows_several_cameras_and_each_of_them() {
+    let place = Place::new();
+    let folder = |name: &str| {
+        std::fs::create_dir(place.path(name)).unwrap();
+        format!("[[camera]]\nname = \"{name}\"\nsource = \"folder:{}\"\n", place.path(name).display())
+    };
+    let lost = "[[camera]]\nname = \"shed\"\nsource = \"http://127.0.0.1:9/video\"\n";
+    let settings = format!(
+        "model = \"{}\"\nalarm_raise = 1\nalarm_clear = 0\n{}{}{lost}",
+        model().display(),
+        folder("gate"),
+        folder("yard")
+    );
+    std::fs::write(place.path("gate/a.png"), picture("six")).unwrap();
+    std::fs::write(place.path("yard/b.png"), picture("checkerboard")).unwrap();
+    let service = Service::with_cameras(&place, &settings, &[]).unwrap();
+    eventually("the frames are scored", || {
+        ["gate", "yard"].iter().all(|name| service.camera(name)["latest"]["number"] == 1)
+    });
+    eventually("the third is lost", || service.camera("shed")["source_state"] == "lost");
+    let Some(page) = browse(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    for part in [
+        ">1 alarm</p>",
+        ">1 of 3 cameras lost</p>",
+        "<a href=\"#gate\" class=\"card\">",
+        "<a href=\"#yard\" class=\"card bad anomaly\">",
+        "<img alt=\"The last frame of yard\" src=\"blob:",
+        "<a href=\"#shed\" class=\"card lost\">",
+        "<h2>shed</h2>",
+        ">No frame yet</p></a>",
+        "<main id=\"watch\" hidden=\"\">",
+        "<main id=\"all\">",
+    ] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+    let page = browse(&service.url("/#yard")).unwrap();
+    for part in [
+        ">Alarm</p>",
+        "<p id=\"name\" class=\"name\">yard</p>",
+        "<a id=\"back\" href=\"#\">",
+        "frame 1, b.png",
+        "The frame of alarm 0",
+        "img id=\"image\" alt=\"The last frame\" src=\"blob:",
+        "<main id=\"watch\">",
+        "<main id=\"all\" hidden=\"\">",
+    ] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+    assert!(!page.contains("a.png"), "that is the other camera's");
 }
 
 #[test]

@@ -20,8 +20,9 @@ use serde_json::json as value;
 use self::body::Parts;
 use self::request::Asked;
 use super::super::Service;
+use super::super::camera::Camera;
 use super::super::model::Model;
-use super::super::scorer::{Answer, Input};
+use super::super::scorer::{Answer, Failure, Input};
 use super::score::answer;
 use super::{Problem, json, watching};
 
@@ -47,14 +48,17 @@ pub(super) async fn server_ready(state: State<Arc<Service>>) -> Result<Response,
 
 /// Whether images can be scored with this model. Asked without a token, so that a wrong name is not told the right one.
 pub(super) async fn ready(state: State<Arc<Service>>, Path(target): Path<Target>) -> Result<Response, Problem> {
-    if known(&state, &target).is_err() {
+    let Ok((camera, _)) = known(&state, &target) else {
         let reason = match &target.version {
             None => "there is no model of this name",
             Some(_) => "there is no model of this name and version",
         };
         return Err(Problem::new(StatusCode::NOT_FOUND, reason));
-    }
+    };
     watching::ready(state).await?;
+    if !camera.lane.is_working() {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, Failure::GivenUp));
+    }
     Ok(json(StatusCode::OK, &value!({"name": target.model, "ready": true})))
 }
 
@@ -62,7 +66,7 @@ pub(super) async fn model(
     State(service): State<Arc<Service>>,
     Path(target): Path<Target>,
 ) -> Result<Response, Problem> {
-    let model = known(&service, &target)?;
+    let (_, model) = known(&service, &target)?;
     Ok(json(StatusCode::OK, &describe::metadata(&target.model, &model)))
 }
 
@@ -70,7 +74,7 @@ pub(super) async fn config(
     State(service): State<Arc<Service>>,
     Path(target): Path<Target>,
 ) -> Result<Response, Problem> {
-    let model = known(&service, &target)?;
+    let (_, model) = known(&service, &target)?;
     Ok(json(StatusCode::OK, &describe::config(&target.model, &model)))
 }
 
@@ -86,20 +90,26 @@ pub(super) async fn statistics(
     ))
 }
 
-/// The model is called as its file, without the extension; its version is the file's checksum.
-fn known(service: &Service, target: &Target) -> Result<Arc<Model>, Problem> {
-    let own = service.config.model.file_stem().and_then(|stem| stem.to_str()).unwrap_or("model");
-    if target.model != own {
-        let reason = format!("there is no model of this name; the only one is `{own}`");
+/// A model is called as its camera; that of an only camera also as its file, without the extension. Its version is the file's
+/// checksum.
+fn known(service: &Service, target: &Target) -> Result<(Arc<Camera>, Arc<Model>), Problem> {
+    let only = service.only_camera();
+    let file = only.map(|camera| camera.config.model.file_stem().and_then(|stem| stem.to_str()).unwrap_or("model"));
+    let camera = service.camera(&target.model).or(only.filter(|_| file == Some(target.model.as_str())));
+    let Some(camera) = camera else {
+        let reason = match file {
+            Some(file) => format!("there is no model of this name; the only one is `{file}`"),
+            None => format!("there is no model of this name; models are called as their cameras: {}", service.names()),
+        };
         return Err(Problem::new(StatusCode::NOT_FOUND, reason));
-    }
-    let model = service.model.load_full();
+    };
+    let model = camera.model.load_full();
     match &target.version {
         Some(version) if *version != model.digest => {
             let reason = format!("there is no version `{version}` of this model; the only one is `{}`", model.digest);
             Err(Problem::new(StatusCode::NOT_FOUND, reason))
         }
-        _ => Ok(model),
+        _ => Ok((Arc::clone(camera), model)),
     }
 }
 
@@ -108,15 +118,15 @@ pub(super) async fn infer(
     Path(target): Path<Target>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let model = known(&service, &target)?;
+    let (camera, model) = known(&service, &target)?;
     let parts = Parts::receive(request, service.config.max_body).await?;
     let asked = Asked::parse(&parts, model.detector.contract())?;
     // All at once into the queue, so that they are scored together.
     let waiting: Vec<_> = asked
         .images()
         .map(|image| {
-            let service = Arc::clone(&service);
-            tokio::spawn(async move { answer(&service, Input::Prepared(image)).await })
+            let camera = Arc::clone(&camera);
+            tokio::spawn(async move { answer(&camera, Input::Prepared(image)).await })
         })
         .collect();
     let mut answers: Vec<Answer> = Vec::with_capacity(waiting.len());

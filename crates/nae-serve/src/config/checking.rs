@@ -1,0 +1,169 @@
+//! What settings have to be: texts become types that cannot be wrong afterwards, and everything that is wrong is noted. Here
+//! are the service's; a camera's are in `cameras`.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::super::broker::{self, BrokerAddress, BrokerSettings};
+use super::super::secret::Secret;
+use super::super::signature::Signer;
+use super::super::source::without_login;
+use super::super::tls::TlsFiles;
+use super::reading::{Found, FoundSettings, read_text};
+use super::{Config, ConfigError};
+
+impl FoundSettings {
+    /// The setting read by `read`, whose error says what was expected.
+    pub(super) fn parse<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let Found { text, origin } = self.found.get(name)?;
+        match read(text) {
+            Ok(value) => Some(value),
+            Err(expected) => {
+                // A broker's address has no scheme that its login would follow.
+                let text = match text.rsplit_once('@') {
+                    Some((_, place)) if name == "mqtt" => format!("…@{place}"),
+                    _ => without_login(text),
+                };
+                self.problems.push(format!("{origin}: `{name}`: expected {expected}, found `{text}`"));
+                None
+            }
+        }
+    }
+
+    /// A number in the range.
+    pub(super) fn number<T: FromStr + PartialOrd + fmt::Display>(&mut self, name: &str, low: T, high: T) -> Option<T> {
+        self.parse(name, |text| match text.parse() {
+            Ok(number) if number >= low && number <= high => Ok(number),
+            _ => Err(format!("a number from {low} to {high}")),
+        })
+    }
+
+    pub(super) fn seconds(&mut self, name: &str, default: f64) -> Duration {
+        Duration::from_secs_f64(self.number(name, 0.01, 3600.0).unwrap_or(default))
+    }
+
+    pub(super) fn path(&mut self, name: &str) -> Option<PathBuf> {
+        self.parse(name, |text| if text.is_empty() { Err("a path".into()) } else { Ok(PathBuf::from(text)) })
+    }
+
+    /// What the file a setting names holds, without space around it.
+    pub(super) fn secret(&mut self, name: &str) -> Option<Secret> {
+        self.parse(name, |path| match read_text(Path::new(path)) {
+            Ok(text) if text.trim().is_empty() => Err("a file that is not empty".into()),
+            Ok(text) => Ok(Secret::new(text.trim())),
+            Err(error) => Err(format!("a file that can be read ({error})")),
+        })
+    }
+
+    /// The secret that the setting holds, or the file that the setting `NAME_file` names.
+    fn secret_or_file(&mut self, name: &str) -> Option<Secret> {
+        let file = format!("{name}_file");
+        if self.found.contains_key(name) && self.found.contains_key(&file) {
+            self.problems.push(format!("`{name}` and `{file}`: give one of them"));
+        }
+        let given = self.found.get(name).map(|found| Secret::new(found.text.trim()));
+        if given.as_ref().is_some_and(|secret| secret.expose().is_empty()) {
+            self.problems.push(format!("`{name}`: expected a text that is not empty"));
+        }
+        self.secret(&file).or(given)
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong, also what was when it was read.
+    pub(super) fn check(mut self) -> Result<Config, ConfigError> {
+        let listen = self.parse("listen", |text| text.parse().map_err(|_| "ADDRESS:PORT".into()));
+        let listen = listen.unwrap_or_else(|| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8080));
+        let token = self.secret("token_file");
+        if !listen.ip().is_loopback() && !self.found.contains_key("token_file") {
+            self.problems.push(format!(
+                "`listen` is {listen}, which others can reach: give a `token_file`, or listen on 127.0.0.1"
+            ));
+        }
+        let state = self.path("state").unwrap_or_else(default_state);
+        let broker = self.mqtt();
+        let cameras = self.cameras(&state, broker.as_ref());
+        let config = Config {
+            cameras,
+            listen,
+            token,
+            state,
+            threads: self
+                .number("threads", 1, 1024)
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+            max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
+            webhook: self.parse("webhook", str::parse),
+            webhook_signer: self.webhook_signer(),
+            alarm_log: self.path("alarm_log"),
+        };
+        if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
+    }
+
+    fn webhook_signer(&mut self) -> Option<Signer> {
+        let secret = self.secret_or_file("webhook_secret")?;
+        if !self.found.contains_key("webhook") {
+            self.problems.push("`webhook_secret`: there is no `webhook` whose requests it would sign".into());
+        }
+        secret
+            .expose()
+            .parse()
+            .inspect_err(|expected| self.problems.push(format!("`webhook_secret`: expected {expected}")))
+            .ok()
+    }
+
+    fn mqtt(&mut self) -> Option<BrokerSettings> {
+        let address = self.parse("mqtt", str::parse::<BrokerAddress>);
+        let alarm_topic = self.parse("mqtt_topic", broker::topic).unwrap_or_else(|| "nae/alarms".into());
+        let state_topic = self.parse("mqtt_state_topic", broker::topic);
+        let home_assistant = self.parse("mqtt_home_assistant", broker::topic);
+        let client_id = self.parse("mqtt_client_id", |text| match text.len() {
+            1..=128 => Ok(text.to_owned()),
+            _ => Err("1 to 128 bytes".into()),
+        });
+        let user = self.parse("mqtt_user", |text| Ok(text.to_owned()));
+        let password = self.secret_or_file("mqtt_password");
+        let tls = self.tls();
+        let mut address = address?;
+        if tls != TlsFiles::default() && !address.encrypted {
+            self.problems.push(format!(
+                "`mqtt_ca_file`, `mqtt_certificate_file` and `mqtt_key_file` are for TLS: write the broker as mqtts://{address}"
+            ));
+        } else if address.encrypted
+            && let Err(error) = tls.read()
+        {
+            self.problems.push(format!("`mqtt`: {error} (`mqtt_ca_file`, `mqtt_certificate_file`, `mqtt_key_file`)"));
+        }
+        let has_password = address.login.as_ref().is_some_and(|(_, password)| !password.expose().is_empty());
+        if has_password && self.found.get("mqtt").is_some_and(|found| found.origin.starts_with("flag")) {
+            tracing::warn!(
+                "other users can read the broker's password on this command line: give it by --mqtt-password-file"
+            );
+        }
+        if let Some(user) = user {
+            address.login = Some((user, password.unwrap_or_else(|| Secret::new(""))));
+        }
+        Some(BrokerSettings { address, tls, client_id, alarm_topic, state_topic, home_assistant })
+    }
+
+    fn tls(&mut self) -> TlsFiles {
+        let authorities = self.path("mqtt_ca_file");
+        let (certificate, key) = (self.path("mqtt_certificate_file"), self.path("mqtt_key_file"));
+        if certificate.is_some() != key.is_some() {
+            self.problems.push("`mqtt_certificate_file` and `mqtt_key_file`: give both or none".into());
+        }
+        TlsFiles { authorities, identity: certificate.zip(key) }
+    }
+}
+
+/// systemd's folder for the service, or the user's.
+fn default_state() -> PathBuf {
+    let folder = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    folder("STATE_DIRECTORY")
+        .or_else(|| folder("XDG_STATE_HOME").map(|p| p.join("nae-infer")))
+        .or_else(|| folder("HOME").map(|p| p.join(".local/state/nae-infer")))
+        .unwrap_or_else(|| PathBuf::from("nae-infer-state"))
+}

@@ -1,0 +1,99 @@
+//! The service's settings: a TOML file, then the environment, then the flags, each over the one before, all by the same
+//! names (`flags`). They are read (`reading`) and checked (`checking`, of which `cameras` has what is a camera's) once, here,
+//! and everything wrong with them is said in one error.
+
+mod cameras;
+mod checking;
+mod flags;
+mod reading;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nae_core::verdict::AlarmSettings;
+use nae_infer::{BackendChoice, ExecutionProvider};
+
+use super::broker::Broker;
+use super::camera_name::CameraName;
+use super::secret::Secret;
+use super::signature::Signer;
+use super::source::SourceSettings;
+use super::webhook::WebhookAddress;
+pub use flags::Flags;
+use reading::FoundSettings;
+
+/// Checked settings.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    /// At least one, in the order of the file; no two names differ by case only.
+    pub(crate) cameras: Vec<CameraConfig>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) token: Option<Secret>,
+    pub(crate) state: PathBuf,
+    pub(crate) threads: usize,
+    pub(crate) max_body: usize,
+    pub(crate) webhook: Option<WebhookAddress>,
+    /// Signs what goes to the webhook.
+    pub(crate) webhook_signer: Option<Signer>,
+    pub(crate) alarm_log: Option<PathBuf>,
+}
+
+/// Checked settings of one camera.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CameraConfig {
+    pub(crate) name: CameraName,
+    /// Its own folder for what is kept.
+    pub(crate) state: PathBuf,
+    /// What its addresses begin with where alarms name them.
+    pub(crate) address: String,
+    /// What the ids of its alarms begin with, so that they are no other camera's.
+    pub(crate) id_prefix: String,
+    pub(crate) model: PathBuf,
+    pub(crate) backend: BackendChoice,
+    pub(crate) execution_providers: Vec<ExecutionProvider>,
+    pub(crate) score_timeout: Duration,
+    pub(crate) source: SourceSettings,
+    pub(crate) false_positive_rate: Option<f32>,
+    pub(crate) alarm: AlarmSettings,
+    pub(crate) queue: usize,
+    pub(crate) picture_bytes: u64,
+    /// The broker, with the topics of this camera.
+    pub(crate) mqtt: Option<Broker>,
+}
+
+/// All that is wrong with the settings: wrong usage, for an exit status.
+#[derive(Debug, PartialEq)]
+pub struct ConfigError(Vec<String>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => f.write_str(one),
+            all => {
+                write!(f, "{} settings are wrong", all.len())?;
+                all.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads file, environment and flags, in this order, and checks them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong.
+    pub(crate) fn read(
+        flags: &Flags,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
+        FoundSettings::read(flags, environment).check()
+    }
+}
+
+#[cfg(test)]
+mod tests;

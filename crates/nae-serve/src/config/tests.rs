@@ -1,0 +1,298 @@
+//! Where settings come from, what of them is wrong, and that no secret is printed.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn read(file: Option<&str>, environment: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("serve.toml");
+    if let Some(text) = file {
+        std::fs::write(&path, text).unwrap();
+    }
+    let flags = Flags { config: file.map(|_| path), ..flags };
+    let environment = environment.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+    Config::read(&flags, environment).map_err(|e| e.to_string())
+}
+
+fn flag(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn flags_go_over_the_environment_and_that_over_the_file() {
+    let file = "model = \"a.onnx\"\nqueue = 7\nalarm_window = 9\nmax_fps = 12.5";
+    let environment = [("NAE_INFER_QUEUE", "8"), ("NAE_INFER_THREADS", "3"), ("OTHER", "x")];
+    let config = read(Some(file), &environment, Flags { threads: flag("2"), ..Flags::default() }).unwrap();
+    let camera = &config.cameras[0];
+    assert_eq!(camera.model, PathBuf::from("a.onnx"));
+    assert_eq!((camera.queue, config.threads), (8, 2));
+    assert_eq!(camera.source.interval, Duration::from_millis(80));
+    assert_eq!(camera.alarm, AlarmSettings::new(3, 1, 9).unwrap());
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    let file = "modle = \"a\"\nqueue = true\nmax_fps = -1\nwebhook = \"ftp://x\"";
+    let environment = [("NAE_INFER_LISTEN", "here"), ("NAE_INFER_TYPO", "1")];
+    let flags = Flags { alarm_raise: flag("6"), mqtt: flag("broker"), token_file: flag("none"), ..Flags::default() };
+    let error = read(Some(file), &environment, flags).unwrap_err();
+    for part in [
+        "there is no setting `modle`",
+        "`queue`: expected a text or a number",
+        "`max_fps`: expected a number from 0.001",
+        "`webhook`: expected an address",
+        "variable NAE_INFER_LISTEN: `listen`: expected ADDRESS:PORT, found `here`",
+        "variable NAE_INFER_TYPO: there is no setting `typo`",
+        "the raising count must be between 1 and the window's length",
+        "flag --mqtt: `mqtt`: expected HOST:PORT, mqtt://HOST or mqtts://HOST",
+        "flag --token-file: `token_file`: expected a file that can be read",
+        "no `model`",
+    ] {
+        assert!(error.contains(part), "expected {part} in\n{error}");
+    }
+    assert!(error.starts_with("10 settings are wrong"), "{error}");
+}
+
+#[test]
+fn a_cameras_password_is_in_no_error() {
+    for source in ["rtsp://me:sec/ret@:0/", "ftp://me:secret@camera/x", "rtsp://me:secret@camera:port/"] {
+        let error = read(None, &[], Flags { model: flag("m"), source: flag(source), ..Flags::default() }).unwrap_err();
+        assert!(error.contains("`source`: expected") && !error.contains("sec"), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("login");
+    let with = |source: &str, login: &str| {
+        std::fs::write(&path, login).unwrap();
+        let source_login_file = Some(path.display().to_string());
+        read(None, &[], Flags { model: flag("m"), source: flag(source), source_login_file, ..Flags::default() })
+    };
+    let config = with("rtsp://camera/live", "me:secret\n").unwrap();
+    assert!(config.cameras[0].source.address.camera().unwrap().has_login());
+    assert!(!format!("{config:?}").contains("secret"));
+    for (source, login, said) in [
+        ("rtsp://camera/live", "secret", "expected USER:PASSWORD in it"),
+        ("rtsp://me:secret@camera/live", "me:secret", "are in the `source`, too"),
+        ("folder:x", "me:secret", "a source `folder:x` takes no password"),
+    ] {
+        let error = with(source, login).unwrap_err();
+        assert!(error.contains(said) && !error.contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn a_receivers_password_is_in_no_error() {
+    let flags =
+        |webhook, mqtt| Flags { model: flag("m"), webhook: flag(webhook), mqtt: flag(mqtt), ..Flags::default() };
+    let error = read(None, &[], flags("http://me:sec/ret@host/", "me:secret@broker")).unwrap_err();
+    assert!(error.contains("`webhook`: expected an address") && error.contains("found `…@broker`"), "{error}");
+    assert!(!error.contains("sec"), "{error}");
+    let config = read(None, &[], flags("https://me:secret@host/", "me:s%40cret@broker:1883")).unwrap();
+    assert!(!format!("{:?}", config.webhook).contains("secret"));
+    let mqtt = config.cameras[0].mqtt.clone().unwrap();
+    assert_eq!(mqtt.address.login, Some(("me".into(), Secret::new("s@cret"))));
+    assert_eq!(mqtt.name(), "mqtt broker:1883 nae/alarms");
+    assert_eq!(mqtt.name_before(), "mqtt me:s%40cret@broker:1883 nae/alarms", "what journals of before call it");
+}
+
+/// The settings were printed with the broker's login and the token, and the flags with every address.
+#[test]
+fn what_is_secret_is_not_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    std::fs::write(&path, "covert\n").unwrap();
+    let file = Some(path.display().to_string());
+    let flags = || Flags {
+        model: flag("m"),
+        source: flag("rtsp://me:covert@camera/"),
+        token_file: file.clone(),
+        webhook: flag("https://me:covert@host/covert"),
+        mqtt: flag("mqtts://me:covert@broker"),
+        mqtt_password_file: file.clone(),
+        ..Flags::default()
+    };
+    let config = read(None, &[], flags()).unwrap();
+    let of_file = read(None, &[], Flags { mqtt_user: flag("me"), ..flags() }).unwrap();
+    assert_eq!(of_file.cameras[0].mqtt.as_ref().unwrap().address.login.as_ref().unwrap().1.expose(), "covert");
+    for text in [format!("{:?}", flags()), format!("{config:#?}"), format!("{of_file:?}")] {
+        assert!(!text.contains("covert"), "{text}");
+    }
+    let variable = [("NAE_INFER_MQTT_PASSWORD", "covert"), ("NAE_INFER_MQTT_USER", "me")];
+    let of_variable = read(None, &variable, Flags { mqtt_password_file: None, ..flags() }).unwrap();
+    assert_eq!(
+        of_variable.cameras[0].mqtt.as_ref().unwrap().address.login,
+        of_file.cameras[0].mqtt.as_ref().unwrap().address.login
+    );
+    let error = read(None, &variable, flags()).unwrap_err();
+    assert!(
+        error.contains("`mqtt_password` and `mqtt_password_file`: give one") && !error.contains("covert"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_secret_to_sign_with_is_taken_from_a_file_or_a_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    std::fs::write(&path, format!("{secret}\n")).unwrap();
+    let flags = |webhook: Option<String>, webhook_secret_file| Flags {
+        model: flag("m"),
+        webhook,
+        webhook_secret_file,
+        ..Flags::default()
+    };
+    let (hook, file) = (|| flag("http://host/"), || Some(path.display().to_string()));
+    let variable = [("NAE_INFER_WEBHOOK_SECRET", secret)];
+    let config = read(None, &[], flags(hook(), file())).unwrap();
+    assert_eq!(config.webhook_signer, Some(secret.parse().unwrap()));
+    assert_eq!(config, read(None, &variable, flags(hook(), None)).unwrap());
+    assert!(!format!("{config:?}").contains("MfKQ"));
+    let wrong = [("NAE_INFER_WEBHOOK_SECRET", "covert")];
+    for (variable, flags, said) in [
+        (&variable, flags(hook(), file()), "`webhook_secret` and `webhook_secret_file`: give one"),
+        (&variable, flags(None, None), "there is no `webhook`"),
+        (&wrong, flags(hook(), None), "`webhook_secret`: expected whsec_ and base64"),
+    ] {
+        let error = read(None, variable, flags).unwrap_err();
+        assert!(error.contains(said) && !error.contains("covert") && !error.contains("MfKQ"), "{error}");
+    }
+}
+
+#[test]
+fn files_for_tls_are_not_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.pem");
+    std::fs::write(&path, "no certificate").unwrap();
+    let file = Some(path.display().to_string());
+    let flags = |mqtt| Flags { model: flag("m"), mqtt: flag(mqtt), mqtt_ca_file: file.clone(), ..Flags::default() };
+    let error = read(None, &[], flags("broker:1883")).unwrap_err();
+    assert!(error.contains("write the broker as mqtts://broker:1883"), "{error}");
+    let error = read(None, &[], flags("mqtts://broker")).unwrap_err();
+    assert!(error.contains("none.pem: expected certificates in PEM, found none"), "{error}");
+    let error = read(None, &[], Flags { mqtt_key_file: file.clone(), ..flags("mqtts://broker") }).unwrap_err();
+    assert!(error.contains("give both or none"), "{error}");
+}
+
+#[test]
+fn a_stream_is_taken_as_it_is_said() {
+    let file = "model = \"m\"\nsource = \"rtsps://camera/live\"\nmax_fps = 4\nsource_timeout = 2.5\n\
+                source_size = \"640x480\"\nffmpeg_arguments = \"-hwaccel  vaapi\"";
+    let source = read(Some(file), &[], Flags::default()).unwrap().cameras.remove(0).source;
+    assert_eq!((source.interval, source.silence), (Duration::from_millis(250), Duration::from_millis(2500)));
+    assert_eq!(
+        (source.largest, source.ffmpeg_arguments.as_slice()),
+        ((640, 480), ["-hwaccel", "vaapi"].map(String::from).as_slice())
+    );
+    for wrong in ["640", "0x480", "640x-1", "99999x1000"] {
+        let error =
+            read(None, &[], Flags { model: flag("m"), source_size: flag(wrong), ..Flags::default() }).unwrap_err();
+        assert!(error.contains("`source_size`: expected WIDTHxHEIGHT"), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_no_text_is_not_passed_over() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let variable = ("NAE_INFER_STATE".into(), OsString::from_vec(b"/tmp/\xFF".to_vec()));
+    let error = Config::read(&Flags { model: flag("m"), ..Flags::default() }, [variable].into_iter()).unwrap_err();
+    assert_eq!(error.to_string(), "variable NAE_INFER_STATE: expected UTF-8");
+}
+
+#[test]
+fn others_need_a_token() {
+    let flags = || Flags { model: flag("m"), listen: flag("0.0.0.0:80"), ..Flags::default() };
+    assert!(read(None, &[], flags()).unwrap_err().contains("give a `token_file`"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "  secret\n").unwrap();
+    let token_file = Some(path.display().to_string());
+    let config = read(None, &[], Flags { token_file, ..flags() }).unwrap();
+    assert_eq!(config.token, Some(Secret::new("secret")));
+}
+
+/// What the first camera says is its own, and what is said for all is the other's.
+#[test]
+fn each_camera_has_its_own_settings_over_those_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let login = folder.path().join("login");
+    std::fs::write(&login, "me:secret").unwrap();
+    let file = format!(
+        "state = \"s\"\nmodel = \"a.onnx\"\nqueue = 7\nmax_fps = 4\nmqtt = \"broker:1\"\nmqtt_client_id = \"id\"\n\
+         source_login_file = \"{}\"\n\
+         [[camera]]\nname = \"gate\"\nmodel = \"b.onnx\"\nsource = \"rtsp://gate/\"\nalarm_raise = 1\nalarm_clear = 0\n\
+         score_timeout = 2\n\
+         [[camera]]\nname = \"Yard_2-b\"\nsource = \"folder:frames\"\nqueue = 1\n",
+        login.display()
+    );
+    let config = read(Some(&file), &[("NAE_INFER_THREADS", "3")], Flags::default()).unwrap();
+    let [gate, yard] = config.cameras.as_slice() else { panic!("{config:?}") };
+    assert_eq!(config.threads, 3);
+    assert_eq!((gate.name.as_str(), yard.name.as_str()), ("gate", "Yard_2-b"));
+    assert_eq!((&gate.model, &yard.model), (&PathBuf::from("b.onnx"), &PathBuf::from("a.onnx")));
+    assert_eq!((gate.queue, yard.queue), (7, 1));
+    assert_eq!((gate.source.interval, yard.source.interval), (Duration::from_millis(250), Duration::from_millis(250)));
+    assert_eq!((gate.alarm, yard.alarm), (AlarmSettings::new(1, 0, 5).unwrap(), AlarmSettings::new(3, 1, 5).unwrap()));
+    assert_eq!((gate.score_timeout, yard.score_timeout), (Duration::from_secs(2), Duration::from_secs(10)));
+    assert_eq!((&gate.state, &yard.state), (&PathBuf::from("s/cameras/gate"), &PathBuf::from("s/cameras/Yard_2-b")));
+    assert_eq!(gate.address, "/api/cameras/gate");
+    // The password for all is not for the folder.
+    assert!(gate.source.address.camera().unwrap().has_login());
+    let brokers = [gate, yard].map(|camera| camera.mqtt.as_ref().unwrap());
+    assert_eq!(brokers.map(|broker| broker.state_topic.as_str()), ["nae/gate", "nae/Yard_2-b"]);
+    assert_eq!(brokers.map(|broker| broker.client_id.as_deref()), [Some("id-gate"), Some("id-Yard_2-b")]);
+    assert_eq!(brokers.map(|broker| broker.alarm_topic.as_str()), ["nae/alarms"; 2]);
+    // As it was before there were several.
+    let only = read(Some("state = \"s\"\nmodel = \"m\"\ncamera_name = \"gate\""), &[], Flags::default()).unwrap();
+    assert_eq!((&only.cameras[0].state, only.cameras[0].address.as_str()), (&PathBuf::from("s"), "/api"));
+    assert_eq!(only.cameras[0].name.as_str(), "gate");
+}
+
+#[test]
+fn everything_wrong_with_cameras_is_said_at_once() {
+    let file = "max_fps = -1\ncamera_name = \"x\"\nsource = \"-\"\n\
+                [[camera]]\nname = \"gate\"\nmodel = \"m\"\nqueue = 0\nsorce = \"x\"\nlisten = \"x\"\n\
+                [[camera]]\nname = \"Gate\"\nmodel = \"m\"\nalarm_raise = 9\n\
+                [[camera]]\nname = \"gate\"\nmodel = \"m\"\nsource = \"ftp://me:covert@x\"\n\
+                [[camera]]\nname = \"../up\"\nmodel = \"m\"\nalarm_window = true\n\
+                [[camera]]\nmax_fps = 1\n";
+    let flags = Flags { source: flag("rtsp://me:covert@camera/"), ..Flags::default() };
+    let error = read(Some(file), &[("NAE_INFER_MODEL", "m2")], flags).unwrap_err();
+    for part in [
+        "serve.toml: `max_fps`: expected a number from 0.001",
+        "serve.toml: `camera_name` is the name of an only camera, and ",
+        "serve.toml: camera `gate`: `queue`: expected a number from 1 to 10000, found `0`",
+        "serve.toml: camera `gate`: there is no setting `sorce` of a camera",
+        "serve.toml: camera `gate`: `listen` is no setting of a camera: write it before the first [[camera]]",
+        "the names `gate` and `Gate` differ by case only",
+        "serve.toml: camera `Gate`: `alarm_raise` 9, `alarm_clear` 1, `alarm_window` 5: ",
+        "serve.toml: camera `gate`: `source`: expected rtsp://",
+        "serve.toml: camera `../up`: `name`: expected 1 to 64 of letters, digits, `-` and `_`, found `../up`",
+        "serve.toml: camera `../up`: `alarm_window`: expected a text or a number, found true",
+        "serve.toml: [[camera]] number 5 has no `name`",
+        "serve.toml: [[camera]] number 5: no `model`",
+        "flag --source: `source` is a camera's own, and ",
+        "variable NAE_INFER_MODEL: `model` is a camera's own, and ",
+        "(camera `gate`, camera `Gate`, camera `gate`, camera `../up`, [[camera]] number 5): write it there",
+    ] {
+        assert!(error.contains(part), "expected {part} in\n{error}");
+    }
+    assert_eq!(error.matches("`max_fps`").count(), 1, "once, not for each camera\n{error}");
+    assert!(!error.contains("covert"), "{error}");
+    for (file, said) in [
+        ("camera = \"gate\"", "`camera`: expected [[camera]]"),
+        ("camera = []", "`camera`: expected [[camera]]"),
+        ("camera = [1]", "`camera`: expected [[camera]]"),
+        ("[camera]\nname = \"gate\"", "`camera`: expected [[camera]]"),
+        ("model = \"m\"\n[[camera]]\nname = true", "[[camera]] number 1: `name`: expected a text or a number"),
+        ("model = \"m\"\n[[camera]]\nname = \"a\"\n[[camera]]\nname = \"a\"", "two [[camera]] have the name `a`"),
+        (
+            "model = \"m\"\nsource = \"-\"\n[[camera]]\nname = \"a\"\n[[camera]]\nname = \"b\"",
+            "standard input has the frames of one camera, and a, b are to take it",
+        ),
+    ] {
+        let error = read(Some(file), &[], Flags::default()).map(|_| String::new()).unwrap_or_else(|error| error);
+        assert!(error.contains(said), "expected {said} in {error}\n{file}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Which camera a request is for: the one that its address names, the one of `?camera=`, or the only one.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+
+use super::super::Service;
+use super::super::camera::Camera;
+use super::{Problem, query};
+
+/// The camera of an address: `/api/cameras/CAMERA/…`, or `/api/…` where there is but one.
+pub(super) struct OfAddress(pub(super) Arc<Camera>);
+
+/// The camera of `?camera=CAMERA`, which may be left out where there is but one.
+pub(super) struct OfQuery(pub(super) Arc<Camera>);
+
+impl FromRequestParts<Arc<Service>> for OfAddress {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, service).await;
+        let params = params.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))?;
+        if let Some((_, name)) = params.iter().find(|(key, _)| *key == "camera") {
+            return named(service, name).map(Self);
+        }
+        let only = service.only_camera().cloned().ok_or_else(|| {
+            let rest = parts.uri.path().trim_start_matches("/api");
+            let reason = format!(
+                "there are {} cameras: ask for /api/cameras/CAMERA{rest}, where CAMERA is one of {}",
+                service.cameras.len(),
+                service.names()
+            );
+            Problem::new(StatusCode::NOT_FOUND, reason)
+        });
+        only.map(Self)
+    }
+}
+
+impl FromRequestParts<Arc<Service>> for OfQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Problem> {
+        if let Some(name) = query(parts.uri.query(), "camera") {
+            return named(service, name).map(Self);
+        }
+        let only = service.only_camera().cloned().ok_or_else(|| {
+            let reason = format!(
+                "there are {} cameras: say whose model it is for by {}?camera=CAMERA, where CAMERA is one of {}",
+                service.cameras.len(),
+                parts.uri.path(),
+                service.names()
+            );
+            Problem::new(StatusCode::BAD_REQUEST, reason)
+        });
+        only.map(Self)
+    }
+}
+
+/// The camera of this name.
+pub(super) fn named(service: &Service, name: &str) -> Result<Arc<Camera>, Problem> {
+    let reason = || format!("there is no camera of this name; there are {}", service.names());
+    service.camera(name).cloned().ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, reason()))
+}

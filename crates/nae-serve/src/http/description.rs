@@ -1,0 +1,56 @@
+//! `/openapi.json`: the description of the interface. What a camera has is written once, as that of an only camera; here the
+//! addresses by a camera's name are made of it.
+
+use std::sync::LazyLock;
+
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::typed;
+
+/// Where the addresses of an only camera are, those of a camera by its name, and the one that is of all.
+const ONLY: &str = "/api";
+const BY_NAME: &str = "/api/cameras/{camera}";
+const OF_ALL: &str = "/api/cameras";
+
+pub(super) async fn openapi() -> Response {
+    static TEXT: LazyLock<String> = LazyLock::new(|| complete(include_str!("openapi.json")));
+    typed("application/json", TEXT.as_str())
+}
+
+fn complete(written: &str) -> String {
+    let Ok(mut description) = serde_json::from_str::<Value>(written) else { return written.to_owned() };
+    if let Some(paths) = description["paths"].as_object_mut() {
+        let of_only: Vec<(String, Value)> = paths
+            .iter()
+            .filter(|(path, _)| path.starts_with(ONLY) && *path != OF_ALL)
+            .map(|(path, operations)| (path.clone(), operations.clone()))
+            .collect();
+        for (path, mut operations) in of_only {
+            operations["parameters"] =
+                json!([{ "name": "camera", "in": "path", "required": true, "schema": { "type": "string" } }]);
+            paths.insert(path.replacen(ONLY, BY_NAME, 1), operations);
+        }
+    }
+    description.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_only_camera_has_each_of_several_has_too() {
+        let description: Value = serde_json::from_str(&complete(include_str!("openapi.json"))).unwrap_or_default();
+        let paths = description["paths"].as_object().map(|paths| paths.keys().cloned().collect::<Vec<_>>());
+        let paths = paths.unwrap_or_default();
+        for path in
+            ["/api/cameras", "/api/state", "/api/cameras/{camera}/state", "/api/cameras/{camera}/alarms/{number}/image"]
+        {
+            assert!(paths.iter().any(|found| found == path), "no {path} in {paths:?}");
+        }
+        assert!(!paths.iter().any(|path| path.contains("cameras/{camera}/cameras")), "{paths:?}");
+        assert_eq!(description["paths"]["/api/cameras/{camera}/history"]["parameters"][0]["name"], "camera");
+        assert_eq!(description["paths"]["/api/cameras/{camera}/history"]["get"]["parameters"][0]["name"], "seconds");
+    }
+}

@@ -1,0 +1,244 @@
+//! Batches, turns, and models that fail or hang.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+
+use nae_core::calibration::Calibration;
+use nae_core::contract::Contract;
+use nae_infer::backend::{Backend, BackendError, Reconstructions};
+use nae_infer::card::ScoringSettings;
+use nae_infer::{BackendKind, Detector, Shape};
+use nae_onnx::metadata::Tiles;
+
+use super::*;
+
+/// Reconstructs zeros, hangs on an image that begins with 2, fails on one that begins with 3, and takes its time for one that
+/// begins with 4 or 5.
+#[derive(Default)]
+struct Moody {
+    hanging: Arc<AtomicUsize>,
+}
+
+impl Backend for Moody {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        for image in batch.chunks(4) {
+            match image[0] {
+                2.0 => {
+                    self.hanging.fetch_add(1, Ordering::Relaxed);
+                    loop {
+                        thread::park();
+                    }
+                }
+                3.0 => return Err(BackendError::Run { backend: self.kind(), reason: "moody".into() }),
+                4.0 => thread::sleep(Duration::from_millis(1)),
+                5.0 => thread::sleep(3 * LONG),
+                _ => {}
+            }
+        }
+        Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
+    }
+}
+
+fn moody() -> Arc<Current> {
+    current(Moody::default(), None)
+}
+
+fn current(backend: Moody, tiles: Option<Tiles>) -> Arc<Current> {
+    let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
+    let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
+    let mut settings = ScoringSettings::new(contract);
+    settings.tiles = tiles;
+    let detector = Detector::with_backend(settings, Arc::new(backend));
+    let model = Model { detector, card: Vec::new(), digest: String::new(), bytes: Arc::default() };
+    Arc::new(Current::from_pointee(model))
+}
+
+/// Lanes of this model, and how long it may take.
+fn start(lanes: usize, threads: usize, timeout: Duration) -> (Scorer, Vec<Lane>) {
+    start_with(&moody(), lanes, threads, timeout)
+}
+
+fn start_with(model: &Arc<Current>, lanes: usize, threads: usize, timeout: Duration) -> (Scorer, Vec<Lane>) {
+    let lane = |_| LaneSettings { camera: CameraName::default(), model: Arc::clone(model), timeout };
+    Scorer::start((0..lanes).map(lane).collect(), threads).unwrap()
+}
+
+fn submit(lane: &Lane, first: f32) -> Receiver<Result<f32, Failure>> {
+    let (sender, receiver) = channel();
+    lane.submit(Input::Prepared(vec![first, 0.0, 0.0, 0.0]), move |answer| {
+        let _ = sender.send(answer.map(|a| a.scored.energy));
+    });
+    receiver
+}
+
+/// Much longer than anything here takes that does not hang.
+const LATER: Duration = Duration::from_secs(20);
+
+#[test]
+fn one_bad_image_does_not_spoil_a_batch() {
+    let (_scorer, lanes) = start(1, 1, Duration::from_secs(60));
+    let answers: Vec<_> = [1.0, 3.0, 0.5, f32::NAN, 0.0].map(|v| submit(&lanes[0], v)).into();
+    let answers: Vec<_> = answers.iter().map(|a| a.recv().unwrap()).collect();
+    assert_eq!((&answers[0], &answers[2], &answers[4]), (&Ok(0.25), &Ok(0.0625), &Ok(0.0)));
+    assert!(matches!(answers[1], Err(Failure::Score(ScoreError::Backend(_)))));
+    assert!(matches!(answers[3], Err(Failure::Score(ScoreError::Energy(_)))));
+}
+
+#[test]
+fn an_image_is_cut_into_the_models_tiles() {
+    let model = current(Moody::default(), Some(Tiles { stride: 1, top_k: 1 }));
+    let (_scorer, lanes) = start_with(&model, 1, 1, Duration::from_secs(60));
+    let (sender, receiver) = channel();
+    // White in a corner of nine pixels: a tile with it has a quarter of its pixels wrong.
+    let image = b"P5 3 3 255\n\xFF\0\0\0\0\0\0\0\0".as_slice();
+    lanes[0].submit(Input::Image(image.into()), move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
+    let scored = receiver.recv().unwrap().unwrap();
+    assert_eq!((scored.energy, scored.error_map_shape), (0.25, Shape::new(1, 3, 3)));
+}
+
+#[test]
+fn a_backend_that_hangs_loses_its_thread_and_no_more() {
+    let (scorer, lanes) = start(1, 1, Duration::from_millis(200));
+    let hung = submit(&lanes[0], 2.0);
+    let after = submit(&lanes[0], 1.0);
+    // Either it was in the same batch and is lost with it, or it is answered by the next thread.
+    let _ = after.recv_timeout(LATER);
+    let later = submit(&lanes[0], 1.0);
+    assert_eq!(later.recv_timeout(LATER), Ok(Ok(0.25)));
+    assert_eq!((lanes[0].stuck(), scorer.is_working()), (1, true));
+    assert_eq!(hung.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout), "it still hangs");
+}
+
+#[test]
+fn what_hangs_again_and_again_is_not_served_for_ever() {
+    let (scorer, lanes) = start(1, 1, Duration::from_millis(100));
+    let mut hung = Vec::new();
+    while scorer.is_working() {
+        hung.push(submit(&lanes[0], 2.0));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(lanes[0].stuck(), STUCK_FOR_EACH + 1);
+    assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Err(Failure::GivenUp)));
+}
+
+#[test]
+fn what_waits_is_done_before_the_end() {
+    let (scorer, lanes) = start(2, 2, Duration::from_secs(60));
+    let answers: Vec<_> = (0..100).map(|i| submit(&lanes[i % 2], 1.0)).collect();
+    scorer.stop();
+    assert!(answers.iter().all(|a| a.recv().unwrap() == Ok(0.25)));
+    assert_eq!(submit(&lanes[0], 1.0).recv().unwrap(), Err(Failure::Stopping));
+}
+
+/// Also what waits for a batch of its own lane, while other threads find nothing to begin.
+#[test]
+fn what_waits_in_one_of_several_lanes_is_done_before_the_end() {
+    let (scorer, lanes) = start(2, 2, Duration::from_secs(60));
+    let answers: Vec<_> = (0..10 * BATCH).map(|_| submit(&lanes[0], 4.0)).collect();
+    scorer.stop();
+    assert!(answers.iter().all(|a| a.recv_timeout(LATER) == Ok(Ok(4.0))));
+    // Every thread comes to its end.
+    let end = Instant::now() + LATER;
+    while scorer.shared.lock().places.iter().any(|place| place.thread.is_some()) {
+        assert!(Instant::now() < end);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Its own backend each, as of two files.
+#[test]
+fn each_lane_is_scored_by_its_own_model() {
+    struct Grey(f32);
+    impl Backend for Grey {
+        fn kind(&self) -> BackendKind {
+            BackendKind::Native
+        }
+        fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+            Ok(Reconstructions { images: vec![self.0; batch.len()], ..Reconstructions::default() })
+        }
+    }
+    let lane = |grey| {
+        let settings = ScoringSettings::new(Contract::new(Shape::new(1, 2, 2)));
+        let detector = Detector::with_backend(settings, Arc::new(Grey(grey)));
+        let model = Model { detector, card: Vec::new(), digest: grey.to_string(), bytes: Arc::default() };
+        let model = Arc::new(Current::from_pointee(model));
+        LaneSettings { camera: CameraName::default(), model, timeout: Duration::from_secs(60) }
+    };
+    let (_scorer, lanes) = Scorer::start([0.0, 0.5, 1.0].map(lane).into(), 2).unwrap();
+    let answers: Vec<_> = (0..300).map(|i| submit(&lanes[i % 3], 1.0)).collect();
+    for (i, answer) in answers.iter().enumerate() {
+        // Three pixels are 0, one is 1.
+        assert_eq!(answer.recv_timeout(LATER), Ok(Ok([0.25, 0.25, 0.75][i % 3])), "{i}");
+    }
+}
+
+/// Many images of one camera, which take their time, are before the only one of another.
+#[test]
+fn lanes_take_turns() {
+    let (_scorer, lanes) = start(2, 1, Duration::from_secs(60));
+    let many: Vec<_> = (0..20 * BATCH).map(|_| submit(&lanes[0], 4.0)).collect();
+    let few = submit(&lanes[1], 1.0);
+    assert_eq!(few.recv_timeout(LATER), Ok(Ok(0.25)));
+    let done = many.iter().filter(|answer| answer.try_recv().is_ok()).count();
+    assert!(done <= 3 * BATCH, "{done} of the other lane were before it");
+    assert!(many.iter().skip(done).all(|answer| answer.recv_timeout(LATER) == Ok(Ok(4.0))));
+}
+
+/// With a thread for each and with one for all, and where two of three hang at once.
+#[test]
+fn a_lane_that_hangs_does_not_stop_the_others() {
+    for (threads, hanging) in [(1, 1), (2, 1), (2, 2), (4, 2)] {
+        let hung_calls = Arc::new(AtomicUsize::new(0));
+        let model = current(Moody { hanging: Arc::clone(&hung_calls) }, None);
+        // None of it is given up in this time.
+        let (_scorer, lanes) = start_with(&model, 3, threads, Duration::from_secs(600));
+        let mut hung = Vec::new();
+        for _ in 0..3 {
+            for lane in &lanes[..hanging] {
+                hung.extend((0..BATCH).map(|_| submit(lane, 2.0)));
+            }
+            for lane in &lanes[hanging..] {
+                assert_eq!(submit(lane, 1.0).recv_timeout(LATER), Ok(Ok(0.25)), "{threads} threads, {hanging} hang");
+            }
+        }
+        // A lane has but one thread less than there are, and nothing more of it is begun once that takes long.
+        thread::sleep(4 * LONG);
+        let most = hanging * (threads - 1).max(1);
+        let calls = hung_calls.load(Ordering::Relaxed);
+        assert!((hanging..=most).contains(&calls), "{threads} threads, {hanging} hang: {calls} calls");
+        assert!(lanes[..hanging].iter().all(|lane| lane.waiting() > 0));
+    }
+}
+
+#[test]
+fn a_batch_that_takes_long_is_answered_and_its_lane_goes_on() {
+    let (_scorer, lanes) = start(2, 1, Duration::from_secs(600));
+    let long = submit(&lanes[0], 5.0);
+    thread::sleep(Duration::from_millis(20));
+    let next = submit(&lanes[0], 1.0);
+    assert_eq!(submit(&lanes[1], 1.0).recv_timeout(LATER), Ok(Ok(0.25)));
+    assert_eq!(long.try_recv(), Err(TryRecvError::Empty), "the other lane did not wait for it");
+    assert_eq!(long.recv_timeout(LATER), Ok(Ok(6.25)));
+    assert_eq!(next.recv_timeout(LATER), Ok(Ok(0.25)));
+    assert_eq!(lanes[0].stuck(), 0);
+}
+
+#[test]
+fn a_lane_that_is_given_up_is_no_other_lanes_end_and_another_model_is_tried() {
+    let (scorer, lanes) = start(2, 2, Duration::from_millis(100));
+    let mut hung = Vec::new();
+    while lanes[0].is_working() {
+        hung.push(submit(&lanes[0], 2.0));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Err(Failure::GivenUp)));
+    assert_eq!((submit(&lanes[1], 1.0).recv_timeout(LATER), scorer.is_working()), (Ok(Ok(0.25)), true));
+    assert_eq!((lanes[0].stuck(), lanes[1].stuck()), (2 * STUCK_FOR_EACH + 1, 0));
+    lanes[0].reopen();
+    assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Ok(0.25)));
+}
