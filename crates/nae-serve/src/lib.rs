@@ -32,6 +32,7 @@ mod signals;
 mod signature;
 mod source;
 mod tls;
+mod tokens;
 mod webhook;
 
 use std::iter;

@@ -12,8 +12,13 @@ use super::super::secret::Secret;
 use super::super::signature::Signer;
 use super::super::source::without_login;
 use super::super::tls::TlsFiles;
+use super::super::tokens::{Role, Tokens};
 use super::reading::{Found, FoundSettings, read_text};
 use super::{Config, ConfigError};
+
+/// The settings that name files of tokens.
+const TOKENS: [(Role, &str); 3] =
+    [(Role::Operate, "token_file"), (Role::Score, "score_token_file"), (Role::Look, "look_token_file")];
 
 impl FoundSettings {
     /// The setting read by `read`, whose error says what was expected.
@@ -78,8 +83,8 @@ impl FoundSettings {
     pub(super) fn check(mut self) -> Result<Config, ConfigError> {
         let listen = self.parse("listen", |text| text.parse().map_err(|_| "ADDRESS:PORT".into()));
         let listen = listen.unwrap_or_else(|| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 8080));
-        let token = self.secret("token_file");
-        if !listen.ip().is_loopback() && !self.found.contains_key("token_file") {
+        let tokens = self.tokens();
+        if !listen.ip().is_loopback() && !TOKENS.iter().any(|(_, name)| self.found.contains_key(*name)) {
             self.problems.push(format!(
                 "`listen` is {listen}, which others can reach: give a `token_file`, or listen on 127.0.0.1"
             ));
@@ -90,7 +95,7 @@ impl FoundSettings {
         let config = Config {
             cameras,
             listen,
-            token,
+            tokens,
             state,
             threads: self
                 .number("threads", 1, 1024)
@@ -101,6 +106,18 @@ impl FoundSettings {
             alarm_log: self.path("alarm_log"),
         };
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
+    }
+
+    fn tokens(&mut self) -> Tokens {
+        let mut tokens: Vec<(Role, Secret)> = Vec::new();
+        for (role, name) in TOKENS {
+            let Some(token) = self.secret(name) else { continue };
+            if tokens.iter().any(|(_, other)| *other == token) {
+                self.problems.push(format!("`{name}`: expected a token of its own, found that of another role"));
+            }
+            tokens.push((role, token));
+        }
+        Tokens::new(tokens)
     }
 
     fn webhook_signer(&mut self) -> Option<Signer> {

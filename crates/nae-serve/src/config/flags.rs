@@ -60,9 +60,15 @@ pub struct Flags {
     /// Where to listen [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) listen: Option<String>,
-    /// File with the token that clients send as `Authorization: Bearer …`; needed unless on loopback
+    /// File with the token that clients send as `Authorization: Bearer …`, to do everything; a token is needed unless on loopback
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<String>,
+    /// File with a token that scores images, and sees nothing of the cameras
+    #[arg(long, value_name = "FILE")]
+    pub(super) score_token_file: Option<String>,
+    /// File with a token that sees cameras, pictures and alarms, and changes nothing
+    #[arg(long, value_name = "FILE")]
+    pub(super) look_token_file: Option<String>,
     /// Folder for alarms that wait, pictures and settings made on the page [default:
     /// $STATE_DIRECTORY, else ~/.local/state/nae-infer]
     #[arg(long, value_name = "DIR")]

@@ -18,9 +18,9 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::broker::Broker;
 use super::camera_name::CameraName;
-use super::secret::Secret;
 use super::signature::Signer;
 use super::source::SourceSettings;
+use super::tokens::Tokens;
 use super::webhook::WebhookAddress;
 pub use flags::Flags;
 use reading::FoundSettings;
@@ -31,7 +31,7 @@ pub(crate) struct Config {
     /// At least one, in the order of the file; no two names differ by case only.
     pub(crate) cameras: Vec<CameraConfig>,
     pub(crate) listen: SocketAddr,
-    pub(crate) token: Option<Secret>,
+    pub(crate) tokens: Tokens,
     pub(crate) state: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_body: usize,

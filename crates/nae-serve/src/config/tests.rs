@@ -209,7 +209,7 @@ fn others_need_a_token() {
     std::fs::write(&path, "  secret\n").unwrap();
     let token_file = Some(path.display().to_string());
     let config = read(None, &[], Flags { token_file, ..flags() }).unwrap();
-    assert_eq!(config.token, Some(Secret::new("secret")));
+    assert_eq!(config.tokens.role("secret"), Some(Role::Operate));
 }
 
 /// What the first camera says is its own, and what is said for all is the other's.
@@ -295,4 +295,30 @@ fn everything_wrong_with_cameras_is_said_at_once() {
         let error = read(Some(file), &[], Flags::default()).map(|_| String::new()).unwrap_or_else(|error| error);
         assert!(error.contains(said), "expected {said} in {error}\n{file}");
     }
+}
+
+#[test]
+fn a_token_has_one_role() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Some(path.display().to_string())
+    };
+    let flags = |look: &str| Flags {
+        model: flag("m"),
+        token_file: file("operate", "all"),
+        score_token_file: file("score", "images"),
+        look_token_file: file("look", look),
+        ..Flags::default()
+    };
+    let tokens = read(None, &[], flags("seeing\n")).unwrap().tokens;
+    let roles = ["all", "images", "seeing", "", "al", "alll"].map(|token| tokens.role(token));
+    assert_eq!(roles, [Some(Role::Operate), Some(Role::Score), Some(Role::Look), None, None, None]);
+    let error = read(None, &[], flags("images")).unwrap_err();
+    assert_eq!(error, "`look_token_file`: expected a token of its own, found that of another role");
+    // One that looks is enough to be asked by others; then nobody changes anything.
+    let config =
+        read(None, &[], Flags { token_file: None, score_token_file: None, listen: flag("0.0.0.0:80"), ..flags("x") });
+    assert_eq!(config.unwrap().tokens.role("x"), Some(Role::Look));
 }

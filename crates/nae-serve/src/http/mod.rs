@@ -31,6 +31,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::Service;
+use super::tokens::Role;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 512;
@@ -94,7 +95,7 @@ async fn body(request: Request, limit: usize) -> Result<Bytes, Problem> {
     }
 }
 
-/// Addresses of one camera, by its name or as the only one.
+/// What one looks at of a camera, by its name or as the only one.
 fn of_camera() -> Router<Arc<Service>> {
     Router::new()
         .route("/state", get(watching::state))
@@ -107,6 +108,11 @@ fn of_camera() -> Router<Arc<Service>> {
         .route("/alarms/{number}/image", get(watching::alarm_image))
         .route("/alarms/{number}/heat-map", get(watching::alarm_heat_map))
         .route("/adjustments", get(changes::adjustments))
+}
+
+/// What one changes of a camera.
+fn changes_of_camera() -> Router<Arc<Service>> {
+    Router::new()
         .route("/false-positive-rate", post(changes::false_positive_rate))
         .route("/recalibrate", post(changes::recalibrate))
         .route("/undo", post(changes::undo))
@@ -115,13 +121,20 @@ fn of_camera() -> Router<Arc<Service>> {
 
 /// All addresses.
 fn router(service: Arc<Service>) -> Router {
-    let guarded = Router::new()
-        .route("/score", post(score::score))
-        .route("/score/heat-map", post(score::heat_map))
+    let only_for = |role| middleware::from_fn_with_state((Arc::clone(&service), role), access::check);
+    let looking = Router::new()
         .route("/events", get(events::stream))
         .route("/api/cameras", get(watching::cameras))
         .nest("/api/cameras/{camera}", of_camera())
         .nest("/api", of_camera())
+        .layer(only_for(Role::Look));
+    let operating = Router::new()
+        .nest("/api/cameras/{camera}", changes_of_camera())
+        .nest("/api", changes_of_camera())
+        .layer(only_for(Role::Operate));
+    let scoring = Router::new()
+        .route("/score", post(score::score))
+        .route("/score/heat-map", post(score::heat_map))
         .route("/v2", get(inference::server))
         .route("/v2/models/{model}", get(inference::model))
         .route("/v2/models/{model}/config", get(inference::config))
@@ -131,7 +144,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/v2/models/{model}/versions/{version}/config", get(inference::config))
         .route("/v2/models/{model}/versions/{version}/stats", get(inference::statistics))
         .route("/v2/models/{model}/versions/{version}/infer", post(inference::infer))
-        .layer(middleware::from_fn_with_state(Arc::clone(&service), access::check));
+        .layer(only_for(Role::Score));
     Router::new()
         .route("/", get(page::html))
         .route("/page.css", get(page::css))
@@ -145,7 +158,9 @@ fn router(service: Arc<Service>) -> Router {
         .route("/v2/health/ready", get(inference::server_ready))
         .route("/v2/models/{model}/ready", get(inference::ready))
         .route("/v2/models/{model}/versions/{version}/ready", get(inference::ready))
-        .merge(guarded)
+        .merge(looking)
+        .merge(operating)
+        .merge(scoring)
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json") })
         .method_not_allowed_fallback(|| async { Problem::new(StatusCode::METHOD_NOT_ALLOWED, "see /openapi.json") })
         .layer(middleware::from_fn_with_state(Arc::clone(&service), count))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use nae_core::drift::Drift;
@@ -17,6 +17,7 @@ use super::super::camera_name::CameraName;
 use super::super::monitor::HISTORY;
 use super::super::pictures::{Kind, media_type, picture, thumbnail};
 use super::super::source::SourceState;
+use super::super::tokens::Role;
 use super::asked::OfAddress;
 use super::{Problem, json, query, typed};
 
@@ -98,6 +99,8 @@ struct Summary<'a> {
     model: String,
     card: Vec<(&'static str, String)>,
     version: &'static str,
+    /// Whether who asks may change anything.
+    may_change: bool,
 }
 
 /// The last frame.
@@ -110,7 +113,7 @@ struct Latest {
     name: Option<String>,
 }
 
-pub(super) async fn state(OfAddress(camera): OfAddress) -> Response {
+pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extension<Role>) -> Response {
     let model = camera.model.load();
     let (alarm, drift) = camera.monitor.alarm_and_drift();
     let (source_state, source_reason) = source_state(&camera);
@@ -137,6 +140,7 @@ pub(super) async fn state(OfAddress(camera): OfAddress) -> Response {
             model: model.digest.clone(),
             card: model.card.clone(),
             version: env!("CARGO_PKG_VERSION"),
+            may_change: role.may(Role::Operate),
         },
     )
 }

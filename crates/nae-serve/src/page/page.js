@@ -104,7 +104,7 @@ async function refresh() {
   showDrift(s.drift);
   showSource(s.source_state, s.source_reason);
   element("threshold").textContent = short(s.threshold);
-  element("tune").hidden = s.threshold === null;
+  element("tune").hidden = s.threshold === null || !s.may_change;
   if (s.false_positive_rate) {
     setSlider(s.false_positive_rate);
     await showWhatIf();

@@ -169,6 +169,55 @@ fn with_a_token_only_who_has_it_gets_in() {
 }
 
 #[test]
+fn a_token_does_what_it_is_for_and_nothing_else() {
+    let place = Place::new();
+    let file = |name: &str| {
+        std::fs::write(place.path(name), format!("to {name}\n")).unwrap();
+        place.path(name).display().to_string()
+    };
+    let (operate, score, look) = (file("operate"), file("score"), file("look"));
+    let arguments = ["--token-file", &operate, "--score-token-file", &score, "--look-token-file", &look];
+    let service = Service::start(&place.state(), &[&arguments[..], &["--source", &place.source()]].concat());
+    let status = |method: &str, path: &str, who: &str, body: &[u8]| {
+        let authorization = format!("Bearer to {who}");
+        let headers = [("authorization", authorization.as_str()), ("content-type", "application/json")];
+        match method {
+            "GET" => service.get_with(path, &headers),
+            _ => service.post_with(path, body, &headers),
+        }
+        .status
+    };
+    let image = picture("six");
+    // What one looks at, what is scored, what changes something; and who may.
+    let cases: [(&str, &str, &[u8], &str); 12] = [
+        ("GET", "/api/state", b"", "look"),
+        ("GET", "/api/cameras", b"", "look"),
+        ("GET", "/api/history", b"", "look"),
+        ("GET", "/api/alarms", b"", "look"),
+        ("GET", "/api/adjustments", b"", "look"),
+        ("POST", "/score", &image, "score"),
+        ("POST", "/score/heat-map", &image, "score"),
+        ("GET", "/v2", b"", "score"),
+        ("POST", "/v2/models/digits/infer", b"", "score"),
+        ("POST", "/api/reload", b"{}", "operate"),
+        ("POST", "/api/false-positive-rate", b"", "operate"),
+        ("POST", "/api/undo", b"", "operate"),
+    ];
+    for (method, path, body, needed) in cases {
+        for who in ["look", "score", "operate"] {
+            let refused = status(method, path, who, body) == 403;
+            assert_eq!(refused, who != needed && who != "operate", "{method} {path} with the token to {who}");
+        }
+        assert_eq!(status(method, path, "nothing", body), 401, "{method} {path}");
+    }
+    let may_change = |who: &str| {
+        let answer = service.get_with("/api/state", &[("authorization", &format!("Bearer to {who}"))]);
+        answer.json()["may_change"].as_bool().unwrap()
+    };
+    assert!(may_change("operate") && !may_change("look"));
+}
+
+#[test]
 fn slow_clients_and_deaf_ones_keep_nobody_waiting() {
     let place = Place::new();
     let service = Service::start(&place.state(), &["--source", &place.source()]);
