@@ -1,6 +1,8 @@
 //! Where settings come from, what of them is wrong, and that no secret is printed.
 #![allow(clippy::unwrap_used)]
 
+use super::super::secret::Secret;
+use super::super::tokens::Role;
 use super::*;
 
 fn read(file: Option<&str>, environment: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
