@@ -67,14 +67,16 @@ firmware thumbv7em-none-eabihf nucleo-f411re board-nucleo-f411re
 # panic-free does not link if a kernel could panic.
 for t in thumbv7em-none-eabihf thumbv7m-none-eabi; do
   firmware $t kernel-bench firmware kernel-bench
+  firmware $t known firmware kernel-bench
   firmware $t panic-free firmware kernel-bench
 done
 for core in m33 m55; do
   export CARGO_TARGET_THUMBV8M_MAIN_NONE_EABIHF_RUSTFLAGS="-C target-cpu=cortex-$core"
   firmware thumbv8m.main-none-eabihf kernel-bench firmware kernel-bench
+  firmware thumbv8m.main-none-eabihf known firmware kernel-bench
   firmware thumbv8m.main-none-eabihf panic-free firmware kernel-bench
   firmware thumbv8m.main-none-eabihf qemu qemu
-  for binary in kernel-bench qemu; do
+  for binary in kernel-bench known qemu; do
     cp "$target/thumbv8m.main-none-eabihf/firmware/$binary" "$target/$binary-$core"
   done
 done

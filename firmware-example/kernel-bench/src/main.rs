@@ -2,8 +2,8 @@
 #![no_main]
 #![allow(unsafe_code)]
 //! Runs each layer of the table between the marks of the plugin `insn-count`, in both layouts of
-//! weights where it has some; prints the checksums of both results. Then looks at results that are known, and compares the
-//! layouts for many small layers of any geometry. Unsafe for the marks alone.
+//! weights where it has some; prints the checksums of both results. Then compares the two for many
+//! small layers of any geometry. Unsafe for the marks alone.
 
 use core::arch::asm;
 use kernel_bench::{Kind, Memory, WORKS, Work, any_work};
@@ -52,10 +52,6 @@ fn main() -> ! {
         let checksum = count(work, Layout::Paired, memory);
         let plain = if work.kind.has_weights() { count(work, Layout::Plain, memory) } else { reference(work, memory) };
         println!("work {index} {checksum:08x} {plain:08x}");
-    }
-    if let Some(layer) = kernel_bench::wrong_result() {
-        println!("{layer}: the result is not the known one");
-        process::exit(1)
     }
     for number in 0..ANY_WORKS {
         let work = any_work(number);
