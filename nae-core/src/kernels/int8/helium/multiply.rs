@@ -292,8 +292,8 @@ macro_rules! one_window {
     };
 }
 
-/// From sums to results of a pair: the sums of one window are in r0 and r2. Then, from label 5 on, four outputs have their sums
-/// or all have: how many is in r0, and left after them is what r12 says.
+/// Stores the sums of the first window, which are in r0 and r2, and goes on with the next pair (label 2), until four outputs have
+/// their sums or none is left (label 5). Then r0 says how many have, and r12 how many are left.
 macro_rules! pair_done {
     () => {
         concat!(
@@ -319,10 +319,9 @@ macro_rules! pair_done {
     };
 }
 
-/// Values of four sums in q0, and in q1 where there are two windows: shifted to the left by what is above 0, multiplied,
-/// rounded, shifted to the right by what is below 0, halves away from zero.
-///
-/// The bias is at r1, four channels of r0 are there.
+/// The results of four outputs in q0, and of the second window in q1 where there is one. To a sum the bias is added; it is shifted
+/// to the left where the channel's shift is above 0, multiplied, rounded, and shifted to the right where the shift is below 0,
+/// halves away from zero. r0 says how many of the four channels there are; the last predicate is theirs.
 macro_rules! results_twice {
     ($($second:literal)?) => {
         concat!(
