@@ -3,7 +3,7 @@
 #
 #   tests/cross.sh arm64 [ARGUMENT …]     their tests under qemu-user: NEON beside plain code, every backend, the service
 #   tests/cross.sh armv7 [ARGUMENT …]     the same for 32 bits
-#   tests/cross.sh windows [ARGUMENT …]   that they compile; nothing runs
+#   tests/cross.sh windows [ARGUMENT …]   that program and service compile; nothing runs
 #
 # Arguments are for cargo: `tests/cross.sh arm64 -p nae-simd`. That results are right, not how fast they come. Not part of
 # tests/run.sh: half an hour on two cores the first time.
@@ -58,12 +58,12 @@ export "CARGO_TARGET_${variable}_LINKER=$prefix-gcc"
 # Beside the other builds, whose compiler is another.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/cross CARGO_PROFILE_DEV_DEBUG=0
 
-packages=(nae-terminal nae-core nae-graph nae-simd nae-onnx nae-input nae-infer nae-serve nae-infer-cli)
-if [ $# -eq 0 ]; then
-  set -- "${packages[@]/#/-p}"
-fi
 if [ -z "$emulator" ]; then
+  # With the backend for every exported model; tract was not tried.
+  [ $# -gt 0 ] || set -- -p nae-infer-cli -p nae-serve --no-default-features --features nae-infer-cli/serve,nae-infer-cli/simd
   exec "$cargo" check --locked --target $target --lib --bins "$@"
 fi
+packages=(nae-terminal nae-core nae-graph nae-simd nae-onnx nae-input nae-infer nae-serve nae-infer-cli)
+[ $# -gt 0 ] || set -- "${packages[@]/#/-p}"
 # An emulator takes ten times as long: few tests at a time keep within the tests' own limits of time.
 exec "$cargo" test --locked --target $target --lib --bins --tests "$@" -- --test-threads=2
