@@ -7,6 +7,8 @@
 //! A score does not await: other tasks of the same executor wait as long as it takes. Those that cannot go into an executor of
 //! their own, of a higher priority (embassy's `InterruptExecutor`).
 
+#[path = "qemu/log.rs"]
+mod log;
 #[path = "qemu/measure.rs"]
 mod measure;
 #[path = "qemu/no_pin.rs"]
@@ -57,16 +59,7 @@ async fn watch(image: &'static mut [Pixel; LEN], arena: &'static mut [f32; Digit
             Err(error) => defmt::panic!("{}", error),
         };
         let Ok(report) = judge.observe(score, verdict);
-        defmt::println!(
-            "image {=u32} energy {=u32:08x} {=f32} p {} {} alarm {=bool} drift {}",
-            index,
-            report.score.energy.to_bits(),
-            report.score.energy,
-            report.score.p_value,
-            report.verdict,
-            report.alarm,
-            report.drift,
-        );
+        log::image(index, &report);
         index += 1;
     }
     defmt::println!("stack {=usize} bytes", peak_stack);

@@ -7,6 +7,8 @@
 //!
 //! The unsafe code is what RTIC's macro writes.
 
+#[path = "qemu/log.rs"]
+mod log;
 #[path = "qemu/measure.rs"]
 mod measure;
 #[path = "qemu/no_pin.rs"]
@@ -21,8 +23,8 @@ mod device {
 
 #[rtic::app(device = crate::device, peripherals = false)]
 mod app {
-    use crate::measure;
     use crate::no_pin::NoPin;
+    use crate::{log, measure};
     use cortex_m::interrupt;
     use cortex_m::peripheral::syst::SystClkSource;
     use cortex_m_rt as _; // the vector table
@@ -95,16 +97,7 @@ mod app {
                 Err(error) => defmt::panic!("{}", error),
             };
             let Ok(report) = judge.observe(score, verdict);
-            defmt::println!(
-                "image {=u32} energy {=u32:08x} {=f32} p {} {} alarm {=bool} drift {}",
-                index,
-                report.score.energy.to_bits(),
-                report.score.energy,
-                report.score.p_value,
-                report.verdict,
-                report.alarm,
-                report.drift,
-            );
+            log::image(index, &report);
             index += 1;
         }
         defmt::println!("stack {=usize} bytes", peak_stack);

@@ -4,6 +4,7 @@
 //! buffer; the main loop takes them out, or on RISC-V from flash, scores them, logs each energy with its bits, and ends
 //! with the peak stack.
 
+mod log;
 mod measure;
 mod no_pin;
 #[cfg_attr(target_arch = "riscv32", path = "stored.rs")]
@@ -61,16 +62,7 @@ fn main() -> ! {
         let (report, stack) = free(|| measure::region(|| watch.judge()));
         peak_stack = peak_stack.max(stack);
         match report {
-            Ok(report) => defmt::println!(
-                "image {=u32} energy {=u32:08x} {=f32} p {} {} alarm {=bool} drift {}",
-                index,
-                report.score.energy.to_bits(),
-                report.score.energy,
-                report.score.p_value,
-                report.verdict,
-                report.alarm,
-                report.drift,
-            ),
+            Ok(report) => log::image(index, &report),
             Err(fault) => defmt::panic!("{}", fault),
         }
         index += 1;

@@ -1,10 +1,7 @@
 //! Nearest and bilinear resizing. Scale and zero point stay as they are.
 
 use super::super::{part, part_mut};
-#[cfg(not(nae_mve))]
-use super::arithmetic::blend;
-#[cfg(nae_mve)]
-use super::helium::blend;
+use super::arithmetic;
 use crate::Shape;
 
 /// Nearest neighbour, source index ⌊i·in/out⌋.
@@ -38,7 +35,7 @@ pub fn bilinear(half_pixel: bool, from: Shape, to: Shape, input: &[i8], output: 
         let rows = [row.low, row.high].map(|y| part(input, y * row_len, row_len));
         for (x, target) in targets.by_ref().take(to.width).enumerate() {
             let column = across.at(x);
-            blend(rows, [column.low * channels, column.high * channels], row.weights(column), target);
+            arithmetic::blend(rows, [column.low * channels, column.high * channels], row.weights(column), target);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Four pixels with their weights, channel by channel, for bilinear resizing.
 
+#[cfg(nae_mve)]
+use super::super::helium::blend_asm;
+#[cfg(not(nae_mve))]
 use core::arch::naked_asm;
 
 /// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
@@ -24,6 +27,7 @@ pub(in super::super) fn blend(
 
 /// # Safety
 /// Each pixel has `channels` values, and so has `target`.
+#[cfg(not(nae_mve))]
 #[unsafe(naked)]
 unsafe extern "C" fn blend_asm(
     a: *const i8,

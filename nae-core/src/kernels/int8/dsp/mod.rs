@@ -34,7 +34,6 @@ macro_rules! dsp {
     };
 }
 
-#[cfg(not(nae_mve))]
 mod blend;
 #[macro_use]
 mod fragments;
@@ -46,7 +45,6 @@ mod sums;
 mod two;
 mod widen;
 
-#[cfg(not(nae_mve))]
 pub(super) use blend::blend;
 pub(super) use lone::Lone;
 pub(super) use maximum::maximum;

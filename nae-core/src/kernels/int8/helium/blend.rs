@@ -1,31 +1,11 @@
-//! Four pixels with their weights, four channels at a time, for bilinear resizing.
+//! Four pixels with their weights, four channels at a time, for bilinear resizing; `dsp/blend.rs` has checked what it is given.
 
 use core::arch::naked_asm;
-
-/// The mean of four pixels with these weights, 2^20 in all, channel by channel: of a row those that begin at `low` and
-/// `high`, then of another row. `target` stays as it is where they do not lie in the rows.
-pub(in super::super) fn blend(
-    [top, bottom]: [&[i8]; 2],
-    [low, high]: [usize; 2],
-    weights: [i32; 4],
-    target: &mut [i8],
-) {
-    let room = top.len().min(bottom.len()).checked_sub(target.len());
-    if room.is_some_and(|room| low <= room && high <= room) {
-        // SAFETY: pixels that begin at `low` or `high` have as many values in both rows as `target`, and it reads and
-        // writes no more: vectors are cut to them.
-        unsafe {
-            let [a, c] = [top, bottom].map(|row| row.as_ptr().add(low));
-            let [b, d] = [top, bottom].map(|row| row.as_ptr().add(high));
-            blend_asm(a, b, c, d, &weights, target.as_mut_ptr(), target.len());
-        }
-    }
-}
 
 /// # Safety
 /// Each pixel has `channels` values, and so has `target`.
 #[unsafe(naked)]
-unsafe extern "C" fn blend_asm(
+pub(in super::super) unsafe extern "C" fn blend_asm(
     a: *const i8,
     b: *const i8,
     c: *const i8,

@@ -16,7 +16,7 @@ mod blend;
 mod copy;
 mod multiply;
 
-pub(super) use blend::blend;
+pub(super) use blend::blend_asm;
 
 use super::super::part_mut;
 use super::Layer;
