@@ -4,7 +4,7 @@
 # of its kind, and goes on from what it has found before, in the target folder.
 #
 #   tests/fuzz.sh [SECONDS] [TARGET…]     SECONDS for each, 30 where nothing is said; TARGETs: parse run onnx tflite table
-#                                         npy jpeg, all of them where none is named
+#                                         npy jpeg, all of them where none is named; two run at a time
 #
 # Needs a nightly Rust; cargo-fuzz is taken from PATH, else installed into the target folder. Ends with an error when an
 # input panics, reads or writes out of bounds, or takes more than 20 seconds: `artifacts` beside the targets then has it.
@@ -25,35 +25,60 @@ export PATH=${cargo_fuzz%/*}:$PATH
 [ -x "$cargo_fuzz" ] || cargo install --quiet --locked --root "$target/tools" "cargo-fuzz@$cargo_fuzz_version"
 
 corpus=$target/fuzz-corpus
+triple=$(rustc +nightly -vV | sed -n 's/^host: //p')
+built=$target/fuzz/$triple/release
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
-# seed CRATE TARGET ARGUMENTS…: small files of the kind that the target reads
-seed() {
-  mkdir -p "$corpus/$2"
-  cargo run --quiet --manifest-path "$1/Cargo.toml" --target-dir "$target/fuzz" --bin seeds -- "${@:3}" "$corpus/$2"
+# build CRATE: its targets, and the program that writes small files of their kinds
+build() {
+  local log=$target/fuzz-build.log
+  cargo +nightly fuzz build --fuzz-dir "$1" --target-dir "$target/fuzz" --target "$triple" >"$log" 2>&1 ||
+    { tail -n 60 "$log"; exit 1; }
 }
 
 # fuzz CRATE TARGET ARGUMENTS…: the target, with further arguments of libFuzzer's
 fuzz() {
   local log=$target/fuzz-$2.log
-  cargo +nightly fuzz run --fuzz-dir "$1" --target-dir "$target/fuzz" "$2" "$corpus/$2" -- \
-    -max_total_time="$seconds" -timeout=20 -print_final_stats=1 -verbosity=0 "${@:3}" >"$log" 2>&1 ||
-    { tail -n 60 "$log"; exit 1; }
+  mkdir -p "$1/artifacts/$2"
+  "$built/$2" "$corpus/$2" "-artifact_prefix=$1/artifacts/$2/" -max_total_time="$seconds" -timeout=20 \
+    -print_final_stats=1 -verbosity=0 "${@:3}" >"$log" 2>&1 ||
+    { tail -n 60 "$log"; echo "$2: an input fails; it is in $1/artifacts/$2"; return 1; }
   echo "$2: $(awk '/number_of_executed_units/ { print $2 }' "$log") inputs in $seconds s, none that fails"
 }
 
 [ $# -gt 0 ] || set -- parse run onnx tflite table npy jpeg
 for name; do
   case $name in
-    parse | run)
-      seed nae-core/fuzz "$name"
-      cp models/*/*.nae nae-core/tests/data/*.nae "$corpus/$name/"
-      fuzz nae-core/fuzz "$name"
-      ;;
-    onnx | tflite | table | npy | jpeg)
-      seed tests/fuzz "$name" "$name"
-      [ "$name" != tflite ] || cp tests/vectors/tflite/*.tflite "$corpus/$name/"
-      fuzz tests/fuzz "$name" -max_len=16384
-      ;;
+    parse | run) device=true ;;
+    onnx | tflite | table | npy | jpeg) host=true ;;
     *) echo "no target $name: parse run onnx tflite table npy jpeg" >&2; exit 2 ;;
   esac
+done
+[ -z "${device:-}" ] || build nae-core/fuzz
+[ -z "${host:-}" ] || build tests/fuzz
+
+running=0
+for name; do
+  mkdir -p "$corpus/$name"
+  if [ $running = 2 ]; then
+    wait -n
+    running=1
+  fi
+  case $name in
+    parse | run)
+      "$built/model-seeds" "$corpus/$name"
+      cp models/*/*.nae nae-core/tests/data/*.nae "$corpus/$name/"
+      fuzz nae-core/fuzz "$name" &
+      ;;
+    *)
+      "$built/host-seeds" "$name" "$corpus/$name"
+      [ "$name" != tflite ] || cp tests/vectors/tflite/*.tflite "$corpus/$name/"
+      fuzz tests/fuzz "$name" -max_len=16384 &
+      ;;
+  esac
+  running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+  wait -n
+  running=$((running - 1))
 done

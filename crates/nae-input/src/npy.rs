@@ -12,18 +12,22 @@ use crate::pixels::{InputError, Named, Pixels};
 /// First bytes of the format.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longest header, and most brackets in it. NumPy's have some hundred bytes and two brackets; the
-/// header is a Python literal, whose parser recurses.
+/// Longest header, and most opening brackets in it: those of the dictionary and of the shape. The
+/// header is a Python literal, whose parser reads what is in a bracket up to three times, so that its
+/// time is exponential in their number.
 const MAX_HEADER: usize = 4096;
-const MAX_BRACKETS: usize = 16;
+const MAX_BRACKETS: usize = 2;
 
 pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
     let wrong = |expected: &'static str, found: String| InputError::Npy { path: path.to_owned(), expected, found };
     const FILE: &str = "a .npy file";
     let header = header(bytes).ok_or_else(|| wrong(FILE, "another format, or a truncated file".into()))?;
     let brackets = header.iter().filter(|b| b"[({".contains(b)).count();
-    if header.len() > MAX_HEADER || brackets > MAX_BRACKETS {
-        return Err(wrong(FILE, "a header no program writes".into()));
+    if header.len() > MAX_HEADER {
+        return Err(wrong(FILE, format!("a header of {} bytes", header.len())));
+    }
+    if brackets > MAX_BRACKETS {
+        return Err(wrong("an array of floats or uint8", "records, or a header that NumPy does not write".into()));
     }
     // The header parser multiplies extents; a panic at an overflow is an error here.
     let file = std::panic::catch_unwind(|| NpyFile::new(bytes))
@@ -88,4 +92,44 @@ fn header(bytes: &[u8]) -> Option<&[u8]> {
         (usize::try_from(u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?)).ok()?, 12)
     };
     bytes.get(start..)?.get(..length)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// A file of `header` and of `values`, format version 1.
+    fn file(header: &str, values: &[u8]) -> Vec<u8> {
+        let length = (header.len() as u16).to_le_bytes();
+        [MAGIC, &[1, 0], &length, header.as_bytes(), values].concat()
+    }
+
+    fn refused(header: &str) -> String {
+        read(Path::new("a.npy"), "a", &file(header, &[0; 24])).unwrap_err().to_string()
+    }
+
+    /// Found by fuzzing: eleven nested brackets kept the parser busy for minutes.
+    #[test]
+    fn nested_brackets_are_refused_at_once() {
+        let begun = Instant::now();
+        for brackets in [12, 16] {
+            let header = format!("{{'descr':'|u1', {}'shape': (2, 3, 4), }}", "{".repeat(brackets - 2));
+            assert!(refused(&header).contains("a header that NumPy does not write"), "{header}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn records_are_refused_by_name() {
+        let message = refused("{'descr': [('a', '<f4'), ('b', '<f4')], 'fortran_order': False, 'shape': (3,), }");
+        assert!(message.contains("floats or uint8") && message.contains("records"), "{message}");
+    }
+
+    #[test]
+    fn a_long_header_is_refused() {
+        let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3, 4), }}{}", " ".repeat(5000));
+        assert!(refused(&header).contains(&format!("a header of {} bytes", header.len())));
+    }
 }

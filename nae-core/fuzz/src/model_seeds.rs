@@ -5,7 +5,7 @@
 mod models;
 
 fn main() {
-    let folder = std::env::args().nth(1).expect("usage: seeds FOLDER");
+    let folder = std::env::args().nth(1).expect("usage: model-seeds FOLDER");
     for (index, file) in models::all().iter().enumerate() {
         std::fs::write(format!("{folder}/small-{index}.nae"), file).expect("the folder can be written to");
     }

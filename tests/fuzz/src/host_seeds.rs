@@ -8,7 +8,7 @@ use prost::Message as _;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(target), Some(folder)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: seeds TARGET FOLDER".into());
+        return Err("usage: host-seeds TARGET FOLDER".into());
     };
     let seeds: Vec<Vec<u8>> = match target.as_str() {
         "onnx" => vec![convolutions()?, vectors()?],
