@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Fuzzes what reads bytes of unknown origin: on a device the .nae parser, and parser and engine together (nae-core/fuzz);
-# on a host ONNX with the vector engine, TFLite, tables, arrays and JPEG streams (tests/fuzz). Each begins with small files
-# of its kind, and goes on from what it has found before, in the target folder.
+# on a host ONNX with the vector engine, TFLite, tables, arrays and JPEG streams (tests/fuzz), and what clients of the camera
+# service send for inference (crates/nae-serve/fuzz). Each begins with small files of its kind, and goes on from what it has
+# found before, in the target folder.
 #
 #   tests/fuzz.sh [SECONDS] [TARGET…]     SECONDS for each, 30 where nothing is said; TARGETs: parse run onnx tflite table
-#                                         npy jpeg, all of them where none is named; two run at a time
+#                                         npy jpeg inference; all but the last, which takes six minutes to build, where none
+#                                         is named; two run at a time
 #
 # Needs a nightly Rust; cargo-fuzz is taken from PATH, else installed into the target folder. Ends with an error when an
 # input panics, reads or writes out of bounds, or takes more than 20 seconds: `artifacts` beside the targets then has it.
@@ -51,11 +53,13 @@ for name; do
   case $name in
     parse | run) device=true ;;
     onnx | tflite | table | npy | jpeg) host=true ;;
-    *) echo "no target $name: parse run onnx tflite table npy jpeg" >&2; exit 2 ;;
+    inference) service=true ;;
+    *) echo "no target $name: parse run onnx tflite table npy jpeg inference" >&2; exit 2 ;;
   esac
 done
 [ -z "${device:-}" ] || build nae-core/fuzz
 [ -z "${host:-}" ] || build tests/fuzz
+[ -z "${service:-}" ] || build crates/nae-serve/fuzz
 
 running=0
 for name; do
@@ -69,6 +73,10 @@ for name; do
       "$built/model-seeds" "$corpus/$name"
       cp models/*/*.nae nae-core/tests/data/*.nae "$corpus/$name/"
       fuzz nae-core/fuzz "$name" &
+      ;;
+    inference)
+      "$built/inference-seeds" "$corpus/$name"
+      fuzz crates/nae-serve/fuzz "$name" -max_len=4096 &
       ;;
     *)
       "$built/host-seeds" "$name" "$corpus/$name"

@@ -14,6 +14,8 @@ mod camera;
 mod camera_name;
 mod config;
 mod deliver;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod http;
 mod journal;

@@ -6,7 +6,7 @@ mod asked;
 mod changes;
 mod description;
 mod events;
-mod inference;
+pub(super) mod inference;
 mod page;
 mod score;
 mod watching;

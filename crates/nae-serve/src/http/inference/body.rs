@@ -21,7 +21,7 @@ pub(super) struct Parts {
 
 /// A content coding that is taken.
 #[derive(Clone, Copy)]
-enum Coding {
+pub enum Coding {
     Gzip,
     /// With zlib's header and checksum, as the coding `deflate` of HTTP is.
     Deflate,
@@ -33,12 +33,25 @@ impl Parts {
         let coding = coding(request.headers())?;
         let length = json_length(request.headers())?;
         let bytes = body(request, limit).await?;
+        if coding.is_none() {
+            return Self::read(bytes, coding, length, limit);
+        }
+        // Unpacking takes up to tenths of a second, in which a thread of the runtime would answer nobody.
+        tokio::task::spawn_blocking(move || Self::read(bytes, coding, length, limit))
+            .await
+            .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e))?
+    }
+
+    /// Unpacks and divides a body.
+    pub(super) fn read(
+        body: Bytes,
+        coding: Option<Coding>,
+        length: Option<usize>,
+        limit: usize,
+    ) -> Result<Self, Problem> {
         let bytes = match coding {
-            None => bytes,
-            // Up to tenths of a second, in which a thread of the runtime would answer nobody.
-            Some(coding) => tokio::task::spawn_blocking(move || unpack(&bytes, coding, limit))
-                .await
-                .map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e))??,
+            None => body,
+            Some(coding) => unpack(&body, coding, limit)?,
         };
         Self::divide(bytes, length)
     }

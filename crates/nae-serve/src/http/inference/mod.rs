@@ -17,6 +17,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json as value;
 
+#[cfg(fuzzing)]
+pub use self::body::Coding;
 use self::body::Parts;
 use self::request::Asked;
 use super::super::Service;
@@ -144,6 +146,19 @@ fn one_version<'a>(asked: &str, mut found: impl Iterator<Item = &'a str>) -> Res
     }
     let reason = "the model was exchanged while this request was scored; send it again";
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, reason))
+}
+
+/// The images of a request, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(crate) fn images(
+    body: axum::body::Bytes,
+    coding: Option<Coding>,
+    length: Option<usize>,
+    limit: usize,
+    contract: &nae_core::contract::Contract,
+) -> Result<Vec<Vec<f32>>, u16> {
+    let images = |parts: Parts| Ok(Asked::parse(&parts, contract)?.images().collect());
+    Parts::read(body, coding, length, limit).and_then(images).map_err(|problem| problem.0.as_u16())
 }
 
 #[cfg(test)]
