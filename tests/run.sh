@@ -57,19 +57,18 @@ python_packages() {
   local want
   want=$(sha256sum tests/python/requirements.txt)
   [ "$(cat .venv/installed 2>/dev/null)" = "$want" ] && return
-  step "Installing Python packages into .venv"
   python3 -m venv .venv
   .venv/bin/pip install -q -r tests/python/requirements.txt
   echo "$want" >.venv/installed
 }
 
+logs=${CARGO_TARGET_DIR:-target}
+mkdir -p "$logs"
 if ! $quick; then
   debian_packages
-  python_packages
-  # ONNX Runtime's library comes with its Python package.
-  ORT_DYLIB_PATH=$(find "$PWD/.venv" -name 'libonnxruntime.so*' | head -n 1)
-  # Tests that pass without what they need fail with the last of these, where it is a matter of this script.
-  export ORT_DYLIB_PATH NAE_SLOW_TESTS=1 NAE_EVERY_RUNTIME=1
+  # Waits for the network, mostly.
+  python_packages >"$logs/python.log" 2>&1 &
+  python=$!
 fi
 
 step "Formatting"
@@ -78,11 +77,14 @@ cargo fmt --all --check
 if ! $quick; then
   step "Firmware under QEMU"
   tests/qemu.sh
+  wait "$python" || { tail -n 50 "$logs/python.log"; exit 1; }
+  # ONNX Runtime's library comes with its Python package.
+  ORT_DYLIB_PATH=$(find "$PWD/.venv" -name 'libonnxruntime.so*' | head -n 1)
+  # Tests that pass without what they need fail with the last of these, where it is a matter of this script.
+  export ORT_DYLIB_PATH NAE_SLOW_TESTS=1 NAE_EVERY_RUNTIME=1
 fi
 
 step "Tests"
-logs=${CARGO_TARGET_DIR:-target}
-mkdir -p "$logs"
 cargo test --locked --no-run >"$logs/build.log" 2>&1 || { tail -n 200 "$logs/build.log"; exit 1; }
 beside=()
 if ! $quick; then
@@ -104,12 +106,19 @@ fi
 sed -n '/^┌/,/^└/p' "$logs/tests.log"
 
 if ! $quick; then
-  step "Commands of the guides"
-  tests/guides.sh
+  # By the programs that are built already: it goes on while the lints compile, which take one core for long stretches.
+  tests/guides.sh >"$logs/guides.log" 2>&1 &
+  guides=$!
 fi
 
 step "Lints"
 cargo clippy --locked --all-targets --quiet -- -D warnings
+
+if ! $quick; then
+  step "Commands of the guides"
+  wait "$guides" || { tail -n 200 "$logs/guides.log"; exit 1; }
+  cat "$logs/guides.log"
+fi
 
 step "Documentation"
 RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --quiet
