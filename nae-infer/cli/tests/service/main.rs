@@ -10,6 +10,7 @@ mod changes;
 mod clients;
 mod harness;
 mod inference;
+mod learn;
 mod mosquitto;
 mod page;
 mod stream_camera;
