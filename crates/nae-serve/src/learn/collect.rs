@@ -195,6 +195,22 @@ mod tests {
     }
 
     #[test]
+    fn it_ends_when_no_more_are_wanted_also_while_it_looks_at_what_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        collection.add(&picture(1)).unwrap();
+        let (_offers, receiver) = Offers::new();
+        for wanted in [0, 1] {
+            let mut asked = 0;
+            let ending = run(SETTINGS, 1 << 20, &collection, &receiver, |_| {
+                asked += 1;
+                asked <= wanted
+            });
+            assert!(matches!(ending, Ending::Stopped) && asked == wanted + 1, "{ending:?} {asked}");
+        }
+    }
+
+    #[test]
     fn whoever_offers_does_not_wait() {
         let (offers, receiver) = Offers::new();
         let taken = (0..WAITING + 3).filter(|_| offers.offer(&picture(1))).count();

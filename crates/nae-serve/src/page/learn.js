@@ -2,6 +2,7 @@
 // now is said by the service; here are only the buttons for it. `page.js` has what both use, and starts this.
 "use strict";
 
+const learnPage = 60;
 const learn = { status: null, points: [], from: 0, before: [], frames: new Map(), tick: 0 };
 
 const learnPhases = {
@@ -30,12 +31,16 @@ const learnActions = {
   delete: () => ({}),
 };
 
-const megabytes = (bytes) => `${(bytes / 2 ** 20).toPrecision(3)} MiB`;
+function size(bytes) {
+  const [unit, name] = bytes < 2 ** 20 ? [2 ** 10, "KiB"] : bytes < 2 ** 30 ? [2 ** 20, "MiB"] : [2 ** 30, "GiB"];
+  const value = bytes / unit;
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${name}`;
+}
 
 function learnSentence(s) {
   const parts = [learnPhases[s.phase] ?? s.phase];
   if (s.phase !== "idle" && s.kept + s.thrown_out > 0) {
-    parts.push(`${s.kept} frames kept of ${s.seen} seen, ${megabytes(s.bytes)} of ${megabytes(s.room)}.`);
+    parts.push(`${s.kept} frames kept of ${s.seen} seen, ${size(s.bytes)} of ${size(s.room)}.`);
     if (s.thrown_out) parts.push(`${s.thrown_out} thrown out.`);
     if (s.missed) parts.push(`${s.missed} came too fast to be looked at.`);
   } else if (s.phase === "collecting") parts.push(`${s.kept} frames kept of ${s.seen} seen.`);
@@ -133,7 +138,6 @@ async function showFrames() {
   element("learn-later").disabled = frames.length < learnPage;
   element("learn-range").textContent = frames.length ? `${frames[0].number} to ${frames.at(-1).number}` : "";
 }
-const learnPage = 60;
 
 async function learnDo(action, body) {
   try {
