@@ -79,3 +79,36 @@ impl History {
         slices
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Energies so many seconds ago.
+    fn history(points: &[(u64, f32)]) -> History {
+        let now = Instant::now();
+        let mut history = History::default();
+        for &(ago, energy) in points {
+            let at = now.checked_sub(Duration::from_secs(ago)).unwrap();
+            history.keep(Point { at, energy });
+        }
+        history
+    }
+
+    #[test]
+    fn a_span_of_the_past_has_both_ends() {
+        let history = history(&[(40, 4.0), (30, 3.0), (20, 2.0), (10, 1.0)]);
+        assert_eq!(history.between(35.0, 15.0), [3.0, 2.0]);
+        assert_eq!(history.between(100.0, 0.0).len(), 4);
+    }
+
+    #[test]
+    fn a_slice_has_the_highest_of_its_seconds() {
+        let history = history(&[(90, 9.0), (38, 1.0), (35, 5.0), (32, 2.0), (8, 3.0)]);
+        // Six slices of ten seconds: 90 seconds ago is before them.
+        let slices = history.slices(Duration::from_secs(60), 6);
+        let found: Vec<_> = slices.iter().map(|slice| (slice.ago.round(), slice.energy)).collect();
+        assert_eq!(found, [(35.0, 5.0), (8.0, 3.0)]);
+    }
+}
