@@ -139,7 +139,8 @@ impl Camera {
         let new = self.keeper.fit(path, !anyway)?;
         // Written down before: after a kill it is in use, as it was tried.
         self.learn.swapped(model)?;
-        self.exchange(new);
+        self.keeper.exchange(new);
+        self.lane.reopen();
         Ok(())
     }
 
@@ -152,13 +153,9 @@ impl Camera {
         // What it makes of recent frames was good enough before; only that it works is asked for.
         let before = self.keeper.fit(self.learn.to_roll_back()?, false)?;
         self.learn.rolled_back()?;
-        self.exchange(before);
-        Ok(())
-    }
-
-    fn exchange(&self, new: Opened) {
-        self.keeper.exchange(new);
+        self.keeper.go_back(before);
         self.lane.reopen();
+        Ok(())
     }
 
     /// A frame was scored, or the model failed on it.

@@ -292,9 +292,18 @@ impl Keeper {
 
     /// Makes `new` the model in use, and the one before wait for its first failure.
     pub(crate) fn exchange(&self, new: Opened) {
+        self.put(new, true);
+    }
+
+    /// Makes a model that was in use before the one in use again. Whoever asked for that does not want the other back.
+    pub(crate) fn go_back(&self, before: Opened) {
+        self.put(before, false);
+    }
+
+    fn put(&self, new: Opened, on_probation: bool) {
         let mut state = self.lock();
         let old = std::mem::replace(&mut state.base, new);
-        state.previous = Some((old, PROBATION));
+        state.previous = on_probation.then_some((old, PROBATION));
         self.apply(&state, true);
         tracing::info!(model = state.base.model.digest, "another model is in use");
         drop(state);

@@ -133,6 +133,10 @@ fn a_learned_model_that_fails_gives_way_to_the_file_before() {
     assert_eq!(kept.keeper.scored(None), None);
     assert_eq!(kept.keeper.scored(Some("it panicked")), Some(SETTINGS.into()));
     assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("old", "old"));
+    // The way back is not on probation: the model that was left does not return.
+    kept.exchange("learned", "learn/models/learned.model");
+    kept.keeper.go_back(Opened { model: model("old"), path: SETTINGS.into() });
+    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (None, "old"));
     // Of the same file nothing is told.
     kept.exchange("new", SETTINGS);
     assert_eq!(kept.keeper.scored(Some("it panicked")), None);

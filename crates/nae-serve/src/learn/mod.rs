@@ -315,13 +315,17 @@ impl Learn {
         if let Err(error) = inner.record.write(&record_in(&self.folder)) {
             tracing::error!(%error, "the state of learning was not kept");
         }
+        self.remove_all_but(&inner.record);
     }
 
     /// Removes what no phase needs.
     fn tidy(&self) {
-        let inner = self.lock();
-        let trains = matches!(inner.record.phase, Phase::Training { .. });
-        let needed = inner.record.models();
+        self.remove_all_but(&self.lock().record);
+    }
+
+    fn remove_all_but(&self, record: &Record) {
+        let trains = matches!(record.phase, Phase::Training { .. });
+        let needed = record.models();
         let files = std::fs::read_dir(self.folder.join("models")).into_iter().flatten().flatten();
         for path in files.map(|entry| entry.path()) {
             let digest = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -604,7 +608,6 @@ impl Learn {
                     record.note = Some(format!("training failed: {reason}"));
                 }
             });
-            own.tidy();
         };
         inner.thread = Some(thread::Builder::new().name("training".into()).spawn(work)?);
         inner.training = Some(training);

@@ -460,7 +460,9 @@ fn a_kill_at_any_step_loses_nothing() {
     assert_eq!(called(&place)[1], expected);
     let training = status(&service);
     assert_eq!((&training["phase"], &training["training"]["manner"]), (&json!("training"), &json!("resumed")));
-    service.kill();
+    // A stop in order is no cancellation.
+    service.signal("TERM");
+    assert_eq!(service.wait(), Some(0));
 
     // There is nothing to go on from: anew.
     std::fs::remove_file(learn.join("run/resume.bin")).unwrap();
@@ -516,6 +518,37 @@ fn what_was_spoilt_while_the_service_was_down_is_said_and_passed_over() {
     let now = status(&service);
     assert_eq!((&now["phase"], &now["kept"]), (&json!("collected"), &json!(6)), "the frames are there");
     assert!(place.state().join("learn/state.json.damaged").exists());
+}
+
+#[test]
+fn each_camera_learns_for_itself_and_one_trains_at_a_time() {
+    let place = Place::new();
+    trainer(&place);
+    std::fs::write(place.path("hold"), "").unwrap();
+    let mut settings =
+        format!("model = \"{}\"\nnae_train = \"{}\"\n", model().display(), place.path("trainer").display());
+    for name in ["gate", "yard"] {
+        std::fs::create_dir(place.path(name)).unwrap();
+        let source = place.path(name).display().to_string();
+        settings += &format!("[[camera]]\nname = \"{name}\"\nsource = \"folder:{source}\"\n");
+    }
+    let service = Service::with_cameras(&place, &settings, &[]).unwrap();
+    let of = |camera: &str| service.get(&format!("/api/cameras/{camera}/learn")).json();
+    let act =
+        |camera: &str, action: &str, body: &str| service.change(&format!("/api/cameras/{camera}/learn/{action}"), body);
+    for (camera, level) in [("gate", 10), ("yard", 200)] {
+        assert_eq!(act(camera, "collect", r#"{"frames": 1}"#).status, 200);
+        std::fs::write(place.path(camera).join("a.pgm"), grey(level)).unwrap();
+        eventually("its frame is kept", || of(camera)["phase"] == "collected");
+        assert!(place.state().join("cameras").join(camera).join("learn/frames/000001.png").exists());
+    }
+    assert_eq!(act("gate", "train", r#"{"minutes": 1}"#).status, 200);
+    let (code, said) = act("yard", "train", r#"{"minutes": 1}"#).problem();
+    assert!(code == 409 && said.contains("the camera gate is training"), "{code} {said}");
+    assert_eq!(of("yard")["phase"], "collected");
+    assert_eq!(act("gate", "cancel", "{}").status, 200);
+    assert_eq!(act("yard", "train", r#"{"minutes": 1}"#).status, 200);
+    assert_eq!(service.get("/api/learn").status, 404, "whose is not said");
 }
 
 /// Scans of digits, 8×8 pixels of 17 levels: `count` of them, every eighth from line `from` on, since neighbours are of one hand.
