@@ -122,7 +122,7 @@ fn different_frames_are_collected_looked_through_and_kept_over_a_kill() {
     let place = Place::new();
     let service = start(&place);
     assert_eq!((phase(&service).as_str(), status(&service)["may"].clone()), ("idle", json!(["collect", "take-model"])));
-    act(&service, "collect", r#"{"minutes": 60}"#);
+    act(&service, "collect", r#"{"minutes": 60, "min_distance": 2}"#);
     show(&service, &place, "a", [10, 11, 60, 61, 110]);
     let collecting = status(&service);
     assert_eq!((&collecting["phase"], &collecting["kept"]), (&json!("collecting"), &json!(3)), "11 and 61 are alike");
