@@ -175,6 +175,7 @@ impl Training {
         }
         gone(std::fs::remove_file(&job.model)).map_err(|error| failed(&error))?;
         let mut child = Running(command(program, job, resume).spawn().map_err(|error| failed(&error))?);
+        first_to_go(&child.0);
         let said = Arc::new(LastLines::new(LINES));
         if let Some(errors) = child.0.stderr.take() {
             said.listen(errors).map_err(|error| failed(&error))?;
@@ -211,6 +212,16 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Where memory runs out, training is to end and not the service.
+fn first_to_go(child: &Child) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), "1000") {
+        tracing::warn!(%error, "where memory runs out, the service may be ended in place of the training");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = child;
 }
 
 fn command(program: &Path, job: &Job, resume: bool) -> Command {

@@ -80,6 +80,7 @@ echo "data: some images" >&2
 echo "NAE training: 3 of 100 updates, 2 minutes gone, about 60 minutes left; E+ 0.01" >&2
 echo $$ > PLACE/pid
 while [ -e PLACE/hold ]; do sleep 0.05; done
+cp /proc/self/oom_score_adj PLACE/oom
 if [ ! -e PLACE/learned ]; then echo "no room for the network" >&2; exit 3; fi
 echo '<p>how it went</p>' > "$run/report.html"
 cp PLACE/learned "$model"
@@ -312,6 +313,7 @@ fn frames_are_trained_on_by_a_child_process_whose_report_is_shown() {
     std::fs::remove_file(place.path("hold")).unwrap();
     eventually("it has trained", || phase(&service) == "trained");
     let now = status(&service);
+    assert_eq!(std::fs::read_to_string(place.path("oom")).unwrap(), "1000\n", "the service is not what is to end");
     assert_eq!((&now["report"], &now["note"], &now["training"]), (&json!(true), &json!(null), &json!(null)));
     assert!(!learn.join("run").exists() && !learn.join("new.onnx").exists(), "what only training needs");
     let report = service.get("/api/learn/report");
