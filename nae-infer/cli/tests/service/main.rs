@@ -4,6 +4,7 @@
 
 mod alarms;
 mod broker;
+mod browser;
 mod camera;
 mod cameras;
 mod changes;

@@ -1,13 +1,13 @@
 //! The page in a browser, with a camera that shows something strange.
 
-use std::path::Path;
 use std::process::Command;
 
+use crate::browser::chromium;
 use crate::harness::{Place, Service, eventually, model, picture};
 
 /// What the page at `url` has become after some seconds.
 fn browse(url: &str) -> Option<String> {
-    let chromium = ["/usr/bin/chromium", "/usr/bin/google-chrome"].into_iter().find(|p| Path::new(p).exists())?;
+    let chromium = chromium()?;
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000", "--dump-dom"])
