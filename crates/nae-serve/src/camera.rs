@@ -13,9 +13,10 @@ use tracing::Span;
 use super::alarms::Alarms;
 use super::config::{CameraConfig, Config};
 use super::deliver;
-use super::keeper::{ChangeError, Keeper};
+use super::keeper::{ChangeError, Keeper, Opened};
+use super::learn::{Learn, LearnError, Trainer};
 use super::metrics::CameraMetrics;
-use super::model::{Current, Model, Models};
+use super::model::{Current, Models};
 use super::monitor::Monitor;
 use super::mqtt;
 use super::queue::Queue;
@@ -31,12 +32,32 @@ pub(crate) struct Camera {
     pub(crate) frames: Arc<Queue<Frame>>,
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) keeper: Keeper,
+    pub(crate) learn: Arc<Learn>,
     pub(crate) alarms: Alarms,
     pub(crate) metrics: Arc<CameraMetrics>,
     /// Names it in the log.
     pub(crate) span: Span,
     /// Its model's file is to be opened again.
     pub(crate) reload: Notify,
+}
+
+/// What a camera is opened with.
+pub(crate) struct Parts {
+    /// The model as its file is.
+    pub(crate) base: Opened,
+    /// Where the one in use is kept, at which `lane` looks.
+    pub(crate) model: Arc<Current>,
+    pub(crate) lane: Lane,
+    pub(crate) metrics: CameraMetrics,
+}
+
+/// Why a model that was learned did not take over, or the one before did not come back.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SwapError {
+    #[error(transparent)]
+    Learn(#[from] LearnError),
+    #[error(transparent)]
+    Change(#[from] ChangeError),
 }
 
 /// What goes on beside a camera, and comes to its end after it.
@@ -49,25 +70,22 @@ pub(crate) struct Beside {
 }
 
 impl Camera {
-    /// Opens what it keeps, and begins to deliver the alarms that wait; frames are not taken yet. `base` is the model of its file,
-    /// `model` where the one in use is kept, at which `lane` looks.
+    /// Opens what it keeps, begins to deliver the alarms that wait, and goes on with what it learns; frames are not taken yet.
     ///
     /// # Errors
     /// If its folder of the state cannot be read or written, or the system gives no thread.
     pub(crate) fn open(
         config: CameraConfig,
         service: &Config,
-        base: Arc<Model>,
         models: &Arc<Models>,
-        model: Arc<Current>,
-        lane: Lane,
-        metrics: CameraMetrics,
+        trainer: &Arc<Trainer>,
+        Parts { base, model, lane, metrics }: Parts,
     ) -> anyhow::Result<(Self, Beside)> {
         let span = tracing::error_span!("camera", name = %config.name);
         let entered = span.clone().entered();
         let in_state = |folder: &Path| format!("camera `{}`: its state in {}", config.name, folder.display());
         let metrics = Arc::new(metrics);
-        let monitor = Arc::new(Monitor::new(config.alarm, &base, Arc::clone(&metrics))?);
+        let monitor = Arc::new(Monitor::new(config.alarm, &base.model, Arc::clone(&metrics))?);
         let mut receivers = deliver::receivers(service);
         let mut link = None;
         if let Some(broker) = &config.mqtt {
@@ -78,12 +96,16 @@ impl Camera {
         }
         let (alarms, deliveries) =
             Alarms::open(&config, receivers, &metrics).with_context(|| in_state(&config.state))?;
+        let learn = Learn::open(config.clone(), Arc::clone(models), Arc::clone(trainer), span.clone())
+            .with_context(|| in_state(&config.state))?;
+        let learn = Arc::new(learn);
+        learn.start(&base.path);
         let keeper = Keeper::start(config.clone(), Arc::clone(models), base, Arc::clone(&model), Arc::clone(&monitor))
             .with_context(|| in_state(&config.state))?;
         drop(entered);
         let frames = Arc::new(Queue::new(config.queue));
         let reload = Notify::new();
-        let camera = Self { config, model, lane, frames, monitor, keeper, alarms, metrics, span, reload };
+        let camera = Self { config, model, lane, frames, monitor, keeper, learn, alarms, metrics, span, reload };
         Ok((camera, Beside { deliveries, link }))
     }
 
@@ -104,6 +126,43 @@ impl Camera {
         self.keeper.reload()?;
         self.lane.reopen();
         Ok(())
+    }
+
+    /// Makes the model that was learned here the one in use, if it is fit to; `anyway` also where it calls anomalies what the one
+    /// before calls normal.
+    ///
+    /// # Errors
+    /// [`SwapError`]; the model in use stays.
+    pub(crate) fn swap(&self, anyway: bool) -> Result<(), SwapError> {
+        let _acting = self.learn.acting();
+        let (model, path) = self.learn.to_swap()?;
+        let new = self.keeper.fit(path, !anyway)?;
+        // Written down before: after a kill it is in use, as it was tried.
+        self.learn.swapped(model)?;
+        self.keeper.exchange(new);
+        self.lane.reopen();
+        Ok(())
+    }
+
+    /// Makes the model before that one the one in use again.
+    ///
+    /// # Errors
+    /// [`SwapError`]; the model in use stays.
+    pub(crate) fn roll_back(&self) -> Result<(), SwapError> {
+        let _acting = self.learn.acting();
+        // What it makes of recent frames was good enough before; only that it works is asked for.
+        let before = self.keeper.fit(self.learn.to_roll_back()?, false)?;
+        self.learn.rolled_back()?;
+        self.keeper.go_back(before);
+        self.lane.reopen();
+        Ok(())
+    }
+
+    /// A frame was scored, or the model failed on it.
+    pub(crate) fn scored(&self, failure: Option<&str>) {
+        if self.keeper.scored(failure).is_some() {
+            self.learn.taken_back(failure.unwrap_or_default());
+        }
     }
 
     /// Brings what waits and what was lost into the figures.

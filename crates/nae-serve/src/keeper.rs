@@ -76,7 +76,7 @@ pub(crate) enum ChangeError {
     /// A new model calls what was normal anomalies.
     #[error(
         "the new model calls {anomalies} of {normal} recent normal frames anomalies; the old one stays. If that is \
-         meant, restart the service with it"
+         meant, say so (`anyway` where it was learned here), or restart the service with it"
     )]
     Disagrees { anomalies: usize, normal: usize },
     /// A new model does not come to an end.
@@ -106,26 +106,41 @@ pub(crate) struct Keeper {
 }
 
 struct State {
-    /// The model as its file is.
-    base: Arc<Model>,
+    /// The model as its file is, and the file.
+    base: Opened,
     adjustments: Vec<Adjustment>,
     /// The model before the last exchange, and frames until it is forgotten.
-    previous: Option<(Arc<Model>, u32)>,
+    previous: Option<(Opened, u32)>,
 }
 
-/// Opens the model of the settings; if its file is no model any more, the copy of the last that was.
+/// A model, and the file that it is of: that of the settings, or one that was learned at the camera.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub(crate) model: Arc<Model>,
+    pub(crate) path: PathBuf,
+}
+
+/// Opens the model that was learned at the camera, if there is one, else that of the settings; if its file is no model any more, the
+/// copy of the last that was.
 ///
 /// # Errors
-/// [`OpenError`] where there is neither.
-pub(crate) fn open(config: &CameraConfig, models: &Models) -> Result<Arc<Model>, OpenError> {
-    let error = match models.open(&config.model, config) {
-        Ok(model) => return Ok(model),
+/// [`OpenError`] where there is none of these.
+pub(crate) fn open(config: &CameraConfig, learned: Option<PathBuf>, models: &Models) -> Result<Opened, OpenError> {
+    if let Some(path) = learned {
+        match models.open(&path, config) {
+            Ok(model) => return Ok(Opened { model, path }),
+            Err(error) => tracing::error!(%error, "the model that was learned here cannot be opened"),
+        }
+    }
+    let path = config.model.clone();
+    let error = match models.open(&path, config) {
+        Ok(model) => return Ok(Opened { model, path }),
         Err(error) => error,
     };
     match models.open(&last_good(config), config) {
         Ok(model) => {
             tracing::error!(%error, "the model cannot be opened; the last that could is used, from a copy");
-            Ok(model)
+            Ok(Opened { model, path })
         }
         Err(copy) => {
             if last_good(config).exists() {
@@ -150,7 +165,7 @@ impl Keeper {
     pub(crate) fn start(
         config: CameraConfig,
         models: Arc<Models>,
-        base: Arc<Model>,
+        base: Opened,
         current: Arc<Current>,
         monitor: Arc<Monitor>,
     ) -> io::Result<Self> {
@@ -212,7 +227,7 @@ impl Keeper {
 
     fn add(&self, change: Change) -> Result<(), ChangeError> {
         let mut state = self.lock();
-        let model = state.base.digest.clone();
+        let model = state.base.model.digest.clone();
         state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
         self.apply(&state, false);
         self.write(&state)
@@ -224,7 +239,7 @@ impl Keeper {
     /// [`ChangeError`].
     pub(crate) fn undo(&self) -> Result<(), ChangeError> {
         let mut state = self.lock();
-        let model = state.base.digest.clone();
+        let model = state.base.model.digest.clone();
         let last = state.adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
         last.ok_or(ChangeError::NothingToUndo)?.undone = true;
         self.apply(&state, false);
@@ -239,14 +254,14 @@ impl Keeper {
 
     /// Makes the base with its adjustments the model in use.
     fn apply(&self, state: &State, other_network: bool) {
-        let mine = state.adjustments.iter().filter(|a| a.model == state.base.digest && !a.undone);
-        let detector = mine.fold(state.base.detector.clone(), |detector, adjustment| {
+        let mine = state.adjustments.iter().filter(|a| a.model == state.base.model.digest && !a.undone);
+        let detector = mine.fold(state.base.model.detector.clone(), |detector, adjustment| {
             adjusted(&detector, &adjustment.change).unwrap_or_else(|error| {
                 tracing::warn!(%error, time = adjustment.time, "an adjustment is left out");
                 detector
             })
         });
-        let model = Arc::new(state.base.with_detector(detector));
+        let model = Arc::new(state.base.model.with_detector(detector));
         self.current.store(Arc::clone(&model));
         self.monitor.model_changed(&model, other_network);
     }
@@ -256,19 +271,41 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`]; the model in use stays.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
-        let new = self.models.open(&self.config.model, &self.config)?;
-        self.try_on(&new, self.monitor.recent())?;
-        self.exchange(new);
+        let path = self.lock().base.path.clone();
+        self.exchange(self.fit(path, true)?);
         Ok(())
     }
 
+    /// Opens a model and tries it on recent frames. Only if `agrees` is asked for may it not call most of the normal ones
+    /// anomalies.
+    ///
+    /// # Errors
+    /// [`ChangeError`].
+    pub(crate) fn fit(&self, path: PathBuf, agrees: bool) -> Result<Opened, ChangeError> {
+        let model = self.models.open(&path, &self.config)?;
+        match self.try_on(&model, self.monitor.recent()) {
+            Err(ChangeError::Disagrees { .. }) if !agrees => {}
+            tried => tried?,
+        }
+        Ok(Opened { model, path })
+    }
+
     /// Makes `new` the model in use, and the one before wait for its first failure.
-    fn exchange(&self, new: Arc<Model>) {
+    pub(crate) fn exchange(&self, new: Opened) {
+        self.put(new, true);
+    }
+
+    /// Makes a model that was in use before the one in use again. Whoever asked for that does not want the other back.
+    pub(crate) fn go_back(&self, before: Opened) {
+        self.put(before, false);
+    }
+
+    fn put(&self, new: Opened, on_probation: bool) {
         let mut state = self.lock();
         let old = std::mem::replace(&mut state.base, new);
-        state.previous = Some((old, PROBATION));
+        state.previous = on_probation.then_some((old, PROBATION));
         self.apply(&state, true);
-        tracing::info!(model = state.base.digest, "another model is in use");
+        tracing::info!(model = state.base.model.digest, "another model is in use");
         drop(state);
         self.remember_good();
     }
@@ -293,27 +330,36 @@ impl Keeper {
         Ok(())
     }
 
-    /// A frame was scored, or the model failed on it: soon after an exchange, the old one comes back.
-    pub(crate) fn scored(&self, failure: Option<&str>) {
+    /// A frame was scored, or the model failed on it: soon after an exchange, the old one comes back. If that was of another file,
+    /// it is given.
+    pub(crate) fn scored(&self, failure: Option<&str>) -> Option<PathBuf> {
         let mut state = self.lock();
-        let Some((previous, left)) = state.previous.take() else { return };
+        let (previous, left) = state.previous.take()?;
         match failure {
             Some(reason) => {
                 tracing::error!(reason, "the new model fails: the old one is in use again");
-                state.base = previous;
+                let failed = std::mem::replace(&mut state.base, previous);
                 self.apply(&state, true);
+                let back = (failed.path != state.base.path).then(|| state.base.path.clone());
                 drop(state);
                 self.remember_good();
+                return back;
             }
             None if left > 1 => state.previous = Some((previous, left - 1)),
             None => {}
         }
+        None
     }
 
     /// Keeps a copy of the model, in case its file is spoilt by the next start.
     fn remember_good(&self) {
         let path = last_good(&self.config);
-        let bytes = Arc::clone(&self.lock().base.bytes);
+        let base = self.lock().base.clone();
+        // What was learned is in the service's own folder already.
+        if base.path != self.config.model {
+            return;
+        }
+        let bytes = Arc::clone(&base.model.bytes);
         if std::fs::read(&path).is_ok_and(|kept| kept == *bytes) {
             return;
         }

@@ -5,21 +5,24 @@
 //! share, by turns, and which decode it and have the camera's detector score it; `monitor` keeps its energy, runs alarm filter and
 //! drift watch, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! scorer. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
 mod broker;
 mod camera;
 mod camera_name;
+mod child;
 mod config;
 mod deliver;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod health;
+mod history;
 mod http;
 mod journal;
 mod keeper;
+mod learn;
 mod metrics;
 mod model;
 mod monitor;
@@ -49,12 +52,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use crate::camera::{Beside, Camera};
+use crate::camera::{Beside, Camera, Parts};
 use crate::config::{CameraConfig, Config};
 pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
+use crate::keeper::Opened;
+use crate::learn::Trainer;
 use crate::metrics::Metrics;
-use crate::model::{Current, Model, Models};
+use crate::model::{Current, Models};
 use crate::monitor::Event;
 use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
@@ -121,15 +126,15 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 
 /// The model of each camera. One that cannot be used is a wrong setting: a camera that is not watched should be noticed at the
 /// start.
-fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Arc<Model>>> {
+fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Opened>> {
     let open = |camera: &CameraConfig| {
-        let model = keeper::open(camera, models)?;
+        let opened = keeper::open(camera, learn::model_in_use(camera), models)?;
         anyhow::ensure!(
-            model.detector.settings().columns.is_none(),
+            opened.model.detector.settings().columns.is_none(),
             "{}: this is a model of tables; the service takes images",
             camera.model.display()
         );
-        Ok(model)
+        Ok(opened)
     };
     if let [only] = config.cameras.as_slice() {
         return Ok(vec![open(only)?]);
@@ -145,7 +150,7 @@ fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Arc<Model
     Ok(opened)
 }
 
-async fn serve(config: Config, bases: Vec<Arc<Model>>, models: &Arc<Models>) -> anyhow::Result<()> {
+async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyhow::Result<()> {
     // Before anything runs that wants to be ended in order.
     let (told_to_stop, told_to_reload) = signals::listen()?;
     let listener = TcpListener::bind(config.listen)
@@ -153,17 +158,18 @@ async fn serve(config: Config, bases: Vec<Arc<Model>>, models: &Arc<Models>) -> 
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
     let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
-    let in_use: Vec<_> = bases.iter().map(|base| Arc::new(Current::new(Arc::clone(base)))).collect();
+    let in_use: Vec<_> = bases.iter().map(|base| Arc::new(Current::new(Arc::clone(&base.model)))).collect();
     let lanes = config.cameras.iter().zip(&in_use).map(|(camera, model)| LaneSettings {
         camera: camera.name.clone(),
         model: Arc::clone(model),
         timeout: camera.score_timeout,
     });
     let (scorer, lanes) = Scorer::start(lanes.collect(), config.threads)?;
+    let trainer = Arc::new(Trainer::new(config.nae_train.clone()));
     let (mut cameras, mut beside) = (Vec::new(), Vec::new());
     for (((own, base), model), lane) in config.cameras.iter().zip(bases).zip(in_use).zip(lanes) {
-        let own_metrics = metrics.camera(&own.name);
-        let (camera, its) = Camera::open(own.clone(), &config, base, models, model, lane, own_metrics)?;
+        let parts = Parts { base, model, lane, metrics: metrics.camera(&own.name) };
+        let (camera, its) = Camera::open(own.clone(), &config, models, &trainer, parts)?;
         cameras.push(Arc::new(camera));
         beside.push(its);
     }
@@ -194,6 +200,7 @@ async fn end(camera: Arc<Camera>, taking: Vec<JoinHandle<()>>, Beside { deliveri
         for thread in taking {
             let _ = thread.join();
         }
+        camera.learn.stop();
         camera.alarms.stop(LAST_DELIVERIES);
         for thread in deliveries {
             let _ = thread.join();

@@ -14,14 +14,11 @@ use nae_infer::Scored;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
+use super::history::{History, Point, Slice};
 use super::metrics::CameraMetrics;
 use super::model::Model;
 use super::source::{Frame, SourceObserver, SourceState};
 
-/// How far back energies are kept.
-pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
-/// The most energies kept: an hour at 60 frames a second.
-const MOST_POINTS: usize = 216_000;
 /// Frames kept to try a new model on.
 const RECENT: usize = 32;
 /// Events a slow client may be behind before it misses some.
@@ -39,7 +36,7 @@ pub(crate) struct Monitor {
 }
 
 struct State {
-    history: VecDeque<Point>,
+    history: History,
     filter: AlarmFilter<LONGEST_WINDOW>,
     drift: Option<PageHinkley>,
     drifted: Drift,
@@ -51,14 +48,6 @@ struct State {
     number: u64,
     /// Mean of the largest pixel errors of normal frames: what a heat map is bright against.
     usual_error: Option<f32>,
-}
-
-/// One frame of the past.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Point {
-    /// By the clock that does not jump.
-    pub(crate) at: Instant,
-    pub(crate) energy: f32,
 }
 
 /// A frame of the past whose image is still there.
@@ -123,14 +112,6 @@ pub(crate) struct WhatIf {
     pub(crate) alarms: usize,
 }
 
-/// Some seconds of the past: the highest energy in them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Slice {
-    /// Seconds before now, of the highest.
-    pub(crate) ago: f64,
-    pub(crate) energy: f32,
-}
-
 impl Monitor {
     /// Nothing seen yet.
     ///
@@ -142,7 +123,7 @@ impl Monitor {
         metrics: Arc<CameraMetrics>,
     ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
         let state = State {
-            history: VecDeque::new(),
+            history: History::default(),
             filter: AlarmFilter::new(alarm)?,
             drift: watch(model),
             drifted: Drift::Steady,
@@ -177,7 +158,7 @@ impl Monitor {
         {
             state.drifted = seen;
         }
-        state.keep(Point { at: frame.taken, energy: scored.energy });
+        state.history.keep(Point { at: frame.taken, energy: scored.energy });
         state.remember(Recent { image: frame.bytes.clone(), anomaly: verdict.is_anomaly() });
         let largest = scored.heat_map().map_or(0.0, |map| map.largest());
         if !verdict.is_anomaly() {
@@ -255,32 +236,12 @@ impl Monitor {
 
     /// Energies of the frames between `from` and `to` seconds ago.
     pub(crate) fn energies(&self, from: f64, to: f64) -> Vec<f32> {
-        let now = Instant::now();
-        let within = |point: &&Point| {
-            let ago = now.duration_since(point.at).as_secs_f64();
-            ago <= from && ago >= to
-        };
-        self.lock().history.iter().filter(within).map(|point| point.energy).collect()
+        self.lock().history.between(from, to)
     }
 
     /// The past `span`, in at most `most` slices.
     pub(crate) fn history(&self, span: Duration, most: usize) -> Vec<Slice> {
-        let now = Instant::now();
-        let width = span.as_secs_f64() / most.max(1) as f64;
-        let mut slices: Vec<Slice> = Vec::new();
-        for point in &self.lock().history {
-            let ago = now.duration_since(point.at).as_secs_f64();
-            if ago > span.as_secs_f64() {
-                continue;
-            }
-            let here = Slice { ago, energy: point.energy };
-            match slices.last_mut().filter(|last| (last.ago / width).floor() == (ago / width).floor()) {
-                Some(last) if last.energy < here.energy => *last = here,
-                Some(_) => {}
-                None => slices.push(here),
-            }
-        }
-        slices
+        self.lock().history.slices(span, most)
     }
 
     /// What the last hour would have been with another threshold.
@@ -288,7 +249,7 @@ impl Monitor {
         let state = self.lock();
         let mut counts = WhatIf { threshold, frames: 0, anomalies: 0, alarms: 0 };
         let mut filter = AlarmFilter::<LONGEST_WINDOW>::new(self.alarm).ok();
-        for point in &state.history {
+        for point in state.history.iter() {
             let verdict = Verdict::of(point.energy, threshold);
             counts.frames += 1;
             counts.anomalies += usize::from(verdict.is_anomaly());
@@ -317,14 +278,6 @@ impl Monitor {
 }
 
 impl State {
-    fn keep(&mut self, point: Point) {
-        let old = |p: &Point| point.at.duration_since(p.at) > HISTORY;
-        while self.history.len() >= MOST_POINTS || self.history.front().is_some_and(old) {
-            self.history.pop_front();
-        }
-        self.history.push_back(point);
-    }
-
     fn remember(&mut self, frame: Recent) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();

@@ -24,6 +24,7 @@ pub(crate) fn start(camera: Arc<Camera>) -> std::io::Result<JoinHandle<()>> {
 }
 
 fn take(camera: &Camera, frame: &Frame) {
+    camera.learn.offer(&frame.bytes);
     let (sender, receiver) = sync_channel(1);
     camera.lane.submit(Input::Image(frame.bytes.clone()), move |answer| {
         // There is room for the one answer, unless it was waited for too long.
@@ -34,7 +35,12 @@ fn take(camera: &Camera, frame: &Frame) {
         Ok(Ok(Answer { scored, model })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
             camera.metrics.scored(Origin::Source, seconds, scored.energy, model.detector.threshold());
-            camera.keeper.scored(None);
+            camera.scored(None);
+            camera.learn.shadow_offer(
+                &frame.bytes,
+                frame.taken,
+                scored.verdict.is_some_and(|verdict| verdict.is_anomaly()),
+            );
             if let Some(shown) = camera.monitor.observe(frame, scored, &model) {
                 camera.alarms.raise(&shown, &model, &camera.monitor);
             }
@@ -42,7 +48,7 @@ fn take(camera: &Camera, frame: &Frame) {
         }
         Ok(Err(failure)) => {
             match &failure {
-                Failure::Score(error) => camera.keeper.scored(Some(&error.to_string())),
+                Failure::Score(error) => camera.scored(Some(&error.to_string())),
                 // That was said when it came so far; with every frame it would fill the log.
                 Failure::GivenUp => return camera.metrics.failed(Origin::Source),
                 _ => {}
@@ -50,7 +56,7 @@ fn take(camera: &Camera, frame: &Frame) {
             failure.to_string()
         }
         Err(_) => {
-            camera.keeper.scored(Some("it does not return"));
+            camera.scored(Some("it does not return"));
             "the model did not return".to_owned()
         }
     };

@@ -132,6 +132,7 @@ impl FoundSettings {
         let queue = self.number("queue", 1, 10_000).unwrap_or(4);
         let score_timeout = self.seconds("score_timeout", 10.0);
         let picture_bytes = self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20;
+        let learn_bytes = self.number("learn_room", 0, 1 << 30).unwrap_or(1024_u64) << 20;
         Some(CameraConfig {
             name,
             state,
@@ -146,6 +147,7 @@ impl FoundSettings {
             alarm: alarm?,
             queue,
             picture_bytes,
+            learn_bytes,
             mqtt,
         })
     }

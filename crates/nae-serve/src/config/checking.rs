@@ -104,6 +104,7 @@ impl FoundSettings {
             webhook: self.parse("webhook", str::parse),
             webhook_signer: self.webhook_signer(),
             alarm_log: self.path("alarm_log"),
+            nae_train: self.path("nae_train").unwrap_or_else(|| "nae-train".into()),
         };
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 /// Settings that each camera has for itself. At the top of a file with `[[camera]]` they are for those that do not.
-pub(super) const OF_A_CAMERA: [&str; 16] = [
+pub(super) const OF_A_CAMERA: [&str; 17] = [
     "model",
     "backend",
     "execution_providers",
@@ -24,6 +24,7 @@ pub(super) const OF_A_CAMERA: [&str; 16] = [
     "alarm_clear",
     "alarm_window",
     "pictures",
+    "learn_room",
 ];
 
 /// Flags of `nae-infer serve`. Every one but `--config` is a key of the file and a variable too.
@@ -160,6 +161,12 @@ pub struct Flags {
     /// Room for pictures of alarms, in MiB; 0 keeps none [default: 256]
     #[arg(long, value_name = "MIB")]
     pub(super) pictures: Option<String>,
+    /// Room for frames that are collected to learn from, in MiB; 0 allows none [default: 1024]
+    #[arg(long, value_name = "MIB")]
+    pub(super) learn_room: Option<String>,
+    /// The program that trains on them: a path, or a name on the PATH [default: nae-train]
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) nae_train: Option<String>,
 }
 
 impl fmt::Debug for Flags {

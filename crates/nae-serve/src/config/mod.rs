@@ -39,6 +39,8 @@ pub(crate) struct Config {
     /// Signs what goes to the webhook.
     pub(crate) webhook_signer: Option<Signer>,
     pub(crate) alarm_log: Option<PathBuf>,
+    /// The program that trains: a name to be found on the PATH, or a path.
+    pub(crate) nae_train: PathBuf,
 }
 
 /// Checked settings of one camera.
@@ -60,6 +62,8 @@ pub(crate) struct CameraConfig {
     pub(crate) alarm: AlarmSettings,
     pub(crate) queue: usize,
     pub(crate) picture_bytes: u64,
+    /// Room for frames to learn from; 0 where none may be collected.
+    pub(crate) learn_bytes: u64,
     /// The broker, with the topics of this camera.
     pub(crate) mqtt: Option<Broker>,
 }

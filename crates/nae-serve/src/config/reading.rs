@@ -8,7 +8,8 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::super::source::{VARIABLES, without_login};
+use super::super::child::VARIABLES;
+use super::super::source::without_login;
 use super::flags::{Flags, OF_A_CAMERA};
 
 /// The largest settings file or secret read.

@@ -38,7 +38,7 @@ struct Span {
 struct Nothing {}
 
 /// The request, read from JSON.
-async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if kind.split(';').next() != Some("application/json") {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected content-type: application/json"));

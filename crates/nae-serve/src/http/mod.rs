@@ -7,6 +7,7 @@ mod changes;
 mod description;
 mod events;
 pub(super) mod inference;
+mod learn;
 mod page;
 mod score;
 mod watching;
@@ -108,6 +109,13 @@ fn of_camera() -> Router<Arc<Service>> {
         .route("/alarms/{number}/image", get(watching::alarm_image))
         .route("/alarms/{number}/heat-map", get(watching::alarm_heat_map))
         .route("/adjustments", get(changes::adjustments))
+        .route("/learn", get(learn::status))
+        .route("/learn/frames", get(learn::frames))
+        .route("/learn/frames.tar", get(learn::archive))
+        .route("/learn/frames/{number}/image", get(learn::image))
+        .route("/learn/frames/{number}/thumbnail", get(learn::thumbnail))
+        .route("/learn/report", get(learn::report))
+        .route("/learn/energies", get(learn::energies))
 }
 
 /// What one changes of a camera.
@@ -117,6 +125,18 @@ fn changes_of_camera() -> Router<Arc<Service>> {
         .route("/recalibrate", post(changes::recalibrate))
         .route("/undo", post(changes::undo))
         .route("/reload", post(changes::reload))
+        .route("/learn/collect", post(learn::collect))
+        .route("/learn/stop", post(learn::stop))
+        .route("/learn/throw-out", post(learn::throw_out))
+        .route("/learn/bring-back", post(learn::bring_back))
+        .route("/learn/delete", post(learn::delete))
+        .route("/learn/train", post(learn::train))
+        .route("/learn/cancel", post(learn::cancel))
+        .route("/learn/take-model", post(learn::take_model))
+        .route("/learn/shadow", post(learn::shadow))
+        .route("/learn/end-shadow", post(learn::end_shadow))
+        .route("/learn/swap", post(learn::swap))
+        .route("/learn/roll-back", post(learn::roll_back))
 }
 
 /// All addresses.
@@ -149,6 +169,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/", get(page::html))
         .route("/page.css", get(page::css))
         .route("/page.js", get(page::js))
+        .route("/learn.js", get(page::learn_js))
         .route("/icon.svg", get(page::icon))
         .route("/openapi.json", get(description::openapi))
         .route("/healthz", get(watching::healthy))
@@ -174,6 +195,8 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
     let mut response = next.run(request).await;
     service.metrics.answered(response.status().as_u16());
     let headers = response.headers_mut();
+    // A report of training has a stricter one of its own, since it is not the page's.
+    let policy = headers.remove(header::CONTENT_SECURITY_POLICY);
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
@@ -186,6 +209,9 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+    if let Some(policy) = policy {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -1,4 +1,4 @@
-//! The page, its style and script: all in the binary, so that nothing is asked of anyone else.
+//! The page, its style and scripts: all in the binary, so that nothing is asked of anyone else.
 
 use axum::response::Response;
 
@@ -14,6 +14,10 @@ pub(super) async fn css() -> Response {
 
 pub(super) async fn js() -> Response {
     typed("text/javascript; charset=utf-8", include_str!("../page/page.js"))
+}
+
+pub(super) async fn learn_js() -> Response {
+    typed("text/javascript; charset=utf-8", include_str!("../page/learn.js"))
 }
 
 pub(super) async fn icon() -> Response {

@@ -14,7 +14,7 @@ use serde_json::value::Value;
 use super::super::Service;
 use super::super::camera::Camera;
 use super::super::camera_name::CameraName;
-use super::super::monitor::HISTORY;
+use super::super::history::HISTORY;
 use super::super::pictures::{Kind, media_type, picture, thumbnail};
 use super::super::source::SourceState;
 use super::super::tokens::Role;

@@ -11,6 +11,9 @@ use super::super::config::{Config, Flags};
 use super::super::metrics::Metrics;
 use super::*;
 
+/// The file of the settings.
+const SETTINGS: &str = "model.onnx";
+
 struct Zeros;
 
 impl Backend for Zeros {
@@ -42,7 +45,7 @@ impl Kept {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_str().unwrap();
-        let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", state)];
+        let environment = [("NAE_INFER_MODEL", SETTINGS), ("NAE_INFER_STATE", state)];
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
         let old = model("old");
@@ -50,12 +53,18 @@ impl Kept {
             Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), &old, Arc::new(Metrics::new().camera(&config.name)))
                 .unwrap();
         let current = Arc::new(Current::new(Arc::clone(&old)));
+        let old = Opened { model: old, path: SETTINGS.into() };
         let keeper = Keeper::start(config, Arc::default(), old, current, Arc::new(monitor)).unwrap();
         Self { folder, keeper }
     }
 
     fn in_use(&self) -> String {
         self.keeper.current.load().digest.clone()
+    }
+
+    /// Has the model of this name take over, as if it were of that file.
+    fn exchange(&self, name: &str, path: &str) {
+        self.keeper.exchange(Opened { model: model(name), path: path.into() });
     }
 
     /// The copy that serves where the model's own file is spoilt.
@@ -73,9 +82,9 @@ impl Kept {
 fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
     for (good, in_use) in [(0, "old"), (1, "old"), (99, "old"), (100, "new"), (101, "new"), (1000, "new")] {
         let kept = Kept::new();
-        kept.keeper.exchange(model("new"));
+        kept.exchange("new", SETTINGS);
         assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("new", "new"));
-        (0..good).for_each(|_| kept.keeper.scored(None));
+        (0..good).for_each(|_| assert_eq!(kept.keeper.scored(None), None));
         assert_eq!(kept.in_use(), "new", "{good} good frames");
         kept.keeper.scored(Some("it panicked"));
         assert_eq!(kept.in_use(), in_use, "a failure after {good} good frames");
@@ -97,7 +106,7 @@ fn the_old_model_comes_back_with_its_adjustments() {
     let adjusted = threshold();
     // Of 99 energies in hundredths, 1% of normal images are above the largest and half above the fiftieth.
     assert_eq!((first, adjusted), (0.99, 0.5));
-    kept.keeper.exchange(model("new"));
+    kept.exchange("new", SETTINGS);
     assert_eq!(threshold(), first);
     kept.keeper.scored(Some("it panicked"));
     assert_eq!((kept.in_use().as_str(), threshold()), ("old", adjusted));
@@ -107,10 +116,29 @@ fn the_old_model_comes_back_with_its_adjustments() {
 #[test]
 fn each_exchange_is_on_probation_anew() {
     let kept = Kept::new();
-    kept.keeper.exchange(model("second"));
-    (0..60).for_each(|_| kept.keeper.scored(None));
-    kept.keeper.exchange(model("third"));
-    (0..60).for_each(|_| kept.keeper.scored(None));
+    kept.exchange("second", SETTINGS);
+    (0..60).for_each(|_| assert_eq!(kept.keeper.scored(None), None));
+    kept.exchange("third", SETTINGS);
+    (0..60).for_each(|_| assert_eq!(kept.keeper.scored(None), None));
     kept.keeper.scored(Some("it panicked"));
     assert_eq!(kept.in_use(), "second");
+}
+
+/// Whoever has learned a model is told that it was taken back; the service's own copy of it is enough.
+#[test]
+fn a_learned_model_that_fails_gives_way_to_the_file_before() {
+    let kept = Kept::new();
+    kept.exchange("learned", "learn/models/learned.model");
+    assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("learned", "old"));
+    assert_eq!(kept.keeper.scored(None), None);
+    assert_eq!(kept.keeper.scored(Some("it panicked")), Some(SETTINGS.into()));
+    assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("old", "old"));
+    // The way back is not on probation: the model that was left does not return.
+    kept.exchange("learned", "learn/models/learned.model");
+    kept.keeper.go_back(Opened { model: model("old"), path: SETTINGS.into() });
+    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (None, "old"));
+    // Of the same file nothing is told.
+    kept.exchange("new", SETTINGS);
+    assert_eq!(kept.keeper.scored(Some("it panicked")), None);
+    assert_eq!(kept.in_use(), "old");
 }

@@ -115,7 +115,7 @@ async function refresh() {
     return row;
   });
   element("card").replaceChildren(...rows);
-  await Promise.all([readHistory(), showAlarms(), showFrame(s.latest)]);
+  await Promise.all([readHistory(), showAlarms(), showFrame(s.latest), showLearn()]);
 }
 
 async function readHistory() {
@@ -205,10 +205,16 @@ function drawChart() {
   const colour = (name) => css.getPropertyValue(`--${name}`);
   const now = performance.now() / 1000;
   state.points = state.points.filter((p) => now - p.at <= state.span);
-  const threshold = state.summary?.threshold;
+  // Two models have no scale in common but that of their thresholds: beside another, energies are multiples of these.
+  const [mine, other] = [state.summary?.threshold, learn.status?.shadow?.threshold];
+  const both = Boolean(mine && other);
+  const unitOf = both ? mine : 1;
+  const threshold = mine ? mine / unitOf : mine;
+  const points = state.points.map(({ at, energy }) => ({ at, energy: energy / unitOf }));
+  const beside = both ? learn.points.map(({ at, energy }) => ({ at, energy: energy / other })) : [];
   const [left, right, top, bottom] = [52, width - 8, 8, height - 22];
   // On a logarithmic axis normal frames and anomalies can both be seen.
-  const energies = state.points.map((p) => p.energy).filter((e) => e > 0);
+  const energies = [...points, ...beside].map((p) => p.energy).filter((e) => e > 0);
   if (threshold) energies.push(threshold);
   if (energies.length === 0) energies.push(1);
   const low = Math.log10(Math.min(...energies)) - 0.1;
@@ -227,7 +233,7 @@ function drawChart() {
     c.lineTo(right, y(energy));
     c.stroke();
     c.fillStyle = colour("faint");
-    c.fillText(energy.toPrecision(2), left - 6, y(energy));
+    c.fillText(both ? `${energy.toPrecision(2)}×` : energy.toPrecision(2), left - 6, y(energy));
   }
   c.textBaseline = "bottom";
   const unit = state.span > 120 ? [60, "min"] : [1, "s"];
@@ -246,10 +252,16 @@ function drawChart() {
     c.setLineDash([]);
   };
   if (threshold) line(threshold, "alarm", [6, 4]);
-  if (state.whatIf && state.whatIf !== threshold) line(state.whatIf, "faint", [2, 4]);
-  for (const point of state.points) {
+  if (state.whatIf && state.whatIf !== mine) line(state.whatIf / unitOf, "faint", [2, 4]);
+  for (const point of points) {
     c.fillStyle = threshold && point.energy > threshold ? colour("alarm") : colour("accent");
     c.fillRect(x(point.at) - 1.5, y(point.energy) - 1.5, 3, 3);
+  }
+  c.strokeStyle = colour("warn");
+  for (const point of beside) {
+    c.beginPath();
+    c.arc(x(point.at), y(point.energy), 3, 0, 2 * Math.PI);
+    c.stroke();
   }
 }
 
@@ -405,6 +417,7 @@ async function showView() {
   for (const id of ["energy", "threshold", "p-value"]) Object.assign(element(id), { textContent: "–", className: "" });
   element("no-frame").hidden = false;
   element("alarms").replaceChildren();
+  resetLearn();
   element("cameras").replaceChildren();
   await (state.camera ? watchOne(view) : watchAll(view));
 }
@@ -441,5 +454,6 @@ element("undo").addEventListener("click", () => change(() => post(own("/undo"), 
 element("recalibrate").addEventListener("click", () =>
   change(() => post(own("/recalibrate"), { from: Number(element("normal").value) }), "Recalibrated."));
 
+startLearn();
 setInterval(() => element("watch").hidden || drawChart(), 250);
 showView();

@@ -26,8 +26,6 @@ use address::Scheme;
 
 /// The largest frame taken, in bytes.
 pub(crate) const MAX_FRAME: usize = 32 << 20;
-/// What the names of the service's variables begin with, some of which hold secrets: no child process gets them.
-pub(crate) const VARIABLES: &str = "NAE_INFER_";
 /// The first pause before a lost source is opened again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 

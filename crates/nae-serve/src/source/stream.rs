@@ -6,26 +6,24 @@
 //! list processes reads their command lines. The child ends with the service: it is killed when the source is dropped, by
 //! Linux when the service is killed, and elsewhere by its next write into a pipe that nobody reads.
 
-use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::io::{self, BufReader, Read, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
+use super::super::child::{self, LastLines};
 use super::address::{CameraAddress, Scheme};
-use super::{Lost, MAX_FRAME, Source, SourceSettings, VARIABLES, jpeg};
+use super::{Lost, MAX_FRAME, Source, SourceSettings, jpeg};
 
 /// The longest that is waited for a frame before somebody may ask whether the service stops.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a child whose output has ended may take to end, too.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Lines of the child that are kept, and the longest, in bytes.
+/// Lines of the child that are kept.
 const LINES: usize = 3;
-const MAX_LINE: u64 = 500;
 
 /// An open stream.
 pub(super) struct Stream {
@@ -36,14 +34,7 @@ pub(super) struct Stream {
     /// The first frame, which says that the stream is open.
     first: Option<Vec<u8>>,
     last: Instant,
-    said: Said,
-}
-
-/// The last lines that the child printed.
-struct Said {
-    lines: Arc<Mutex<VecDeque<String>>>,
-    /// Disconnected when there will be no more.
-    end: Receiver<()>,
+    said: LastLines,
 }
 
 impl Stream {
@@ -58,7 +49,6 @@ impl Stream {
         })?;
         let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (sender, frames) = sync_channel(1);
-        let (lines, end) = (Arc::default(), channel());
         // From here on, dropping it kills the child.
         let stream = Self {
             address: address.clone(),
@@ -67,20 +57,16 @@ impl Stream {
             frames,
             first: None,
             last: Instant::now(),
-            said: Said { lines: Arc::clone(&lines), end: end.1 },
+            said: LastLines::new(LINES),
         };
         // All were asked for as pipes.
         if let (Some(mut input), Some(output), Some(errors)) = (input, output, errors) {
             // Shorter than a pipe's room. A child that has ended already says why itself.
             let _ = input.write_all(playlist(address, settings.silence).as_bytes());
             drop(input);
-            spawn("ffmpeg frames", move || cut(output, &sender)).map_err(|e| failed(&e))?;
-            let ended = end.0;
-            let listener = move || {
-                listen(errors, &lines);
-                drop(ended);
-            };
-            spawn("ffmpeg errors", listener).map_err(|e| failed(&e))?;
+            let name = |name: &str| thread::Builder::new().name(name.into());
+            name("ffmpeg frames").spawn(move || cut(output, &sender)).map_err(|e| failed(&e))?;
+            stream.said.listen(errors).map_err(|e| failed(&e))?;
         }
         Ok(stream)
     }
@@ -103,9 +89,8 @@ impl Stream {
         };
         // Its last lines may still be on their way.
         let _ = self.child.kill();
-        let _ = self.said.end.recv_timeout(LAST_WORDS);
-        let lines = self.said.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let said: Vec<String> = lines.iter().map(|line| self.address.hide_in(line)).collect();
+        self.said.wait(LAST_WORDS);
+        let said: Vec<String> = self.said.lines().iter().map(|line| self.address.hide_in(line)).collect();
         let colon = if said.is_empty() { "" } else { ": " };
         Err(Lost::Failed(format!("{}: {reason}{colon}{}", self.address, said.join("; "))))
     }
@@ -147,10 +132,6 @@ impl Drop for Stream {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.into()).spawn(work).map(drop)
-}
-
 /// Cuts what the child writes into images, until it ends or nobody wants them.
 fn cut(output: impl Read, frames: &SyncSender<io::Result<Vec<u8>>>) {
     let mut output = BufReader::with_capacity(1 << 16, output);
@@ -159,26 +140,6 @@ fn cut(output: impl Read, frames: &SyncSender<io::Result<Vec<u8>>>) {
         if frames.send(frame).is_err() || failed {
             return;
         }
-    }
-}
-
-/// Keeps the last lines of what the child prints.
-fn listen(errors: impl Read, lines: &Mutex<VecDeque<String>>) {
-    let mut errors = BufReader::new(errors);
-    let mut line = Vec::new();
-    while errors.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let text = String::from_utf8_lossy(&line);
-        // Without the part that speaks and its address in memory: `[rtsp @ 0x55…] `.
-        let text = text.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(&*text, |(_, text)| text);
-        let text: String = text.trim().chars().filter(|c| !c.is_control()).collect();
-        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if !text.is_empty() && lines.back() != Some(&text) {
-            if lines.len() == LINES {
-                lines.pop_front();
-            }
-            lines.push_back(text);
-        }
-        line.clear();
     }
 }
 
@@ -232,43 +193,14 @@ fn command(address: &CameraAddress, settings: &SourceSettings) -> Command {
     command.args(["-f", "concat", "-safe", "0", "-i", "pipe:0", "-map", "0:v:0", "-vf", &filters(settings)]);
     command.args(["-fps_mode", "passthrough", "-enc_time_base", "1:1000", "-c:v", "mjpeg", "-q:v", "2"]);
     command.args(["-f", "mjpeg", "pipe:1"]);
-    // Ctrl-C on a terminal is for the service, which ends the child.
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Settings, secrets among them.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(VARIABLES)) {
-        command.env_remove(name);
-    }
-    #[cfg(target_os = "linux")]
-    die_with_parent(&mut command);
+    child::of_service(&mut command);
     command
-}
-
-/// Has Linux kill the child when the thread that started it ends, however it does: the source's.
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-fn die_with_parent(command: &mut Command) {
-    use std::os::unix::process::CommandExt as _;
-
-    use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
-
-    let parent = getpid();
-    let before_exec = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have ended before.
-        if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
-    };
-    // SAFETY: after fork, in a process of several threads, only what is safe in a signal handler may be called. These are two
-    // system calls; nothing is allocated, and no lock is taken.
-    unsafe { command.pre_exec(before_exec) };
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Cursor;
-
     use super::*;
 
     #[test]
@@ -283,22 +215,6 @@ mod tests {
         assert!(at("vaapi") == at("-hwaccel") + 1 && at("vaapi") < at("-i"), "{arguments:?}");
         let list = playlist(&address, Duration::from_secs(10));
         assert!(list.contains("\nfile 'rtsp://me:it'\\''s@cam:554/live'\noption timeout 10000000\n"), "{list}");
-    }
-
-    #[test]
-    fn the_last_lines_are_kept_and_no_more_of_them() {
-        let printed = [
-            b"first\n[rtsp @ 0x55aa] method DESCRIBE failed\n\n\x1b[31mred\n".as_slice(),
-            &[b'x'; 3000],
-            b"\nagain\nagain\nlast without end",
-        ];
-        let lines = Mutex::default();
-        listen(Cursor::new(printed.concat()), &lines);
-        let lines: Vec<String> = lines.into_inner().unwrap().into();
-        assert_eq!(lines, ["x".repeat(500).as_str(), "again", "last without end"]);
-        let lines = Mutex::default();
-        listen(Cursor::new(printed[0]), &lines);
-        assert_eq!(lines.into_inner().unwrap(), ["first", "method DESCRIBE failed", "[31mred"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::harness::{Place, Service, eventually, model, picture};
 
 /// The digits model, calibrated as if all energies were far lower: to it, every frame is strange.
-fn suspicious() -> Vec<u8> {
+pub(crate) fn suspicious() -> Vec<u8> {
     let mut proto = ModelProto::decode(std::fs::read(model()).unwrap().as_slice()).unwrap();
     let entries = proto.metadata_props.iter().map(|e| (e.key.as_deref().unwrap(), e.value.as_deref().unwrap()));
     let mut metadata = ModelMetadata::from_entries(entries).unwrap().unwrap();

@@ -98,7 +98,12 @@ fn everything_of_the_description_is_there() {
             assert!(!missing && answer.status != 405, "{method} {path}: {}", answer.status);
         }
     }
-    for (path, kind) in [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+    for (path, kind) in [
+        ("/", "text/html"),
+        ("/page.css", "text/css"),
+        ("/page.js", "text/javascript"),
+        ("/learn.js", "text/javascript"),
+    ] {
         let answer = service.get(path);
         assert!(answer.status == 200 && answer.kind.starts_with(kind), "{path}");
         let text = String::from_utf8(answer.body).unwrap();

@@ -4,12 +4,14 @@
 
 mod alarms;
 mod broker;
+mod browser;
 mod camera;
 mod cameras;
 mod changes;
 mod clients;
 mod harness;
 mod inference;
+mod learn;
 mod mosquitto;
 mod page;
 mod stream_camera;

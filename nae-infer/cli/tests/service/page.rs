@@ -1,13 +1,13 @@
 //! The page in a browser, with a camera that shows something strange.
 
-use std::path::Path;
 use std::process::Command;
 
+use crate::browser::chromium;
 use crate::harness::{Place, Service, eventually, model, picture};
 
 /// What the page at `url` has become after some seconds.
 fn browse(url: &str) -> Option<String> {
-    let chromium = ["/usr/bin/chromium", "/usr/bin/google-chrome"].into_iter().find(|p| Path::new(p).exists())?;
+    let chromium = chromium()?;
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000", "--dump-dom"])
@@ -113,4 +113,59 @@ fn a_browser_asks_for_the_token() {
     };
     assert!(page.contains("<form id=\"login\">"), "{page}");
     assert!(page.contains("<main id=\"watch\" hidden=\"\">"), "{page}");
+}
+
+/// Frames, one of them thrown out, and two models side by side.
+#[test]
+fn a_browser_shows_what_is_learned() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source(), "--nae-train", "no-such-program"]);
+    let learning = || service.get("/api/learn").json();
+    let act = |action: &str, body: &str| {
+        let answer = service.change(&format!("/api/learn/{action}"), body);
+        assert_eq!(answer.status, 200, "{action}: {}", String::from_utf8_lossy(&answer.body));
+    };
+    act("collect", r#"{"minutes": 10}"#);
+    for (number, name) in (1..).zip(["six", "checkerboard", "zero"]) {
+        place.frame(&format!("{number}.png"), &picture(name));
+        eventually("it is kept", || learning()["kept"] == number);
+    }
+    act("stop", "{}");
+    act("throw-out", r#"{"frames": [2]}"#);
+    let Some(page) = browse(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    for part in [
+        "Frames are collected. Look through them",
+        "2 frames kept of 3 seen",
+        "1 thrown out.",
+        "<button type=\"button\" class=\"out\" title=\"thrown out: bring back\" aria-pressed=\"true\"><img alt=\"Frame 2\" src=\"blob:",
+        "<img alt=\"Frame 3\" src=\"blob:",
+        "<button id=\"learn-train\" type=\"button\" data-action=\"train\" disabled=\"\">",
+        "<span id=\"learn-here\">nae-train is not on this machine.",
+        "nae-train --data frames.tar --time-budget 600s --export model.onnx",
+        "href=\"/api/cameras/camera/learn/frames.tar\"",
+        "<p class=\"row\" data-learn=\"stop\" hidden=\"\">",
+        "<p id=\"chart-note\" class=\"faint\" hidden=\"\">",
+    ] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+    let other = std::fs::read(model().with_file_name("digits.nae")).unwrap();
+    let taken = service.post_with("/api/learn/take-model", &other, &[("content-type", "application/octet-stream")]);
+    assert_eq!(taken.status, 200);
+    act("shadow", "{}");
+    place.frame("4.png", &picture("checkerboard"));
+    eventually("both have scored it", || learning()["shadow"]["frames"] == 1);
+    let page = browse(&service.url("/")).unwrap();
+    for part in [
+        "The new model scores beside the one in use, and raises no alarm.",
+        "Of 1 frames the model in use calls 1 anomalies, the new one 1; on 0 they differ.",
+        "Each energy is shown as a multiple of its own model's threshold.",
+        "<span data-learn=\"end-shadow\"><button",
+        "<span data-learn=\"shadow\" hidden=\"\">",
+        "<p class=\"row\" data-learn=\"delete\" hidden=\"\">",
+    ] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
 }

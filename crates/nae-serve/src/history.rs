@@ -1,0 +1,114 @@
+//! Energies of the last hour, of frames as a model scored them. Whose they are is elsewhere: `monitor` has those of the model in
+//! use, `learn` those of one that is tried beside it.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// How far back energies are kept.
+pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
+/// The most energies kept: an hour at 60 frames a second.
+const MOST_POINTS: usize = 216_000;
+
+/// One frame of the past.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Point {
+    /// By the clock that does not jump.
+    pub(crate) at: Instant,
+    pub(crate) energy: f32,
+}
+
+/// Some seconds of the past: the highest energy in them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Slice {
+    /// Seconds before now, of the highest.
+    pub(crate) ago: f64,
+    pub(crate) energy: f32,
+}
+
+/// The energies, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct History(VecDeque<Point>);
+
+impl History {
+    /// Another; what is too old goes.
+    pub(crate) fn keep(&mut self, point: Point) {
+        let old = |p: &Point| point.at.duration_since(p.at) > HISTORY;
+        while self.0.len() >= MOST_POINTS || self.0.front().is_some_and(old) {
+            self.0.pop_front();
+        }
+        self.0.push_back(point);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Point> {
+        self.0.iter()
+    }
+
+    /// Energies of the frames between `from` and `to` seconds ago.
+    pub(crate) fn between(&self, from: f64, to: f64) -> Vec<f32> {
+        let now = Instant::now();
+        let within = |point: &&Point| {
+            let ago = now.duration_since(point.at).as_secs_f64();
+            ago <= from && ago >= to
+        };
+        self.0.iter().filter(within).map(|point| point.energy).collect()
+    }
+
+    /// The past `span`, in at most `most` slices.
+    pub(crate) fn slices(&self, span: Duration, most: usize) -> Vec<Slice> {
+        let now = Instant::now();
+        let width = span.as_secs_f64() / most.max(1) as f64;
+        let mut slices: Vec<Slice> = Vec::new();
+        for point in &self.0 {
+            let ago = now.duration_since(point.at).as_secs_f64();
+            if ago > span.as_secs_f64() {
+                continue;
+            }
+            let here = Slice { ago, energy: point.energy };
+            match slices.last_mut().filter(|last| (last.ago / width).floor() == (ago / width).floor()) {
+                Some(last) if last.energy < here.energy => *last = here,
+                Some(_) => {}
+                None => slices.push(here),
+            }
+        }
+        slices
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Energies so many seconds ago.
+    fn history(points: &[(u64, f32)]) -> History {
+        let now = Instant::now();
+        let mut history = History::default();
+        for &(ago, energy) in points {
+            let at = now.checked_sub(Duration::from_secs(ago)).unwrap();
+            history.keep(Point { at, energy });
+        }
+        history
+    }
+
+    #[test]
+    fn a_span_of_the_past_has_both_ends() {
+        let history = history(&[(40, 4.0), (30, 3.0), (20, 2.0), (10, 1.0)]);
+        assert_eq!(history.between(35.0, 15.0), [3.0, 2.0]);
+        assert_eq!(history.between(100.0, 0.0).len(), 4);
+    }
+
+    #[test]
+    fn a_slice_has_the_highest_of_its_seconds() {
+        let history = history(&[(90, 9.0), (38, 1.0), (35, 5.0), (32, 2.0), (8, 3.0)]);
+        // Six slices of ten seconds: 90 seconds ago is before them.
+        let slices = history.slices(Duration::from_secs(60), 6);
+        let found: Vec<_> = slices.iter().map(|slice| (slice.ago.round(), slice.energy)).collect();
+        assert_eq!(found, [(35.0, 5.0), (8.0, 3.0)]);
+    }
+}

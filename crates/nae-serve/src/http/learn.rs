@@ -1,0 +1,264 @@
+//! Learning at a camera, over HTTP: how it is, the frames, and what may be asked for. Each action is a POST whose last part is
+//! its name; the answer is how learning is then. What an action does, and when it is allowed, is in `learn`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::channel;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::super::Service;
+use super::super::camera::{Camera, SwapError};
+use super::super::history::HISTORY;
+use super::super::learn::{APART, Collecting, LearnError};
+use super::super::pictures::{media_type, small_jpeg};
+use super::asked::OfAddress;
+use super::changes::read;
+use super::{Problem, body, json, query, typed};
+
+/// Frames of a page, and the most that are listed at once.
+const PAGE: usize = 60;
+const MOST_LISTED: usize = 1000;
+/// Frames that are collected unless somebody says otherwise, and the most that may be.
+const USUAL_FRAMES: usize = 2000;
+const MOST_FRAMES: usize = 20_000;
+/// Minutes that a training, and collecting, may take at most.
+const MOST_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+/// Pixels of a thumbnail, at most.
+const THUMBNAIL: (u32, u32) = (160, 120);
+/// Slices of a history.
+const SLICES: usize = 600;
+/// Pieces of a download that may wait.
+const PIECES: usize = 4;
+
+/// What a report may do in a browser: nothing but show itself. It has styles and pictures of its own, and no scripts.
+pub(super) const REPORT_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'";
+
+/// Does something with a camera, away from the threads that answer others.
+async fn with<T: Send + 'static>(
+    camera: Arc<Camera>,
+    make: impl FnOnce(&Camera) -> T + Send + 'static,
+) -> Result<T, Problem> {
+    let made = tokio::task::spawn_blocking(move || camera.span.in_scope(|| make(&camera))).await;
+    made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))
+}
+
+/// Acts, and answers with how learning is then.
+async fn act(
+    camera: Arc<Camera>,
+    make: impl FnOnce(&Camera) -> Result<(), SwapError> + Send + 'static,
+) -> Result<Response, Problem> {
+    let acted = move |camera: &Camera| {
+        make(camera).map_err(|error| {
+            tracing::warn!(%error, "an action of learning was refused");
+            Problem::new(status_of(&error), error)
+        })?;
+        Ok(json(StatusCode::OK, &camera.learn.status()))
+    };
+    with(camera, acted).await?
+}
+
+fn status_of(error: &SwapError) -> StatusCode {
+    match error {
+        SwapError::Learn(LearnError::Model(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+        SwapError::Learn(LearnError::Disk(_)) => StatusCode::INSUFFICIENT_STORAGE,
+        SwapError::Learn(LearnError::Refused(_) | LearnError::Missing(_)) | SwapError::Change(_) => {
+            StatusCode::CONFLICT
+        }
+    }
+}
+
+pub(super) async fn status(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    with(camera, |camera| json(StatusCode::OK, &camera.learn.status())).await
+}
+
+/// `?from=`, `&count=`: the frames from this number on.
+pub(super) async fn frames(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
+    let number = |name| query(text.as_deref(), name).and_then(|value| value.parse::<u32>().ok());
+    let count = number("count").map_or(PAGE, |count| count as usize).min(MOST_LISTED);
+    json(StatusCode::OK, &camera.learn.frames(number("from").unwrap_or(0), count))
+}
+
+/// A frame in an address, which may have a camera before it.
+#[derive(Deserialize)]
+pub(super) struct Numbered {
+    number: u32,
+}
+
+pub(super) async fn image(
+    OfAddress(camera): OfAddress,
+    Path(Numbered { number }): Path<Numbered>,
+) -> Result<Response, Problem> {
+    frame(camera, move |camera| camera.learn.frame(number)).await
+}
+
+pub(super) async fn thumbnail(
+    OfAddress(camera): OfAddress,
+    Path(Numbered { number }): Path<Numbered>,
+) -> Result<Response, Problem> {
+    frame(camera, move |camera| small_jpeg(&camera.learn.frame(number)?, THUMBNAIL).map(Into::into)).await
+}
+
+async fn frame(
+    camera: Arc<Camera>,
+    read: impl FnOnce(&Camera) -> Option<axum::body::Bytes> + Send + 'static,
+) -> Result<Response, Problem> {
+    let picture = with(camera, read).await?;
+    let picture = picture.and_then(|picture| Some((media_type(&picture)?, picture)));
+    let (kind, picture) = picture.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such frame"))?;
+    Ok(typed(kind, picture))
+}
+
+/// All frames to train on, as a tar file.
+pub(super) async fn archive(OfAddress(camera): OfAddress) -> Response {
+    let (sender, pieces) = channel(PIECES);
+    let runtime = Handle::current();
+    // It ends when all is sent or nobody takes any more.
+    drop(tokio::task::spawn_blocking(move || camera.span.in_scope(|| camera.learn.send_frames(sender, &runtime))));
+    let headers = [
+        (header::CONTENT_TYPE, "application/x-tar"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"frames.tar\""),
+    ];
+    (headers, Body::from_stream(ReceiverStream::new(pieces))).into_response()
+}
+
+pub(super) async fn report(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+    let report = with(camera, |camera| camera.learn.report()).await?;
+    let report = report.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no report of a training here"))?;
+    let mut response = typed("text/html; charset=utf-8", report);
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
+    Ok(response)
+}
+
+/// `?seconds=`: how far back, an hour at most: energies of the model that scores beside the one in use.
+pub(super) async fn energies(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
+    let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
+    let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
+    json(StatusCode::OK, &camera.learn.shadow_slices(span, SLICES))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Collect {
+    /// Until it is stopped where there is none.
+    minutes: Option<f64>,
+    frames: Option<usize>,
+    min_distance: Option<f32>,
+}
+
+/// A number in a range, or what is wrong.
+fn within<T: PartialOrd + std::fmt::Display>(name: &str, value: T, low: T, high: T) -> Result<T, Problem> {
+    if value >= low && value <= high {
+        return Ok(value);
+    }
+    let reason = format!("`{name}`: expected a number from {low} to {high}, found {value}");
+    Err(Problem::new(StatusCode::BAD_REQUEST, reason))
+}
+
+pub(super) async fn collect(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Collect { minutes, frames, min_distance } = read(request).await?;
+    let minutes = minutes.map(|minutes| within("minutes", minutes, 0.01, MOST_MINUTES)).transpose()?;
+    let settings = Collecting {
+        left: minutes.map(|minutes| 60.0 * minutes),
+        most: within("frames", frames.unwrap_or(USUAL_FRAMES), 1, MOST_FRAMES)?,
+        min_distance: within("min_distance", min_distance.unwrap_or(APART), 0.0, 255.0)?,
+    };
+    act(camera, move |camera| Ok(camera.learn.collect(settings)?)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+pub(super) async fn stop(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, |camera| Ok(camera.learn.stop_collecting()?)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Numbers {
+    frames: Vec<u32>,
+}
+
+pub(super) async fn throw_out(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Numbers { frames } = read(request).await?;
+    act(camera, move |camera| Ok(camera.learn.throw_out(&frames, true)?)).await
+}
+
+pub(super) async fn bring_back(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Numbers { frames } = read(request).await?;
+    act(camera, move |camera| Ok(camera.learn.throw_out(&frames, false)?)).await
+}
+
+pub(super) async fn delete(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, |camera| Ok(camera.learn.delete()?)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Train {
+    minutes: f64,
+}
+
+pub(super) async fn train(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Train { minutes } = read(request).await?;
+    let seconds = 60.0 * within("minutes", minutes, 0.05, MOST_MINUTES)?;
+    act(camera, move |camera| Ok(camera.learn.train(seconds)?)).await
+}
+
+pub(super) async fn cancel(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, |camera| Ok(camera.learn.cancel()?)).await
+}
+
+/// A model file as it is; a form of another site's page cannot send this type.
+pub(super) async fn take_model(
+    State(service): State<Arc<Service>>,
+    OfAddress(camera): OfAddress,
+    request: Request,
+) -> Result<Response, Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    if kind != "application/octet-stream" {
+        let reason = "expected content-type: application/octet-stream";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
+    }
+    let bytes = body(request, service.config.max_body).await?;
+    act(camera, move |camera| Ok(camera.learn.take_model(&bytes)?)).await
+}
+
+pub(super) async fn shadow(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, |camera| Ok(camera.learn.start_shadowing()?)).await
+}
+
+pub(super) async fn end_shadow(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, |camera| Ok(camera.learn.end_shadowing()?)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Swap {
+    /// Also if it calls anomalies what the model in use calls normal.
+    #[serde(default)]
+    anyway: bool,
+}
+
+pub(super) async fn swap(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Swap { anyway } = read(request).await?;
+    act(camera, move |camera| camera.swap(anyway)).await
+}
+
+pub(super) async fn roll_back(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, Camera::roll_back).await
+}

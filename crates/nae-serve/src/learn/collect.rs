@@ -1,0 +1,221 @@
+//! Taking frames of a running camera into the collection, in a thread of the lowest priority. The camera's own thread offers
+//! frames and waits for nothing: one that comes while others are looked at is counted and left. What is kept is decided in
+//! `diverse`.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use nae_infer::input::decode;
+
+use super::collection::Collection;
+use super::diverse::{Kept, Thumbnail};
+use super::state::Collecting;
+
+/// Frames that may wait.
+const WAITING: usize = 8;
+/// The longest between two looks at the time.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Where a camera's frames go.
+pub(super) struct Offers {
+    sender: SyncSender<Bytes>,
+}
+
+impl Offers {
+    pub(super) fn new() -> (Self, Receiver<Bytes>) {
+        let (sender, receiver) = sync_channel(WAITING);
+        (Self { sender }, receiver)
+    }
+
+    /// Whether there was room for the frame.
+    pub(super) fn offer(&self, frame: &Bytes) -> bool {
+        !matches!(self.sender.try_send(frame.clone()), Err(TrySendError::Full(_)))
+    }
+}
+
+/// Why collecting ended.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// Nobody offers frames any more.
+    Stopped,
+    TimeIsUp,
+    /// As many as were asked for.
+    Enough,
+    /// The room of the settings is taken.
+    NoRoom,
+    /// The disk does not take more.
+    Disk(io::Error),
+}
+
+/// Takes frames until there is a reason to end. `looked` is told of each, and from time to time of the seconds that are left; it
+/// says whether more are wanted.
+pub(super) fn run(
+    settings: Collecting,
+    room: u64,
+    collection: &Collection,
+    frames: &Receiver<Bytes>,
+    mut looked: impl FnMut(Looked) -> bool,
+) -> Ending {
+    let Some(mut kept) = known(settings, collection, &mut looked) else { return Ending::Stopped };
+    let begin = Instant::now();
+    let left = |begin: Instant| settings.left.map(|left| left - begin.elapsed().as_secs_f64());
+    loop {
+        if left(begin).is_some_and(|left| left <= 0.0) {
+            return Ending::TimeIsUp;
+        }
+        let frame = match frames.recv_timeout(LOOK) {
+            Ok(frame) => frame,
+            Err(RecvTimeoutError::Timeout) => {
+                if !looked(Looked { seen: 0, left: left(begin) }) {
+                    return Ending::Stopped;
+                }
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ending::Stopped,
+        };
+        if !looked(Looked { seen: 1, left: left(begin) }) {
+            return Ending::Stopped;
+        }
+        // One that cannot be read teaches nothing; scoring says so.
+        let Ok(pixels) = decode(&frame) else { continue };
+        let thumbnail = Thumbnail::of(&pixels);
+        if !kept.lacks(&thumbnail) {
+            continue;
+        }
+        let counts = collection.counts();
+        if counts.bytes + frame.len() as u64 > room {
+            return Ending::NoRoom;
+        }
+        if let Err(error) = collection.add(&frame) {
+            return Ending::Disk(error);
+        }
+        kept.add(thumbnail);
+        if counts.kept + 1 >= settings.most {
+            return Ending::Enough;
+        }
+    }
+}
+
+/// How collecting goes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked {
+    /// Frames that were looked at since.
+    pub(super) seen: u64,
+    /// Seconds until it ends.
+    pub(super) left: Option<f64>,
+}
+
+/// What is kept already, thrown out or not: what somebody threw out is not taken again.
+/// `None` where collecting is stopped meanwhile: many frames take a while.
+fn known(settings: Collecting, collection: &Collection, looked: &mut impl FnMut(Looked) -> bool) -> Option<Kept> {
+    let mut kept = Kept::new(settings.min_distance);
+    for listed in collection.list(0, usize::MAX) {
+        if !looked(Looked { seen: 0, left: settings.left }) {
+            return None;
+        }
+        let Some(file) = collection.file(listed.number) else { continue };
+        match std::fs::read(&file).map(|bytes| decode(&bytes)) {
+            Ok(Ok(pixels)) => kept.add(Thumbnail::of(&pixels)),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "{} is no image any more, and is removed", file.display());
+                collection.forget(listed.number);
+            }
+            Err(error) => tracing::warn!(%error, "{} cannot be read", file.display()),
+        }
+    }
+    Some(kept)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A grey picture.
+    fn picture(level: u8) -> Bytes {
+        [b"P5 4 4 255\n".as_slice(), &[level; 16]].concat().into()
+    }
+
+    const SETTINGS: Collecting = Collecting { left: None, most: 100, min_distance: 2.0 };
+
+    /// Has these looked at: the ending, and how many were.
+    fn collect(settings: Collecting, room: u64, collection: &Collection, frames: &[Bytes]) -> (Ending, u64) {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        frames.iter().for_each(|frame| sender.send(frame.clone()).unwrap());
+        drop(sender);
+        let mut seen = 0;
+        let ending = run(settings, room, collection, &receiver, |looked| {
+            seen += looked.seen;
+            true
+        });
+        (ending, seen)
+    }
+
+    #[test]
+    fn alike_frames_are_left_out_also_of_those_kept_before_or_thrown_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        let frames = [picture(10), picture(11), picture(12), b"no image".as_slice().into(), picture(200)];
+        let (ending, seen) = collect(SETTINGS, 1 << 20, &collection, &frames);
+        assert!(matches!(ending, Ending::Stopped) && seen == 5, "{ending:?} {seen}");
+        assert_eq!(collection.counts().kept, 3, "10, 12 and 200");
+        collection.throw_out(&[3], true).unwrap();
+        drop(collection);
+        // Damaged while the service was down.
+        std::fs::write(folder.path().join("frames/000001.png"), b"").unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        collect(SETTINGS, 1 << 20, &collection, &[picture(200), picture(13), picture(10)]);
+        let counts = collection.counts();
+        assert_eq!((counts.kept, counts.thrown_out), (2, 1), "10 is lacking again, 12 and 200 are not");
+    }
+
+    #[test]
+    fn it_ends_at_the_number_the_room_and_the_time_that_were_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        let frames: Vec<_> = (0..20).map(|i| picture(10 * i)).collect();
+        let (ending, seen) = collect(Collecting { most: 3, ..SETTINGS }, 1 << 20, &collection, &frames);
+        assert!(matches!(ending, Ending::Enough) && seen == 3, "{ending:?} {seen}");
+        let (ending, _) = collect(SETTINGS, collection.counts().bytes + 5, &collection, &frames);
+        assert!(matches!(ending, Ending::NoRoom), "{ending:?}");
+        assert_eq!(collection.counts().kept, 3);
+        let (ending, _) = collect(Collecting { left: Some(0.0), ..SETTINGS }, 1 << 20, &collection, &frames);
+        assert!(matches!(ending, Ending::TimeIsUp), "{ending:?}");
+    }
+
+    #[test]
+    fn a_disk_that_refuses_ends_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        std::fs::write(folder.path().join("frames"), b"in the way").unwrap();
+        let (ending, _) = collect(SETTINGS, 1 << 20, &collection, &[picture(1)]);
+        assert!(matches!(ending, Ending::Disk(_)), "{ending:?}");
+    }
+
+    #[test]
+    fn it_ends_when_no_more_are_wanted_also_while_it_looks_at_what_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        collection.add(&picture(1)).unwrap();
+        let (_offers, receiver) = Offers::new();
+        for wanted in [0, 1] {
+            let mut asked = 0;
+            let ending = run(SETTINGS, 1 << 20, &collection, &receiver, |_| {
+                asked += 1;
+                asked <= wanted
+            });
+            assert!(matches!(ending, Ending::Stopped) && asked == wanted + 1, "{ending:?} {asked}");
+        }
+    }
+
+    #[test]
+    fn whoever_offers_does_not_wait() {
+        let (offers, receiver) = Offers::new();
+        let taken = (0..WAITING + 3).filter(|_| offers.offer(&picture(1))).count();
+        assert_eq!(taken, WAITING);
+        drop(receiver);
+        assert!(offers.offer(&picture(1)), "the end is nobody's miss");
+    }
+}

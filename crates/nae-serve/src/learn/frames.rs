@@ -1,0 +1,168 @@
+//! What may be done with frames: to collect them, look through them, throw some out, take them elsewhere. How a frame is chosen
+//! is in `collect` and `diverse`.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+
+use super::collect::{self, Ending, Offers};
+use super::collection::Listed;
+use super::{Action, Collecting, Learn, LearnError, Phase, Record, archive, lock, record_in};
+
+/// How often how far collecting is goes to disk.
+const SAVE: Duration = Duration::from_secs(10);
+
+impl Learn {
+    /// A frame of the camera.
+    pub(crate) fn offer(&self, frame: &Bytes) {
+        if let Some(offers) = &*lock(&self.offers)
+            && !offers.offer(frame)
+        {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes frames from now on.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn collect(self: &Arc<Self>, settings: Collecting) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        self.lock().record.check(Action::Collect)?;
+        if self.config.learn_bytes == 0 {
+            return Err(LearnError::Missing("no frames may be collected: the setting `learn_room` is 0".into()));
+        }
+        self.change(|record| {
+            if matches!(record.phase, Phase::Idle) {
+                (record.seen, record.missed) = (0, 0);
+            }
+            record.phase = Phase::Collecting(settings);
+            record.note = None;
+        })?;
+        self.missed.store(0, Ordering::Relaxed);
+        self.start_collecting(settings)?;
+        self.tidy();
+        Ok(())
+    }
+
+    pub(super) fn start_collecting(self: &Arc<Self>, settings: Collecting) -> Result<(), LearnError> {
+        let (offers, frames) = Offers::new();
+        let mut inner = self.lock();
+        let (own, activity) = (Arc::clone(self), inner.activity);
+        let work = move || {
+            let _entered = own.span.enter();
+            super::super::child::lowest_priority();
+            let looked = |looked: collect::Looked| own.looked(activity, looked);
+            let ending = collect::run(settings, own.config.learn_bytes, &own.collection, &frames, looked);
+            *lock(&own.offers) = None;
+            let kept = own.collection.counts().kept;
+            let note = match ending {
+                // Whoever stopped it has said so.
+                Ending::Stopped => return,
+                Ending::TimeIsUp => format!("the time was up after {kept} frames"),
+                Ending::Enough => format!("{kept} frames were collected, as many as were asked for"),
+                Ending::NoRoom => {
+                    format!(
+                        "the room of `learn_room` ({} MiB) was full after {kept} frames",
+                        own.config.learn_bytes >> 20
+                    )
+                }
+                Ending::Disk(error) if error.kind() == io::ErrorKind::StorageFull => {
+                    format!("the disk was full after {kept} frames")
+                }
+                Ending::Disk(error) => format!("the disk took no more after {kept} frames: {error}"),
+            };
+            tracing::info!(note, "collecting has ended");
+            own.ended(activity, |record| {
+                record.phase = Phase::Collected;
+                record.note = Some(note);
+            });
+        };
+        // Before the thread, which takes it away when it ends.
+        *lock(&self.offers) = Some(offers);
+        inner.thread = Some(thread::Builder::new().name("collect".into()).spawn(work)?);
+        Ok(())
+    }
+
+    /// Notes how collecting goes on, to disk from time to time; says whether it is to.
+    pub(super) fn looked(&self, activity: u64, looked: collect::Looked) -> bool {
+        let mut inner = self.lock();
+        if inner.activity != activity {
+            return false;
+        }
+        inner.record.seen += looked.seen;
+        inner.record.missed += self.missed.swap(0, Ordering::Relaxed);
+        if let Phase::Collecting(settings) = &mut inner.record.phase {
+            settings.left = looked.left;
+        }
+        if inner.saved.elapsed() >= SAVE {
+            inner.saved = Instant::now();
+            // A full disk is noticed by the next frame.
+            let _ = inner.record.write(&record_in(&self.folder));
+        }
+        true
+    }
+
+    /// Takes no more frames.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn stop_collecting(&self) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        self.lock().record.check(Action::Stop)?;
+        self.change(|record| record.phase = Phase::Collected)?;
+        self.end_activity();
+        Ok(())
+    }
+
+    /// Frames from number `from` on.
+    pub(crate) fn frames(&self, from: u32, most: usize) -> Vec<Listed> {
+        self.collection.list(from, most)
+    }
+
+    /// A frame, as a file.
+    pub(crate) fn frame(&self, number: u32) -> Option<Bytes> {
+        Some(std::fs::read(self.collection.file(number)?).ok()?.into())
+    }
+
+    /// Throws frames out of the collection, or brings them back.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn throw_out(&self, numbers: &[u32], thrown_out: bool) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        self.lock().record.check(if thrown_out { Action::ThrowOut } else { Action::BringBack })?;
+        Ok(self.collection.throw_out(numbers, thrown_out)?)
+    }
+
+    /// Forgets the frames, and the model that is not in use.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn delete(&self) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        self.lock().record.check(Action::Delete)?;
+        // First of all: after a kill, the rest is done by the next start.
+        self.change(|record| *record = Record { used: record.used.clone(), ..Record::default() })?;
+        self.collection.delete()?;
+        self.tidy();
+        Ok(())
+    }
+
+    /// Sends the frames as a tar file. To be called where blocking is allowed.
+    pub(crate) fn send_frames(
+        &self,
+        pieces: tokio::sync::mpsc::Sender<io::Result<Bytes>>,
+        runtime: &tokio::runtime::Handle,
+    ) {
+        if let Err(error) = archive::send(&self.collection, pieces.clone(), runtime) {
+            tracing::warn!(%error, "a download of frames broke off");
+            // The client is to notice that it has not all.
+            let _ = pieces.try_send(Err(error));
+        }
+    }
+}

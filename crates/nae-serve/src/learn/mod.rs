@@ -1,0 +1,395 @@
+//! Learning at the camera, for users who have no data but what it sees: frames are collected, looked through, trained on, and
+//! the model that comes of them is watched beside the one in use before it takes over. Each action is checked against the table
+//! of `state`, done, and written down, so that a restart at any moment goes on; here is what all of them share, and what goes on
+//! after a restart. The actions are in `frames`, `training` and `models`. What they are done by: `collect` and `diverse` (which
+//! frames), `collection` (frames on disk), `archive` (to take them elsewhere), `program` (nae-train as a child process), `shadow`
+//! (two models side by side). Not here: making a model the one in use, which is `keeper`'s.
+//!
+//! The camera's thread calls [`Learn::offer`] and [`Learn::shadow_offer`] only, which wait for no disk and no model.
+//!
+//! In the folder `learn` of the camera's state:
+//!
+//! | | |
+//! |---|---|
+//! | `state.json` | the [`Record`], written whole and then renamed |
+//! | `frames`, `thrown-out` | the collection |
+//! | `run`, `new.onnx` | of the training that runs |
+//! | `models/DIGEST.model`, `models/DIGEST.html` | models that are used or may be, and their reports |
+
+mod archive;
+mod collect;
+mod collection;
+mod diverse;
+mod frames;
+mod models;
+mod program;
+mod shadow;
+mod state;
+mod training;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use serde::Serialize;
+use tracing::Span;
+
+use super::config::CameraConfig;
+use super::model::Models;
+use collect::Offers;
+use collection::{Collection, Counts, private_folder};
+use program::{Training, TrainingStatus};
+use shadow::{Shadow, ShadowStatus};
+
+pub(crate) use diverse::APART;
+pub(crate) use program::Trainer;
+pub(crate) use state::{Action, Collecting, Phase, Record, Refused};
+
+/// The folder and the model of the training that runs, and a model that was sent, until it was looked at.
+const RUN: &str = "run";
+const NEW: &str = "new.onnx";
+const TAKEN: &str = "taken.onnx";
+/// The largest report that is shown.
+const MAX_REPORT: u64 = 64 << 20;
+/// The time for a training that the command to run elsewhere shows where none was given here.
+const USUAL_SECONDS: f64 = 600.0;
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LearnError {
+    /// Not in this phase.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Something is missing for it.
+    #[error("{0}")]
+    Missing(String),
+    /// What was sent is no model that can be used.
+    #[error("{0}")]
+    Model(String),
+    /// The disk does not take it.
+    #[error("{0}")]
+    Disk(String),
+}
+
+impl From<io::Error> for LearnError {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error.to_string())
+    }
+}
+
+impl From<nae_onnx::file::FileError> for LearnError {
+    fn from(error: nae_onnx::file::FileError) -> Self {
+        Self::Disk(error.to_string())
+    }
+}
+
+/// Learning at one camera.
+pub(crate) struct Learn {
+    config: CameraConfig,
+    folder: PathBuf,
+    models: Arc<Models>,
+    trainer: Arc<Trainer>,
+    span: Span,
+    collection: Collection,
+    inner: Mutex<Inner>,
+    /// One action at a time, however long it takes; `inner` is locked for moments only.
+    actions: Mutex<()>,
+    /// Frames that came while others were looked at, since that was last noted.
+    missed: AtomicU64,
+    offers: Mutex<Option<Offers>>,
+    shadow: Mutex<Option<Shadow>>,
+}
+
+struct Inner {
+    record: Record,
+    /// Changes with every activity, so that one that has ended does not speak for the next.
+    activity: u64,
+    training: Option<Arc<Training>>,
+    thread: Option<JoinHandle<()>>,
+    saved: Instant,
+}
+
+/// What is shown.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    phase: &'static str,
+    /// What can be done now.
+    may: Vec<Action>,
+    note: Option<String>,
+    seen: u64,
+    missed: u64,
+    #[serde(flatten)]
+    counts: Counts,
+    /// Bytes that the collection may have.
+    room: u64,
+    collecting: Option<Collecting>,
+    /// Seconds that the training was given.
+    seconds: Option<f64>,
+    training: Option<TrainingStatus>,
+    /// The model that was learned last.
+    model: Option<String>,
+    /// Whether there is a report of its training.
+    report: bool,
+    /// The model learned here that is in use; without one, it is that of the settings.
+    in_use: Option<String>,
+    shadow: Option<ShadowStatus>,
+    /// Whether nae-train is on this machine.
+    nae_train: bool,
+    /// How to train elsewhere.
+    command: String,
+}
+
+/// Where learning is kept in a camera's folder of the state.
+fn folder_in(state: &Path) -> PathBuf {
+    state.join("learn")
+}
+
+fn record_in(folder: &Path) -> PathBuf {
+    folder.join("state.json")
+}
+
+/// The file of a model that was learned at a camera with this folder of the state.
+fn model_in(folder: &Path, digest: &str) -> PathBuf {
+    folder.join("models").join(format!("{digest}.model"))
+}
+
+fn report_in(folder: &Path, digest: &str) -> PathBuf {
+    folder.join("models").join(format!("{digest}.html"))
+}
+
+/// The model that was learned here and is to be used in place of that of the settings.
+pub(crate) fn model_in_use(config: &CameraConfig) -> Option<PathBuf> {
+    let folder = folder_in(&config.state);
+    // A file that cannot be read is spoken of when it is opened for good.
+    let record = Record::read(&record_in(&folder)).ok()?;
+    Some(model_in(&folder, record.used.last()?))
+}
+
+impl Learn {
+    /// What a camera has learned so far. Nothing goes on yet.
+    ///
+    /// # Errors
+    /// If its folder cannot be listed.
+    pub(crate) fn open(
+        config: CameraConfig,
+        models: Arc<Models>,
+        trainer: Arc<Trainer>,
+        span: Span,
+    ) -> io::Result<Self> {
+        let folder = folder_in(&config.state);
+        let collection = Collection::open(&folder)?;
+        let path = record_in(&folder);
+        let phase = if collection.counts() == Counts::default() { Phase::Idle } else { Phase::Collected };
+        // Frames without a record were put here by somebody: they are not to be lost.
+        let from_frames = Record { phase, ..Record::default() };
+        let record = if path.exists() { Record::read(&path) } else { Ok(from_frames.clone()) };
+        let record = record.unwrap_or_else(|error| {
+            tracing::error!("{error:#}; learning begins anew with the frames that are there");
+            // Kept for whoever wants to look at it.
+            let _ = std::fs::rename(&path, path.with_extension("json.damaged"));
+            from_frames
+        });
+        let inner = Inner { record, activity: 0, training: None, thread: None, saved: Instant::now() };
+        Ok(Self {
+            config,
+            folder,
+            models,
+            trainer,
+            span,
+            collection,
+            inner: Mutex::new(inner),
+            actions: Mutex::default(),
+            missed: AtomicU64::new(0),
+            offers: Mutex::default(),
+            shadow: Mutex::default(),
+        })
+    }
+
+    /// Goes on with what a stop or a kill broke off. `in_use` is the model that was opened.
+    pub(crate) fn start(self: &Arc<Self>, in_use: &Path) {
+        let _entered = self.span.enter();
+        if in_use == self.config.model && !self.lock().record.used.is_empty() {
+            self.note_down(|record| {
+                record.used.clear();
+                if let Phase::Swapped { model } = &record.phase {
+                    record.phase = Phase::Trained { model: model.clone() };
+                }
+                record.note = Some("the model learned here could not be opened: that of the settings is used".into());
+            });
+        }
+        let phase = self.lock().record.phase.clone();
+        let gone_on = match phase {
+            Phase::Idle => self.collection.delete().map_err(LearnError::from),
+            Phase::Collecting(settings) => {
+                tracing::info!("collecting goes on");
+                self.start_collecting(settings)
+            }
+            Phase::Training { seconds, starts } => {
+                let phase = Phase::Training { seconds, starts: starts.saturating_add(1) };
+                self.change(|record| record.phase = phase).and_then(|()| self.start_training(seconds, true))
+            }
+            Phase::Shadowing { model } => self.start_shadow(&model),
+            Phase::Collected | Phase::Trained { .. } | Phase::Swapped { .. } => Ok(()),
+        };
+        if let Err(error) = gone_on {
+            tracing::error!(%error, "learning does not go on");
+            self.note_down(|record| {
+                record.phase = match &record.phase {
+                    Phase::Shadowing { model } => Phase::Trained { model: model.clone() },
+                    Phase::Collecting(_) | Phase::Training { .. } => Phase::Collected,
+                    other => other.clone(),
+                };
+                record.note = Some(format!("it could not go on after a restart: {error}"));
+            });
+        }
+        let _ = std::fs::remove_file(self.folder.join(TAKEN));
+        self.tidy();
+    }
+
+    /// The service stops: what goes on is broken off, and goes on after the next start.
+    pub(crate) fn stop(&self) {
+        *lock(&self.offers) = None;
+        *lock(&self.shadow) = None;
+        let mut inner = self.lock();
+        // Whatever ends now says so to nobody.
+        inner.activity += 1;
+        if let Some(training) = &inner.training {
+            training.cancel();
+        }
+        let thread = inner.thread.take();
+        // Where nothing was learned there is nothing to keep.
+        if self.folder.exists()
+            && let Err(error) = inner.record.write(&record_in(&self.folder))
+        {
+            tracing::warn!(%error, "how far learning is was not kept");
+        }
+        drop(inner);
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    /// Keeps others from acting until it is dropped.
+    pub(crate) fn acting(&self) -> MutexGuard<'_, ()> {
+        lock(&self.actions)
+    }
+
+    /// Changes what is kept, on disk first.
+    fn change(&self, change: impl FnOnce(&mut Record)) -> Result<(), LearnError> {
+        let mut inner = self.lock();
+        let mut record = inner.record.clone();
+        change(&mut record);
+        private_folder(&self.folder)?;
+        record.write(&record_in(&self.folder))?;
+        inner.record = record;
+        inner.activity += 1;
+        Ok(())
+    }
+
+    /// Changes what is kept also where the disk does not take it: it is so, and is said again after the next start.
+    fn note_down(&self, change: impl FnOnce(&mut Record)) {
+        let mut inner = self.lock();
+        change(&mut inner.record);
+        inner.activity += 1;
+        if let Err(error) = inner.record.write(&record_in(&self.folder)) {
+            tracing::error!(%error, "the state of learning was not kept");
+        }
+    }
+
+    /// As `note_down`, for an activity that ends by itself, unless somebody ended it before.
+    fn ended(&self, activity: u64, change: impl FnOnce(&mut Record)) {
+        let mut inner = self.lock();
+        if inner.activity != activity {
+            return;
+        }
+        change(&mut inner.record);
+        inner.activity += 1;
+        inner.training = None;
+        if let Err(error) = inner.record.write(&record_in(&self.folder)) {
+            tracing::error!(%error, "the state of learning was not kept");
+        }
+        self.remove_all_but(&inner.record);
+    }
+
+    /// Removes what no phase needs.
+    fn tidy(&self) {
+        self.remove_all_but(&self.lock().record);
+    }
+
+    fn remove_all_but(&self, record: &Record) {
+        let trains = matches!(record.phase, Phase::Training { .. });
+        let needed = record.models();
+        let files = std::fs::read_dir(self.folder.join("models")).into_iter().flatten().flatten();
+        for path in files.map(|entry| entry.path()) {
+            let digest = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            if !needed.contains(digest) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+        if !trains {
+            let _ = std::fs::remove_dir_all(self.folder.join(RUN));
+            let _ = std::fs::remove_file(self.folder.join(NEW));
+        }
+    }
+
+    /// How it is.
+    pub(crate) fn status(&self) -> Status {
+        let counts = self.collection.counts();
+        let inner = self.lock();
+        let record = &inner.record;
+        let (mut collecting, mut seconds) = (None, None);
+        match record.phase {
+            Phase::Collecting(settings) => collecting = Some(settings),
+            Phase::Training { seconds: given, .. } => seconds = Some(given),
+            _ => {}
+        }
+        let model = record.phase.model().map(str::to_owned);
+        Status {
+            phase: record.phase.name(),
+            may: record.may(),
+            note: record.note.clone(),
+            seen: record.seen,
+            missed: record.missed + self.missed.load(Ordering::Relaxed),
+            counts,
+            room: self.config.learn_bytes,
+            collecting,
+            seconds,
+            training: inner.training.as_ref().map(|training| training.status()),
+            report: model.as_ref().is_some_and(|model| report_in(&self.folder, model).is_file()),
+            model,
+            in_use: record.used.last().cloned(),
+            shadow: lock(&self.shadow).as_ref().map(Shadow::status),
+            nae_train: self.trainer.find().is_some(),
+            command: program::by_hand(seconds.unwrap_or(USUAL_SECONDS)),
+        }
+    }
+
+    /// Ends what goes on, and waits for its end.
+    fn end_activity(&self) {
+        *lock(&self.offers) = None;
+        let mut inner = self.lock();
+        if let Some(training) = inner.training.take() {
+            training.cancel();
+        }
+        let thread = inner.thread.take();
+        drop(inner);
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whatever panicked while it held one of these, what is in it is whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

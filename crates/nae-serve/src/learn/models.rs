@@ -1,0 +1,187 @@
+//! What may be done with a model that was learned, or brought: to watch it beside the one in use, and to use it and go back, as far
+//! as that is to be kept. Exchanging models is `keeper`'s.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+
+use super::super::history::Slice;
+use super::super::model::Model;
+use super::collection::private_folder;
+use super::shadow::Shadow;
+use super::{Action, Learn, LearnError, MAX_REPORT, Phase, TAKEN, lock, model_in, record_in, report_in};
+
+impl Learn {
+    /// A frame that the model in use has scored.
+    pub(crate) fn shadow_offer(&self, frame: &Bytes, taken: Instant, anomaly: bool) {
+        if let Some(shadow) = &*lock(&self.shadow) {
+            shadow.offer(frame, taken, anomaly);
+        }
+    }
+
+    /// Puts a model file that can be used, and a report of it, among those learned here.
+    pub(super) fn take(&self, file: &Path, report: Option<&Path>) -> Result<String, LearnError> {
+        let model = self.open_model(file)?;
+        private_folder(&self.folder.join("models"))?;
+        nae_onnx::file::write(model_in(&self.folder, &model.digest), &model.bytes)?;
+        if let Some(report) = report
+            && let Ok(bytes) = nae_onnx::file::read(report, MAX_REPORT)
+        {
+            nae_onnx::file::write(report_in(&self.folder, &model.digest), &bytes)?;
+        }
+        Ok(model.digest.clone())
+    }
+
+    fn open_model(&self, path: &Path) -> Result<Arc<Model>, LearnError> {
+        let model = self.models.open(path, &self.config).map_err(|error| LearnError::Model(error.to_string()))?;
+        if model.detector.settings().columns.is_some() {
+            return Err(LearnError::Model("this is a model of tables; the service takes images".into()));
+        }
+        Ok(model)
+    }
+
+    /// Takes a model that was trained elsewhere.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn take_model(&self, bytes: &[u8]) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        self.lock().record.check(Action::TakeModel)?;
+        private_folder(&self.folder)?;
+        let file = self.folder.join(TAKEN);
+        nae_onnx::file::write(&file, bytes)?;
+        let model = self.take(&file, None);
+        let _ = std::fs::remove_file(&file);
+        let model = model?;
+        self.change(|record| {
+            record.phase = Phase::Trained { model };
+            record.note = None;
+        })?;
+        self.tidy();
+        Ok(())
+    }
+
+    /// The report of the model that was learned last.
+    pub(crate) fn report(&self) -> Option<Vec<u8>> {
+        let model = self.lock().record.phase.model()?.to_owned();
+        nae_onnx::file::read(report_in(&self.folder, &model), MAX_REPORT).ok()
+    }
+
+    /// Has the new model score beside the one in use.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn start_shadowing(&self) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        let model = self.learned(Action::Shadow)?;
+        self.start_shadow(&model)?;
+        let written = self.change(|record| {
+            record.phase = Phase::Shadowing { model };
+            record.note = None;
+        });
+        if written.is_err() {
+            *lock(&self.shadow) = None;
+        }
+        written
+    }
+
+    pub(super) fn start_shadow(&self, model: &str) -> Result<(), LearnError> {
+        let model = self.open_model(&model_in(&self.folder, model))?;
+        *lock(&self.shadow) = Some(Shadow::start(model)?);
+        Ok(())
+    }
+
+    /// Has it do so no more.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn end_shadowing(&self) -> Result<(), LearnError> {
+        let _acting = self.acting();
+        let model = self.learned(Action::EndShadow)?;
+        self.change(|record| record.phase = Phase::Trained { model })?;
+        *lock(&self.shadow) = None;
+        Ok(())
+    }
+
+    /// Energies of the model that scores beside, of the past `span`, in at most `most` slices.
+    pub(crate) fn shadow_slices(&self, span: Duration, most: usize) -> Vec<Slice> {
+        lock(&self.shadow).as_ref().map(|shadow| shadow.slices(span, most)).unwrap_or_default()
+    }
+
+    /// The model learned last, where this may be done with it.
+    fn learned(&self, action: Action) -> Result<String, LearnError> {
+        let inner = self.lock();
+        inner.record.check(action)?;
+        // No phase without one allows these actions.
+        let missing = || LearnError::Missing("there is no model yet".into());
+        inner.record.phase.model().map(str::to_owned).ok_or_else(missing)
+    }
+
+    /// The model to make the one in use, and its file.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn to_swap(&self) -> Result<(String, PathBuf), LearnError> {
+        let model = self.learned(Action::Swap)?;
+        let file = model_in(&self.folder, &model);
+        Ok((model, file))
+    }
+
+    /// That model is about to be the one in use.
+    ///
+    /// # Errors
+    /// [`LearnError`]: it cannot be kept.
+    pub(crate) fn swapped(&self, model: String) -> Result<(), LearnError> {
+        self.change(|record| {
+            record.swapped(model);
+            record.note = None;
+        })?;
+        *lock(&self.shadow) = None;
+        self.tidy();
+        Ok(())
+    }
+
+    /// The file of the model before the one in use.
+    ///
+    /// # Errors
+    /// [`LearnError`].
+    pub(crate) fn to_roll_back(&self) -> Result<PathBuf, LearnError> {
+        let inner = self.lock();
+        inner.record.check(Action::RollBack)?;
+        Ok(match inner.record.used.as_slice() {
+            [.., before, _] => model_in(&self.folder, before),
+            _ => self.config.model.clone(),
+        })
+    }
+
+    /// That model is about to be the one in use.
+    ///
+    /// # Errors
+    /// [`LearnError`]: it cannot be kept.
+    pub(crate) fn rolled_back(&self) -> Result<(), LearnError> {
+        // What is learned meanwhile goes on.
+        let mut inner = self.lock();
+        let mut record = inner.record.clone();
+        record.rolled_back();
+        record.write(&record_in(&self.folder))?;
+        inner.record = record;
+        drop(inner);
+        self.tidy();
+        Ok(())
+    }
+
+    /// The new model failed on a frame soon after it took over, and the one before is in use again.
+    pub(crate) fn taken_back(&self, reason: &str) {
+        let mut inner = self.lock();
+        if inner.record.used.is_empty() {
+            return;
+        }
+        inner.record.rolled_back();
+        inner.record.note = Some(format!("the new model failed, and the one before is in use again: {reason}"));
+        if let Err(error) = inner.record.write(&record_in(&self.folder)) {
+            tracing::error!(%error, "the state of learning was not kept");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A model that scores live frames beside the one in use, in a thread of its own at the lowest priority: its energies are
+//! shown, and raise no alarm. A frame that comes while it scores another is left, so that scoring does not wait for it; a
+//! model that does not return holds up this thread alone.
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use nae_infer::input::decode;
+use serde::Serialize;
+
+use super::super::child;
+use super::super::history::{History, Point, Slice};
+use super::super::model::Model;
+
+/// A model beside the one in use; it is not asked any more when this is dropped.
+pub(super) struct Shadow {
+    sender: SyncSender<Offered>,
+    seen: Arc<Mutex<Seen>>,
+    threshold: Option<f32>,
+}
+
+/// A frame, and what the model in use makes of it.
+struct Offered {
+    image: Bytes,
+    taken: Instant,
+    anomaly: bool,
+}
+
+#[derive(Default)]
+struct Seen {
+    counts: Counts,
+    history: History,
+}
+
+/// What both models made of the same frames, since the shadow or the service began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Counts {
+    frames: u64,
+    /// Anomalies of the model in use.
+    before: u64,
+    /// Those of the new one.
+    after: u64,
+    /// Frames on which the two do not agree.
+    differ: u64,
+    /// Frames that the new one failed on, and why, last.
+    failures: u64,
+    failure: Option<String>,
+}
+
+/// What is shown of it.
+#[derive(Debug, Serialize)]
+pub(crate) struct ShadowStatus {
+    threshold: Option<f32>,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+impl Shadow {
+    /// Starts to score with `model`.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(super) fn start(model: Arc<Model>) -> io::Result<Self> {
+        let (sender, frames) = sync_channel(1);
+        let seen = Arc::new(Mutex::default());
+        let threshold = model.detector.threshold();
+        let own = Arc::clone(&seen);
+        thread::Builder::new().name("shadow".into()).spawn(move || score(&model, &frames, &own))?;
+        Ok(Self { sender, seen, threshold })
+    }
+
+    /// Has a frame scored, unless another is being scored.
+    pub(super) fn offer(&self, image: &Bytes, taken: Instant, anomaly: bool) {
+        let _ = self.sender.try_send(Offered { image: image.clone(), taken, anomaly });
+    }
+
+    pub(super) fn status(&self) -> ShadowStatus {
+        ShadowStatus { threshold: self.threshold, counts: lock(&self.seen).counts.clone() }
+    }
+
+    /// Energies of the past `span`, in at most `most` slices.
+    pub(super) fn slices(&self, span: Duration, most: usize) -> Vec<Slice> {
+        lock(&self.seen).history.slices(span, most)
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    // A frame more or less is no harm.
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
+    child::lowest_priority();
+    while let Ok(Offered { image, taken, anomaly }) = frames.recv() {
+        // Outside the lock: this takes time.
+        let scored = decode(&image)
+            .map_err(|error| error.to_string())
+            .and_then(|pixels| model.detector.score_pixels(&pixels).map_err(|error| error.to_string()));
+        let mut seen = lock(seen);
+        match scored {
+            Ok(scored) => {
+                let after = scored.verdict.is_some_and(|verdict| verdict.is_anomaly());
+                seen.counts.frames += 1;
+                seen.counts.before += u64::from(anomaly);
+                seen.counts.after += u64::from(after);
+                seen.counts.differ += u64::from(anomaly != after);
+                seen.history.keep(Point { at: taken, energy: scored.energy });
+            }
+            Err(reason) => {
+                seen.counts.failures += 1;
+                seen.counts.failure = Some(reason);
+            }
+        }
+    }
+}

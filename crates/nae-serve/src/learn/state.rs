@@ -1,0 +1,318 @@
+//! How far learning is: the phases, what may be done in each, and the file that holds them over a restart. The table in
+//! [`Record::may`] is the only place that says what follows what. What is done is in the other modules.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The largest file read.
+const MAX_FILE: u64 = 1 << 16;
+/// Models learned here that are kept for the way back, with the one in use.
+const USED: usize = 3;
+
+/// Where learning is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// There is nothing.
+    Idle,
+    /// Frames are taken.
+    Collecting(Collecting),
+    /// There are frames, or there were when collecting ended.
+    Collected,
+    /// nae-train runs.
+    Training {
+        /// The time it was given.
+        seconds: f64,
+        /// How often it was started: once, and after each restart of the service.
+        starts: u32,
+    },
+    /// There is a model that was not used yet.
+    Trained { model: String },
+    /// That model scores beside the one in use.
+    Shadowing { model: String },
+    /// That model is the one in use.
+    Swapped { model: String },
+}
+
+/// What ends collecting, and what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Collecting {
+    /// Seconds until it ends by itself: of collecting, whatever the service's clock says, and while it runs.
+    pub(crate) left: Option<f64>,
+    /// Frames at which it ends.
+    pub(crate) most: usize,
+    /// The distance from the nearest kept frame that is asked for.
+    pub(crate) min_distance: f32,
+}
+
+/// What somebody may ask for. The names are those of the addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Action {
+    /// To take frames, with those that are there.
+    Collect,
+    /// To take no more.
+    Stop,
+    ThrowOut,
+    BringBack,
+    /// To forget frames and the model that is not in use.
+    Delete,
+    Train,
+    Cancel,
+    /// To take a model that was trained elsewhere.
+    TakeModel,
+    Shadow,
+    EndShadow,
+    /// To make the new model the one in use.
+    Swap,
+    /// To use the one before it again.
+    RollBack,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Collect => "collect",
+            Self::Stop => "stop",
+            Self::ThrowOut => "throw-out",
+            Self::BringBack => "bring-back",
+            Self::Delete => "delete",
+            Self::Train => "train",
+            Self::Cancel => "cancel",
+            Self::TakeModel => "take-model",
+            Self::Shadow => "shadow",
+            Self::EndShadow => "end-shadow",
+            Self::Swap => "swap",
+            Self::RollBack => "roll-back",
+        })
+    }
+}
+
+impl Phase {
+    /// One word.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Collecting(_) => "collecting",
+            Self::Collected => "collected",
+            Self::Training { .. } => "training",
+            Self::Trained { .. } => "trained",
+            Self::Shadowing { .. } => "shadowing",
+            Self::Swapped { .. } => "swapped",
+        }
+    }
+
+    /// The model that was learned last.
+    pub(crate) fn model(&self) -> Option<&str> {
+        match self {
+            Self::Trained { model } | Self::Shadowing { model } | Self::Swapped { model } => Some(model),
+            _ => None,
+        }
+    }
+}
+
+/// Something that cannot be done now.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("`{action}` is not possible while learning is `{phase}`; possible now: {}", list(.may))]
+pub(crate) struct Refused {
+    action: Action,
+    phase: &'static str,
+    may: Vec<Action>,
+}
+
+fn list(actions: &[Action]) -> String {
+    actions.iter().map(Action::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// All that is kept of learning beside frames and models.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Record {
+    #[serde(flatten)]
+    pub(crate) phase: Phase,
+    /// What the last activity ended with, for people.
+    pub(crate) note: Option<String>,
+    /// Frames that were looked at, and those that came faster than they could be.
+    pub(crate) seen: u64,
+    pub(crate) missed: u64,
+    /// Models learned here that took over, the one in use last. Without any, it is that of the settings.
+    pub(crate) used: Vec<String>,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { phase: Phase::Idle, note: None, seen: 0, missed: 0, used: Vec::new() }
+    }
+}
+
+impl Record {
+    /// That of a file; a new one where there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not one.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let record: Self = serde_json::from_slice(&nae_onnx::file::read(path, MAX_FILE)?)
+            .map_err(|error| anyhow::anyhow!("{}: expected the state of learning: {error}", path.display()))?;
+        // They become names of files.
+        let wrong = record.models().into_iter().find(|model| !is_digest(model));
+        match wrong {
+            Some(model) => anyhow::bail!("{}: expected the digest of a model, found `{model}`", path.display()),
+            None => Ok(record),
+        }
+    }
+
+    /// Replaces the file.
+    ///
+    /// # Errors
+    /// What writing failed with; the file is as before then.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), nae_onnx::file::FileError> {
+        // Texts and finite numbers: this does not fail.
+        nae_onnx::file::write(path, &serde_json::to_vec_pretty(self).unwrap_or_default())
+    }
+
+    /// What may be done now.
+    pub(crate) fn may(&self) -> Vec<Action> {
+        use Action::{
+            BringBack, Cancel, Collect, Delete, EndShadow, RollBack, Shadow, Stop, Swap, TakeModel, ThrowOut, Train,
+        };
+        let actions: &[Action] = match self.phase {
+            Phase::Idle => &[Collect, TakeModel],
+            Phase::Collecting(_) => &[Stop],
+            Phase::Collected | Phase::Swapped { .. } => &[Collect, ThrowOut, BringBack, Train, TakeModel, Delete],
+            Phase::Training { .. } => &[Cancel],
+            Phase::Trained { .. } => &[Shadow, Swap, Collect, ThrowOut, BringBack, Train, TakeModel, Delete],
+            Phase::Shadowing { .. } => &[EndShadow, Swap],
+        };
+        // The way back from a model in use does not depend on what is learned meanwhile.
+        let back = (!self.used.is_empty()).then_some(RollBack);
+        actions.iter().copied().chain(back).collect()
+    }
+
+    /// Whether something may be done now.
+    ///
+    /// # Errors
+    /// [`Refused`] says what may.
+    pub(crate) fn check(&self, action: Action) -> Result<(), Refused> {
+        let may = self.may();
+        if may.contains(&action) { Ok(()) } else { Err(Refused { action, phase: self.phase.name(), may }) }
+    }
+
+    /// The model of the phase is the one in use from now on.
+    pub(crate) fn swapped(&mut self, model: String) {
+        self.used.push(model.clone());
+        if self.used.len() > USED {
+            self.used.remove(0);
+        }
+        self.phase = Phase::Swapped { model };
+    }
+
+    /// The model before is in use again; the one that was is there to be tried anew.
+    pub(crate) fn rolled_back(&mut self) {
+        let model = self.used.pop();
+        if let Phase::Swapped { model: newest } = &self.phase
+            && model.as_ref() == Some(newest)
+        {
+            self.phase = Phase::Trained { model: newest.clone() };
+        }
+    }
+
+    /// All models whose files are needed.
+    pub(crate) fn models(&self) -> BTreeSet<&str> {
+        self.phase.model().into_iter().chain(self.used.iter().map(String::as_str)).collect()
+    }
+}
+
+/// Whether this is a digest of a model's file, which names its copy here.
+fn is_digest(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0000000a";
+    const B: &str = "0000000b";
+
+    fn trained(model: &str) -> Record {
+        Record { phase: Phase::Trained { model: model.into() }, ..Record::default() }
+    }
+
+    #[test]
+    fn every_phase_says_what_may_follow() {
+        let collecting = Collecting { left: None, most: 1, min_distance: 0.0 };
+        let expected = [
+            (Phase::Idle, "collect, take-model"),
+            (Phase::Collecting(collecting), "stop"),
+            (Phase::Collected, "collect, throw-out, bring-back, train, take-model, delete"),
+            (Phase::Training { seconds: 1.0, starts: 1 }, "cancel"),
+            (
+                Phase::Trained { model: A.into() },
+                "shadow, swap, collect, throw-out, bring-back, train, take-model, delete",
+            ),
+            (Phase::Shadowing { model: A.into() }, "end-shadow, swap"),
+            (Phase::Swapped { model: A.into() }, "collect, throw-out, bring-back, train, take-model, delete"),
+        ];
+        for (phase, may) in expected {
+            let mut record = Record { phase, ..Record::default() };
+            assert_eq!(list(&record.may()), may, "{:?}", record.phase);
+            record.used.push(B.into());
+            assert_eq!(list(&record.may()), format!("{may}, roll-back"), "{:?}", record.phase);
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_possible() {
+        let refused = Record::default().check(Action::Train).unwrap_err().to_string();
+        assert_eq!(refused, "`train` is not possible while learning is `idle`; possible now: collect, take-model");
+        Record::default().check(Action::Collect).unwrap();
+    }
+
+    #[test]
+    fn the_way_back_leads_through_the_models_that_were_in_use() {
+        let mut record = trained(A);
+        record.swapped(A.into());
+        assert_eq!((record.phase.name(), record.used.as_slice()), ("swapped", [A.to_owned()].as_slice()));
+        record.phase = Phase::Trained { model: B.into() };
+        record.swapped(B.into());
+        record.rolled_back();
+        assert_eq!((&record.phase, record.used.as_slice()), (&trained(B).phase, [A.to_owned()].as_slice()));
+        // Back to the model of the settings; what was learned since stays.
+        record.rolled_back();
+        assert_eq!((&record.phase, record.used.len()), (&trained(B).phase, 0));
+        for n in 0..9 {
+            record.swapped(format!("{n:08x}"));
+        }
+        assert_eq!(record.used, ["00000006", "00000007", "00000008"]);
+    }
+
+    #[test]
+    fn the_file_is_read_as_it_was_written_and_hostile_ones_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        assert_eq!(Record::read(&path).unwrap(), Record::default());
+        let mut record = trained(A);
+        record.swapped(A.into());
+        record.note = Some("a note".into());
+        for phase in [
+            record.phase.clone(),
+            Phase::Collecting(Collecting { left: Some(1.5), most: 7, min_distance: 2.0 }),
+            Phase::Training { seconds: 600.0, starts: 2 },
+        ] {
+            record.phase = phase;
+            record.write(&path).unwrap();
+            assert_eq!(Record::read(&path).unwrap(), record);
+        }
+        for text in ["", "{}", r#"{"phase": "trained", "model": "../../x"}"#, r#"{"phase": "trained"}"#, "[1]"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(Record::read(&path).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What follows when something happens by itself. Actions are tried by HTTP, in `nae-infer/cli/tests/service/learn.rs`.
+#![allow(clippy::unwrap_used)]
+
+use super::super::config::{Config, Flags};
+use super::*;
+
+/// Learning in this folder, with this record.
+fn learn(folder: &Path, record: &Record) -> Arc<Learn> {
+    let state = folder.to_str().unwrap();
+    let environment = [("NAE_INFER_MODEL", "model.onnx"), ("NAE_INFER_STATE", state)];
+    let environment = environment.map(|(name, value)| (name.into(), value.into()));
+    let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
+    std::fs::create_dir_all(folder_in(folder)).unwrap();
+    record.write(&record_in(&folder_in(folder))).unwrap();
+    let trainer = Arc::new(Trainer::new("no-such-program".into()));
+    Arc::new(Learn::open(config, Arc::default(), trainer, Span::none()).unwrap())
+}
+
+fn phase(learn: &Learn) -> &'static str {
+    learn.lock().record.phase.name()
+}
+
+#[test]
+fn a_model_that_is_taken_back_is_in_use_no_more_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::default();
+    record.swapped("0000000a".into());
+    let learn = learn(folder.path(), &record);
+    assert_eq!(model_in_use(&learn.config), Some(model_in(&learn.folder, "0000000a")));
+    learn.taken_back("it panicked");
+    assert_eq!(phase(&learn), "trained");
+    assert!(learn.status().note.unwrap().ends_with("it panicked"));
+    assert_eq!(model_in_use(&learn.config), None);
+    // A model of the settings that is taken back is no matter of learning.
+    learn.taken_back("again");
+    assert!(learn.status().note.unwrap().ends_with("it panicked"));
+}
+
+#[test]
+fn what_cannot_go_on_after_a_restart_is_said() {
+    let model = "0000000a".to_owned();
+    for (before, after, part) in [
+        (Phase::Training { seconds: 60.0, starts: 1 }, "collected", "no-such-program"),
+        (Phase::Shadowing { model }, "trained", "0000000a.model"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let learn = learn(folder.path(), &Record { phase: before, ..Record::default() });
+        learn.start(Path::new("model.onnx"));
+        assert_eq!(phase(&learn), after);
+        let note = learn.status().note.unwrap();
+        assert!(note.starts_with("it could not go on after a restart") && note.contains(part), "{note}");
+    }
+}
+
+#[test]
+fn an_activity_that_was_ended_says_nothing_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let learn = learn(folder.path(), &Record { phase: Phase::Collected, ..Record::default() });
+    let activity = learn.lock().activity;
+    learn.change(|record| record.note = Some("another".into())).unwrap();
+    learn.ended(activity, |record| record.phase = Phase::Idle);
+    assert_eq!(phase(&learn), "collected");
+    assert!(!learn.looked(activity, collect::Looked { seen: 1, left: None }));
+    assert_eq!(learn.status().seen, 0);
+}
+
+#[test]
+fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let frames = folder_in(folder.path()).join("frames");
+    std::fs::create_dir_all(&frames).unwrap();
+    std::fs::write(frames.join("000001.png"), "x").unwrap();
+    let own = learn(folder.path(), &Record { phase: Phase::Collected, ..Record::default() });
+    std::fs::remove_file(record_in(&own.folder)).unwrap();
+    let found = Learn::open(own.config.clone(), Arc::default(), Arc::clone(&own.trainer), Span::none()).unwrap();
+    assert_eq!((phase(&found), found.status().counts.kept), ("collected", 1));
+    let own = learn(folder.path(), &Record::default());
+    own.start(Path::new("model.onnx"));
+    assert_eq!((phase(&own), own.status().counts.kept, frames.exists()), ("idle", 0, false));
+}

@@ -1,0 +1,215 @@
+// Learning at the camera that is shown: collecting, looking through frames, training, two models side by side. What may be done
+// now is said by the service; here are only the buttons for it. `page.js` has what both use, and starts this.
+"use strict";
+
+const learnPage = 60;
+const learn = { status: null, points: [], from: 0, before: [], frames: new Map(), tick: 0 };
+
+const learnPhases = {
+  idle: "No frames yet. Let the camera see what is normal, and collect.",
+  collecting: "Collecting.",
+  collected: "Frames are collected. Look through them, throw out what is not normal, then train.",
+  training: "Training, at the lowest priority.",
+  trained: "There is a new model. Watch it beside the one in use, or use it.",
+  shadowing: "The new model scores beside the one in use, and raises no alarm.",
+  swapped: "The new model is in use.",
+};
+
+// Texts of the buttons are in the page; what each sends is here.
+const learnActions = {
+  collect: () => ({
+    ...(element("learn-minutes").value ? { minutes: Number(element("learn-minutes").value) } : {}),
+    min_distance: Number(element("learn-distance").value),
+  }),
+  stop: () => ({}),
+  train: () => ({ minutes: Number(element("learn-budget").value) }),
+  cancel: () => ({}),
+  shadow: () => ({}),
+  "end-shadow": () => ({}),
+  swap: () => ({ anyway: element("learn-anyway").checked }),
+  "roll-back": () => ({}),
+  delete: () => ({}),
+};
+
+function size(bytes) {
+  const [unit, name] = bytes < 2 ** 20 ? [2 ** 10, "KiB"] : bytes < 2 ** 30 ? [2 ** 20, "MiB"] : [2 ** 30, "GiB"];
+  const value = bytes / unit;
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${name}`;
+}
+
+function learnSentence(s) {
+  const parts = [learnPhases[s.phase] ?? s.phase];
+  if (s.phase !== "idle" && s.kept + s.thrown_out > 0) {
+    parts.push(`${s.kept} frames kept of ${s.seen} seen, ${size(s.bytes)} of ${size(s.room)}.`);
+    if (s.thrown_out) parts.push(`${s.thrown_out} thrown out.`);
+    if (s.missed) parts.push(`${s.missed} came too fast to be looked at.`);
+  } else if (s.phase === "collecting") parts.push(`${s.kept} frames kept of ${s.seen} seen.`);
+  if (s.collecting?.left) parts.push(`${span(s.collecting.left)} left.`);
+  if (s.training) {
+    const { manner, gone, progress } = s.training;
+    if (manner !== "begun") parts.push(`The service was restarted: training was ${manner}.`);
+    parts.push(`${span(gone)} of about ${span(s.seconds)}.`);
+    if (progress) parts.push(`${progress.doing}: ${progress.done} of ${progress.total} ${progress.unit}.`);
+  }
+  if (s.shadow) {
+    const { frames, before, after, differ, failures, failure } = s.shadow;
+    parts.push(`Of ${frames} frames the model in use calls ${before} anomalies, the new one ${after}; on ${differ} they differ.`);
+    if (failures) parts.push(`The new one failed on ${failures}: ${failure}.`);
+  }
+  if (s.in_use && s.phase !== "swapped") parts.push("A model learned here is in use.");
+  return parts.join(" ");
+}
+
+async function showLearn() {
+  const first = learn.status === null;
+  const s = await get(own("/learn"));
+  const changed = first || s.phase !== learn.status.phase || s.kept !== learn.status.kept
+    || s.thrown_out !== learn.status.thrown_out;
+  learn.status = s;
+  element("learn").hidden = false;
+  element("learn-phase").textContent = learnSentence(s);
+  element("learn-note").textContent = s.note ?? "";
+  const mayChange = state.summary?.may_change;
+  for (const part of document.querySelectorAll("[data-learn]")) {
+    part.hidden = !mayChange || !part.dataset.learn.split(" ").some((action) => s.may.includes(action));
+  }
+  const canTrain = s.may.includes("train");
+  element("learn-elsewhere").hidden = !(s.may.includes("take-model") && mayChange) && !s.kept;
+  element("learn-elsewhere").open ||= canTrain && !s.nae_train;
+  element("learn-here").hidden = s.nae_train || !canTrain;
+  element("learn-train").disabled = !s.nae_train;
+  element("learn-command").textContent = s.command;
+  element("learn-tar").hidden = s.kept === 0;
+  element("learn-report").hidden = !s.report;
+  const progress = s.training?.progress;
+  element("learn-progress").hidden = !s.training;
+  // Without a count, the time that is gone is what there is to show.
+  const done = progress ? progress.done / progress.total : s.training ? s.training.gone / s.seconds : 0;
+  element("learn-progress").value = Math.min(1, done);
+  element("learn-lines").hidden = !s.training?.lines.length;
+  element("learn-lines").textContent = s.training?.lines.join("\n") ?? "";
+  element("chart-note").hidden = !s.shadow;
+  if (s.shadow) {
+    const [threshold, shadow] = [state.summary?.threshold, s.shadow.threshold];
+    element("chart-note").textContent = threshold && shadow
+      ? "Dots: the model in use. Rings: the new one. Each energy is shown as a multiple of its own model's threshold."
+      : "A model without a threshold cannot be compared on this chart: the new one's energies are not shown.";
+    const slices = await get(own(`/learn/energies?seconds=${state.span}`));
+    const now = performance.now() / 1000;
+    learn.points = slices.map(({ ago, energy }) => ({ at: now - ago, energy }));
+  } else learn.points = [];
+  if (changed) await showFrames();
+}
+
+function frameItem(number) {
+  const item = document.createElement("li");
+  const button = document.createElement("button");
+  button.type = "button";
+  const image = new Image();
+  image.alt = `Frame ${number}`;
+  button.append(image);
+  item.append(button);
+  draw(image, own(`/learn/frames/${number}/thumbnail`)).catch(console.warn);
+  button.addEventListener("click", () => {
+    const action = button.classList.contains("out") ? "bring-back" : "throw-out";
+    if (learn.status.may.includes(action)) learnDo(action, { frames: [number] });
+  });
+  return { item, button, image };
+}
+
+// A page of frames; those that are shown already stay as they are.
+async function showFrames() {
+  const frames = await get(own(`/learn/frames?from=${learn.from}&count=${learnPage}`));
+  const shown = new Map();
+  for (const { number, thrown_out } of frames) {
+    const frame = learn.frames.get(number) ?? frameItem(number);
+    frame.button.className = thrown_out ? "out" : "";
+    frame.button.title = thrown_out ? "thrown out: bring back" : "throw out";
+    frame.button.ariaPressed = String(thrown_out);
+    frame.button.disabled = !state.summary?.may_change || !learn.status.may.includes("throw-out");
+    shown.set(number, frame);
+  }
+  for (const [number, { image }] of learn.frames) if (!shown.has(number)) URL.revokeObjectURL(image.src);
+  learn.frames = shown;
+  element("learn-frames").replaceChildren(...[...shown.values()].map(({ item }) => item));
+  const all = learn.status.kept + learn.status.thrown_out;
+  element("learn-pages").hidden = all <= learnPage;
+  element("learn-earlier").disabled = learn.before.length === 0;
+  element("learn-later").disabled = frames.length < learnPage;
+  element("learn-range").textContent = frames.length ? `${frames[0].number} to ${frames.at(-1).number}` : "";
+}
+
+async function learnDo(action, body) {
+  try {
+    await post(own(`/learn/${action}`), body);
+    element("learn-problem").textContent = "";
+  } catch (error) {
+    element("learn-problem").textContent = error.message;
+  }
+  await showLearn().catch(console.warn);
+}
+
+// With a token, neither a link nor a new tab can send it: then the file is fetched, and saved.
+async function save(event, path, name) {
+  if (!token.value) return;
+  event.preventDefault();
+  const response = await ask(path);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function resetLearn() {
+  for (const { image } of learn.frames.values()) URL.revokeObjectURL(image.src);
+  Object.assign(learn, { status: null, points: [], from: 0, before: [], frames: new Map() });
+  element("learn").hidden = true;
+  element("chart-note").hidden = true;
+  element("learn-problem").textContent = "";
+  element("learn-frames").replaceChildren();
+  if (!state.camera) return;
+  element("learn-tar").href = own("/learn/frames.tar");
+  element("learn-report").href = own("/learn/report");
+}
+
+function startLearn() {
+  for (const button of document.querySelectorAll("[data-action]")) {
+    const { action, sure } = button.dataset;
+    button.addEventListener("click", () => {
+      if (!sure || window.confirm(sure)) learnDo(action, learnActions[action]());
+    });
+  }
+  element("learn-earlier").addEventListener("click", () => {
+    learn.from = learn.before.pop() ?? 0;
+    showFrames().catch(console.warn);
+  });
+  element("learn-later").addEventListener("click", () => {
+    learn.before.push(learn.from);
+    learn.from = Math.max(...learn.frames.keys()) + 1;
+    showFrames().catch(console.warn);
+  });
+  element("learn-tar").addEventListener("click", (event) =>
+    save(event, own("/learn/frames.tar"), "frames.tar").catch(console.warn));
+  element("learn-report").addEventListener("click", (event) =>
+    save(event, own("/learn/report"), "report.html").catch(console.warn));
+  element("learn-file").addEventListener("change", async () => {
+    const [file] = element("learn-file").files;
+    if (!file) return;
+    try {
+      const headers = { "content-type": "application/octet-stream" };
+      const response = await ask(own("/learn/take-model"), { method: "POST", headers, body: file });
+      element("learn-problem").textContent = response.ok ? "" : (await response.json()).error;
+    } catch (error) {
+      element("learn-problem").textContent = error.message;
+    }
+    element("learn-file").value = "";
+    showLearn().catch(console.warn);
+  });
+  // What goes on by itself is asked for every second, what others may have done every five.
+  setInterval(() => {
+    learn.tick += 1;
+    const busy = ["collecting", "training", "shadowing"].includes(learn.status?.phase);
+    if (learn.status && !document.hidden && (busy || learn.tick % 5 === 0)) showLearn().catch(console.warn);
+  }, 1000);
+}
