@@ -21,7 +21,7 @@ pub(super) struct Parts {
 
 /// A content coding that is taken.
 #[derive(Clone, Copy)]
-pub enum Coding {
+pub(crate) enum Coding {
     Gzip,
     /// With zlib's header and checksum, as the coding `deflate` of HTTP is.
     Deflate,

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::json as value;
 
 #[cfg(fuzzing)]
-pub use self::body::Coding;
+pub(crate) use self::body::Coding;
 use self::body::Parts;
 use self::request::Asked;
 use super::super::Service;
