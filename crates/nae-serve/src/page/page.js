@@ -291,6 +291,8 @@ async function watchOne({ signal }) {
     try {
       await refresh();
       const reader = (await ask(`/events?camera=${state.camera}`)).body.pipeThrough(new TextDecoderStream()).getReader();
+      // What was paused while the page was made is told by no event any more.
+      showQuiet((await get(own("/state"))).alarms);
       let text = "";
       for (;;) {
         const { value, done } = await reader.read();

@@ -35,10 +35,11 @@ function resetQuiet() {
   element("quiet-problem").textContent = "";
 }
 
-// The service tells all pages what has become of it; this one is told as the others are.
 async function askQuiet(action, value) {
   try {
-    await post(own(`/${action}`), value);
+    const { alarms } = await post(own(`/${action}`), value);
+    showQuiet(alarms);
+    showAlarm(false);
     element("quiet-problem").textContent = "";
   } catch (error) {
     element("quiet-problem").textContent = error.message;
