@@ -206,7 +206,8 @@ fn open_quiet(config: &CameraConfig) -> Quiet {
     let now = Moment::now();
     let zone = config.alarm_hours.as_ref().map_or(TimeZone::UTC, |_| quiet::local_zone());
     if config.alarm_hours.is_some() {
-        tracing::info!(local_time = %zone.to_datetime(now.wall), "alarms are raised in the hours of the settings");
+        let local_time = zone.to_datetime(now.wall).strftime("%a %H:%M");
+        tracing::info!(%local_time, "alarms are raised in the hours of the settings");
     }
     Quiet::open(&config.state, config.alarm_hours.clone(), zone, now)
 }

@@ -233,9 +233,10 @@ impl Monitor {
         self.metrics.alarm.set(0);
         self.metrics.alarms_on.set(i64::from(off.is_none()));
         let alarms = self.quiet.state(now);
-        match off {
-            Some(off) => tracing::info!(why = ?off, "no alarms are raised from now on"),
-            None => tracing::info!("alarms are raised again"),
+        if alarms.is_on() {
+            tracing::info!("alarms are raised again");
+        } else {
+            tracing::info!(?alarms, "no alarms are raised from now on");
         }
         self.tell(Event::Alarms { alarms });
     }
