@@ -19,6 +19,8 @@ use super::{Problem, body, json};
 
 /// The largest request here.
 const LIMIT: usize = 1 << 16;
+/// The shortest snooze, in minutes.
+const SHORTEST: f64 = 0.01;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,6 +91,12 @@ fn done(camera: &Camera) -> Response {
     json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: &model.digest })
 }
 
+/// Whether alarms are raised after a change.
+#[derive(Serialize)]
+struct Attention {
+    alarms: AlarmState,
+}
+
 pub(super) async fn adjustments(OfAddress(camera): OfAddress) -> Response {
     json(StatusCode::OK, &camera.keeper.adjustments())
 }
@@ -118,14 +126,6 @@ pub(super) async fn reload(OfAddress(camera): OfAddress, request: Request) -> Re
     let Nothing {} = read(request).await?;
     change(Arc::clone(&camera), Camera::reload).await?;
     Ok(done(&camera))
-}
-
-/// The shortest snooze, in minutes.
-const SHORTEST: f64 = 0.01;
-
-#[derive(Serialize)]
-struct Attention {
-    alarms: AlarmState,
 }
 
 pub(super) async fn pause(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
