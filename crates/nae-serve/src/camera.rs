@@ -4,8 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use jiff::tz::TimeZone;
 use tokio::sync::Notify;
 use tokio::task;
 use tracing::Span;
@@ -20,6 +22,7 @@ use super::model::{Current, Models};
 use super::monitor::Monitor;
 use super::mqtt;
 use super::queue::Queue;
+use super::quiet::{self, Moment, Quiet};
 use super::scorer::Lane;
 use super::source::{self, Frame};
 
@@ -31,6 +34,7 @@ pub(crate) struct Camera {
     pub(crate) lane: Lane,
     pub(crate) frames: Arc<Queue<Frame>>,
     pub(crate) monitor: Arc<Monitor>,
+    quiet: Arc<Quiet>,
     pub(crate) keeper: Keeper,
     pub(crate) learn: Arc<Learn>,
     pub(crate) alarms: Alarms,
@@ -85,7 +89,8 @@ impl Camera {
         let entered = span.clone().entered();
         let in_state = |folder: &Path| format!("camera `{}`: its state in {}", config.name, folder.display());
         let metrics = Arc::new(metrics);
-        let monitor = Arc::new(Monitor::new(config.alarm, &base.model, Arc::clone(&metrics))?);
+        let quiet = Arc::new(open_quiet(&config));
+        let monitor = Arc::new(Monitor::new(config.alarm, Arc::clone(&quiet), &base.model, Arc::clone(&metrics))?);
         let mut receivers = deliver::receivers(service);
         let mut link = None;
         if let Some(broker) = &config.mqtt {
@@ -105,7 +110,7 @@ impl Camera {
         drop(entered);
         let frames = Arc::new(Queue::new(config.queue));
         let reload = Notify::new();
-        let camera = Self { config, model, lane, frames, monitor, keeper, learn, alarms, metrics, span, reload };
+        let camera = Self { config, model, lane, frames, monitor, quiet, keeper, learn, alarms, metrics, span, reload };
         Ok((camera, Beside { deliveries, link }))
     }
 
@@ -158,6 +163,28 @@ impl Camera {
         Ok(())
     }
 
+    /// Raises no alarms for this time, or until they are resumed; one that is up is cleared.
+    ///
+    /// # Errors
+    /// [`ChangeError::Kept`].
+    pub(crate) fn pause(&self, length: Option<Duration>) -> Result<(), ChangeError> {
+        let now = Moment::now();
+        let kept = self.quiet.pause(length, now);
+        self.monitor.attend(now);
+        Ok(kept?)
+    }
+
+    /// Raises alarms again, in the hours of the settings.
+    ///
+    /// # Errors
+    /// [`ChangeError::Kept`].
+    pub(crate) fn resume(&self) -> Result<(), ChangeError> {
+        let now = Moment::now();
+        let kept = self.quiet.resume(now);
+        self.monitor.attend(now);
+        Ok(kept?)
+    }
+
     /// A frame was scored, or the model failed on it.
     pub(crate) fn scored(&self, failure: Option<&str>) {
         if self.keeper.scored(failure).is_some() {
@@ -172,4 +199,15 @@ impl Camera {
         self.metrics.scoring.set(i64::from(self.lane.is_working()));
         self.alarms.measure();
     }
+}
+
+/// Only hours ask for a time zone, and for a warning where there is none.
+fn open_quiet(config: &CameraConfig) -> Quiet {
+    let now = Moment::now();
+    let zone = config.alarm_hours.as_ref().map_or(TimeZone::UTC, |_| quiet::local_zone());
+    if config.alarm_hours.is_some() {
+        let local_time = zone.to_datetime(now.wall).strftime("%a %H:%M");
+        tracing::info!(%local_time, "alarms are raised in the hours of the settings");
+    }
+    Quiet::open(&config.state, config.alarm_hours.clone(), zone, now)
 }

@@ -2,8 +2,8 @@
 //!
 //! A `camera` has everything that is its own: the others go on whatever becomes of it. A frame's way: `source` takes it, in a
 //! thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to the threads of `scorer`, which all cameras
-//! share, by turns, and which decode it and have the camera's detector score it; `monitor` keeps its energy, runs alarm filter and
-//! drift watch, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
+//! share, by turns, and which decode it and have the camera's detector score it; `monitor` keeps its energy, runs drift watch and,
+//! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
 //! scorer. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
 //! system asks for.
@@ -30,6 +30,7 @@ mod mqtt;
 mod pictures;
 mod pipeline;
 mod queue;
+mod quiet;
 mod receiver;
 mod scorer;
 mod secret;
@@ -50,6 +51,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tracing::Instrument as _;
 
 use crate::camera::{Beside, Camera, Parts};
@@ -61,11 +63,14 @@ use crate::learn::Trainer;
 use crate::metrics::Metrics;
 use crate::model::{Current, Models};
 use crate::monitor::Event;
+use crate::quiet::Moment;
 use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
 
 /// How long alarms may take to be delivered when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
+/// How often it is looked whether alarms are to be raised, where no frame is the occasion.
+const ATTENTION: Duration = Duration::from_secs(1);
 /// How long the frames that have come may take with it.
 const LAST_FRAMES: Duration = Duration::from_secs(15);
 
@@ -181,6 +186,7 @@ async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyh
         let (digest, source) = (&camera.model.load().digest, &camera.config.source.address);
         camera.span.in_scope(|| tracing::info!(model = digest, %source, "watched"));
         tokio::spawn(reload_when_told(Arc::clone(camera)).instrument(camera.span.clone()));
+        tokio::spawn(attend(Arc::clone(camera)).instrument(camera.span.clone()));
         endings.push(end(Arc::clone(camera), taking, its).instrument(camera.span.clone()));
     }
     tracing::info!("watching {}; the page is at http://{address}/", service.names());
@@ -230,6 +236,16 @@ async fn stop(told: Stop, service: Arc<Service>) {
 async fn tell_to_reload(mut told: Reload, service: Arc<Service>) {
     while told.told().await {
         service.cameras.iter().for_each(|camera| camera.reload.notify_one());
+    }
+}
+
+/// Has a pause, a snooze and the hours of alarms begin and end also while no frames come: an alarm that is up is cleared.
+async fn attend(camera: Arc<Camera>) {
+    let mut tick = tokio::time::interval(ATTENTION);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        camera.monitor.attend(Moment::now());
     }
 }
 

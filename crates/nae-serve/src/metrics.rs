@@ -68,6 +68,7 @@ pub(crate) struct Metrics {
     energy: Family<Of, Histogram, fn() -> Histogram>,
     threshold: Family<Of, Gauge<f64, AtomicU64>>,
     alarm: Family<Of, Gauge>,
+    alarms_on: Family<Of, Gauge>,
     drift: Family<Of, Gauge<i64, AtomicI64>>,
     source_up: Family<Of, Gauge>,
     mqtt_connected: Family<Of, Gauge>,
@@ -94,6 +95,8 @@ pub(crate) struct CameraMetrics {
     pub(crate) threshold: Gauge<f64, AtomicU64>,
     /// Whether the alarm is on.
     pub(crate) alarm: Gauge,
+    /// Whether alarms are raised: neither paused nor outside their hours.
+    pub(crate) alarms_on: Gauge,
     /// 1 when energies have risen, −1 when they have fallen.
     pub(crate) drift: Gauge<i64, AtomicI64>,
     /// Whether frames come.
@@ -122,6 +125,7 @@ impl Metrics {
             energy: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0625, 2.0_f64.sqrt(), 17))),
             threshold: Family::default(),
             alarm: Family::default(),
+            alarms_on: Family::default(),
             drift: Family::default(),
             source_up: Family::default(),
             mqtt_connected: Family::default(),
@@ -146,6 +150,11 @@ impl Metrics {
         r.register("energy_ratio", "Energy over the threshold", this.energy.clone());
         r.register("threshold", "Energy above which an image is an anomaly", this.threshold.clone());
         r.register("alarm", "1 while the alarm is on", this.alarm.clone());
+        r.register(
+            "alarms_on",
+            "1 while alarms are raised, 0 while they are paused or outside their hours",
+            this.alarms_on.clone(),
+        );
         r.register("drift", "1 when energies have risen, -1 when they have fallen", this.drift.clone());
         r.register("source_up", "1 while frames come", this.source_up.clone());
         r.register("mqtt_connected", "1 while the MQTT broker is connected", this.mqtt_connected.clone());
@@ -175,6 +184,7 @@ impl Metrics {
             pictures_dropped: self.pictures_dropped.get_or_create_owned(&of),
             threshold: self.threshold.get_or_create_owned(&of),
             alarm: self.alarm.get_or_create_owned(&of),
+            alarms_on: self.alarms_on.get_or_create_owned(&of),
             drift: self.drift.get_or_create_owned(&of),
             source_up: self.source_up.get_or_create_owned(&of),
             mqtt_connected: self.mqtt_connected.get_or_create_owned(&of),

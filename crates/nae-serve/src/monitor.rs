@@ -1,6 +1,6 @@
 //! What the service knows of the frames of a camera: the energies of the last hour, the alarm, the
-//! drift, the frame that is shown. Every frame's score comes by [`Monitor::observe`]; pages and
-//! programs are told by events.
+//! drift, the frame that is shown. Every frame's score comes by [`Monitor::observe`], which raises no alarm while
+//! [`Quiet`] says so; pages and programs are told by events.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 use super::history::{History, Point, Slice};
 use super::metrics::CameraMetrics;
 use super::model::Model;
+use super::quiet::{AlarmState, Moment, Off, Quiet};
 use super::source::{Frame, SourceObserver, SourceState};
 
 /// Frames kept to try a new model on.
@@ -33,11 +34,14 @@ pub(crate) struct Monitor {
     events: broadcast::Sender<Event>,
     metrics: Arc<CameraMetrics>,
     alarm: AlarmSettings,
+    quiet: Arc<Quiet>,
 }
 
 struct State {
     history: History,
     filter: AlarmFilter<LONGEST_WINDOW>,
+    /// Why no alarms were raised when that was last looked at; the filter is empty then.
+    off: Option<Off>,
     drift: Option<PageHinkley>,
     drifted: Drift,
     latest: Option<Arc<Shown>>,
@@ -95,6 +99,8 @@ pub(crate) enum Event {
     Unreadable { reason: String, name: Option<String> },
     /// An alarm was raised.
     Alarm { number: u64 },
+    /// Alarms are raised from now on, or are not any more: then none is up.
+    Alarms { alarms: AlarmState },
     /// The source is in another state.
     Source { state: &'static str, reason: Option<String> },
     /// Threshold, calibration or model is another.
@@ -119,12 +125,14 @@ impl Monitor {
     /// If the alarm's window is longer than the filter's memory.
     pub(crate) fn new(
         alarm: AlarmSettings,
+        quiet: Arc<Quiet>,
         model: &Model,
         metrics: Arc<CameraMetrics>,
     ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
         let state = State {
             history: History::default(),
             filter: AlarmFilter::new(alarm)?,
+            off: None,
             drift: watch(model),
             drifted: Drift::Steady,
             latest: None,
@@ -135,7 +143,10 @@ impl Monitor {
             usual_error: None,
         };
         metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
-        Ok(Self { state: Mutex::new(state), events: broadcast::channel(EVENTS).0, metrics, alarm })
+        metrics.alarms_on.set(1);
+        let this = Self { state: Mutex::new(state), events: broadcast::channel(EVENTS).0, metrics, alarm, quiet };
+        this.attend(Moment::now());
+        Ok(this)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -147,10 +158,18 @@ impl Monitor {
     pub(crate) fn observe(&self, frame: &Frame, scored: Scored, model: &Model) -> Option<Arc<Shown>> {
         let threshold = model.detector.threshold();
         let verdict = scored.verdict.unwrap_or(Verdict::Normal);
+        let now = Moment::now();
         let mut state = self.lock();
+        self.attend_to(&mut state, now);
         state.number += 1;
         let was_on = state.filter.is_raised();
-        let alarm = state.filter.observe(verdict);
+        // Here alone it is decided whether a frame may have to do with an alarm.
+        let alarm = if self.quiet.counts(frame.taken, now) {
+            state.filter.observe(verdict)
+        } else {
+            state.filter.reset();
+            false
+        };
         // Drift is of the many: one anomaly counts as no more than a frame at the threshold.
         let energy = threshold.map_or(scored.energy, |threshold| scored.energy.min(threshold));
         if let Some(seen) = state.drift.as_mut().and_then(|drift| drift.observe(energy).ok())
@@ -177,8 +196,6 @@ impl Monitor {
             state.alarmed = Some(Arc::clone(&shown));
         }
         let (number, drift) = (state.number, state.drifted);
-        drop(state);
-
         self.metrics.alarm.set(i64::from(alarm));
         self.metrics.drift.set(match drift {
             Drift::Steady => 0,
@@ -195,7 +212,38 @@ impl Monitor {
             drift,
             name: frame.name.clone(),
         });
+        // Until here, so that a pause is told after the frames of before.
+        drop(state);
         (alarm && !was_on).then_some(shown)
+    }
+
+    /// Takes note of whether alarms are raised now: what has changed is told, and an alarm that is up when they no longer are is
+    /// cleared.
+    pub(crate) fn attend(&self, now: Moment) {
+        self.attend_to(&mut self.lock(), now);
+    }
+
+    fn attend_to(&self, state: &mut State, now: Moment) {
+        let off = self.quiet.off(now);
+        if off == state.off {
+            return;
+        }
+        state.off = off;
+        state.filter.reset();
+        self.metrics.alarm.set(0);
+        self.metrics.alarms_on.set(i64::from(off.is_none()));
+        let alarms = self.quiet.state(now);
+        if alarms.is_on() {
+            tracing::info!("alarms are raised again");
+        } else {
+            tracing::info!(?alarms, "no alarms are raised from now on");
+        }
+        self.tell(Event::Alarms { alarms });
+    }
+
+    /// Whether alarms are raised now.
+    pub(crate) fn alarms(&self) -> AlarmState {
+        self.quiet.state(Moment::now())
     }
 
     /// Tells the clients; nobody listening is fine.

@@ -129,6 +129,7 @@ impl FoundSettings {
             Ok(rate) if rate > 0.0 && rate < 1.0 => Ok(rate),
             _ => Err("a number above 0 and below 1".into()),
         });
+        let alarm_hours = self.parse("alarm_hours", str::parse);
         let queue = self.number("queue", 1, 10_000).unwrap_or(4);
         let score_timeout = self.seconds("score_timeout", 10.0);
         let picture_bytes = self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20;
@@ -145,6 +146,7 @@ impl FoundSettings {
             source,
             false_positive_rate,
             alarm: alarm?,
+            alarm_hours,
             queue,
             picture_bytes,
             learn_bytes,

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 /// Settings that each camera has for itself. At the top of a file with `[[camera]]` they are for those that do not.
-pub(super) const OF_A_CAMERA: [&str; 17] = [
+pub(super) const OF_A_CAMERA: [&str; 18] = [
     "model",
     "backend",
     "execution_providers",
@@ -23,6 +23,7 @@ pub(super) const OF_A_CAMERA: [&str; 17] = [
     "alarm_raise",
     "alarm_clear",
     "alarm_window",
+    "alarm_hours",
     "pictures",
     "learn_room",
 ];
@@ -96,6 +97,10 @@ pub struct Flags {
     /// How many frames the last frames are [default: 5]
     #[arg(long, value_name = "N")]
     pub(super) alarm_window: Option<String>,
+    /// Hours in which alarms are raised, of local time: "Mon-Fri 07:00-19:00, Sat 08:00-12:00", or "22:00-06:00" for every night
+    /// [default: always]
+    #[arg(long, value_name = "HOURS")]
+    pub(super) alarm_hours: Option<String>,
     /// Frames that may wait; the oldest is dropped for a new one [default: 4]
     #[arg(long, value_name = "N")]
     pub(super) queue: Option<String>,

@@ -18,6 +18,7 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::broker::Broker;
 use super::camera_name::CameraName;
+use super::quiet::AlarmHours;
 use super::signature::Signer;
 use super::source::SourceSettings;
 use super::tokens::Tokens;
@@ -60,6 +61,8 @@ pub(crate) struct CameraConfig {
     pub(crate) source: SourceSettings,
     pub(crate) false_positive_rate: Option<f32>,
     pub(crate) alarm: AlarmSettings,
+    /// When alarms are raised; always without.
+    pub(crate) alarm_hours: Option<AlarmHours>,
     pub(crate) queue: usize,
     pub(crate) picture_bytes: u64,
     /// Room for frames to learn from; 0 where none may be collected.

@@ -35,7 +35,7 @@ fn flags_go_over_the_environment_and_that_over_the_file() {
 
 #[test]
 fn everything_wrong_is_said_at_once() {
-    let file = "modle = \"a\"\nqueue = true\nmax_fps = -1\nwebhook = \"ftp://x\"";
+    let file = "modle = \"a\"\nqueue = true\nmax_fps = -1\nwebhook = \"ftp://x\"\nalarm_hours = \"Mon 7-19\"";
     let environment = [("NAE_INFER_LISTEN", "here"), ("NAE_INFER_TYPO", "1")];
     let flags = Flags { alarm_raise: flag("6"), mqtt: flag("broker"), token_file: flag("none"), ..Flags::default() };
     let error = read(Some(file), &environment, flags).unwrap_err();
@@ -44,6 +44,8 @@ fn everything_wrong_is_said_at_once() {
         "`queue`: expected a text or a number",
         "`max_fps`: expected a number from 0.001",
         "`webhook`: expected an address",
+        "`alarm_hours`: expected days and hours such as `Mon-Fri 07:00-19:00, Sat 08:00-12:00`, or ",
+        "(`Mon 7-19` is neither), found `Mon 7-19`",
         "variable NAE_INFER_LISTEN: `listen`: expected ADDRESS:PORT, found `here`",
         "variable NAE_INFER_TYPO: there is no setting `typo`",
         "the raising count must be between 1 and the window's length",
@@ -53,7 +55,7 @@ fn everything_wrong_is_said_at_once() {
     ] {
         assert!(error.contains(part), "expected {part} in\n{error}");
     }
-    assert!(error.starts_with("10 settings are wrong"), "{error}");
+    assert!(error.starts_with("11 settings are wrong"), "{error}");
 }
 
 #[test]
@@ -221,11 +223,11 @@ fn each_camera_has_its_own_settings_over_those_for_all() {
     let login = folder.path().join("login");
     std::fs::write(&login, "me:secret").unwrap();
     let file = format!(
-        "state = \"s\"\nmodel = \"a.onnx\"\nqueue = 7\nmax_fps = 4\nmqtt = \"broker:1\"\nmqtt_client_id = \"id\"\n\
+        "state = \"s\"\nmodel = \"a.onnx\"\nqueue = 7\nmax_fps = 4\nalarm_hours = \"22:00-06:00\"\nmqtt = \"broker:1\"\nmqtt_client_id = \"id\"\n\
          source_login_file = \"{}\"\n\
          [[camera]]\nname = \"gate\"\nmodel = \"b.onnx\"\nsource = \"rtsp://gate/\"\nalarm_raise = 1\nalarm_clear = 0\n\
          score_timeout = 2\n\
-         [[camera]]\nname = \"Yard_2-b\"\nsource = \"folder:frames\"\nqueue = 1\n",
+         [[camera]]\nname = \"Yard_2-b\"\nsource = \"folder:frames\"\nqueue = 1\nalarm_hours = \"Sat 08:00-12:00\"\n",
         login.display()
     );
     let config = read(Some(&file), &[("NAE_INFER_THREADS", "3")], Flags::default()).unwrap();
@@ -238,6 +240,10 @@ fn each_camera_has_its_own_settings_over_those_for_all() {
     assert_eq!((gate.alarm, yard.alarm), (AlarmSettings::new(1, 0, 5).unwrap(), AlarmSettings::new(3, 1, 5).unwrap()));
     assert_eq!((gate.score_timeout, yard.score_timeout), (Duration::from_secs(2), Duration::from_secs(10)));
     assert_eq!((&gate.state, &yard.state), (&PathBuf::from("s/cameras/gate"), &PathBuf::from("s/cameras/Yard_2-b")));
+    assert_eq!(
+        [&gate.alarm_hours, &yard.alarm_hours],
+        ["22:00-06:00", "Sat 08:00-12:00"].map(|text| Some(text.parse().unwrap())).each_ref()
+    );
     assert_eq!(gate.address, "/api/cameras/gate");
     // The password for all is not for the folder.
     assert!(gate.source.address.camera().unwrap().has_login());
@@ -249,6 +255,7 @@ fn each_camera_has_its_own_settings_over_those_for_all() {
     let only = read(Some("state = \"s\"\nmodel = \"m\"\ncamera_name = \"gate\""), &[], Flags::default()).unwrap();
     assert_eq!((&only.cameras[0].state, only.cameras[0].address.as_str()), (&PathBuf::from("s"), "/api"));
     assert_eq!(only.cameras[0].name.as_str(), "gate");
+    assert_eq!(only.cameras[0].alarm_hours, None);
 }
 
 #[test]

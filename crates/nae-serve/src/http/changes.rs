@@ -1,7 +1,8 @@
-//! What one may change of a camera: threshold, calibration, model. All are POSTs of `application/json`, which a form
+//! What one may change of a camera: threshold, calibration, model, and whether alarms are raised. All are POSTs of `application/json`, which a form
 //! on another site's page cannot send.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::Request;
@@ -12,11 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::super::camera::Camera;
 use super::super::keeper::ChangeError;
+use super::super::quiet::{AlarmState, LONGEST};
 use super::asked::OfAddress;
 use super::{Problem, body, json};
 
 /// The largest request here.
 const LIMIT: usize = 1 << 16;
+/// The shortest snooze, in minutes.
+const SHORTEST: f64 = 0.01;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +35,14 @@ struct Span {
     from: f64,
     #[serde(default)]
     to: f64,
+}
+
+/// Without a length: until alarms are resumed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pause {
+    #[serde(default)]
+    minutes: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +91,12 @@ fn done(camera: &Camera) -> Response {
     json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: &model.digest })
 }
 
+/// Whether alarms are raised after a change.
+#[derive(Serialize)]
+struct Attention {
+    alarms: AlarmState,
+}
+
 pub(super) async fn adjustments(OfAddress(camera): OfAddress) -> Response {
     json(StatusCode::OK, &camera.keeper.adjustments())
 }
@@ -108,4 +126,25 @@ pub(super) async fn reload(OfAddress(camera): OfAddress, request: Request) -> Re
     let Nothing {} = read(request).await?;
     change(Arc::clone(&camera), Camera::reload).await?;
     Ok(done(&camera))
+}
+
+pub(super) async fn pause(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Pause { minutes } = read(request).await?;
+    let longest = LONGEST.as_secs_f64() / 60.0;
+    if let Some(minutes) = minutes.filter(|minutes| !(SHORTEST..=longest).contains(minutes)) {
+        let reason = format!(
+            "`minutes`: expected a number from {SHORTEST} to {longest} (7 days), found {minutes}; without it, alarms are paused \
+             until they are resumed"
+        );
+        return Err(Problem::new(StatusCode::BAD_REQUEST, reason));
+    }
+    let length = minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+    change(Arc::clone(&camera), move |camera| camera.pause(length)).await?;
+    Ok(json(StatusCode::OK, &Attention { alarms: camera.monitor.alarms() }))
+}
+
+pub(super) async fn resume(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    change(Arc::clone(&camera), Camera::resume).await?;
+    Ok(json(StatusCode::OK, &Attention { alarms: camera.monitor.alarms() }))
 }

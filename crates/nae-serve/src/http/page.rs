@@ -20,6 +20,10 @@ pub(super) async fn learn_js() -> Response {
     typed("text/javascript; charset=utf-8", include_str!("../page/learn.js"))
 }
 
+pub(super) async fn quiet_js() -> Response {
+    typed("text/javascript; charset=utf-8", include_str!("../page/quiet.js"))
+}
+
 pub(super) async fn icon() -> Response {
     typed("image/svg+xml", include_str!("../page/icon.svg"))
 }

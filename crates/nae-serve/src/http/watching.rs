@@ -16,6 +16,7 @@ use super::super::camera::Camera;
 use super::super::camera_name::CameraName;
 use super::super::history::HISTORY;
 use super::super::pictures::{Kind, media_type, picture, thumbnail};
+use super::super::quiet::AlarmState;
 use super::super::source::SourceState;
 use super::super::tokens::Role;
 use super::asked::OfAddress;
@@ -39,6 +40,8 @@ struct Listed<'a> {
     threshold: Option<f32>,
     anomaly: bool,
     alarm: bool,
+    /// Whether alarms are raised.
+    alarms: AlarmState,
     drift: Drift,
     /// Frames since the start that made room for newer ones.
     dropped: u64,
@@ -61,6 +64,7 @@ fn listed(camera: &Camera) -> Listed<'_> {
         threshold: camera.model.load().detector.threshold(),
         anomaly: latest.as_ref().is_some_and(|shown| shown.is_anomaly()),
         alarm,
+        alarms: camera.monitor.alarms(),
         drift,
         dropped: camera.metrics.dropped.get(),
         number: latest.as_ref().map(|shown| shown.number),
@@ -90,6 +94,7 @@ struct Summary<'a> {
     source_state: &'static str,
     source_reason: Option<String>,
     alarm: bool,
+    alarms: AlarmState,
     drift: Drift,
     threshold: Option<f32>,
     false_positive_rate: Option<f32>,
@@ -126,6 +131,7 @@ pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extensi
             source_state,
             source_reason,
             alarm,
+            alarms: camera.monitor.alarms(),
             drift,
             threshold: model.detector.threshold(),
             false_positive_rate: model.false_positive_rate(),

@@ -1,6 +1,7 @@
 //! Exchanges and their way back, with models that differ by name only.
 #![allow(clippy::unwrap_used)]
 
+use jiff::tz::TimeZone;
 use nae_core::contract::Contract;
 use nae_core::verdict::AlarmSettings;
 use nae_infer::backend::{Backend, BackendError, Reconstructions};
@@ -9,6 +10,7 @@ use nae_infer::{BackendKind, Shape};
 
 use super::super::config::{Config, Flags};
 use super::super::metrics::Metrics;
+use super::super::quiet::{Moment, Quiet};
 use super::*;
 
 /// The file of the settings.
@@ -49,9 +51,9 @@ impl Kept {
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
         let old = model("old");
-        let monitor =
-            Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), &old, Arc::new(Metrics::new().camera(&config.name)))
-                .unwrap();
+        let metrics = Arc::new(Metrics::new().camera(&config.name));
+        let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
+        let monitor = Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), quiet, &old, metrics).unwrap();
         let current = Arc::new(Current::new(Arc::clone(&old)));
         let old = Opened { model: old, path: SETTINGS.into() };
         let keeper = Keeper::start(config, Arc::default(), old, current, Arc::new(monitor)).unwrap();

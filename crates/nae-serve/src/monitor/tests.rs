@@ -1,6 +1,7 @@
 //! What clients are told of frames, and when drift is.
 #![allow(clippy::unwrap_used)]
 
+use jiff::tz::TimeZone;
 use nae_core::calibration::Calibration;
 use nae_core::contract::Contract;
 use nae_infer::backend::{Backend, BackendError, Reconstructions};
@@ -36,6 +37,8 @@ struct Watched {
     monitor: Monitor,
     model: Model,
     metrics: Arc<CameraMetrics>,
+    quiet: Arc<Quiet>,
+    _folder: tempfile::TempDir,
 }
 
 impl Watched {
@@ -43,7 +46,10 @@ impl Watched {
     fn new() -> Self {
         let (model, metrics) = (model(), Arc::new(Metrics::new().camera(&CameraName::default())));
         let alarm = AlarmSettings::new(2, 0, 3).unwrap();
-        Self { monitor: Monitor::new(alarm, &model, Arc::clone(&metrics)).unwrap(), model, metrics }
+        let folder = tempfile::tempdir().unwrap();
+        let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
+        let monitor = Monitor::new(alarm, Arc::clone(&quiet), &model, Arc::clone(&metrics)).unwrap();
+        Self { monitor, model, metrics, quiet, _folder: folder }
     }
 
     fn frame(&self, energy: f32) -> Option<Arc<Shown>> {
@@ -97,6 +103,39 @@ fn events_are_told_with_all_that_happened() {
         watched.monitor.tell(event);
         assert_eq!(next(), expected);
     }
+}
+
+/// Energies are kept all the same; what was strange before the end has no part in an alarm after it.
+#[test]
+fn while_alarms_are_paused_none_is_up_and_none_is_raised() {
+    let watched = Watched::new();
+    let up = || (watched.monitor.alarm_and_drift().0, watched.metrics.alarm.get(), watched.metrics.alarms_on.get());
+    assert!(watched.frame(1.0).is_none() && watched.frame(1.0).is_some());
+    assert_eq!(up(), (true, 1, 1));
+    let mut events = watched.monitor.events();
+    let mut next = || serde_json::to_value(events.try_recv().unwrap()).unwrap();
+    watched.quiet.pause(None, Moment::now()).unwrap();
+    watched.monitor.attend(Moment::now());
+    assert_eq!(up(), (false, 0, 0));
+    assert_eq!(next(), json!({"event": "alarms", "alarms": {"state": "paused"}}));
+    for _ in 0..4 {
+        assert!(watched.frame(1.0).is_none());
+        let frame = next();
+        assert_eq!(
+            (&frame["event"], &frame["anomaly"], &frame["alarm"]),
+            (&json!("frame"), &json!(true), &json!(false))
+        );
+    }
+    watched.monitor.attend(Moment::now());
+    watched.quiet.resume(Moment::now()).unwrap();
+    // Also where a frame is the first occasion.
+    assert!(watched.frame(1.0).is_none(), "the four of before do not count");
+    assert_eq!(next(), json!({"event": "alarms", "alarms": {"state": "on"}}));
+    assert_eq!(next()["event"], "frame");
+    assert_eq!(up(), (false, 0, 1));
+    assert!(watched.frame(1.0).is_some());
+    assert_eq!(up(), (true, 1, 1));
+    assert_eq!(watched.monitor.energies(3600.0, 0.0).len(), 8);
 }
 
 /// By the sums of the Page-Hinkley test in float64, with a quarter of the threshold for tolerance and five thresholds for

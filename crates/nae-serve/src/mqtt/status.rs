@@ -42,6 +42,8 @@ impl Topics {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Status {
     alarm: bool,
+    /// Whether alarms are raised, in a word.
+    alarms: &'static str,
     drift: Drift,
     source: &'static str,
     reason: Option<String>,
@@ -56,7 +58,7 @@ impl Status {
             SourceState::Lost(reason) => Some(reason.clone()),
             _ => None,
         };
-        Self { alarm, drift, source: source.name(), reason }
+        Self { alarm, alarms: monitor.alarms().name(), drift, source: source.name(), reason }
     }
 
     /// As it is after the event, which may have been some time ago: an alarm that was raised and cleared meanwhile is told as
@@ -64,6 +66,9 @@ impl Status {
     pub(super) fn after(&self, event: &Event, monitor: &Monitor) -> Self {
         match event {
             Event::Frame { alarm, drift, .. } => Self { alarm: *alarm, drift: *drift, ..self.clone() },
+            Event::Alarms { alarms } => {
+                Self { alarm: self.alarm && alarms.is_on(), alarms: alarms.name(), ..self.clone() }
+            }
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
             // The alarm begins anew.
             Event::Model => Self::of(monitor),
@@ -72,8 +77,9 @@ impl Status {
     }
 
     pub(super) fn json(&self) -> String {
-        let Self { alarm, drift, source, reason } = self;
+        let Self { alarm, alarms, drift, source, reason } = self;
         let time = Timestamp::now().to_string();
-        json!({ "alarm": alarm, "source": source, "reason": reason, "drift": drift, "time": time }).to_string()
+        json!({ "alarm": alarm, "alarms": alarms, "source": source, "reason": reason, "drift": drift, "time": time })
+            .to_string()
     }
 }

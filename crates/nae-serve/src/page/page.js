@@ -68,6 +68,8 @@ function chip(id, text, kind) {
 
 function showAlarm(on, text = "Alarm") {
   if (on) chip("alarm", text, "bad");
+  // Whether all is normal is not looked at then.
+  else if (isQuiet(quiet.alarms)) chip("alarm", "", "");
   else chip("alarm", "Normal", "good");
   document.title = on ? `${text} – nae-infer` : "nae-infer";
 }
@@ -100,6 +102,7 @@ async function refresh() {
   const s = state.summary;
   element("login").hidden = true;
   element("watch").hidden = false;
+  showQuiet(s.alarms);
   showAlarm(s.alarm);
   showDrift(s.drift);
   showSource(s.source_state, s.source_reason);
@@ -273,7 +276,10 @@ function happened(event) {
     showDrift(event.drift);
     showFrame(event);
   } else if (event.event === "alarm") showAlarms().catch(console.warn);
-  else if (event.event === "source") showSource(event.state, event.reason);
+  else if (event.event === "alarms") {
+    showQuiet(event.alarms);
+    showAlarm(false);
+  } else if (event.event === "source") showSource(event.state, event.reason);
   else if (event.event === "model") refresh().catch(console.warn);
 }
 
@@ -285,6 +291,8 @@ async function watchOne({ signal }) {
     try {
       await refresh();
       const reader = (await ask(`/events?camera=${state.camera}`)).body.pipeThrough(new TextDecoderStream()).getReader();
+      // What was paused while the page was made is told by no event any more.
+      showQuiet((await get(own("/state"))).alarms);
       let text = "";
       for (;;) {
         const { value, done } = await reader.read();
@@ -317,7 +325,8 @@ function card(name) {
   title.textContent = name;
   const alarm = document.createElement("span");
   const source = document.createElement("span");
-  head.append(title, alarm, source);
+  const noAlarms = document.createElement("span");
+  head.append(title, alarm, noAlarms, source);
   const bar = document.createElement("div");
   bar.className = "bar";
   bar.ariaHidden = "true";
@@ -328,7 +337,7 @@ function card(name) {
   age.className = "faint";
   link.append(box, head, bar, energy, age);
   item.append(link);
-  return { item, link, image, alarm, source, filled, energy, age, number: null };
+  return { item, link, image, alarm, noAlarms, source, filled, energy, age, number: null };
 }
 
 function span(seconds) {
@@ -345,6 +354,7 @@ function fill(shown, camera) {
   const classes = { card: true, bad: camera.alarm, anomaly: camera.anomaly, lost: camera.source_state === "lost" };
   shown.link.className = Object.keys(classes).filter((name) => classes[name]).join(" ");
   badge(shown.alarm, camera.alarm ? "Alarm" : "", "bad");
+  badge(shown.noAlarms, quietText(camera.alarms), "warn");
   if (!camera.scoring) badge(shown.source, "model does not return", "warn");
   else badge(shown.source, camera.source_state === "connected" ? "" : camera.source_state, "warn");
   shown.source.title = camera.source_reason ?? "";
@@ -418,6 +428,7 @@ async function showView() {
   element("no-frame").hidden = false;
   element("alarms").replaceChildren();
   resetLearn();
+  resetQuiet();
   element("cameras").replaceChildren();
   await (state.camera ? watchOne(view) : watchAll(view));
 }
@@ -455,5 +466,6 @@ element("recalibrate").addEventListener("click", () =>
   change(() => post(own("/recalibrate"), { from: Number(element("normal").value) }), "Recalibrated."));
 
 startLearn();
+startQuiet();
 setInterval(() => element("watch").hidden || drawChart(), 250);
 showView();

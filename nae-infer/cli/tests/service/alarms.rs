@@ -27,7 +27,7 @@ pub(crate) fn raise(service: &Service, place: &Place, name: &str, count: usize) 
     }
 }
 
-fn scored(service: &Service) -> f64 {
+pub(crate) fn scored(service: &Service) -> f64 {
     service.metric("nae_frames_total{origin=\"Source\"}")
 }
 

@@ -103,6 +103,7 @@ fn everything_of_the_description_is_there() {
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
         ("/learn.js", "text/javascript"),
+        ("/quiet.js", "text/javascript"),
     ] {
         let answer = service.get(path);
         assert!(answer.status == 200 && answer.kind.starts_with(kind), "{path}");
@@ -194,7 +195,7 @@ fn a_token_does_what_it_is_for_and_nothing_else() {
     };
     let image = picture("six");
     // What one looks at, what is scored, what changes something; and who may.
-    let cases: [(&str, &str, &[u8], &str); 12] = [
+    let cases: [(&str, &str, &[u8], &str); 14] = [
         ("GET", "/api/state", b"", "look"),
         ("GET", "/api/cameras", b"", "look"),
         ("GET", "/api/history", b"", "look"),
@@ -207,6 +208,8 @@ fn a_token_does_what_it_is_for_and_nothing_else() {
         ("POST", "/api/reload", b"{}", "operate"),
         ("POST", "/api/false-positive-rate", b"", "operate"),
         ("POST", "/api/undo", b"", "operate"),
+        ("POST", "/api/pause", b"{}", "operate"),
+        ("POST", "/api/resume", b"{}", "operate"),
     ];
     for (method, path, body, needed) in cases {
         for who in ["look", "score", "operate"] {
@@ -305,8 +308,9 @@ fn wrong_settings_are_told_all_at_once_and_nothing_is_started() {
     let error = |arguments: &[&str]| {
         Service::try_start(&models().join("digits.onnx"), &place.state(), arguments).map(drop).unwrap_err()
     };
-    let said = error(&["--source", "ftp://x", "--queue", "0"]);
-    assert!(said.contains("2 settings are wrong") && said.contains("folder:DIR"), "{said}");
+    let said = error(&["--source", "ftp://x", "--queue", "0", "--alarm-hours", "Mon-Fri 7-19"]);
+    assert!(said.contains("3 settings are wrong") && said.contains("folder:DIR"), "{said}");
+    assert!(said.contains("flag --alarm-hours: `alarm_hours`: expected days and hours such as"), "{said}");
     assert!(error(&["--listen", "0.0.0.0:0"]).contains("token_file"));
     let said = Service::try_start(&place.path("none.onnx"), &place.state(), &[]).map(drop).unwrap_err();
     assert!(said.contains("none.onnx"), "{said}");

@@ -14,5 +14,6 @@ mod inference;
 mod learn;
 mod mosquitto;
 mod page;
+mod pauses;
 mod stream_camera;
 mod streams;

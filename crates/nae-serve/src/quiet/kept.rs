@@ -1,0 +1,71 @@
+//! What someone asked for (a pause, a snooze), as it is on disk, so that it holds after a restart.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{Asked, LONGEST, Moment};
+
+/// The largest file read.
+const MAX_FILE: u64 = 1 << 12;
+
+/// The file's text, as JSON.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "alarms", rename_all = "snake_case", deny_unknown_fields)]
+enum Kept {
+    On,
+    Paused,
+    /// Until a time of the clock on the wall, which goes on while the service does not. Its length is the longest that is left of
+    /// it, should that clock have been put back.
+    Snoozed {
+        until: String,
+        seconds: f64,
+    },
+}
+
+/// What the file says; nothing where there is none.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read(path: &Path, now: Moment) -> Result<Asked, String> {
+    if !path.exists() {
+        return Ok(Asked::Nothing);
+    }
+    let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())?;
+    parse(&bytes, now).map_err(|error| format!("{}: expected the state of the alarms: {error}", path.display()))
+}
+
+fn parse(bytes: &[u8], now: Moment) -> Result<Asked, String> {
+    let (until, seconds) = match serde_json::from_slice(bytes).map_err(|error| error.to_string())? {
+        Kept::On => return Ok(Asked::Nothing),
+        Kept::Paused => return Ok(Asked::Pause),
+        Kept::Snoozed { until, seconds } => (until, seconds),
+    };
+    let until: Timestamp = until.parse().map_err(|_| format!("expected a time, found `{until}`"))?;
+    if !(0.0..=LONGEST.as_secs_f64()).contains(&seconds) {
+        return Err(format!("expected a snooze of up to 7 days, found {seconds} seconds"));
+    }
+    let left = until.duration_since(now.wall).max(SignedDuration::ZERO).unsigned_abs();
+    let left = left.min(Duration::from_secs_f64(seconds));
+    Ok(if left.is_zero() { Asked::Nothing } else { Asked::Snooze { until: now.steady + left } })
+}
+
+/// Replaces the file.
+///
+/// # Errors
+/// What writing failed with; the file is as before then.
+pub(super) fn write(path: &Path, asked: Asked, now: Moment) -> Result<(), nae_onnx::file::FileError> {
+    let kept = match asked {
+        Asked::Nothing => Kept::On,
+        Asked::Pause => Kept::Paused,
+        Asked::Snooze { until } => {
+            let left = until.saturating_duration_since(now.steady);
+            let until = now.wall.checked_add(left).unwrap_or(Timestamp::MAX).to_string();
+            Kept::Snoozed { until, seconds: left.as_secs_f64() }
+        }
+    };
+    // Texts and finite numbers: this does not fail.
+    nae_onnx::file::write(path, &serde_json::to_vec(&kept).unwrap_or_default())
+}
