@@ -45,9 +45,10 @@ struct Pause {
     minutes: Option<f64>,
 }
 
+/// What an action without settings is sent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+pub(super) struct Nothing {}
 
 /// The request, read from JSON.
 pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {

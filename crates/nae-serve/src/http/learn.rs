@@ -19,7 +19,7 @@ use super::super::history::HISTORY;
 use super::super::learn::{APART, Collecting, LearnError};
 use super::super::pictures::{media_type, small_jpeg};
 use super::asked::OfAddress;
-use super::changes::read;
+use super::changes::{Nothing, read};
 use super::{Problem, body, json, query, typed};
 
 /// Frames of a page, and the most that are listed at once.
@@ -63,6 +63,16 @@ async fn act(
         Ok(json(StatusCode::OK, &camera.learn.status()))
     };
     with(camera, acted).await?
+}
+
+/// Does what is asked for without settings.
+async fn act_simply(
+    camera: Arc<Camera>,
+    request: Request,
+    make: impl FnOnce(&Camera) -> Result<(), SwapError> + Send + 'static,
+) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    act(camera, make).await
 }
 
 fn status_of(error: &SwapError) -> StatusCode {
@@ -173,13 +183,8 @@ pub(super) async fn collect(OfAddress(camera): OfAddress, request: Request) -> R
     act(camera, move |camera| Ok(camera.learn.collect(settings)?)).await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
-
 pub(super) async fn stop(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    let Nothing {} = read(request).await?;
-    act(camera, |camera| Ok(camera.learn.stop_collecting()?)).await
+    act_simply(camera, request, |camera| Ok(camera.learn.stop_collecting()?)).await
 }
 
 #[derive(Deserialize)]
@@ -199,8 +204,7 @@ pub(super) async fn bring_back(OfAddress(camera): OfAddress, request: Request) -
 }
 
 pub(super) async fn delete(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    let Nothing {} = read(request).await?;
-    act(camera, |camera| Ok(camera.learn.delete()?)).await
+    act_simply(camera, request, |camera| Ok(camera.learn.delete()?)).await
 }
 
 #[derive(Deserialize)]
@@ -216,8 +220,7 @@ pub(super) async fn train(OfAddress(camera): OfAddress, request: Request) -> Res
 }
 
 pub(super) async fn cancel(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    let Nothing {} = read(request).await?;
-    act(camera, |camera| Ok(camera.learn.cancel()?)).await
+    act_simply(camera, request, |camera| Ok(camera.learn.cancel()?)).await
 }
 
 /// A model file as it is; a form of another site's page cannot send this type.
@@ -236,13 +239,11 @@ pub(super) async fn take_model(
 }
 
 pub(super) async fn shadow(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    let Nothing {} = read(request).await?;
-    act(camera, |camera| Ok(camera.learn.start_shadowing()?)).await
+    act_simply(camera, request, |camera| Ok(camera.learn.start_shadowing()?)).await
 }
 
 pub(super) async fn end_shadow(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    let Nothing {} = read(request).await?;
-    act(camera, |camera| Ok(camera.learn.end_shadowing()?)).await
+    act_simply(camera, request, |camera| Ok(camera.learn.end_shadowing()?)).await
 }
 
 #[derive(Deserialize)]
@@ -259,6 +260,5 @@ pub(super) async fn swap(OfAddress(camera): OfAddress, request: Request) -> Resu
 }
 
 pub(super) async fn roll_back(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    let Nothing {} = read(request).await?;
-    act(camera, Camera::roll_back).await
+    act_simply(camera, request, Camera::roll_back).await
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::harness::{PATIENCE, Place, Service, eventually, picture};
+use crate::harness::{PATIENCE, Place, Service, SmallDisk, eventually, picture};
 
 /// Two anomalies in a row raise an alarm, a normal frame takes it back.
 const QUICK: [&str; 6] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2"];
@@ -334,22 +334,8 @@ fn no_alarm_is_lost_over_many_kills() {
 #[test]
 fn a_full_disk_refuses_no_alarm() {
     let place = Place::new();
-    std::fs::create_dir(place.state()).unwrap();
-    let state = place.state().display().to_string();
     // Room for the journal and little more.
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs", &state]).stderr(Stdio::null()).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: a small file system can only be mounted as root");
-        return;
-    }
-    struct Mount(String);
-    impl Drop for Mount {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").args(["-l", &self.0]).status();
-        }
-    }
-    let _mount = Mount(state);
+    let Some(_disk) = SmallDisk::mount(&place.state()) else { return };
     let log = place.path("alarms.jsonl");
     let service = start(&place, &["--alarm-log", log.to_str().unwrap()]);
     raise(&service, &place, "room", 1);

@@ -313,3 +313,26 @@ impl Place {
         std::fs::rename(hidden, self.path("frames").join(name)).unwrap();
     }
 }
+
+/// A file system of six megabytes, until it is dropped.
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// In a new folder; `None` for who may not mount one.
+    pub(crate) fn mount(folder: &Path) -> Option<Self> {
+        std::fs::create_dir(folder).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"]).arg(folder).stderr(Stdio::null());
+        if !mount.status().is_ok_and(|status| status.success()) {
+            eprintln!("skipped: a small file system can only be mounted as root");
+            return None;
+        }
+        Some(Self(folder.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}

@@ -3,13 +3,13 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::changes::suspicious;
-use crate::harness::{Place, Service, eventually, model, picture, runs};
+use crate::harness::{Place, Service, SmallDisk, eventually, model, picture, runs};
 
 /// A frame of one grey.
 fn grey(level: u8) -> Vec<u8> {
@@ -255,22 +255,8 @@ fn looking_at_frames_is_for_who_may_look_and_the_rest_for_who_may_change() {
 #[test]
 fn a_full_disk_ends_collecting_and_nothing_else() {
     let place = Place::new();
-    std::fs::create_dir(place.state()).unwrap();
-    let state = place.state().display().to_string();
     // Room for the journal and little more.
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "tmpfs", &state]).stderr(Stdio::null()).status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: a small file system can only be mounted as root");
-        return;
-    }
-    struct Mount(String);
-    impl Drop for Mount {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").args(["-l", &self.0]).status();
-        }
-    }
-    let _mount = Mount(state);
+    let Some(_disk) = SmallDisk::mount(&place.state()) else { return };
     let service = start(&place);
     act(&service, "collect", "{}");
     show(&service, &place, "a", [0, 50]);
