@@ -114,8 +114,13 @@ impl Service {
             said.push_str(&line);
             said.push('\n');
         };
-        let agent =
-            ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build().into();
+        // The service closes a connection that was idle for ten seconds; a request that meets its closing would fail.
+        let agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            .max_idle_age(Duration::from_secs(5))
+            .build()
+            .into();
         Ok(Self { process, address, started: said, log, agent })
     }
 
