@@ -9,18 +9,19 @@
 # tests/run.sh: half an hour on two cores the first time.
 #
 # Needs a standard library for the target: rustup's (rustup target add …), or Debian's rustc-web, cargo-web and rust-web-src, by
-# which it is built. And a linker for it, libc, and qemu-user, which are installed where this script may.
+# which it is built. And a linker for it, libc, and qemu-user, which are installed where this script may. The kernel is told, until it
+# starts again, to run such programs by qemu-user (binfmt_misc), since the service's tests start the program and it starts itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 case ${1:-} in
   arm64)
     target=aarch64-unknown-linux-gnu prefix=aarch64-linux-gnu emulator=qemu-aarch64
-    packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+    packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user qemu-user-binfmt)
     ;;
   armv7)
     target=armv7-unknown-linux-gnueabihf prefix=arm-linux-gnueabihf emulator=qemu-arm
-    packages=(gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user)
+    packages=(gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user qemu-user-binfmt)
     ;;
   windows)
     target=x86_64-pc-windows-gnu prefix=x86_64-w64-mingw32 emulator=
@@ -30,7 +31,8 @@ case ${1:-} in
 esac
 shift
 
-if ! command -v $prefix-gcc >/dev/null || { [ -n "$emulator" ] && ! command -v $emulator >/dev/null; }; then
+emulation=/usr/lib/binfmt.d/$emulator.conf
+if ! command -v $prefix-gcc >/dev/null || { [ -n "$emulator" ] && ! [ -e "$emulation" ]; }; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${packages[@]}"
   else
@@ -54,7 +56,17 @@ if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/$target/lib/libstd-*.rlib"
 fi
 variable=$(tr 'a-z-' 'A-Z_' <<<"$target")
 export "CARGO_TARGET_${variable}_LINKER=$prefix-gcc"
-[ -z "$emulator" ] || export "CARGO_TARGET_${variable}_RUNNER=$emulator -L /usr/$prefix"
+if [ -n "$emulator" ]; then
+  registry=/proc/sys/fs/binfmt_misc
+  [ -e $registry/register ] || mount -t binfmt_misc none $registry 2>/dev/null || true
+  [ -e "$registry/$emulator" ] || { cat "$emulation" >$registry/register; } 2>/dev/null || true
+  if ! [ -e "$registry/$emulator" ]; then
+    echo "The system does not run programs of $target, and this script may not tell it how. As root, once:" >&2
+    echo "  mount -t binfmt_misc none $registry; cat $emulation >$registry/register" >&2
+    exit 1
+  fi
+  export QEMU_LD_PREFIX=/usr/$prefix
+fi
 # Beside the other builds, whose compiler is another.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/cross CARGO_PROFILE_DEV_DEBUG=0
 
