@@ -16,7 +16,7 @@ use nae_data::own_table::{self, OwnTable, Rows};
 use nae_features::Backbone;
 use nae_onnx::metadata::{Missing, Reading, RowWindow, Tiles};
 
-use crate::config::{Config, ConfigError, FeatureSettings};
+use crate::config::{Config, ConfigError, FeatureSettings, MethodKind};
 use crate::engine::{Engine, EngineChoice, Unsupported};
 use crate::features;
 use crate::form::{self, Form, FormError, Forms};
@@ -32,6 +32,8 @@ const PLACES: usize = 5;
 /// What may be asked for of a run; what is not is chosen by the data.
 #[derive(Clone, Debug)]
 pub struct Wishes {
+    /// What is made of the data.
+    pub method: OwnMethod,
     /// Seed of every random number.
     pub seed: u64,
     /// How long it takes.
@@ -58,9 +60,10 @@ pub struct Wishes {
 }
 
 impl Default for Wishes {
-    /// Seed 0, [`Length::default`], and everything else by the data.
+    /// An NAE, seed 0, [`Length::default`], and everything else by the data.
     fn default() -> Self {
         Self {
+            method: OwnMethod::default(),
             seed: 0,
             length: Length::default(),
             corrupt: Corrupt::default(),
@@ -74,6 +77,16 @@ impl Default for Wishes {
             confidence: None,
         }
     }
+}
+
+/// What is made of a user's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnMethod {
+    /// A normalized autoencoder.
+    #[default]
+    Nae,
+    /// The Mahalanobis distance to them.
+    Mahalanobis,
 }
 
 /// What a sample of a user's images is.
@@ -240,6 +253,11 @@ pub fn plan(
         raw.data.held_out = wishes.held_out;
         draft = Config::new(raw).map_err(OwnError::given("--held-out"))?;
     }
+    if wishes.method == OwnMethod::Mahalanobis {
+        let mut raw = draft.raw().clone();
+        raw.method = MethodKind::Mahalanobis;
+        draft = Config::new(raw).map_err(OwnError::given("--method mahalanobis"))?;
+    }
     let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, wishes.seed, loaded)?;
     if let Some(confidence) = wishes.confidence {
@@ -250,6 +268,10 @@ pub fn plan(
 
     let train = prepared.split.train.len();
     let (config, schedule) = match wishes.length {
+        _ if wishes.method == OwnMethod::Mahalanobis => {
+            let said = "the Mahalanobis distance to the data: nothing is trained, whatever the time";
+            (prepared.config.clone(), said.to_owned())
+        }
         Length::Time(time) => {
             let speed = speed::measure(&prepared.config, &prepared.split, engine, device);
             let config = plan::schedule(&prepared.config, train, &speed, time.saturating_sub(started.elapsed()))?;

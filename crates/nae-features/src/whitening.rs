@@ -51,12 +51,14 @@ impl Moments {
         self.count
     }
 
-    fn mean(&self) -> Vec<f64> {
+    /// The mean of the vectors; zeros of none.
+    pub fn mean(&self) -> Vec<f64> {
         let count = self.count.max(1) as f64;
         self.sums.iter().zip(&self.around).map(|(sum, around)| around + sum / count).collect()
     }
 
-    fn covariance(&self) -> DMatrix<f64> {
+    /// Mean product of differences from the mean, symmetric: divided by the count of vectors.
+    pub fn covariance(&self) -> DMatrix<f64> {
         let (count, n) = (self.count.max(1) as f64, self.sums.len());
         DMatrix::from_fn(n, n, |i, j| {
             let (i, j) = (i.max(j), i.min(j));

@@ -14,7 +14,7 @@ use nae_train::config::preset::PRESETS;
 use nae_train::config::{Config, change, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
-use nae_train::own::{self, Length, OwnError, OwnForm, Planned, Wishes};
+use nae_train::own::{self, Length, OwnError, OwnForm, OwnMethod, Planned, Wishes};
 use nae_train::report::progress::Bars;
 use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RESUME, Resume, RunFolder};
 use nae_train::run::{Prepared, RunError};
@@ -104,6 +104,7 @@ impl Request {
         let missing = missing.ok_or_else(|| format!("missing: expected refuse or fill, found {:?}", self.missing))?;
         let tiles = tile.map(|side| (side, Tiles { stride: stride.unwrap_or(side / 2), top_k: top_k.unwrap_or(1) }));
         Ok(Wishes {
+            method: OwnMethod::Nae,
             seed: self.seed,
             length: self.length()?,
             corrupt: self.corrupt(),

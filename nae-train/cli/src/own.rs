@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::bail;
 use burn::tensor::Device;
 use nae_train::engine::EngineChoice;
-use nae_train::own::{self, Length, OwnForm, Planned, Wishes};
+use nae_train::own::{self, Length, OwnForm, OwnMethod, Planned, Wishes};
 
 use crate::args::{MethodArg, TrainArgs};
 use crate::job::Job;
@@ -19,21 +19,24 @@ pub(crate) fn plan(
     device: &Device,
     started: Instant,
 ) -> anyhow::Result<Job> {
-    if args.method.is_some_and(|method| method != MethodArg::Nae) {
-        bail!(
-            "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from; for \
-               another method, give the run's config.toml as --preset"
-        );
-    }
+    let method = match args.method {
+        None | Some(MethodArg::Nae) => OwnMethod::Nae,
+        Some(MethodArg::Mahalanobis) => OwnMethod::Mahalanobis,
+        Some(_) => bail!(
+            "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from, or have the \
+             Mahalanobis distance taken; for another method, give the run's config.toml as --preset"
+        ),
+    };
     if let Some(outliers) = &args.outliers {
         own::apart(path, outliers)?;
     }
-    let Planned { prepared, engine, choices } = own::plan(&wishes(args), path, engines, device, started)?;
+    let Planned { prepared, engine, choices } = own::plan(&wishes(args, method), path, engines, device, started)?;
     Ok(Job { prepared, engine, choices, resume: None })
 }
 
-fn wishes(args: &TrainArgs) -> Wishes {
+fn wishes(args: &TrainArgs, method: OwnMethod) -> Wishes {
     Wishes {
+        method,
         seed: args.seed,
         length: args.time_budget.map(Length::Time).unwrap_or_default(),
         corrupt: args.corrupt(),

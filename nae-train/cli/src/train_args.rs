@@ -226,6 +226,8 @@ pub(crate) enum MethodArg {
     Glow,
     /// PixelCNN++.
     Pixelcnn,
+    /// Mahalanobis distance to the data, which takes seconds; also of data of your own.
+    Mahalanobis,
 }
 
 impl From<MethodArg> for MethodKind {
@@ -242,6 +244,7 @@ impl From<MethodArg> for MethodKind {
             MethodArg::Igebm => Self::Igebm,
             MethodArg::Glow => Self::Glow,
             MethodArg::Pixelcnn => Self::Pixelcnn,
+            MethodArg::Mahalanobis => Self::Mahalanobis,
         }
     }
 }

@@ -272,6 +272,16 @@ impl Sequential {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))
     }
 
+    /// With these `weights` `[in, out]` and biases `[out]` in the dense layer that it begins with.
+    pub(crate) fn with_dense(mut self, weights: Vec<f32>, bias: Vec<f32>) -> Self {
+        if let Some(Layer::Dense(layer)) = self.layers.first_mut() {
+            let (device, shape) = (layer.weight.device(), layer.weight.dims());
+            layer.weight = Param::from_data(TensorData::new(weights, shape), &device);
+            layer.bias = Some(Param::from_data(TensorData::new(bias, [shape[1]]), &device));
+        }
+        self
+    }
+
     /// With biases of the last layer that has some for which outputs are about `mean` while weights are small.
     pub(super) fn with_output_at(mut self, mean: &[f32]) -> Self {
         let squashed = matches!(self.layers.last(), Some(Layer::Pointwise(Pointwise::Sigmoid(_))));

@@ -9,6 +9,7 @@
 //! | [`conv28`], [`conv32`], [`conv32_big`], [`conv64`] | the paper's of these names | 1×28×28, 3×32×32, 3×64×64 |
 //! | `igebm` | the authors' code's pair for CIFAR-10 | 3×32×32 |
 //! | [`dense`] | dense layers | any |
+//! | `linear` | a linear map each way, for the Mahalanobis distance | any |
 //! | [`small_conv`] | for microcontrollers | squares of 12 to 40 pixels |
 //!
 //! `layer` has the modules, `spectral` and `upsample` those that burn lacks, `autoencoder` puts them together.
@@ -29,6 +30,7 @@ pub(crate) mod igebm;
 pub(crate) mod init;
 pub(crate) mod latent;
 pub(crate) mod layer;
+pub(crate) mod linear;
 pub(crate) mod small_conv;
 pub mod spec;
 pub(crate) mod spectral;

@@ -30,6 +30,8 @@ pub enum MethodKind {
     Glow,
     /// PixelCNN++ (Salimans et al., ICLR 2017).
     Pixelcnn,
+    /// The Mahalanobis distance to the data, for which nothing is trained.
+    Mahalanobis,
 }
 
 /// A column of a table of AUROCs.
@@ -56,6 +58,7 @@ impl MethodKind {
             Self::Igebm => "IGEBM",
             Self::Glow => "Glow",
             Self::Pixelcnn => "PixelCNN++",
+            Self::Mahalanobis => "Mahalanobis",
         }
     }
 
@@ -73,13 +76,14 @@ impl MethodKind {
             Self::Igebm => "igebm",
             Self::Glow => "glow",
             Self::Pixelcnn => "pixelcnn",
+            Self::Mahalanobis => "mahalanobis",
         }
     }
 
     /// Why its models are not exported, where they are not: what they decide by is no path from image to reconstruction.
     pub fn why_not_exported(self) -> Option<&'static str> {
         match self {
-            Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae => None,
+            Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae | Self::Mahalanobis => None,
             Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
             Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
             Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
@@ -88,9 +92,9 @@ impl MethodKind {
         }
     }
 
-    /// Whether its latents are in ℝ^D whatever the preset says: Gaussians, codes and free latents are not on a sphere.
+    /// Whether its latents are in ℝ^D whatever the preset says: Gaussians, codes, scores and free latents are not on a sphere.
     pub fn is_euclidean(self) -> bool {
-        matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly)
+        matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly | Self::Mahalanobis)
     }
 
     /// Its columns in a table, one for each decision function of its models, in their order. The plain autoencoder before
@@ -111,6 +115,7 @@ impl MethodKind {
             Self::Igebm => &[TableColumn { key: "igebm", title: "IGEBM" }],
             Self::Glow => &[TableColumn { key: "glow", title: "Glow" }],
             Self::Pixelcnn => &[TableColumn { key: "pixelcnn", title: "PixelCNN++" }],
+            Self::Mahalanobis => &[TableColumn { key: "mahalanobis", title: "Mahalanobis" }],
         }
     }
 

@@ -14,8 +14,10 @@ pub mod sampler;
 pub mod text;
 
 use nae_core::calibration::{CalibrationError, confident_rate};
+use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
+use crate::arch::linear::{self, linear};
 use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::sample::SamplerConfig;
 use nae_data::Augmentation;
@@ -237,6 +239,20 @@ impl Config {
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
         let mut architecture = raw.architecture.spec()?.with_energy(raw.energy.into());
+        if raw.method == MethodKind::Mahalanobis {
+            let image = architecture.image();
+            require(
+                "architecture.kind",
+                image,
+                "samples of at most 1,024 values, with method = \"mahalanobis\"",
+                |image| image.len() <= linear::MOST_VALUES,
+            )?;
+            if architecture.energy() != Energy::SquaredL2 {
+                let expected = "\"squared_l2\", with method = \"mahalanobis\"";
+                return Err(ConfigError { key: "energy", expected, found: format!("{:?}", architecture.energy()) });
+            }
+            architecture = linear(image).expect("a network is for images that have values");
+        }
         if raw.method.is_euclidean() {
             architecture = architecture.with_latent_space(LatentSpace::Euclidean);
         }

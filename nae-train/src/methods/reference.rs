@@ -1,6 +1,7 @@
 //! Detectors that learn nothing beyond the data's mean or the data themselves: what an NAE of features is compared with in
 //! the report, since both are common on features of frozen networks, and nearest neighbours on tables, where they are hard to
-//! beat. They are no methods of their own: there is nothing to keep of them and nothing to export.
+//! beat. As they stand here there is nothing to keep of them and nothing to export; [`mahalanobis`](super::mahalanobis) is that
+//! distance as a method of its own, for data of any covariance.
 
 use std::path::Path;
 

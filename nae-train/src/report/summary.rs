@@ -42,8 +42,10 @@ pub struct Summary<'a> {
 impl Summary<'_> {
     fn ending(&self) -> String {
         let kept = self.outcome.kept_update;
-        if self.prepared.config.method() != MethodKind::Nae {
-            return format!("state of epoch {kept} kept");
+        match self.prepared.config.method() {
+            MethodKind::Nae => {}
+            MethodKind::Mahalanobis => return "fitted by one pass over the data".to_owned(),
+            _ => return format!("state of epoch {kept} kept"),
         }
         match self.outcome.ending {
             Ending::Diverged { update } => {

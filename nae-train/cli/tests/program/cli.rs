@@ -118,6 +118,7 @@ fn every_method_trains_and_exports() {
         ("dae", &["dae"]),
         ("vae", &["vae_reconstruction", "vae_likelihood"]),
         ("wae", &["wae"]),
+        ("mahalanobis", &["mahalanobis"]),
         ("vqvae", &["vqvae"]),
         ("dagmm", &["dagmm"]),
         ("ganomaly", &["ganomaly"]),

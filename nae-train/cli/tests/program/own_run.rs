@@ -184,6 +184,40 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
 }
 
 #[test]
+fn the_distance_to_a_table_is_a_model_for_every_backend() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, odd) = (path.join("pump.csv"), path.join("odd.csv"));
+    // Readings (t, 10 t + a little): what is usual is how they go together.
+    let write = |file: &Path, count: usize, slope: f64| {
+        let row = |n: usize| {
+            let (t, little) = (2.4 * n as f64).sin_cos();
+            format!("{t:.5},{:.5}\n", slope * t + 0.3 * little)
+        };
+        std::fs::write(file, (0..count).fold("t,ten\n".to_owned(), |text, n| text + &row(n))).unwrap();
+    };
+    write(&data, 300, 10.0);
+    write(&odd, 40, -10.0);
+    let extra = ["--json", "--method", "mahalanobis", "--outliers", odd.to_str().unwrap()];
+    let output = run(&mut train(path, "one", &data, &extra));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["method"], "mahalanobis");
+    let auroc = result["auroc"]["rows"][0]["mahalanobis"].as_f64().unwrap();
+    assert!(auroc > 0.9, "rows whose slope has the other sign: {auroc}");
+    let backends = [BackendKind::Native, BackendKind::Simd, BackendKind::Tract].map(|backend| {
+        let detector = Detector::builder().backend(backend).open(path.join("one.onnx")).unwrap();
+        let columns = detector.settings().columns.as_ref().unwrap().clone();
+        let table = table::read(&path.join("odd.csv")).unwrap();
+        let positions = table.positions(&columns).unwrap();
+        let prepared = table.rows()[1].prepare(&positions, &columns).unwrap();
+        detector.score_prepared(&prepared).unwrap()[0].energy
+    });
+    assert!(backends.iter().all(|energy| (energy / backends[0] - 1.0).abs() < 1e-4), "{backends:?}");
+    assert_made_again(path, &data);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_training() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
@@ -195,6 +229,8 @@ fn what_makes_no_sense_is_refused_before_training() {
     assert!(message.contains("--held-out") && message.contains("--outliers"), "{message}");
     let message = refused(&mut train(path, "no", &data, &["--method", "vae"]));
     assert!(message.contains("--method") && message.contains("config.toml"), "{message}");
+    let message = refused(nae_train().args(["--preset", "cifar10-ood", "--method", "mahalanobis"]));
+    assert!(message.contains("at most 1,024 values"), "{message}");
     let message = refused(&mut train(path, "no", &inner, &[]));
     assert!(message.contains("level: 30 images or rows") && message.contains("50"), "{message}");
     let message = refused(&mut train(path, "no", &path.join("absent"), &[]));

@@ -1,0 +1,24 @@
+//! A linear map to as many latents as a sample has values, and one back: what the Mahalanobis distance is written as
+//! ([`mahalanobis`](crate::methods::mahalanobis)).
+
+use nae_core::Shape;
+
+use super::autoencoder_spec::AutoencoderSpec;
+use super::latent::LatentSpace;
+use super::spec::{LayerSpec, SpecError, fc};
+
+/// The most values of a sample: two layers of a million weights each, and some seconds for the principal components.
+pub(crate) const MOST_VALUES: usize = 1024;
+
+/// One dense layer to D latents and one back, for samples of D values.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero.
+pub(crate) fn linear(image: Shape) -> Result<AutoencoderSpec, SpecError> {
+    let values = image.len();
+    let mut decoder = vec![fc(values)];
+    if image != Shape::vector(values) {
+        decoder.push(LayerSpec::Reshape { shape: [image.channels, image.height, image.width] });
+    }
+    AutoencoderSpec::new(format!("linear image={image}"), image, vec![fc(values)], decoder, LatentSpace::Euclidean)
+}
