@@ -2,6 +2,8 @@
 //! the tiles that hold it. Which tiles an image has, and how their energies become its score, is in
 //! [`nae_input::tiling`].
 
+use std::ops::Range;
+
 use nae_core::Shape;
 use nae_core::verdict::Verdict;
 use nae_input::tiling::{Grid, image_score};
@@ -41,18 +43,33 @@ impl Stitched {
 }
 
 impl Detector {
-    /// Scores an image by its tiles.
-    pub(crate) fn score_tiles(&self, pixels: &Pixels, tiles: Tiles) -> Result<Scored, ScoreError> {
+    /// Scores an image by those of its tiles that are `wanted`, by their rows and columns.
+    pub(crate) fn score_tiles(
+        &self,
+        pixels: &Pixels,
+        tiles: Tiles,
+        wanted: impl Fn(Range<usize>, Range<usize>) -> bool,
+    ) -> Result<Scored, ScoreError> {
         let settings = self.settings();
         let tile = settings.contract.input;
         let image = Shape { channels: tile.channels, ..pixels.shape };
         let grid = Grid::new(image, tile, tiles.stride)?;
         let values = prepare(pixels, image, settings.contract.preprocessing, settings.transforms)?;
-        let mut energies = Vec::with_capacity(grid.len());
+        let is_wanted = |index: &usize| {
+            let (top, left) = grid.place(*index);
+            wanted(top..top + tile.height, left..left + tile.width)
+        };
+        let chosen: Vec<usize> = (0..grid.len()).filter(is_wanted).collect();
+        if chosen.is_empty() {
+            return Err(ScoreError::NoTile);
+        }
+        let mut energies = Vec::with_capacity(chosen.len());
         let mut map = Stitched::new(image);
-        for from in (0..grid.len()).step_by(BATCH) {
-            let part = from..(from + BATCH).min(grid.len());
-            for (index, scored) in part.clone().zip(self.score_prepared(&grid.cut(&values, part))?) {
+        let mut batch = Vec::new();
+        for part in chosen.chunks(BATCH) {
+            batch.clear();
+            part.iter().for_each(|&index| batch.extend(grid.cut(&values, index..index + 1)));
+            for (&index, scored) in part.iter().zip(self.score_prepared(&batch)?) {
                 map.add(&scored.error_map, grid.place(index), tile.width);
                 energies.push(scored.energy);
             }

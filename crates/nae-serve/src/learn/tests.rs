@@ -13,7 +13,8 @@ fn learn(folder: &Path, record: &Record) -> Arc<Learn> {
     std::fs::create_dir_all(folder_in(folder)).unwrap();
     record.write(&record_in(&folder_in(folder))).unwrap();
     let trainer = Arc::new(Trainer::new("no-such-program".into()));
-    Arc::new(Learn::open(config, Arc::default(), trainer, Span::none()).unwrap())
+    let sight = Arc::new(Sight::open(folder, config.regions.clone()));
+    Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
 }
 
 fn phase(learn: &Learn) -> &'static str {
@@ -72,7 +73,9 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
     std::fs::write(frames.join("000001.png"), "x").unwrap();
     let own = learn(folder.path(), &Record { phase: Phase::Collected, ..Record::default() });
     std::fs::remove_file(record_in(&own.folder)).unwrap();
-    let found = Learn::open(own.config.clone(), Arc::default(), Arc::clone(&own.trainer), Span::none()).unwrap();
+    let found =
+        Learn::open(own.config.clone(), Arc::default(), Arc::clone(&own.trainer), Arc::clone(&own.sight), Span::none())
+            .unwrap();
     assert_eq!((phase(&found), found.status().counts.kept), ("collected", 1));
     let own = learn(folder.path(), &Record::default());
     own.start(Path::new("model.onnx"));
