@@ -211,7 +211,8 @@ impl Camera {
             return Err(ChangeError::Collecting);
         }
         let (before, model) = (self.sight.applied(), self.model.load());
-        let kept = self.sight.set(regions, &model.digest);
+        let is_known = self.learn.learned_with(&model.digest).is_some();
+        let kept = self.sight.set(regions, (!is_known).then_some(model.digest.as_str()));
         if self.sight.applied().digest() != before.digest() {
             self.monitor.regions_changed(&model);
         } else {

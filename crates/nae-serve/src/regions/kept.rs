@@ -14,7 +14,8 @@ const MAX_FILE: u64 = 1 << 18;
 pub(super) struct Kept {
     /// In place of those of the settings.
     pub(super) regions: Option<Regions>,
-    pub(super) before: Option<Before>,
+    /// Of the models under which regions were changed last, the newest in the end.
+    pub(super) before: Vec<Before>,
 }
 
 /// The regions that were in use when they were first changed under a model, by their digest.
@@ -30,7 +31,7 @@ pub(super) struct Before {
 #[serde(deny_unknown_fields)]
 struct Text {
     regions: Option<Vec<Wanted>>,
-    before: Option<Before>,
+    before: Vec<Before>,
 }
 
 /// What the file says; nothing where there is none.

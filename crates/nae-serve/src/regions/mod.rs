@@ -23,6 +23,9 @@ pub(crate) use view::{NothingSeen, Seen, View};
 /// Sizes of frames whose view is kept. A camera has one, and another after it was set otherwise.
 const SIZES: usize = 4;
 
+/// Models of which it is noted what regions there were before they were changed. Few are in use in turn.
+const STRANGERS: usize = 8;
+
 /// The regions in use, with what they leave of frames.
 #[derive(Debug)]
 pub(crate) struct Applied {
@@ -128,15 +131,20 @@ impl Sight {
         if self.kept().regions.is_some() { Origin::Kept } else { Origin::Settings }
     }
 
-    /// Uses these from the next frame on, or those of the settings. `model` is in use.
+    /// Uses these from the next frame on, or those of the settings. `stranger` is the model in use, unless it is known what it was
+    /// learned with.
     ///
     /// # Errors
     /// They cannot be kept, and hold until the service stops.
-    pub(crate) fn set(&self, regions: Option<Regions>, model: &str) -> Result<(), FileError> {
+    pub(crate) fn set(&self, regions: Option<Regions>, stranger: Option<&str>) -> Result<(), FileError> {
         let mut kept = self.kept();
         let before = self.applied();
-        if kept.before.as_ref().is_none_or(|before| before.model != model) {
-            kept.before = Some(Before { model: model.to_owned(), regions: before.digest.clone() });
+        if let Some(model) = stranger
+            && !kept.before.iter().any(|before| before.model == model)
+        {
+            kept.before.push(Before { model: model.to_owned(), regions: before.digest.clone() });
+            let old = kept.before.len().saturating_sub(STRANGERS);
+            kept.before.drain(..old);
         }
         kept.regions = regions;
         let used = kept.regions.as_ref().unwrap_or(&self.of_settings);
@@ -151,7 +159,7 @@ impl Sight {
     /// known, of those that were in use before they were changed under it.
     pub(crate) fn is_strange_to(&self, model: &str, learned_with: Option<&str>) -> bool {
         let kept = self.kept();
-        let before = kept.before.as_ref().filter(|before| before.model == model).map(|before| before.regions.as_str());
+        let before = kept.before.iter().find(|before| before.model == model).map(|before| before.regions.as_str());
         learned_with.or(before).is_some_and(|known| known != self.current.load().digest)
     }
 }
