@@ -8,6 +8,7 @@ use image::{DynamicImage, GrayImage, ImageFormat, Luma, imageops};
 use serde_json::{Value, json};
 
 use crate::alarms::{scored, start};
+use crate::browser::Browser;
 use crate::harness::{Answer, Place, Service, eventually, model, picture};
 use crate::learn::{act, other_model, trainer};
 
@@ -56,11 +57,11 @@ fn with_blob(x: f64, y: f64) -> GrayImage {
     frame
 }
 
-/// A frame comes and is scored.
+/// A frame comes, is scored, and is the one that is shown.
 fn show(service: &Service, place: &Place, name: &str, frame: &[u8]) {
-    let before = scored(service);
-    place.frame(&format!("{name}.png"), frame);
-    eventually("the frame is scored", || scored(service) > before);
+    let name = format!("{name}.png");
+    place.frame(&name, frame);
+    eventually("the frame is scored", || service.get("/api/state").json()["latest"]["name"] == name);
 }
 
 /// The energy, as it is written.
@@ -91,8 +92,7 @@ fn a_blob_in_an_ignored_region_raises_no_alarm_and_outside_of_it_does() {
     for name in ["c1", "c2"] {
         show(&service, &place, name, &last);
     }
-    let state = service.get("/api/state").json();
-    assert!(service.metric("nae_alarms_total") > raised, "{} of {}", state["latest"], state["threshold"]);
+    eventually("the alarm is raised", || service.metric("nae_alarms_total") > raised);
 
     // The picture is the whole frame as it came; the heat map fits it, and the alarm says which regions it is of.
     let alarm = service.get("/api/alarms").json()[0].clone();
@@ -148,7 +148,10 @@ fn what_was_set_is_kept_over_a_kill_and_goes_over_the_settings() {
     let first = regions(&service);
     assert_eq!(
         (&first["from"], &first["regions"]),
-        (&json!("settings"), &json!([{"kind": "include", "name": "upper", "vertices": [[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]]}]))
+        (
+            &json!("settings"),
+            &json!([{"kind": "include", "name": "upper", "vertices": [[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]]}])
+        )
     );
     assert_eq!(first["warning"], Value::Null);
     let events = service.events();
@@ -205,10 +208,16 @@ fn each_of_several_cameras_has_its_own() {
     );
     let service = Service::with_cameras(&place, &settings, &[]).unwrap();
     let regions = |name: &str| service.get(&format!("/api/cameras/{name}/regions")).json();
-    assert_eq!((&regions("gate")["regions"][0]["kind"], &regions("yard")["regions"][0]["name"]), (&json!("include"), &json!("road")));
+    assert_eq!(
+        (&regions("gate")["regions"][0]["kind"], &regions("yard")["regions"][0]["name"]),
+        (&json!("include"), &json!("road"))
+    );
     assert_eq!(service.change("/api/cameras/yard/regions", &list(&[])).status, 200);
     assert_eq!((regions("gate")["regions"].as_array().unwrap().len(), &regions("yard")["regions"]), (1, &json!([])));
-    assert!(place.state().join("cameras/yard/regions.json").exists() && !place.state().join("cameras/gate/regions.json").exists());
+    assert!(
+        place.state().join("cameras/yard/regions.json").exists()
+            && !place.state().join("cameras/gate/regions.json").exists()
+    );
     let (status, said) = service.get("/api/regions").problem();
     assert!(status == 404 && said.contains("/api/cameras/CAMERA/regions"), "{status} {said}");
 }
@@ -223,7 +232,9 @@ fn who_may_only_look_changes_no_regions_and_nor_do_other_sites() {
     let service = Service::start(&place.state(), &["--token-file", &files[0], "--look-token-file", &files[1]]);
     let post = |path: &str, token: &str, kind: &str| {
         let body = if path.ends_with("reset") { "{}".to_owned() } else { list(&[LEFT]) };
-        service.post_with(path, body.as_bytes(), &[("authorization", &format!("Bearer {token}")), ("content-type", kind)]).status
+        service
+            .post_with(path, body.as_bytes(), &[("authorization", &format!("Bearer {token}")), ("content-type", kind)])
+            .status
     };
     for path in ["/api/regions", "/api/regions/reset", "/api/cameras/camera/regions"] {
         assert_eq!(post(path, "look-token", "application/json"), 403, "{path}");
@@ -298,7 +309,8 @@ fn a_frame_of_another_size_is_seen_by_the_same_shares_and_one_of_which_nothing_i
     place.frame("a.png", &png(&GrayImage::new(8, 8)));
     let mut said = String::new();
     eventually("it is said", || {
-        let reason = |event: Value| (event["event"] == "unreadable").then(|| event["reason"].as_str().unwrap().to_owned());
+        let reason =
+            |event: Value| (event["event"] == "unreadable").then(|| event["reason"].as_str().unwrap().to_owned());
         said = events.try_iter().find_map(reason).unwrap_or_default();
         !said.is_empty()
     });
@@ -378,4 +390,144 @@ fn a_model_that_was_learned_with_other_regions_is_said_to_be() {
     assert_eq!(set(&service, &[LEFT])["warning"], Value::Null);
     act(&service, "roll-back", "{}");
     assert!(!warning(&service).is_null(), "the one before does not know them");
+}
+
+/// Vertices of the only region, as the service has them.
+fn vertices(service: &Service) -> Vec<[f64; 2]> {
+    let found = service.get("/api/regions").json();
+    let [region] = found["regions"].as_array().unwrap().as_slice() else { panic!("not one region in {found}") };
+    let vertex = |vertex: &Value| [0, 1].map(|axis| vertex[axis].as_f64().unwrap());
+    region["vertices"].as_array().unwrap().iter().map(vertex).collect()
+}
+
+/// To a pixel or so of the page.
+fn assert_near(found: &[[f64; 2]], expected: &[[f64; 2]]) {
+    let near = |(a, b): (&[f64; 2], &[f64; 2])| (0..2).all(|axis| (a[axis] - b[axis]).abs() < 0.02);
+    assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}, expected {expected:?}");
+}
+
+/// By the mouse, the finger and the keyboard, as people do.
+#[test]
+fn regions_are_drawn_on_the_page() {
+    let place = Place::new();
+    let service = start(&place, &[]);
+    show(&service, &place, "a", &png(&six()));
+    let Some(mut page) = Browser::open(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    eventually("the frame is there", || page.value("document.getElementById('image')?.naturalWidth") == 16);
+    let count = |page: &mut Browser, selector: &str| {
+        page.value(&format!("document.querySelectorAll('{selector}').length")).as_u64().unwrap()
+    };
+    page.click("#regions-edit");
+    let at = |page: &mut Browser, [x, y]: [f64; 2]| {
+        let [left, top, width, height] = page.place("#outlines");
+        (left + x * width, top + y * height)
+    };
+    let corners = [[0.5, 0.1], [0.9, 0.1], [0.9, 0.8], [0.5, 0.8]];
+    for corner in &corners[..3] {
+        let corner = at(&mut page, *corner);
+        page.click_at(corner, 1);
+    }
+    assert_eq!((count(&mut page, "#outlines polyline"), count(&mut page, ".handle")), (1, 3));
+    // The last is by a double click, which closes the polygon.
+    let last = at(&mut page, corners[3]);
+    page.click_at(last, 2);
+    assert_eq!((count(&mut page, "#outlines polygon.ignore"), count(&mut page, "#regions-list li")), (1, 1));
+    // A vertex is dragged, and another moved by a finger.
+    let [from, to] = [corners[0], [0.3, 0.2]].map(|corner| at(&mut page, corner));
+    page.drag(from, to);
+    let [from, to] = [corners[1], [0.7, 0.3]].map(|corner| at(&mut page, corner));
+    page.touch(from, to);
+    page.value("document.querySelector('#regions-list input').value = 'door'");
+    page.value("document.querySelector('#regions-list input').dispatchEvent(new Event('input'))");
+    assert_eq!(service.get("/api/regions").json()["regions"], json!([]), "nothing is set before it is saved");
+    page.click("#regions-save");
+    eventually("it is saved", || service.get("/api/regions").json()["regions"].as_array().unwrap().len() == 1);
+    let drawn = service.get("/api/regions").json();
+    assert_eq!((&drawn["regions"][0]["kind"], &drawn["regions"][0]["name"]), (&json!("ignore"), &json!("door")));
+    assert_near(&vertices(&service), &[[0.3, 0.2], [0.7, 0.3], [0.9, 0.8], [0.5, 0.8]]);
+    page.wait_text("regions-warning", "learn again");
+    eventually("the editor is closed", || count(&mut page, ".handle") == 0);
+    assert_eq!(count(&mut page, "#outlines polygon"), 1);
+
+    // By the keyboard: a vertex less, another to the left; Escape ends what was begun.
+    page.click("#regions-edit");
+    page.click("#regions-list button");
+    page.value("document.querySelectorAll('.handle')[3].focus()");
+    page.key("Delete");
+    assert_eq!(count(&mut page, ".handle"), 3);
+    page.value("document.querySelectorAll('.handle')[2].focus()");
+    (0..50).for_each(|_| page.key("ArrowLeft"));
+    let begun = at(&mut page, [0.1, 0.9]);
+    page.click_at(begun, 1);
+    assert_eq!(count(&mut page, "#outlines polyline"), 1);
+    page.key("Escape");
+    assert_eq!(count(&mut page, "#outlines polyline"), 0);
+    page.value("document.getElementById('regions-save').focus()");
+    page.key("Enter");
+    eventually("it is saved", || vertices(&service).len() == 3);
+    assert_near(&vertices(&service), &[[0.3, 0.2], [0.7, 0.3], [0.8, 0.8]]);
+
+    // What cannot be is said, and stays to be mended; a click on the first vertex closes.
+    page.click("#regions-edit");
+    page.click("#regions-list button:last-child");
+    for corner in [[0.1, 0.1], [0.9, 0.9], [0.9, 0.1], [0.1, 0.9], [0.1, 0.1]] {
+        let corner = at(&mut page, corner);
+        page.click_at(corner, 1);
+    }
+    assert_eq!(count(&mut page, "#outlines polygon"), 1);
+    page.click("#regions-save");
+    page.wait_text("regions-problem", "region 1: its edges from vertex 1 to 2 and from 3 to 4 cross or touch");
+    assert_eq!((count(&mut page, "#outlines polygon"), vertices(&service).len()), (1, 3));
+    page.click("#regions-cancel");
+    // Somebody else changes them.
+    set(&service, &[LEFT, RIGHT]);
+    eventually("the page follows", || count(&mut page, "#outlines polygon") == 2);
+    page.click("#regions-edit");
+    page.click("#regions-reset");
+    eventually("as in the settings", || service.get("/api/regions").json()["from"] == "settings");
+    eventually("there are none", || count(&mut page, "#outlines polygon") == 0);
+    // For whoever has the keyboard only.
+    page.click("#regions-edit");
+    page.value("document.getElementById('regions-kind').value = 'include'");
+    page.value("document.getElementById('regions-kind').dispatchEvent(new Event('change'))");
+    page.click("#regions-rectangle");
+    assert_eq!(page.value("document.activeElement.className"), "handle");
+    page.click("#regions-save");
+    eventually("it is saved", || service.get("/api/regions").json()["regions"][0]["kind"] == "include");
+    assert_near(&vertices(&service), &[[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]]);
+}
+
+#[test]
+fn who_may_only_look_sees_outlines_and_no_buttons() {
+    let place = Place::new();
+    let files = ["token", "look-token"].map(|name| {
+        std::fs::write(place.path(name), name).unwrap();
+        place.path(name).display().to_string()
+    });
+    let regions = format!("[{LEFT}]");
+    let arguments = ["--token-file", &files[0], "--look-token-file", &files[1], "--regions", &regions];
+    let service = Service::start(
+        &place.state(),
+        &[&arguments[..], &["--source", &place.source(), "--alarm-raise", "1", "--alarm-clear", "0"]].concat(),
+    );
+    place.frame("a.png", &png(&imageops::flip_horizontal(&beside(255))));
+    eventually("an alarm is raised", || service.metric("nae_alarms_total") == 1.0);
+    let Some(mut page) = Browser::open(&service.url("/")) else {
+        eprintln!("skipped: chromium is not installed");
+        return;
+    };
+    let visible =
+        "[...document.querySelectorAll('#regions-edit, #regions-editor button')].filter(b => b.offsetParent).length";
+    for (token, count) in [("look-token", 0), ("token", 1)] {
+        eventually("the page is there", || page.value("location.pathname") == "/");
+        page.value(&format!("sessionStorage.setItem('token', '{token}'); window.before = true; location.reload();"));
+        let another = "document.readyState === 'complete' && window.before === undefined";
+        eventually("another page is there", || page.value(another) == true);
+        let drawn = "document.querySelectorAll('#outlines polygon.include, #alarms .outlines polygon.include').length";
+        eventually("it has the outlines, the alarm's picture, too", || page.value(drawn) == 2);
+        assert_eq!(page.value(visible), count, "{token}");
+    }
 }
