@@ -87,8 +87,45 @@ impl Detector {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
+    use nae_core::contract::Contract;
+
     use super::*;
+    use crate::BackendKind;
+    use crate::backend::{Backend, BackendError, Reconstructions};
+    use crate::card::ScoringSettings;
+
+    struct Zeros;
+
+    impl Backend for Zeros {
+        fn kind(&self) -> BackendKind {
+            BackendKind::Native
+        }
+
+        fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+            Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
+        }
+    }
+
+    /// Of two tiles side by side, black and white: an energy of a white tile is 1.
+    #[test]
+    fn only_tiles_that_are_wanted_have_a_part_in_the_score() {
+        let mut settings = ScoringSettings::new(Contract::new(Shape::new(1, 2, 2)));
+        settings.tiles = Some(Tiles { stride: 2, top_k: 2 });
+        let detector = Detector::with_backend(settings, Arc::new(Zeros));
+        let pixels = Pixels { shape: Shape::new(1, 2, 4), values: vec![0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0] };
+        let both = detector.score_pixels(&pixels).unwrap();
+        assert_eq!((both.energy, both.error_map.clone()), (0.5, pixels.values.clone()));
+        let of_left = |rows, columns: Range<usize>| rows == (0..2) && columns == (0..2);
+        let left = detector.score_pixels_where(&pixels, of_left).unwrap();
+        assert_eq!((left.energy, left.error_map), (0.0, vec![0.0; 8]));
+        let right = detector.score_pixels_where(&pixels, |_, columns| columns.contains(&3)).unwrap();
+        assert_eq!((right.energy, right.error_map), (1.0, both.error_map));
+        assert_eq!(detector.score_pixels_where(&pixels, |_, _| false), Err(ScoreError::NoTile));
+    }
 
     #[test]
     fn overlapping_errors_are_averaged() {

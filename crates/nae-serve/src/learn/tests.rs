@@ -40,12 +40,15 @@ fn a_model_that_is_taken_back_is_in_use_no_more_also_after_a_restart() {
 #[test]
 fn what_cannot_go_on_after_a_restart_is_said() {
     let model = "0000000a".to_owned();
+    let collecting = Collecting { left: None, most: 10, min_distance: 1.0 };
     for (before, after, part) in [
+        // The regions of the settings are others than they were.
+        (Phase::Collecting(collecting), "collected", "collected by other regions"),
         (Phase::Training { seconds: 60.0, starts: 1 }, "collected", "no-such-program"),
         (Phase::Shadowing { model }, "trained", "0000000a.model"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let learn = learn(folder.path(), &Record { phase: before, ..Record::default() });
+        let learn = learn(folder.path(), &Record { phase: before, regions: "0000000c".into(), ..Record::default() });
         learn.start(Path::new("model.onnx"));
         assert_eq!(phase(&learn), after);
         let note = learn.status().note.unwrap();

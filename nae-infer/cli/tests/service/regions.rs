@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use image::{DynamicImage, GrayImage, ImageFormat, Luma, imageops};
 use serde_json::{Value, json};
 
-use crate::alarms::{scored, start};
+use crate::alarms::start;
 use crate::browser::Browser;
 use crate::harness::{Answer, Place, Service, eventually, model, picture};
 use crate::learn::{act, other_model, trainer};
@@ -77,7 +77,7 @@ fn a_blob_in_an_ignored_region_raises_no_alarm_and_outside_of_it_does() {
     let in_use = set(&service, &[RIGHT]);
     // The model has not learned from frames with a grey edge: their energies are made the normal ones.
     (0..50).for_each(|number| place.frame(&format!("a{number:02}.png"), &png(&six())));
-    eventually("the frames are scored", || scored(&service) >= 50.0);
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 50);
     assert_eq!(service.change("/api/recalibrate", r#"{"from": 600}"#).status, 200);
     assert_eq!(service.get("/api/state").json()["alarm"], false);
     let raised = service.metric("nae_alarms_total");
@@ -381,8 +381,17 @@ fn a_model_that_was_learned_with_other_regions_is_said_to_be() {
     act(&service, "stop", "{}");
     act(&service, "train", r#"{"minutes": 1}"#);
     eventually("it has trained", || service.get("/api/learn").json()["phase"] == "trained");
+    // Beside the one in use it sees the same.
+    act(&service, "shadow", "{}");
+    show(&service, &place, "b", &png(&beside(255)));
+    eventually("it has scored it", || service.get("/api/learn").json()["shadow"]["frames"] == 1);
+    let shadow = service.get("/api/learn/energies").json()[0]["energy"].as_f64().unwrap();
     act(&service, "swap", r#"{"anyway": true}"#);
     assert_eq!(warning(&service), Value::Null, "the new one has learned with them");
+    let alone = energy(&service.post("/score", &picture("six"))).parse::<f64>().unwrap();
+    assert!((shadow - alone).abs() < 1e-6 * alone, "{shadow}, of the six alone {alone}");
+    act(&service, "delete", "{}");
+    assert_eq!(warning(&service), Value::Null, "also where the frames are gone");
     assert!(!set(&service, &[RIGHT])["warning"].is_null());
     service.kill();
     let service = start(&place, &["--queue", "100", "--nae-train", &program]);
@@ -390,6 +399,21 @@ fn a_model_that_was_learned_with_other_regions_is_said_to_be() {
     assert_eq!(set(&service, &[LEFT])["warning"], Value::Null);
     act(&service, "roll-back", "{}");
     assert!(!warning(&service).is_null(), "the one before does not know them");
+}
+
+/// What was normal by what was seen is not called an anomaly because of what was not.
+#[test]
+fn a_model_is_tried_on_frames_as_it_will_see_them() {
+    let place = Place::new();
+    let service = start(&place, &["--queue", "100"]);
+    set(&service, &[LEFT]);
+    (0..10).for_each(|number| place.frame(&format!("a{number}.png"), &png(&beside(255))));
+    eventually("the frames are scored", || service.get("/api/state").json()["latest"]["number"] == 10);
+    assert_eq!(service.get("/api/what-if?false_positive_rate=0.01").json()["anomalies"], 0);
+    let whole = service.post("/score", &png(&beside(255))).json();
+    assert_eq!(whole["verdict"], "anomaly", "{whole}");
+    let answer = service.change("/api/reload", "{}");
+    assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
 }
 
 /// Vertices of the only region, as the service has them.
