@@ -211,8 +211,7 @@ impl Camera {
             return Err(ChangeError::Collecting);
         }
         let (before, model) = (self.sight.applied(), self.model.load());
-        let is_known = self.learn.learned_with(&model.digest).is_some();
-        let kept = self.sight.set(regions, (!is_known).then_some(model.digest.as_str()));
+        let kept = self.sight.set(regions, &model.digest);
         if self.sight.applied().digest() != before.digest() {
             self.monitor.regions_changed(&model);
         } else {

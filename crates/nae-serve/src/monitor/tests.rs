@@ -189,7 +189,7 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     (0..2).for_each(|_| drop(watched.frame(1.0)));
     assert!(watched.monitor.alarm_and_drift().0);
     let half = r#"[{"kind": "ignore", "vertices": [[0, 0], [1, 0], [1, 1]]}]"#;
-    watched.sight.set(Some(Regions::from_json(half).unwrap()), Some("1")).unwrap();
+    watched.sight.set(Some(Regions::from_json(half).unwrap()), "1").unwrap();
     let mut events = watched.monitor.events();
     watched.monitor.regions_changed(&watched.model);
     assert_eq!(serde_json::to_value(events.try_recv().unwrap()).unwrap(), json!({"event": "regions"}));

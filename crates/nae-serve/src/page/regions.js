@@ -206,13 +206,13 @@ function startRegions() {
     regions.edit.kind = element("regions-kind").value;
     drawOutlines();
   });
-  // The second click of a double one closes the polygon, and is no vertex. It meets the handle of the first.
   element("outlines").addEventListener("click", (event) => {
     const { edit } = regions;
-    if (!edit || event.detail > 1) return;
+    if (!edit) return;
     edit.open = [...(edit.open ?? []), placeOf(event)];
     drawEditor();
   });
+  // The second click of a double one meets the handle that the first has made: it is no vertex.
   element("live-picture").addEventListener("dblclick", () => regions.edit && closePolygon());
   document.addEventListener("keydown", (event) => {
     const { edit } = regions;

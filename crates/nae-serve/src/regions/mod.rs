@@ -24,7 +24,7 @@ pub(crate) use view::{NothingSeen, Seen, View};
 const SIZES: usize = 4;
 
 /// Models of which it is noted what regions there were before they were changed. Few are in use in turn.
-const STRANGERS: usize = 8;
+const MODELS: usize = 8;
 
 /// The regions in use, with what they leave of frames.
 #[derive(Debug)]
@@ -131,19 +131,16 @@ impl Sight {
         if self.kept().regions.is_some() { Origin::Kept } else { Origin::Settings }
     }
 
-    /// Uses these from the next frame on, or those of the settings. `stranger` is the model in use, unless it is known what it was
-    /// learned with.
+    /// Uses these from the next frame on, or those of the settings. `model` is in use.
     ///
     /// # Errors
     /// They cannot be kept, and hold until the service stops.
-    pub(crate) fn set(&self, regions: Option<Regions>, stranger: Option<&str>) -> Result<(), FileError> {
+    pub(crate) fn set(&self, regions: Option<Regions>, model: &str) -> Result<(), FileError> {
         let mut kept = self.kept();
         let before = self.applied();
-        if let Some(model) = stranger
-            && !kept.before.iter().any(|before| before.model == model)
-        {
+        if !kept.before.iter().any(|before| before.model == model) {
             kept.before.push(Before { model: model.to_owned(), regions: before.digest.clone() });
-            let old = kept.before.len().saturating_sub(STRANGERS);
+            let old = kept.before.len().saturating_sub(MODELS);
             kept.before.drain(..old);
         }
         kept.regions = regions;
