@@ -1,5 +1,6 @@
 //! A model that is ready to score images.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -154,6 +155,9 @@ pub enum ScoreError {
     /// The image or its reconstruction is not finite.
     #[error("no energy: {0}")]
     Energy(EnergyError),
+    /// Of a model that looks at tiles, none was to be scored.
+    #[error("no tile of the image is to be scored")]
+    NoTile,
 }
 
 impl From<EnergyError> for ScoreError {
@@ -258,8 +262,22 @@ impl Detector {
     /// # Errors
     /// [`ScoreError`].
     pub fn score_pixels(&self, pixels: &Pixels) -> Result<Scored, ScoreError> {
+        self.score_pixels_where(pixels, |_, _| true)
+    }
+
+    /// As [`score_pixels`](Self::score_pixels), but of a model that looks at tiles only those have a part in the score that
+    /// are `wanted`, by the rows and columns of the image that they hold; the errors of pixels in no other are 0. A model of whole
+    /// images does not ask.
+    ///
+    /// # Errors
+    /// [`ScoreError`]; [`ScoreError::NoTile`] where none is wanted.
+    pub fn score_pixels_where(
+        &self,
+        pixels: &Pixels,
+        wanted: impl Fn(Range<usize>, Range<usize>) -> bool,
+    ) -> Result<Scored, ScoreError> {
         if let Some(tiles) = self.settings.tiles {
-            return self.score_tiles(pixels, tiles);
+            return self.score_tiles(pixels, tiles, wanted);
         }
         self.score_one(&self.settings.prepare(pixels)?)
     }

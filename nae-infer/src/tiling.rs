@@ -2,6 +2,8 @@
 //! the tiles that hold it. Which tiles an image has, and how their energies become its score, is in
 //! [`nae_input::tiling`].
 
+use std::ops::Range;
+
 use nae_core::Shape;
 use nae_core::verdict::Verdict;
 use nae_input::tiling::{Grid, image_score};
@@ -41,18 +43,33 @@ impl Stitched {
 }
 
 impl Detector {
-    /// Scores an image by its tiles.
-    pub(crate) fn score_tiles(&self, pixels: &Pixels, tiles: Tiles) -> Result<Scored, ScoreError> {
+    /// Scores an image by those of its tiles that are `wanted`, by their rows and columns.
+    pub(crate) fn score_tiles(
+        &self,
+        pixels: &Pixels,
+        tiles: Tiles,
+        wanted: impl Fn(Range<usize>, Range<usize>) -> bool,
+    ) -> Result<Scored, ScoreError> {
         let settings = self.settings();
         let tile = settings.contract.input;
         let image = Shape { channels: tile.channels, ..pixels.shape };
         let grid = Grid::new(image, tile, tiles.stride)?;
         let values = prepare(pixels, image, settings.contract.preprocessing, settings.transforms)?;
-        let mut energies = Vec::with_capacity(grid.len());
+        let is_wanted = |index: &usize| {
+            let (top, left) = grid.place(*index);
+            wanted(top..top + tile.height, left..left + tile.width)
+        };
+        let chosen: Vec<usize> = (0..grid.len()).filter(is_wanted).collect();
+        if chosen.is_empty() {
+            return Err(ScoreError::NoTile);
+        }
+        let mut energies = Vec::with_capacity(chosen.len());
         let mut map = Stitched::new(image);
-        for from in (0..grid.len()).step_by(BATCH) {
-            let part = from..(from + BATCH).min(grid.len());
-            for (index, scored) in part.clone().zip(self.score_prepared(&grid.cut(&values, part))?) {
+        let mut batch = Vec::new();
+        for part in chosen.chunks(BATCH) {
+            batch.clear();
+            part.iter().for_each(|&index| batch.extend(grid.cut(&values, index..index + 1)));
+            for (&index, scored) in part.iter().zip(self.score_prepared(&batch)?) {
                 map.add(&scored.error_map, grid.place(index), tile.width);
                 energies.push(scored.energy);
             }
@@ -70,8 +87,45 @@ impl Detector {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
+    use nae_core::contract::Contract;
+
     use super::*;
+    use crate::BackendKind;
+    use crate::backend::{Backend, BackendError, Reconstructions};
+    use crate::card::ScoringSettings;
+
+    struct Zeros;
+
+    impl Backend for Zeros {
+        fn kind(&self) -> BackendKind {
+            BackendKind::Native
+        }
+
+        fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+            Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
+        }
+    }
+
+    /// Of two tiles side by side, black and white: an energy of a white tile is 1.
+    #[test]
+    fn only_tiles_that_are_wanted_have_a_part_in_the_score() {
+        let mut settings = ScoringSettings::new(Contract::new(Shape::new(1, 2, 2)));
+        settings.tiles = Some(Tiles { stride: 2, top_k: 2 });
+        let detector = Detector::with_backend(settings, Arc::new(Zeros));
+        let pixels = Pixels { shape: Shape::new(1, 2, 4), values: vec![0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0] };
+        let both = detector.score_pixels(&pixels).unwrap();
+        assert_eq!((both.energy, both.error_map.clone()), (0.5, pixels.values.clone()));
+        let of_left = |rows, columns: Range<usize>| rows == (0..2) && columns == (0..2);
+        let left = detector.score_pixels_where(&pixels, of_left).unwrap();
+        assert_eq!((left.energy, left.error_map), (0.0, vec![0.0; 8]));
+        let right = detector.score_pixels_where(&pixels, |_, columns| columns.contains(&3)).unwrap();
+        assert_eq!((right.energy, right.error_map), (1.0, both.error_map));
+        assert_eq!(detector.score_pixels_where(&pixels, |_, _| false), Err(ScoreError::NoTile));
+    }
 
     #[test]
     fn overlapping_errors_are_averaged() {

@@ -35,6 +35,9 @@ struct Alarm<'a> {
     source: &'a str,
     frame: Option<&'a str>,
     model: &'a str,
+    /// By which regions the model looked, as their digest; none where it saw all of the frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regions: Option<&'a str>,
     /// Where the service shows its picture, if it was kept.
     picture: String,
 }
@@ -97,6 +100,9 @@ impl Alarms {
                 source,
                 frame: name,
                 model: &model.digest,
+                regions: Some(&shown.looked.regions)
+                    .filter(|applied| !applied.regions().is_empty())
+                    .map(|applied| applied.digest()),
                 picture: format!("{}/alarms/{number}/image", self.address),
             };
             // Texts and finite numbers: this does not fail.
@@ -170,6 +176,7 @@ mod tests {
             source: cut(&name),
             frame: Some(cut(&name)),
             model: "01234567",
+            regions: Some("01234567"),
             picture: format!("/api/cameras/{camera}/alarms/{}/image", 1_u64 << 40),
         };
         let text = serde_json::to_string(&alarm).unwrap();

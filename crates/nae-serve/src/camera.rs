@@ -19,12 +19,17 @@ use super::keeper::{ChangeError, Keeper, Opened};
 use super::learn::{Learn, LearnError, Trainer};
 use super::metrics::CameraMetrics;
 use super::model::{Current, Models};
-use super::monitor::Monitor;
+use super::monitor::{Event, Monitor};
 use super::mqtt;
 use super::queue::Queue;
 use super::quiet::{self, Moment, Quiet};
+use super::regions::{Regions, Sight};
 use super::scorer::Lane;
 use super::source::{self, Frame};
+
+/// What to do where the regions are not those that the model knows.
+const LEARN_AGAIN: &str = "the model in use has learned from frames of other regions, and its energies of these mean little: collect \
+    frames and learn again";
 
 /// A camera: where its frames come from, the model they are scored by, and what has come of them.
 pub(crate) struct Camera {
@@ -35,6 +40,8 @@ pub(crate) struct Camera {
     pub(crate) frames: Arc<Queue<Frame>>,
     pub(crate) monitor: Arc<Monitor>,
     quiet: Arc<Quiet>,
+    /// What of its frames the model sees.
+    pub(crate) sight: Arc<Sight>,
     pub(crate) keeper: Keeper,
     pub(crate) learn: Arc<Learn>,
     pub(crate) alarms: Alarms,
@@ -90,7 +97,10 @@ impl Camera {
         let in_state = |folder: &Path| format!("camera `{}`: its state in {}", config.name, folder.display());
         let metrics = Arc::new(metrics);
         let quiet = Arc::new(open_quiet(&config));
-        let monitor = Arc::new(Monitor::new(config.alarm, Arc::clone(&quiet), &base.model, Arc::clone(&metrics))?);
+        let sight = Arc::new(Sight::open(&config.state, config.regions.clone()));
+        let monitor =
+            Monitor::new(config.alarm, Arc::clone(&quiet), Arc::clone(&sight), &base.model, Arc::clone(&metrics))?;
+        let monitor = Arc::new(monitor);
         let mut receivers = deliver::receivers(service);
         let mut link = None;
         if let Some(broker) = &config.mqtt {
@@ -101,16 +111,22 @@ impl Camera {
         }
         let (alarms, deliveries) =
             Alarms::open(&config, receivers, &metrics).with_context(|| in_state(&config.state))?;
-        let learn = Learn::open(config.clone(), Arc::clone(models), Arc::clone(trainer), span.clone())
-            .with_context(|| in_state(&config.state))?;
+        let learn =
+            Learn::open(config.clone(), Arc::clone(models), Arc::clone(trainer), Arc::clone(&sight), span.clone())
+                .with_context(|| in_state(&config.state))?;
         let learn = Arc::new(learn);
         learn.start(&base.path);
-        let keeper = Keeper::start(config.clone(), Arc::clone(models), base, Arc::clone(&model), Arc::clone(&monitor))
+        let (current, watching) = (Arc::clone(&model), Arc::clone(&monitor));
+        let keeper = Keeper::start(config.clone(), Arc::clone(models), base, current, watching, Arc::clone(&sight))
             .with_context(|| in_state(&config.state))?;
         drop(entered);
         let frames = Arc::new(Queue::new(config.queue));
         let reload = Notify::new();
-        let camera = Self { config, model, lane, frames, monitor, quiet, keeper, learn, alarms, metrics, span, reload };
+        let camera =
+            Self { config, model, lane, frames, monitor, quiet, sight, keeper, learn, alarms, metrics, span, reload };
+        if let Some(warning) = camera.regions_warning() {
+            camera.span.in_scope(|| tracing::warn!("{warning}"));
+        }
         Ok((camera, Beside { deliveries, link }))
     }
 
@@ -183,6 +199,36 @@ impl Camera {
         let kept = self.quiet.resume(now);
         self.monitor.attend(now);
         Ok(kept?)
+    }
+
+    /// Has the model see by these regions from the next frame on, or by those of the settings. An alarm that is up is cleared.
+    ///
+    /// # Errors
+    /// [`ChangeError::Collecting`], and nothing is changed; [`ChangeError::Kept`].
+    pub(crate) fn set_regions(&self, regions: Option<Regions>) -> Result<(), ChangeError> {
+        let _acting = self.learn.acting();
+        if self.learn.is_collecting() {
+            return Err(ChangeError::Collecting);
+        }
+        let (before, model) = (self.sight.applied(), self.model.load());
+        let kept = self.sight.set(regions, &model.digest);
+        if self.sight.applied().digest() != before.digest() {
+            self.monitor.regions_changed(&model);
+        } else {
+            self.monitor.tell(Event::Regions);
+        }
+        tracing::info!(regions = self.sight.applied().regions().len(), "regions were set");
+        if let Some(warning) = self.regions_warning() {
+            tracing::warn!("{warning}");
+        }
+        Ok(kept?)
+    }
+
+    /// What is to be done where the model in use knows frames of other regions.
+    pub(crate) fn regions_warning(&self) -> Option<&'static str> {
+        let model = &self.model.load().digest;
+        let learned_with = self.learn.learned_with(model);
+        self.sight.is_strange_to(model, learned_with.as_deref()).then_some(LEARN_AGAIN)
     }
 
     /// A frame was scored, or the model failed on it.

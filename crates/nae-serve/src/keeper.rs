@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::config::CameraConfig;
 use super::model::{Current, Model, Models};
 use super::monitor::{Monitor, Recent};
+use super::regions::{Applied, Sight};
 
 /// Frames after an exchange during which a failure brings the old model back.
 const PROBATION: u32 = 100;
@@ -64,6 +65,9 @@ pub(crate) enum ChangeError {
     /// There is nothing to undo.
     #[error("there is no change to undo")]
     NothingToUndo,
+    /// What is collected is to be of the same regions.
+    #[error("frames are being collected by these regions: stop that first (`/api/learn/stop`)")]
+    Collecting,
     /// The change is made, but not kept.
     #[error("the change holds until the service stops, for it cannot be kept: {0}")]
     Kept(nae_onnx::file::FileError),
@@ -102,6 +106,7 @@ pub(crate) struct Keeper {
     models: Arc<Models>,
     current: Arc<Current>,
     monitor: Arc<Monitor>,
+    sight: Arc<Sight>,
     state: Mutex<State>,
 }
 
@@ -168,6 +173,7 @@ impl Keeper {
         base: Opened,
         current: Arc<Current>,
         monitor: Arc<Monitor>,
+        sight: Arc<Sight>,
     ) -> io::Result<Self> {
         let path = config.state.join("adjustments.json");
         let adjustments = match nae_onnx::file::read(&path, MAX_FILE) {
@@ -177,7 +183,7 @@ impl Keeper {
             Err(error) => return Err(io::Error::other(error)),
         };
         let state = State { base, adjustments, previous: None };
-        let this = Self { config, models, current, monitor, state: Mutex::new(state) };
+        let this = Self { config, models, current, monitor, sight, state: Mutex::new(state) };
         this.apply(&this.lock(), false);
         this.remember_good();
         Ok(this)
@@ -313,10 +319,10 @@ impl Keeper {
     /// Scores recent frames with a model that is to take over, in a thread that may hang.
     fn try_on(&self, new: &Arc<Model>, recent: Vec<Recent>) -> Result<(), ChangeError> {
         let (sender, result) = channel();
-        let new = Arc::clone(new);
+        let (new, regions) = (Arc::clone(new), self.sight.applied());
         let work = move || {
             // The receiver waits, or has given up.
-            let _ = sender.send(verdicts(&new.detector, &recent));
+            let _ = sender.send(verdicts(&new.detector, &regions, &recent));
         };
         thread::Builder::new().name("new model".into()).spawn(work).map_err(|e| ChangeError::Fails(e.to_string()))?;
         let (anomalies, normal) = match result.recv_timeout(self.config.score_timeout) {
@@ -382,11 +388,12 @@ fn adjusted(detector: &Detector, change: &Change) -> Result<Detector, ChangeErro
 }
 
 /// Of the frames that were normal, how many `detector` calls anomalies, and how many there are.
-fn verdicts(detector: &Detector, recent: &[Recent]) -> Result<(usize, usize), String> {
+fn verdicts(detector: &Detector, regions: &Applied, recent: &[Recent]) -> Result<(usize, usize), String> {
     let (mut anomalies, mut normal) = (0, 0);
     for frame in recent {
         let pixels = decode(&frame.image).map_err(|e| e.to_string())?;
-        let scored = detector.score_pixels(&pixels).map_err(|e| e.to_string())?;
+        let seen = regions.look(pixels).map_err(|e| e.to_string())?;
+        let scored = seen.score(detector).map_err(|e| e.to_string())?;
         if !frame.anomaly {
             normal += 1;
             anomalies += usize::from(scored.verdict.is_some_and(|v| v.is_anomaly()));

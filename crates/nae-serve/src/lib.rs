@@ -2,7 +2,7 @@
 //!
 //! A `camera` has everything that is its own: the others go on whatever becomes of it. A frame's way: `source` takes it, in a
 //! thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to the threads of `scorer`, which all cameras
-//! share, by turns, and which decode it and have the camera's detector score it; `monitor` keeps its energy, runs drift watch and,
+//! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
 //! scorer. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
@@ -32,6 +32,7 @@ mod pipeline;
 mod queue;
 mod quiet;
 mod receiver;
+mod regions;
 mod scorer;
 mod secret;
 mod signals;

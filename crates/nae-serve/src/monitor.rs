@@ -18,6 +18,7 @@ use super::history::{History, Point, Slice};
 use super::metrics::CameraMetrics;
 use super::model::Model;
 use super::quiet::{AlarmState, Moment, Off, Quiet};
+use super::regions::{Applied, Sight, View};
 use super::source::{Frame, SourceObserver, SourceState};
 
 /// Frames kept to try a new model on.
@@ -35,6 +36,7 @@ pub(crate) struct Monitor {
     metrics: Arc<CameraMetrics>,
     alarm: AlarmSettings,
     quiet: Arc<Quiet>,
+    sight: Arc<Sight>,
 }
 
 struct State {
@@ -71,6 +73,13 @@ pub(crate) struct Shown {
     pub(crate) scored: Scored,
     /// The pixel error that a heat map shows in full.
     pub(crate) full_error: f32,
+    pub(crate) looked: Looked,
+}
+
+/// By what regions a model looked at a frame, and what these left of it.
+pub(crate) struct Looked {
+    pub(crate) regions: Arc<Applied>,
+    pub(crate) view: Option<Arc<View>>,
 }
 
 impl Shown {
@@ -105,6 +114,8 @@ pub(crate) enum Event {
     Source { state: &'static str, reason: Option<String> },
     /// Threshold, calibration or model is another.
     Model,
+    /// The regions are others: the alarm begins anew.
+    Regions,
     /// There will be no more events.
     Stopping,
 }
@@ -126,6 +137,7 @@ impl Monitor {
     pub(crate) fn new(
         alarm: AlarmSettings,
         quiet: Arc<Quiet>,
+        sight: Arc<Sight>,
         model: &Model,
         metrics: Arc<CameraMetrics>,
     ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
@@ -144,7 +156,8 @@ impl Monitor {
         };
         metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
         metrics.alarms_on.set(1);
-        let this = Self { state: Mutex::new(state), events: broadcast::channel(EVENTS).0, metrics, alarm, quiet };
+        let this =
+            Self { state: Mutex::new(state), events: broadcast::channel(EVENTS).0, metrics, alarm, quiet, sight };
         this.attend(Moment::now());
         Ok(this)
     }
@@ -155,11 +168,15 @@ impl Monitor {
     }
 
     /// Takes the score of a frame; gives it back for an alarm if it raised one.
-    pub(crate) fn observe(&self, frame: &Frame, scored: Scored, model: &Model) -> Option<Arc<Shown>> {
+    pub(crate) fn observe(&self, frame: &Frame, scored: Scored, model: &Model, looked: Looked) -> Option<Arc<Shown>> {
         let threshold = model.detector.threshold();
         let verdict = scored.verdict.unwrap_or(Verdict::Normal);
         let now = Moment::now();
         let mut state = self.lock();
+        // One that was being scored when the regions were changed is of another picture than those that follow.
+        if !self.sight.is_current(&looked.regions) {
+            return None;
+        }
         self.attend_to(&mut state, now);
         state.number += 1;
         let was_on = state.filter.is_raised();
@@ -190,6 +207,7 @@ impl Monitor {
             taken: frame.taken,
             scored,
             full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
+            looked,
         });
         state.latest = Some(Arc::clone(&shown));
         if alarm && !was_on {
@@ -316,16 +334,35 @@ impl Monitor {
         state.drift = watch(model);
         state.drifted = Drift::Steady;
         if other_network {
-            state.history.clear();
-            state.usual_error = None;
+            state.begin_anew();
         }
         drop(state);
         self.metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
         self.tell(Event::Model);
     }
+
+    /// Other regions are in use: what was seen before was another picture.
+    pub(crate) fn regions_changed(&self, model: &Model) {
+        let mut state = self.lock();
+        state.filter.reset();
+        state.drift = watch(model);
+        state.drifted = Drift::Steady;
+        state.begin_anew();
+        // How they were judged says nothing of a model that is tried on them.
+        state.recent.clear();
+        self.metrics.alarm.set(0);
+        drop(state);
+        self.tell(Event::Regions);
+    }
 }
 
 impl State {
+    /// Energies have no scale in common with those of before.
+    fn begin_anew(&mut self) {
+        self.history.clear();
+        self.usual_error = None;
+    }
+
     fn remember(&mut self, frame: Recent) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();

@@ -8,14 +8,18 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
 use nae_infer::Scored;
-use nae_infer::image::{self, ImageFormat};
+use nae_infer::image::{self, ImageFormat, Rgba, RgbaImage};
 
 use super::monitor::Shown;
+use super::regions::View;
 
 /// Pixels of a thumbnail, at most.
 const THUMBNAIL: (u32, u32) = (480, 360);
 /// Bytes of a picture that is not worth making smaller.
 const SMALL_FILE: usize = 32 << 10;
+
+/// Pixels of the longer side of a heat map that is of a part of a frame, at most: browsers stretch it.
+const LARGEST_MAP: u32 = 640;
 
 /// Which picture of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +48,7 @@ pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
     match kind {
         Kind::Image if media_type(&shown.image).is_some() => Some(shown.image.clone()),
         Kind::Image => png(&image::load_from_memory(&shown.image).ok()?),
-        Kind::HeatMap => overlay(&shown.scored, shown.full_error),
+        Kind::HeatMap => overlay(&shown.scored, shown.full_error, shown.looked.view.as_deref()),
     }
 }
 
@@ -56,9 +60,34 @@ pub(crate) fn thumbnail(shown: &Shown) -> Option<Bytes> {
     small_jpeg(&shown.image, THUMBNAIL).map(Bytes::from)
 }
 
-/// The heat map of a score, in full at pixels of `full_error`.
-pub(crate) fn overlay(scored: &Scored, full_error: f32) -> Option<Bytes> {
-    png(&image::DynamicImage::ImageRgba8(scored.heat_map()?.overlay(full_error)))
+/// The heat map of a score, in full at pixels of `full_error`, to be laid over the whole frame: where regions left a part of it to
+/// the model, the map is of that part.
+pub(crate) fn overlay(scored: &Scored, full_error: f32, view: Option<&View>) -> Option<Bytes> {
+    let map = scored.heat_map()?.overlay(full_error);
+    let map = match view {
+        Some(view) => placed(&map, view),
+        None => map,
+    };
+    png(&image::DynamicImage::ImageRgba8(map))
+}
+
+/// A map of a part of a frame in its place, in a picture of the frame's proportions that is clear elsewhere.
+fn placed(map: &RgbaImage, view: &View) -> RgbaImage {
+    let (width, height) = view.frame();
+    let [left, top, across, down] = view.place();
+    let scale = (f64::from(LARGEST_MAP) / width.max(height) as f64).min(1.0);
+    let side = |pixels: usize| ((pixels as f64 * scale).round() as u32).max(1);
+    let (width, height) = (side(width), side(height));
+    // The pixel of the map below the centre of one of the picture.
+    let below = |at: u32, of: u32, begin: f32, length: f32, pixels: u32| {
+        let share = ((at as f32 + 0.5) / of as f32 - begin) / length;
+        (0.0..1.0).contains(&share).then(|| ((share * pixels as f32) as u32).min(pixels.saturating_sub(1)))
+    };
+    RgbaImage::from_fn(width, height, |x, y| {
+        let x = below(x, width, left, across, map.width());
+        let y = below(y, height, top, down, map.height());
+        x.zip(y).and_then(|(x, y)| map.get_pixel_checked(x, y)).copied().unwrap_or(Rgba([0; 4]))
+    })
 }
 
 /// A frame as JPEG, made smaller to fit into `largest` pixels; `None` where it cannot be read.
@@ -175,13 +204,22 @@ impl Pictures {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::Arc;
+
+    use nae_infer::Shape;
+    use nae_infer::input::Pixels;
+
+    use super::super::monitor::Looked;
+    use super::super::regions::{Applied, Regions};
     use super::*;
 
     fn shown(image: Vec<u8>) -> Shown {
         let error_map = vec![0.0, 0.25, 0.5, 1.0];
         let error_map_shape = nae_infer::Shape::new(1, 2, 2);
         let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map, error_map_shape };
-        Shown { number: 1, image: image.into(), name: None, taken: std::time::Instant::now(), scored, full_error: 1.0 }
+        let looked = Looked { regions: Applied::new(Regions::default()), view: None };
+        let taken = std::time::Instant::now();
+        Shown { number: 1, image: image.into(), name: None, taken, scored, full_error: 1.0, looked }
     }
 
     /// A picture of `bytes` bytes that claims to be a JPEG.
@@ -219,6 +257,28 @@ mod tests {
         let made = image::load_from_memory(&made).unwrap();
         assert_eq!((made.width(), made.height()), (480, 270));
         assert_eq!(thumbnail(&shown(b"nothing".to_vec())), None);
+    }
+
+    /// The map of a part of a frame is in that part's place, and clear elsewhere.
+    #[test]
+    fn a_heat_map_is_laid_over_the_whole_frame() {
+        let right = r#"[{"kind": "include", "vertices": [[0.5, 0], [1, 0], [1, 0.5], [0.5, 0.5]]}]"#;
+        let applied = Applied::new(Regions::from_json(right).unwrap());
+        for (frame, expected) in [((8, 4), (8, 4)), ((1920, 1080), (640, 360))] {
+            let pixels = Pixels { shape: Shape::new(1, frame.1, frame.0), values: vec![0.0; frame.0 * frame.1] };
+            let view = applied.look(pixels).unwrap().into_view();
+            let looked = Looked { regions: Arc::clone(&applied), view };
+            let picture = picture(&Shown { looked, ..shown(jpeg(3)) }, Kind::HeatMap).unwrap();
+            let picture = image::load_from_memory(&picture).unwrap().to_rgba8();
+            assert_eq!(picture.dimensions(), expected);
+            let map = shown(jpeg(3)).scored.heat_map().unwrap().overlay(1.0);
+            for (x, y, pixel) in picture.enumerate_pixels() {
+                let (width, height) = expected;
+                let inside = x >= width / 2 && y < height / 2;
+                let part = || *map.get_pixel(u32::from(x >= width * 3 / 4), u32::from(y >= height / 4));
+                assert_eq!(*pixel, if inside { part() } else { Rgba([0; 4]) }, "({x}, {y}) of {frame:?}");
+            }
+        }
     }
 
     #[test]

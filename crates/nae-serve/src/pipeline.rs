@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::camera::Camera;
 use super::metrics::Origin;
-use super::monitor::Event;
+use super::monitor::{Event, Looked};
 use super::scorer::{Answer, Failure, Input};
 use super::source::Frame;
 
@@ -24,24 +24,26 @@ pub(crate) fn start(camera: Arc<Camera>) -> std::io::Result<JoinHandle<()>> {
 }
 
 fn take(camera: &Camera, frame: &Frame) {
-    camera.learn.offer(&frame.bytes);
+    let regions = camera.sight.applied();
+    camera.learn.offer(&frame.bytes, &regions);
     let (sender, receiver) = sync_channel(1);
-    camera.lane.submit(Input::Image(frame.bytes.clone()), move |answer| {
+    camera.lane.submit(Input::Image(frame.bytes.clone(), Some(Arc::clone(&regions))), move |answer| {
         // There is room for the one answer, unless it was waited for too long.
         let _ = sender.try_send(answer);
     });
     // A little longer than the scorer waits, so that it is the one that gives up first.
     let failure = match receiver.recv_timeout(2 * camera.config.score_timeout) {
-        Ok(Ok(Answer { scored, model })) => {
+        Ok(Ok(Answer { scored, model, view })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
             camera.metrics.scored(Origin::Source, seconds, scored.energy, model.detector.threshold());
             camera.scored(None);
             camera.learn.shadow_offer(
                 &frame.bytes,
+                &regions,
                 frame.taken,
                 scored.verdict.is_some_and(|verdict| verdict.is_anomaly()),
             );
-            if let Some(shown) = camera.monitor.observe(frame, scored, &model) {
+            if let Some(shown) = camera.monitor.observe(frame, scored, &model, Looked { regions, view }) {
                 camera.alarms.raise(&shown, &model, &camera.monitor);
             }
             return;

@@ -13,11 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use nae_infer::input::{Pixels, PrepareError, decode};
+use nae_infer::input::{PrepareError, decode};
 use nae_infer::{ScoreError, Scored};
 
 use super::camera_name::CameraName;
 use super::model::{Current, Model};
+use super::regions::{Applied, NothingSeen, Seen, View};
 
 /// Jobs that are scored in one call.
 const BATCH: usize = 32;
@@ -32,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What is to be scored.
 pub(crate) enum Input {
-    /// An image, encoded.
-    Image(Bytes),
+    /// An image, encoded, of which the model sees what the regions leave; all of it without any.
+    Image(Bytes, Option<Arc<Applied>>),
     /// The network's input.
     Prepared(Vec<f32>),
 }
@@ -44,6 +45,9 @@ pub(crate) enum Failure {
     /// The bytes are no image that is read.
     #[error("not an image that can be read (PNG, JPEG, BMP, TIFF, WebP, PGM, PPM): {0}")]
     Decode(String),
+    /// The regions leave nothing of it.
+    #[error(transparent)]
+    NothingSeen(#[from] NothingSeen),
     /// The image cannot become the network's input.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
@@ -66,6 +70,8 @@ pub(crate) enum Failure {
 pub(crate) struct Answer {
     pub(crate) scored: Scored,
     pub(crate) model: Arc<Model>,
+    /// What part of the image was scored; all of it without regions.
+    pub(crate) view: Option<Arc<View>>,
 }
 
 /// Called with the result.
@@ -381,17 +387,17 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>) {
     let mut replies = Vec::with_capacity(jobs.len());
     for Job { input, reply } in jobs {
         match prepared(input, model) {
-            Ok(Prepared::Input(values)) => {
+            Ok(Prepared::Input(values, view)) => {
                 batch.extend(values);
-                replies.push(reply);
+                replies.push((reply, view));
             }
-            Ok(Prepared::Scored(scored)) => reply(Ok(Answer { scored, model: Arc::clone(model) })),
+            Ok(Prepared::Scored(scored, view)) => reply(Ok(Answer { scored, model: Arc::clone(model), view })),
             Err(failure) => reply(Err(failure)),
         }
     }
-    for (reply, scored) in replies.into_iter().zip(detector.score_each(&batch)) {
+    for ((reply, view), scored) in replies.into_iter().zip(detector.score_each(&batch)) {
         reply(match scored {
-            Ok(scored) => Ok(Answer { scored, model: Arc::clone(model) }),
+            Ok(scored) => Ok(Answer { scored, model: Arc::clone(model), view }),
             Err(error) => Err(error.into()),
         });
     }
@@ -400,22 +406,26 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>) {
 /// What becomes of a job on the way to the network.
 enum Prepared {
     /// The network's input.
-    Input(Vec<f32>),
+    Input(Vec<f32>, Option<Arc<View>>),
     /// The score of an image that is cut into tiles, which are a batch by themselves.
-    Scored(Scored),
+    Scored(Scored, Option<Arc<View>>),
 }
 
 fn prepared(input: Input, model: &Model) -> Result<Prepared, Failure> {
     let settings = model.detector.settings();
     match input {
-        Input::Image(bytes) => {
-            let pixels: Pixels = decode(&bytes).map_err(|error| Failure::Decode(error.to_string()))?;
+        Input::Image(bytes, regions) => {
+            let pixels = decode(&bytes).map_err(|error| Failure::Decode(error.to_string()))?;
+            let seen = match regions {
+                Some(regions) => regions.look(pixels)?,
+                None => Seen::whole(pixels),
+            };
             match settings.tiles {
-                Some(_) => Ok(Prepared::Scored(model.detector.score_pixels(&pixels)?)),
-                None => Ok(Prepared::Input(settings.prepare(&pixels)?)),
+                Some(_) => Ok(Prepared::Scored(seen.score(&model.detector)?, seen.into_view())),
+                None => Ok(Prepared::Input(settings.prepare(seen.pixels())?, seen.into_view())),
             }
         }
-        Input::Prepared(values) if values.len() == settings.contract.input.len() => Ok(Prepared::Input(values)),
+        Input::Prepared(values) if values.len() == settings.contract.input.len() => Ok(Prepared::Input(values, None)),
         Input::Prepared(values) => {
             Err(ScoreError::Length { expected: settings.contract.input.len(), found: values.len() }.into())
         }

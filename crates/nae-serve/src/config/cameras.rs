@@ -11,6 +11,7 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::super::broker::{Broker, BrokerSettings};
 use super::super::camera_name::CameraName;
+use super::super::regions::Regions;
 use super::super::source::{SourceAddress, SourceSettings};
 use super::CameraConfig;
 use super::flags::OF_A_CAMERA;
@@ -130,6 +131,7 @@ impl FoundSettings {
             _ => Err("a number above 0 and below 1".into()),
         });
         let alarm_hours = self.parse("alarm_hours", str::parse);
+        let regions = self.regions();
         let queue = self.number("queue", 1, 10_000).unwrap_or(4);
         let score_timeout = self.seconds("score_timeout", 10.0);
         let picture_bytes = self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20;
@@ -147,10 +149,21 @@ impl FoundSettings {
             false_positive_rate,
             alarm: alarm?,
             alarm_hours,
+            regions,
             queue,
             picture_bytes,
             learn_bytes,
             mqtt,
+        })
+    }
+
+    /// Without the text in what is wrong with it: it is long, and the region is named.
+    fn regions(&mut self) -> Regions {
+        let Some(Found { text, origin }) = self.found.get("regions") else { return Regions::default() };
+        Regions::from_json(text).unwrap_or_else(|problem| {
+            let problem = format!("{origin}: `regions`: {problem}");
+            self.problems.push(problem);
+            Regions::default()
         })
     }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 /// Settings that each camera has for itself. At the top of a file with `[[camera]]` they are for those that do not.
-pub(super) const OF_A_CAMERA: [&str; 18] = [
+pub(super) const OF_A_CAMERA: [&str; 19] = [
     "model",
     "backend",
     "execution_providers",
@@ -24,6 +24,7 @@ pub(super) const OF_A_CAMERA: [&str; 18] = [
     "alarm_clear",
     "alarm_window",
     "alarm_hours",
+    "regions",
     "pictures",
     "learn_room",
 ];
@@ -101,6 +102,10 @@ pub struct Flags {
     /// [default: always]
     #[arg(long, value_name = "HOURS")]
     pub(super) alarm_hours: Option<String>,
+    /// What of its frames the model sees, as JSON: [{"kind": "include" or "ignore", "vertices": [[0, 0], [1, 0], [1, 0.2]]}], vertices
+    /// in shares of width and height; in the file [[regions]]. Regions that are set on the page go over these [default: all]
+    #[arg(long, value_name = "JSON")]
+    pub(super) regions: Option<String>,
     /// Frames that may wait; the oldest is dropped for a new one [default: 4]
     #[arg(long, value_name = "N")]
     pub(super) queue: Option<String>,

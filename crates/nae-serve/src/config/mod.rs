@@ -19,6 +19,7 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 use super::broker::Broker;
 use super::camera_name::CameraName;
 use super::quiet::AlarmHours;
+use super::regions::Regions;
 use super::signature::Signer;
 use super::source::SourceSettings;
 use super::tokens::Tokens;
@@ -63,6 +64,8 @@ pub(crate) struct CameraConfig {
     pub(crate) alarm: AlarmSettings,
     /// When alarms are raised; always without.
     pub(crate) alarm_hours: Option<AlarmHours>,
+    /// What of its frames the model sees, until somebody sets others.
+    pub(crate) regions: Regions,
     pub(crate) queue: usize,
     pub(crate) picture_bytes: u64,
     /// Room for frames to learn from; 0 where none may be collected.

@@ -17,6 +17,8 @@ const MAX_FILE: u64 = 1 << 20;
 /// The key of the file under which cameras are, and that of a camera's name.
 const CAMERAS: &str = "camera";
 const NAME: &str = "name";
+/// The one that is written as tables.
+const REGIONS: &str = "regions";
 
 /// A setting as text, and where it was found.
 #[derive(Clone)]
@@ -159,6 +161,8 @@ impl FoundSettings {
         let text = match value {
             Value::String(text) => text,
             Value::Integer(_) | Value::Float(_) => value.to_string(),
+            // Tables; what is in them is looked at when it is checked.
+            Value::Array(_) if name == REGIONS => serde_json::to_string(&value).unwrap_or_default(),
             _ => {
                 self.problems.push(format!("{origin}: `{name}`: expected a text or a number, found {value}"));
                 return None;

@@ -331,3 +331,35 @@ fn a_token_has_one_role() {
         read(None, &[], Flags { token_file: None, score_token_file: None, listen: flag("0.0.0.0:80"), ..flags("x") });
     assert_eq!(config.unwrap().tokens.role("x"), Some(Role::Look));
 }
+
+#[test]
+fn regions_are_tables_of_the_file_or_a_text() {
+    let one = "kind = \"include\"\nvertices = [[0, 0], [0.5, 0], [0.5, 1]]\n";
+    let other = r#"[{"kind": "ignore", "name": "road", "vertices": [[0, 0], [1, 0], [1, 1]]}]"#;
+    let expected = |text: &str| Regions::from_json(text).unwrap();
+    let include = r#"[{"kind": "include", "vertices": [[0, 0], [0.5, 0], [0.5, 1]]}]"#;
+    let of = |config: Result<Config, String>| -> Vec<Regions> {
+        config.unwrap().cameras.into_iter().map(|camera| camera.regions).collect()
+    };
+    let file = format!("model = \"m\"\n[[regions]]\n{one}");
+    assert_eq!(of(read(Some(&file), &[], Flags::default())), [expected(include)]);
+    let flags = Flags { regions: flag(other), ..Flags::default() };
+    assert_eq!(of(read(Some(&file), &[], flags)), [expected(other)], "a flag goes over the file");
+    assert_eq!(of(read(Some("model = \"m\""), &[], Flags::default())), [Regions::default()]);
+
+    // Of several cameras each has its own, or those for all.
+    let file = format!(
+        "model = \"m\"\nregions = '{other}'\n[[camera]]\nname = \"a\"\n[[camera.regions]]\n{one}[[camera]]\nname = \"b\"\n\
+         [[camera]]\nname = \"c\"\nregions = []\n"
+    );
+    assert_eq!(of(read(Some(&file), &[], Flags::default())), [expected(include), expected(other), Regions::default()]);
+    let wrong = "[[camera]]\nname = \"a\"\nmodel = \"m\"\n[[camera.regions]]\nkind = \"ignore\"\nname = \"sky\"\n\
+                 vertices = [[0, 0], [1, 0]]";
+    let error = read(Some(wrong), &[], Flags::default()).unwrap_err();
+    assert!(error.ends_with("camera `a`: `regions`: region 1 (`sky`): expected 3 to 64 vertices, found 2"), "{error}");
+    for wrong in ["regions = 5", "regions = [5]", "[regions]\nkind = \"ignore\"", "[[regions]]\nvertices = [[nan, 0]]"]
+    {
+        let error = read(Some(&format!("model = \"m\"\n{wrong}")), &[], Flags::default()).unwrap_err();
+        assert!(error.contains("`regions`: expected"), "{error}");
+    }
+}

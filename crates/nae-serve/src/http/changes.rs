@@ -17,7 +17,7 @@ use super::super::quiet::{AlarmState, LONGEST};
 use super::asked::OfAddress;
 use super::{Problem, body, json};
 
-/// The largest request here.
+/// The largest request, unless it is said otherwise.
 const LIMIT: usize = 1 << 16;
 /// The shortest snooze, in minutes.
 const SHORTEST: f64 = 0.01;
@@ -52,16 +52,21 @@ pub(super) struct Nothing {}
 
 /// The request, read from JSON.
 pub(super) async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    read_up_to(request, LIMIT).await
+}
+
+/// A request of up to so many bytes, read from JSON.
+pub(super) async fn read_up_to<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if kind.split(';').next() != Some("application/json") {
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected content-type: application/json"));
     }
-    let bytes: Bytes = body(request, LIMIT).await?;
+    let bytes: Bytes = body(request, limit).await?;
     serde_json::from_slice(&bytes).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
 }
 
 /// Makes a change, away from the threads that answer others.
-async fn change<T: Send + 'static>(
+pub(super) async fn change<T: Send + 'static>(
     camera: Arc<Camera>,
     make: impl FnOnce(&Camera) -> Result<T, ChangeError> + Send + 'static,
 ) -> Result<T, Problem> {

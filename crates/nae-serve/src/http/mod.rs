@@ -9,6 +9,7 @@ mod events;
 pub(super) mod inference;
 mod learn;
 mod page;
+mod regions;
 mod score;
 mod watching;
 
@@ -109,6 +110,7 @@ fn of_camera() -> Router<Arc<Service>> {
         .route("/alarms/{number}/image", get(watching::alarm_image))
         .route("/alarms/{number}/heat-map", get(watching::alarm_heat_map))
         .route("/adjustments", get(changes::adjustments))
+        .route("/regions", get(regions::regions))
         .route("/learn", get(learn::status))
         .route("/learn/frames", get(learn::frames))
         .route("/learn/frames.tar", get(learn::archive))
@@ -127,6 +129,8 @@ fn changes_of_camera() -> Router<Arc<Service>> {
         .route("/reload", post(changes::reload))
         .route("/pause", post(changes::pause))
         .route("/resume", post(changes::resume))
+        .route("/regions", post(regions::set))
+        .route("/regions/reset", post(regions::reset))
         .route("/learn/collect", post(learn::collect))
         .route("/learn/stop", post(learn::stop))
         .route("/learn/throw-out", post(learn::throw_out))
@@ -173,6 +177,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/page.js", get(page::js))
         .route("/learn.js", get(page::learn_js))
         .route("/quiet.js", get(page::quiet_js))
+        .route("/regions.js", get(page::regions_js))
         .route("/icon.svg", get(page::icon))
         .route("/openapi.json", get(description::openapi))
         .route("/healthz", get(watching::healthy))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use nae_core::verdict::Verdict;
@@ -16,9 +16,10 @@ use super::super::Service;
 use super::super::camera::Camera;
 use super::super::metrics::Origin;
 use super::super::pictures::overlay;
+use super::super::regions::Applied;
 use super::super::scorer::{Answer, Failure, Input};
 use super::asked::OfQuery;
-use super::{Problem, body, json, typed};
+use super::{Problem, body, json, query, typed};
 
 /// The largest number of regions told.
 const REGIONS: usize = 16;
@@ -77,7 +78,7 @@ pub(super) async fn answer(camera: &Camera, input: Input) -> Result<Answer, Prob
 fn status(failure: &Failure) -> StatusCode {
     match failure {
         Failure::Decode(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Failure::Prepare(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Failure::NothingSeen(_) | Failure::Prepare(_) => StatusCode::UNPROCESSABLE_ENTITY,
         // An image that is not finite is the client's.
         Failure::Score(nae_infer::ScoreError::Backend(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         Failure::Score(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -88,22 +89,40 @@ fn status(failure: &Failure) -> StatusCode {
 pub(super) async fn score(
     State(service): State<Arc<Service>>,
     OfQuery(camera): OfQuery,
+    RawQuery(text): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
+    let applied = asked_regions(&camera, text.as_deref())?;
     let image = body(request, service.config.max_body).await?;
-    let Answer { scored, model } = answer(&camera, Input::Image(image)).await?;
+    let Answer { scored, model, view } = answer(&camera, Input::Image(image, applied)).await?;
     let threshold = model.detector.threshold();
-    let regions = scored.heat_map().zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold));
+    let place = view.map_or([0.0, 0.0, 1.0, 1.0], |view| view.place());
+    let regions =
+        scored.heat_map().zip(threshold).map_or_else(Vec::new, |(map, threshold)| regions(map, threshold, place));
     let Scored { energy, p_value, verdict, .. } = scored;
     Ok(json(StatusCode::OK, &Score { energy, p_value, verdict, threshold, model: &model.digest, regions }))
 }
 
-/// The energy is the mean of the map, so that a pixel is compared with the threshold as it is.
-fn regions(map: HeatMap<'_>, threshold: f32) -> Vec<Region> {
-    let (width, height) = (map.width() as f32, map.height() as f32);
+/// The camera's regions, where `?regions=true` asks for them: an image is scored whole unless its sender says that it is a frame.
+fn asked_regions(camera: &Camera, text: Option<&str>) -> Result<Option<Arc<Applied>>, Problem> {
+    match query(text, "regions") {
+        None | Some("false") => Ok(None),
+        Some("true") => Ok(Some(camera.sight.applied())),
+        Some(_) => {
+            let reason = "`regions`: expected `true`, for an image that is seen by the camera's regions, or `false`";
+            Err(Problem::new(StatusCode::BAD_REQUEST, reason))
+        }
+    }
+}
+
+/// The energy is the mean of the map, so that a pixel is compared with the threshold as it is. `place` is where the map lies in
+/// the image.
+fn regions(map: HeatMap<'_>, threshold: f32, place: [f32; 4]) -> Vec<Region> {
+    let [left, top, across, down] = place;
+    let (width, height) = (map.width() as f32 / across, map.height() as f32 / down);
     let share = |r: &nae_infer::heat_map::Region| Region {
-        left: r.left as f32 / width,
-        top: r.top as f32 / height,
+        left: left + r.left as f32 / width,
+        top: top + r.top as f32 / height,
         width: r.width as f32 / width,
         height: r.height as f32 / height,
     };
@@ -114,12 +133,14 @@ fn regions(map: HeatMap<'_>, threshold: f32) -> Vec<Region> {
 pub(super) async fn heat_map(
     State(service): State<Arc<Service>>,
     OfQuery(camera): OfQuery,
+    RawQuery(text): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
+    let applied = asked_regions(&camera, text.as_deref())?;
     let image = body(request, service.config.max_body).await?;
-    let Answer { scored, .. } = answer(&camera, Input::Image(image)).await?;
+    let Answer { scored, view, .. } = answer(&camera, Input::Image(image, applied)).await?;
     let largest = scored.heat_map().map_or(0.0, |map| map.largest());
-    match overlay(&scored, largest) {
+    match overlay(&scored, largest, view.as_deref()) {
         Some(picture) => Ok(typed("image/png", picture)),
         None => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the heat map cannot be drawn")),
     }

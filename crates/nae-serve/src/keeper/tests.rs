@@ -53,10 +53,12 @@ impl Kept {
         let old = model("old");
         let metrics = Arc::new(Metrics::new().camera(&config.name));
         let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
-        let monitor = Monitor::new(AlarmSettings::new(3, 1, 5).unwrap(), quiet, &old, metrics).unwrap();
+        let sight = Arc::new(Sight::open(folder.path(), config.regions.clone()));
+        let alarm = AlarmSettings::new(3, 1, 5).unwrap();
+        let monitor = Monitor::new(alarm, quiet, Arc::clone(&sight), &old, metrics).unwrap();
         let current = Arc::new(Current::new(Arc::clone(&old)));
         let old = Opened { model: old, path: SETTINGS.into() };
-        let keeper = Keeper::start(config, Arc::default(), old, current, Arc::new(monitor)).unwrap();
+        let keeper = Keeper::start(config, Arc::default(), old, current, Arc::new(monitor), sight).unwrap();
         Self { folder, keeper }
     }
 

@@ -3,14 +3,17 @@
 //! `diverse`.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use nae_infer::input::decode;
 
+use super::super::regions::Applied;
 use super::collection::Collection;
 use super::diverse::{Kept, Thumbnail};
+use super::lossless;
 use super::state::Collecting;
 
 /// Frames that may wait.
@@ -20,18 +23,21 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Where a camera's frames go.
 pub(super) struct Offers {
-    sender: SyncSender<Bytes>,
+    sender: SyncSender<Offered>,
 }
 
+/// A frame, and what of it the model sees.
+pub(super) type Offered = (Bytes, Arc<Applied>);
+
 impl Offers {
-    pub(super) fn new() -> (Self, Receiver<Bytes>) {
+    pub(super) fn new() -> (Self, Receiver<Offered>) {
         let (sender, receiver) = sync_channel(WAITING);
         (Self { sender }, receiver)
     }
 
     /// Whether there was room for the frame.
-    pub(super) fn offer(&self, frame: &Bytes) -> bool {
-        !matches!(self.sender.try_send(frame.clone()), Err(TrySendError::Full(_)))
+    pub(super) fn offer(&self, frame: &Bytes, regions: &Arc<Applied>) -> bool {
+        !matches!(self.sender.try_send((frame.clone(), Arc::clone(regions))), Err(TrySendError::Full(_)))
     }
 }
 
@@ -55,7 +61,7 @@ pub(super) fn run(
     settings: Collecting,
     room: u64,
     collection: &Collection,
-    frames: &Receiver<Bytes>,
+    frames: &Receiver<Offered>,
     mut looked: impl FnMut(Looked) -> bool,
 ) -> Ending {
     let Some(mut kept) = known(settings, collection, &mut looked) else { return Ending::Stopped };
@@ -65,8 +71,8 @@ pub(super) fn run(
         if left(begin).is_some_and(|left| left <= 0.0) {
             return Ending::TimeIsUp;
         }
-        let frame = match frames.recv_timeout(LOOK) {
-            Ok(frame) => frame,
+        let (frame, regions) = match frames.recv_timeout(LOOK) {
+            Ok(offered) => offered,
             Err(RecvTimeoutError::Timeout) => {
                 if !looked(Looked { seen: 0, left: left(begin) }) {
                     return Ending::Stopped;
@@ -80,10 +86,14 @@ pub(super) fn run(
         }
         // One that cannot be read teaches nothing; scoring says so.
         let Ok(pixels) = decode(&frame) else { continue };
-        let thumbnail = Thumbnail::of(&pixels);
+        let Ok(seen) = regions.look(pixels) else { continue };
+        let thumbnail = Thumbnail::of(seen.pixels());
         if !kept.lacks(&thumbnail) {
             continue;
         }
+        // The model learns from what it will see; where that is all of it, as it came.
+        let frame = if seen.is_whole() { Ok(frame) } else { lossless::png(seen.pixels()).map(Bytes::from) };
+        let Ok(frame) = frame else { continue };
         let counts = collection.counts();
         if counts.bytes + frame.len() as u64 > room {
             return Ending::NoRoom;
@@ -131,6 +141,10 @@ fn known(settings: Collecting, collection: &Collection, looked: &mut impl FnMut(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use nae_infer::Shape;
+    use nae_infer::input::Pixels;
+
+    use super::super::super::regions::Regions;
     use super::*;
 
     /// A grey picture.
@@ -138,12 +152,16 @@ mod tests {
         [b"P5 4 4 255\n".as_slice(), &[level; 16]].concat().into()
     }
 
+    fn whole() -> Arc<Applied> {
+        Applied::new(Regions::default())
+    }
+
     const SETTINGS: Collecting = Collecting { left: None, most: 100, min_distance: 2.0 };
 
     /// Has these looked at: the ending, and how many were.
     fn collect(settings: Collecting, room: u64, collection: &Collection, frames: &[Bytes]) -> (Ending, u64) {
         let (sender, receiver) = std::sync::mpsc::channel();
-        frames.iter().for_each(|frame| sender.send(frame.clone()).unwrap());
+        frames.iter().for_each(|frame| sender.send((frame.clone(), whole())).unwrap());
         drop(sender);
         let mut seen = 0;
         let ending = run(settings, room, collection, &receiver, |looked| {
@@ -169,6 +187,29 @@ mod tests {
         collect(SETTINGS, 1 << 20, &collection, &[picture(200), picture(13), picture(10)]);
         let counts = collection.counts();
         assert_eq!((counts.kept, counts.thrown_out), (2, 1), "10 is lacking again, 12 and 200 are not");
+    }
+
+    /// Also those that differ only in what is not seen are alike.
+    #[test]
+    fn what_is_kept_is_what_the_model_sees() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        let left = r#"[{"kind": "include", "vertices": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}]"#;
+        let regions = Applied::new(Regions::from_json(left).unwrap());
+        let frame = |left: u8, right: u8| -> Bytes {
+            [b"P5 4 2 255\n".as_slice(), &[left, left, right, right, left, left, right, right]].concat().into()
+        };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for frame in [frame(10, 10), frame(10, 200), frame(60, 10)] {
+            sender.send((frame, Arc::clone(&regions))).unwrap();
+        }
+        drop(sender);
+        run(SETTINGS, 1 << 20, &collection, &receiver, |_| true);
+        let kept =
+            collection.list(0, 9).into_iter().map(|listed| std::fs::read(collection.file(listed.number).unwrap()));
+        let kept: Vec<_> = kept.map(|bytes| decode(&bytes.unwrap()).unwrap()).collect();
+        let grey = |level: u8| Pixels { shape: Shape::new(1, 2, 2), values: vec![f32::from(level) / 255.0; 4] };
+        assert_eq!(kept, [grey(10), grey(60)]);
     }
 
     #[test]
@@ -213,9 +254,9 @@ mod tests {
     #[test]
     fn whoever_offers_does_not_wait() {
         let (offers, receiver) = Offers::new();
-        let taken = (0..WAITING + 3).filter(|_| offers.offer(&picture(1))).count();
+        let taken = (0..WAITING + 3).filter(|_| offers.offer(&picture(1), &whole())).count();
         assert_eq!(taken, WAITING);
         drop(receiver);
-        assert!(offers.offer(&picture(1)), "the end is nobody's miss");
+        assert!(offers.offer(&picture(1), &whole()), "the end is nobody's miss");
     }
 }

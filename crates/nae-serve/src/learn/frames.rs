@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
+use super::super::regions::Applied;
 use super::collect::{self, Ending, Offers};
-use super::collection::Listed;
+use super::collection::{Counts, Listed};
 use super::{Action, Collecting, Learn, LearnError, Phase, Record, archive, lock, record_in};
 
 /// How often how far collecting is goes to disk.
@@ -18,9 +19,9 @@ const SAVE: Duration = Duration::from_secs(10);
 
 impl Learn {
     /// A frame of the camera.
-    pub(crate) fn offer(&self, frame: &Bytes) {
+    pub(crate) fn offer(&self, frame: &Bytes, regions: &Arc<Applied>) {
         if let Some(offers) = &*lock(&self.offers)
-            && !offers.offer(frame)
+            && !offers.offer(frame, regions)
         {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -36,7 +37,12 @@ impl Learn {
         if self.config.learn_bytes == 0 {
             return Err(LearnError::Missing("no frames may be collected: the setting `learn_room` is 0".into()));
         }
+        if self.collection.counts() != Counts::default() {
+            self.are_of_these_regions()?;
+        }
+        let regions = self.sight.applied().digest().to_owned();
         self.change(|record| {
+            record.regions = regions;
             if matches!(record.phase, Phase::Idle) {
                 (record.seen, record.missed) = (0, 0);
             }
@@ -47,6 +53,24 @@ impl Learn {
         self.start_collecting(settings)?;
         self.tidy();
         Ok(())
+    }
+
+    /// Whether the frames that are kept were collected by the regions in use: one model cannot learn from both.
+    ///
+    /// # Errors
+    /// They were not.
+    pub(super) fn are_of_these_regions(&self) -> Result<(), LearnError> {
+        if self.lock().record.regions == self.sight.applied().digest() {
+            return Ok(());
+        }
+        let reason =
+            "the frames that are kept were collected by other regions: delete them, or set those regions again";
+        Err(LearnError::Missing(reason.into()))
+    }
+
+    /// Whether frames are taken.
+    pub(crate) fn is_collecting(&self) -> bool {
+        matches!(self.lock().record.phase, Phase::Collecting(_))
     }
 
     pub(super) fn start_collecting(self: &Arc<Self>, settings: Collecting) -> Result<(), LearnError> {
@@ -147,7 +171,10 @@ impl Learn {
         let _acting = self.acting();
         self.lock().record.check(Action::Delete)?;
         // First of all: after a kill, the rest is done by the next start.
-        self.change(|record| *record = Record { used: record.used.clone(), ..Record::default() })?;
+        self.change(|record| {
+            let (used, learned_with) = (std::mem::take(&mut record.used), std::mem::take(&mut record.learned_with));
+            *record = Record { used, learned_with, ..Record::default() };
+        })?;
         self.collection.delete()?;
         self.tidy();
         Ok(())

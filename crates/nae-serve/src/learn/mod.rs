@@ -2,7 +2,7 @@
 //! the model that comes of them is watched beside the one in use before it takes over. Each action is checked against the table
 //! of `state`, done, and written down, so that a restart at any moment goes on; here is what all of them share, and what goes on
 //! after a restart. The actions are in `frames`, `training` and `models`. What they are done by: `collect` and `diverse` (which
-//! frames), `collection` (frames on disk), `archive` (to take them elsewhere), `program` (nae-train as a child process), `shadow`
+//! frames), `collection` (frames on disk), `lossless` (of which regions hide a part), `archive` (to take them elsewhere), `program` (nae-train as a child process), `shadow`
 //! (two models side by side). Not here: making a model the one in use, which is `keeper`'s.
 //!
 //! The camera's thread calls [`Learn::offer`] and [`Learn::shadow_offer`] only, which wait for no disk and no model.
@@ -21,6 +21,7 @@ mod collect;
 mod collection;
 mod diverse;
 mod frames;
+mod lossless;
 mod models;
 mod program;
 mod shadow;
@@ -39,6 +40,7 @@ use tracing::Span;
 
 use super::config::CameraConfig;
 use super::model::Models;
+use super::regions::Sight;
 use collect::Offers;
 use collection::{Collection, Counts, private_folder};
 use program::{Training, TrainingStatus};
@@ -92,6 +94,7 @@ pub(crate) struct Learn {
     folder: PathBuf,
     models: Arc<Models>,
     trainer: Arc<Trainer>,
+    sight: Arc<Sight>,
     span: Span,
     collection: Collection,
     inner: Mutex<Inner>,
@@ -177,6 +180,7 @@ impl Learn {
         config: CameraConfig,
         models: Arc<Models>,
         trainer: Arc<Trainer>,
+        sight: Arc<Sight>,
         span: Span,
     ) -> io::Result<Self> {
         let folder = folder_in(&config.state);
@@ -198,6 +202,7 @@ impl Learn {
             folder,
             models,
             trainer,
+            sight,
             span,
             collection,
             inner: Mutex::new(inner),
@@ -225,7 +230,7 @@ impl Learn {
             Phase::Idle => self.collection.delete().map_err(LearnError::from),
             Phase::Collecting(settings) => {
                 tracing::info!("collecting goes on");
-                self.start_collecting(settings)
+                self.are_of_these_regions().and_then(|()| self.start_collecting(settings))
             }
             Phase::Training { seconds, starts } => {
                 let phase = Phase::Training { seconds, starts: starts.saturating_add(1) };

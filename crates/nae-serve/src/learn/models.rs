@@ -9,15 +9,16 @@ use axum::body::Bytes;
 
 use super::super::history::Slice;
 use super::super::model::Model;
-use super::collection::private_folder;
+use super::super::regions::Applied;
+use super::collection::{Counts, private_folder};
 use super::shadow::Shadow;
 use super::{Action, Learn, LearnError, MAX_REPORT, Phase, TAKEN, lock, model_in, record_in, report_in};
 
 impl Learn {
     /// A frame that the model in use has scored.
-    pub(crate) fn shadow_offer(&self, frame: &Bytes, taken: Instant, anomaly: bool) {
+    pub(crate) fn shadow_offer(&self, frame: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: bool) {
         if let Some(shadow) = &*lock(&self.shadow) {
-            shadow.offer(frame, taken, anomaly);
+            shadow.offer(frame, regions, taken, anomaly);
         }
     }
 
@@ -55,12 +56,19 @@ impl Learn {
         let model = self.take(&file, None);
         let _ = std::fs::remove_file(&file);
         let model = model?;
+        // Without frames it is of others.
+        let of_frames = self.collection.counts() != Counts::default();
         self.change(|record| {
-            record.phase = Phase::Trained { model };
+            record.trained(model, of_frames);
             record.note = None;
         })?;
         self.tidy();
         Ok(())
+    }
+
+    /// The regions that a model was learned with, where that is known.
+    pub(crate) fn learned_with(&self, model: &str) -> Option<String> {
+        self.lock().record.learned_with.get(model).cloned()
     }
 
     /// The report of the model that was learned last.

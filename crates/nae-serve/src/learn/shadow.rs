@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::super::child;
 use super::super::history::{History, Point, Slice};
 use super::super::model::Model;
+use super::super::regions::Applied;
 
 /// A model beside the one in use; it is not asked any more when this is dropped.
 pub(super) struct Shadow {
@@ -26,6 +27,7 @@ pub(super) struct Shadow {
 /// A frame, and what the model in use makes of it.
 struct Offered {
     image: Bytes,
+    regions: Arc<Applied>,
     taken: Instant,
     anomaly: bool,
 }
@@ -74,8 +76,9 @@ impl Shadow {
     }
 
     /// Has a frame scored, unless another is being scored.
-    pub(super) fn offer(&self, image: &Bytes, taken: Instant, anomaly: bool) {
-        let _ = self.sender.try_send(Offered { image: image.clone(), taken, anomaly });
+    pub(super) fn offer(&self, image: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: bool) {
+        let offered = Offered { image: image.clone(), regions: Arc::clone(regions), taken, anomaly };
+        let _ = self.sender.try_send(offered);
     }
 
     pub(super) fn status(&self) -> ShadowStatus {
@@ -95,11 +98,12 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 
 fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
     child::lowest_priority();
-    while let Ok(Offered { image, taken, anomaly }) = frames.recv() {
+    while let Ok(Offered { image, regions, taken, anomaly }) = frames.recv() {
         // Outside the lock: this takes time.
         let scored = decode(&image)
             .map_err(|error| error.to_string())
-            .and_then(|pixels| model.detector.score_pixels(&pixels).map_err(|error| error.to_string()));
+            .and_then(|pixels| regions.look(pixels).map_err(|error| error.to_string()))
+            .and_then(|seen| seen.score(&model.detector).map_err(|error| error.to_string()));
         let mut seen = lock(seen);
         match scored {
             Ok(scored) => {

@@ -1,11 +1,13 @@
 //! How far learning is: the phases, what may be done in each, and the file that holds them over a restart. The table in
 //! [`Record::may`] is the only place that says what follows what. What is done is in the other modules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+use super::super::regions::Regions;
 
 /// The largest file read.
 const MAX_FILE: u64 = 1 << 16;
@@ -140,11 +142,24 @@ pub(crate) struct Record {
     pub(crate) missed: u64,
     /// Models learned here that took over, the one in use last. Without any, it is that of the settings.
     pub(crate) used: Vec<String>,
+    /// The regions that the frames were collected by, as their digest.
+    pub(crate) regions: String,
+    /// Those of the frames that each model is of, where that is known.
+    pub(crate) learned_with: BTreeMap<String, String>,
 }
 
 impl Default for Record {
     fn default() -> Self {
-        Self { phase: Phase::Idle, note: None, seen: 0, missed: 0, used: Vec::new() }
+        Self {
+            phase: Phase::Idle,
+            note: None,
+            seen: 0,
+            missed: 0,
+            used: Vec::new(),
+            // Frames of before there were regions are whole.
+            regions: Regions::default().digest(),
+            learned_with: BTreeMap::new(),
+        }
     }
 }
 
@@ -201,6 +216,18 @@ impl Record {
     pub(crate) fn check(&self, action: Action) -> Result<(), Refused> {
         let may = self.may();
         if may.contains(&action) { Ok(()) } else { Err(Refused { action, phase: self.phase.name(), may }) }
+    }
+
+    /// There is a model, of the frames that are here or of others.
+    pub(crate) fn trained(&mut self, model: String, of_frames: bool) {
+        self.phase = Phase::Trained { model: model.clone() };
+        if of_frames {
+            self.learned_with.insert(model, self.regions.clone());
+        } else {
+            self.learned_with.remove(&model);
+        }
+        let needed: BTreeSet<String> = self.models().into_iter().map(str::to_owned).collect();
+        self.learned_with.retain(|model, _| needed.contains(model));
     }
 
     /// The model of the phase is the one in use from now on.
@@ -294,6 +321,21 @@ mod tests {
     }
 
     #[test]
+    fn which_regions_a_model_was_learned_with_is_known_as_long_as_it_is_there() {
+        let mut record = Record { regions: "0000000c".into(), ..Record::default() };
+        record.trained(A.into(), true);
+        record.swapped(A.into());
+        record.trained(B.into(), true);
+        assert_eq!(record.learned_with.keys().collect::<Vec<_>>(), [A, B]);
+        assert!(record.learned_with.values().all(|regions| regions == "0000000c"));
+        // One that was brought, of no frames of here; the one before it is gone.
+        record.trained("0000000d".into(), false);
+        assert_eq!(record.learned_with.keys().collect::<Vec<_>>(), [A]);
+        let old: Record = serde_json::from_str(r#"{"phase": "collected"}"#).unwrap();
+        assert_eq!(old.regions, Regions::default().digest(), "frames of before there were regions");
+    }
+
+    #[test]
     fn the_file_is_read_as_it_was_written_and_hostile_ones_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.json");
@@ -307,6 +349,7 @@ mod tests {
             Phase::Training { seconds: 600.0, starts: 2 },
         ] {
             record.phase = phase;
+            record.learned_with.insert(A.into(), record.regions.clone());
             record.write(&path).unwrap();
             assert_eq!(Record::read(&path).unwrap(), record);
         }

@@ -13,7 +13,8 @@ fn learn(folder: &Path, record: &Record) -> Arc<Learn> {
     std::fs::create_dir_all(folder_in(folder)).unwrap();
     record.write(&record_in(&folder_in(folder))).unwrap();
     let trainer = Arc::new(Trainer::new("no-such-program".into()));
-    Arc::new(Learn::open(config, Arc::default(), trainer, Span::none()).unwrap())
+    let sight = Arc::new(Sight::open(folder, config.regions.clone()));
+    Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
 }
 
 fn phase(learn: &Learn) -> &'static str {
@@ -39,12 +40,15 @@ fn a_model_that_is_taken_back_is_in_use_no_more_also_after_a_restart() {
 #[test]
 fn what_cannot_go_on_after_a_restart_is_said() {
     let model = "0000000a".to_owned();
+    let collecting = Collecting { left: None, most: 10, min_distance: 1.0 };
     for (before, after, part) in [
+        // The regions of the settings are others than they were.
+        (Phase::Collecting(collecting), "collected", "collected by other regions"),
         (Phase::Training { seconds: 60.0, starts: 1 }, "collected", "no-such-program"),
         (Phase::Shadowing { model }, "trained", "0000000a.model"),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let learn = learn(folder.path(), &Record { phase: before, ..Record::default() });
+        let learn = learn(folder.path(), &Record { phase: before, regions: "0000000c".into(), ..Record::default() });
         learn.start(Path::new("model.onnx"));
         assert_eq!(phase(&learn), after);
         let note = learn.status().note.unwrap();
@@ -72,7 +76,9 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
     std::fs::write(frames.join("000001.png"), "x").unwrap();
     let own = learn(folder.path(), &Record { phase: Phase::Collected, ..Record::default() });
     std::fs::remove_file(record_in(&own.folder)).unwrap();
-    let found = Learn::open(own.config.clone(), Arc::default(), Arc::clone(&own.trainer), Span::none()).unwrap();
+    let found =
+        Learn::open(own.config.clone(), Arc::default(), Arc::clone(&own.trainer), Arc::clone(&own.sight), Span::none())
+            .unwrap();
     assert_eq!((phase(&found), found.status().counts.kept), ("collected", 1));
     let own = learn(folder.path(), &Record::default());
     own.start(Path::new("model.onnx"));

@@ -66,7 +66,7 @@ impl Learn {
             own.ended(activity, |record| match trained {
                 Ok(model) => {
                     tracing::info!(model, "trained");
-                    record.phase = Phase::Trained { model };
+                    record.trained(model, true);
                 }
                 Err(reason) => {
                     tracing::error!(reason, "training failed");

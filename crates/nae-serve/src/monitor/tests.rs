@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::camera_name::CameraName;
 use super::super::metrics::Metrics;
+use super::super::regions::Regions;
 use super::*;
 
 struct Zeros;
@@ -38,6 +39,7 @@ struct Watched {
     model: Model,
     metrics: Arc<CameraMetrics>,
     quiet: Arc<Quiet>,
+    sight: Arc<Sight>,
     _folder: tempfile::TempDir,
 }
 
@@ -48,11 +50,18 @@ impl Watched {
         let alarm = AlarmSettings::new(2, 0, 3).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
-        let monitor = Monitor::new(alarm, Arc::clone(&quiet), &model, Arc::clone(&metrics)).unwrap();
-        Self { monitor, model, metrics, quiet, _folder: folder }
+        let sight = Arc::new(Sight::open(folder.path(), Regions::default()));
+        let monitor =
+            Monitor::new(alarm, Arc::clone(&quiet), Arc::clone(&sight), &model, Arc::clone(&metrics)).unwrap();
+        Self { monitor, model, metrics, quiet, sight, _folder: folder }
     }
 
     fn frame(&self, energy: f32) -> Option<Arc<Shown>> {
+        self.frame_of(energy, self.sight.applied())
+    }
+
+    /// One that the model has looked at by these regions.
+    fn frame_of(&self, energy: f32, regions: Arc<Applied>) -> Option<Arc<Shown>> {
         let frame =
             Frame { bytes: Bytes::from_static(b"image"), name: Some("a.png".to_owned()), taken: Instant::now() };
         let scored = Scored {
@@ -63,7 +72,7 @@ impl Watched {
             error_map: Vec::new(),
             error_map_shape: Shape::new(1, 0, 0),
         };
-        self.monitor.observe(&frame, scored, &self.model)
+        self.monitor.observe(&frame, scored, &self.model, Looked { regions, view: None })
     }
 }
 
@@ -170,4 +179,24 @@ fn drift_is_told_on_the_frame_on_which_it_is() {
             assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold begins anew");
         }
     }
+}
+
+/// One that was being scored when they were changed.
+#[test]
+fn a_frame_of_other_regions_counts_for_nothing() {
+    let watched = Watched::new();
+    let before = watched.sight.applied();
+    (0..2).for_each(|_| drop(watched.frame(1.0)));
+    assert!(watched.monitor.alarm_and_drift().0);
+    let half = r#"[{"kind": "ignore", "vertices": [[0, 0], [1, 0], [1, 1]]}]"#;
+    watched.sight.set(Some(Regions::from_json(half).unwrap()), "1").unwrap();
+    let mut events = watched.monitor.events();
+    watched.monitor.regions_changed(&watched.model);
+    assert_eq!(serde_json::to_value(events.try_recv().unwrap()).unwrap(), json!({"event": "regions"}));
+    assert_eq!((watched.monitor.alarm_and_drift().0, watched.metrics.alarm.get()), (false, 0), "the alarm is cleared");
+    assert_eq!((watched.monitor.energies(3600.0, 0.0).len(), watched.monitor.recent().len()), (0, 0));
+    assert!(watched.frame_of(1.0, before).is_none() && watched.frame(1.0).is_none());
+    assert_eq!(watched.monitor.energies(3600.0, 0.0).len(), 1, "the second is of them");
+    assert!(!watched.monitor.alarm_and_drift().0);
+    assert!(watched.frame(1.0).is_some(), "two of them raise it");
 }

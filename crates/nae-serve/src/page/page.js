@@ -118,6 +118,8 @@ async function refresh() {
     return row;
   });
   element("card").replaceChildren(...rows);
+  // The pictures of alarms have outlines, too.
+  await showRegions();
   await Promise.all([readHistory(), showAlarms(), showFrame(s.latest), showLearn()]);
 }
 
@@ -140,7 +142,7 @@ async function showAlarms() {
       heat.className = "heat";
       image.alt = `The frame of alarm ${alarm.number}`;
       heat.alt = "";
-      box.append(image, heat);
+      box.append(...[image, heat, outlinesOf(alarm.regions)].filter(Boolean));
       item.append(box);
       drawFrame(image, own(`/alarms/${alarm.number}/image`)).catch(console.warn);
       draw(heat, own(`/alarms/${alarm.number}/heat-map`)).catch(console.warn);
@@ -279,6 +281,9 @@ function happened(event) {
   else if (event.event === "alarms") {
     showQuiet(event.alarms);
     showAlarm(false);
+  } else if (event.event === "regions") {
+    showAlarm(false);
+    showRegions().then(showAlarms).catch(console.warn);
   } else if (event.event === "source") showSource(event.state, event.reason);
   else if (event.event === "model") refresh().catch(console.warn);
 }
@@ -429,6 +434,7 @@ async function showView() {
   element("alarms").replaceChildren();
   resetLearn();
   resetQuiet();
+  resetRegions();
   element("cameras").replaceChildren();
   await (state.camera ? watchOne(view) : watchAll(view));
 }
@@ -467,5 +473,6 @@ element("recalibrate").addEventListener("click", () =>
 
 startLearn();
 startQuiet();
+startRegions();
 setInterval(() => element("watch").hidden || drawChart(), 250);
 showView();

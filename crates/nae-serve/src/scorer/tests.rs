@@ -11,6 +11,7 @@ use nae_infer::card::ScoringSettings;
 use nae_infer::{BackendKind, Detector, Shape};
 use nae_onnx::metadata::Tiles;
 
+use super::super::regions::Regions;
 use super::*;
 
 /// Reconstructs zeros, hangs on an image that begins with 2, fails on one that begins with 3, and takes its time for one that
@@ -96,9 +97,38 @@ fn an_image_is_cut_into_the_models_tiles() {
     let (sender, receiver) = channel();
     // White in a corner of nine pixels: a tile with it has a quarter of its pixels wrong.
     let image = b"P5 3 3 255\n\xFF\0\0\0\0\0\0\0\0".as_slice();
-    lanes[0].submit(Input::Image(image.into()), move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
+    lanes[0].submit(Input::Image(image.into(), None), move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
     let scored = receiver.recv().unwrap().unwrap();
     assert_eq!((scored.energy, scored.error_map_shape), (0.25, Shape::new(1, 3, 3)));
+}
+
+/// Of an image in tiles, and of a whole one, which regions leave a part of.
+#[test]
+fn what_regions_hide_has_no_part_in_the_score() {
+    let right = r#"[{"kind": "ignore", "vertices": [[0.5, 0], [1, 0], [1, 1], [0.5, 1]]}]"#;
+    let regions = Applied::new(Regions::from_json(right).unwrap());
+    let image = |left: u8, right: u8| -> axum::body::Bytes {
+        let row = [left, left, right, right];
+        [b"P5 4 2 255\n".as_slice(), &row, &row].concat().into()
+    };
+    let score = |tiles: Option<Tiles>, image| {
+        let (_scorer, lanes) = start_with(&current(Moody::default(), tiles), 1, 1, Duration::from_secs(60));
+        let (sender, receiver) = channel();
+        lanes[0].submit(Input::Image(image, Some(Arc::clone(&regions))), move |answer| {
+            sender.send(answer.map(|a| (a.scored, a.view.is_some()))).unwrap();
+        });
+        receiver.recv().unwrap().unwrap()
+    };
+    let tiles = Some(Tiles { stride: 2, top_k: 1 });
+    // The fill alone has an energy of a quarter of white's: no tile has it, as that on the right is not scored.
+    let (scored, is_part) = score(tiles, image(0, 255));
+    assert_eq!((scored.energy, is_part), (0.0, true));
+    assert_eq!(scored.error_map, [0.0; 8]);
+    let energy = score(tiles, image(51, 255)).0.energy;
+    assert_eq!(energy.to_bits(), score(tiles, image(51, 0)).0.energy.to_bits());
+    assert!((energy - 0.04).abs() < 1e-6, "{energy}");
+    let whole = [image(51, 255), image(51, 0), image(51, 130)].map(|image| score(None, image).0.energy.to_bits());
+    assert!(whole.iter().all(|energy| *energy == whole[0]) && f32::from_bits(whole[0]) > 0.04, "{whole:?}");
 }
 
 #[test]

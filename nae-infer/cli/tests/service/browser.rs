@@ -108,6 +108,74 @@ impl Browser {
         self.value(&format!("document.querySelector('{selector}').click()"));
     }
 
+    /// Where something is on the page: left, top, width, height of what a selector finds, once it is there; scrolled into view.
+    pub(crate) fn place(&mut self, selector: &str) -> [f64; 4] {
+        let there = format!("document.querySelector('{selector}')?.getBoundingClientRect().width > 0");
+        eventually(selector, || self.value(&there) == true);
+        let place = format!(
+            "(() => {{ const e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}}); \
+             const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height].join(' '); }})()"
+        );
+        let place = self.value(&place);
+        let numbers: Vec<f64> = place.as_str().unwrap().split(' ').map(|number| number.parse().unwrap()).collect();
+        numbers.try_into().unwrap()
+    }
+
+    /// A mouse event at a place of the window: `mousePressed`, `mouseMoved` or `mouseReleased`, of the so-many-th click.
+    fn mouse(&mut self, kind: &str, (x, y): (f64, f64), clicks: u32) {
+        let held = u32::from(kind != "mouseReleased");
+        let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": held, "clickCount": clicks});
+        self.call("Input.dispatchMouseEvent", event);
+    }
+
+    /// Clicks at a place, so many times.
+    pub(crate) fn click_at(&mut self, place: (f64, f64), times: u32) {
+        for click in 1..=times {
+            self.mouse("mousePressed", place, click);
+            self.mouse("mouseReleased", place, click);
+        }
+    }
+
+    /// Presses the button at a place and lets it go at another.
+    pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
+        let between = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+        self.mouse("mousePressed", from, 1);
+        self.mouse("mouseMoved", between, 1);
+        self.mouse("mouseMoved", to, 1);
+        self.mouse("mouseReleased", to, 1);
+    }
+
+    /// Touches a place with a finger, and takes it away at another.
+    pub(crate) fn touch(&mut self, from: (f64, f64), to: (f64, f64)) {
+        self.call("Emulation.setTouchEmulationEnabled", json!({"enabled": true}));
+        let at = |place: (f64, f64)| json!([{"x": place.0, "y": place.1}]);
+        self.call("Input.dispatchTouchEvent", json!({"type": "touchStart", "touchPoints": at(from)}));
+        if from != to {
+            self.call("Input.dispatchTouchEvent", json!({"type": "touchMove", "touchPoints": at(to)}));
+        }
+        self.call("Input.dispatchTouchEvent", json!({"type": "touchEnd", "touchPoints": []}));
+    }
+
+    /// Presses a key and lets it go: to whatever has the focus.
+    pub(crate) fn key(&mut self, key: &str) {
+        // What a key does by itself, such as Enter on a button, goes by its number.
+        let number = match key {
+            "Enter" => 13,
+            "Escape" => 27,
+            "ArrowLeft" => 37,
+            "Delete" => 46,
+            _ => 0,
+        };
+        let text = if key == "Enter" { "\r" } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            self.call(
+                "Input.dispatchKeyEvent",
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number, "text": text}),
+            );
+        }
+    }
+
     /// Waits until an element has this text in it.
     pub(crate) fn wait_text(&mut self, id: &str, text: &str) {
         let mut found = Value::Null;

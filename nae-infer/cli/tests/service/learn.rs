@@ -40,7 +40,7 @@ fn phase(service: &Service) -> String {
 }
 
 /// Does something that is to be possible.
-fn act(service: &Service, action: &str, body: &str) -> Value {
+pub(crate) fn act(service: &Service, action: &str, body: &str) -> Value {
     let answer = service.change(&format!("/api/learn/{action}"), body);
     assert_eq!(answer.status, 200, "{action}: {}", String::from_utf8_lossy(&answer.body));
     answer.json()
@@ -65,7 +65,7 @@ fn collected(place: &Place) -> Service {
 }
 
 /// The script: it says how far it is, waits while `hold` is there, and gives `learned` as the model, or fails where that is not.
-fn trainer(place: &Place) {
+pub(crate) fn trainer(place: &Place) {
     let script = r#"#!/bin/sh
 echo "$@" >> PLACE/called
 while [ $# -gt 0 ]; do
@@ -92,7 +92,7 @@ cp PLACE/learned "$model"
 }
 
 /// The model that the script gives: the digits network lowered, which is another file.
-fn other_model() -> PathBuf {
+pub(crate) fn other_model() -> PathBuf {
     model().with_file_name("digits.nae")
 }
 

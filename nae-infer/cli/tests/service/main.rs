@@ -15,5 +15,6 @@ mod learn;
 mod mosquitto;
 mod page;
 mod pauses;
+mod regions;
 mod stream_camera;
 mod streams;

@@ -1,0 +1,58 @@
+//! Which part of a camera's picture its model sees, over HTTP: the regions in use, others in their place, and back to those of the
+//! settings. What regions are, and what they do, is in `regions`.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+
+use super::super::camera::Camera;
+use super::super::regions::{Origin, Regions, Wanted};
+use super::asked::OfAddress;
+use super::changes::{Nothing, change, read, read_up_to};
+use super::{Problem, json};
+
+/// The largest list taken: as many vertices as there may be, with all digits of a double.
+const LIMIT: usize = 1 << 17;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    regions: Vec<Wanted>,
+}
+
+/// The regions in use.
+#[derive(Serialize)]
+struct InUse<'a> {
+    regions: &'a Regions,
+    from: Origin,
+    /// By which an alarm says what regions it is of.
+    digest: &'a str,
+    /// Where the model in use knows frames of others: what to do.
+    warning: Option<&'static str>,
+}
+
+fn in_use(camera: &Camera) -> Response {
+    let applied = camera.sight.applied();
+    let (from, warning) = (camera.sight.origin(), camera.regions_warning());
+    json(StatusCode::OK, &InUse { regions: applied.regions(), from, digest: applied.digest(), warning })
+}
+
+pub(super) async fn regions(OfAddress(camera): OfAddress) -> Response {
+    in_use(&camera)
+}
+
+pub(super) async fn set(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Asked { regions } = read_up_to(request, LIMIT).await?;
+    let regions = Regions::new(regions).map_err(|wrong| Problem::new(StatusCode::BAD_REQUEST, wrong))?;
+    change(Arc::clone(&camera), move |camera| camera.set_regions(Some(regions))).await?;
+    Ok(in_use(&camera))
+}
+
+pub(super) async fn reset(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+    let Nothing {} = read(request).await?;
+    change(Arc::clone(&camera), |camera| camera.set_regions(None)).await?;
+    Ok(in_use(&camera))
+}
