@@ -15,6 +15,7 @@ use tracing::Span;
 use super::alarms::Alarms;
 use super::config::{CameraConfig, Config};
 use super::deliver;
+use super::history_file::Recorder;
 use super::keeper::{ChangeError, Keeper, Opened};
 use super::learn::{Learn, LearnError, Trainer};
 use super::metrics::CameraMetrics;
@@ -53,6 +54,8 @@ pub(crate) struct Parts {
     pub(crate) model: Arc<Current>,
     pub(crate) lane: Lane,
     pub(crate) metrics: CameraMetrics,
+    /// Keeps what becomes of it on disk.
+    pub(crate) recorder: Recorder,
 }
 
 /// Why a model that was learned did not take over, or the one before did not come back.
@@ -83,14 +86,15 @@ impl Camera {
         service: &Config,
         models: &Arc<Models>,
         trainer: &Arc<Trainer>,
-        Parts { base, model, lane, metrics }: Parts,
+        Parts { base, model, lane, metrics, recorder }: Parts,
     ) -> anyhow::Result<(Self, Beside)> {
         let span = tracing::error_span!("camera", name = %config.name);
         let entered = span.clone().entered();
         let in_state = |folder: &Path| format!("camera `{}`: its state in {}", config.name, folder.display());
         let metrics = Arc::new(metrics);
         let quiet = Arc::new(open_quiet(&config));
-        let monitor = Arc::new(Monitor::new(config.alarm, Arc::clone(&quiet), &base.model, Arc::clone(&metrics))?);
+        let monitor = Monitor::new(config.alarm, Arc::clone(&quiet), &base.model, Arc::clone(&metrics))?;
+        let monitor = Arc::new(monitor.recorded(recorder.clone()));
         let mut receivers = deliver::receivers(service);
         let mut link = None;
         if let Some(broker) = &config.mqtt {
@@ -100,7 +104,7 @@ impl Camera {
             link = Some(task);
         }
         let (alarms, deliveries) =
-            Alarms::open(&config, receivers, &metrics).with_context(|| in_state(&config.state))?;
+            Alarms::open(&config, receivers, &metrics, recorder).with_context(|| in_state(&config.state))?;
         let learn = Learn::open(config.clone(), Arc::clone(models), Arc::clone(trainer), span.clone())
             .with_context(|| in_state(&config.state))?;
         let learn = Arc::new(learn);
