@@ -5,7 +5,7 @@
 //! share, by turns, and which decode it and have the camera's detector score it; `monitor` keeps its energy, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;

@@ -429,6 +429,7 @@ async function showView() {
   element("alarms").replaceChildren();
   resetLearn();
   resetQuiet();
+  resetHistory();
   element("cameras").replaceChildren();
   await (state.camera ? watchOne(view) : watchAll(view));
 }
@@ -467,5 +468,6 @@ element("recalibrate").addEventListener("click", () =>
 
 startLearn();
 startQuiet();
+startHistory();
 setInterval(() => element("watch").hidden || drawChart(), 250);
 showView();

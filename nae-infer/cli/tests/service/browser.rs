@@ -108,6 +108,40 @@ impl Browser {
         self.value(&format!("document.querySelector('{selector}').click()"));
     }
 
+    /// As `click`, with the pointer: on what lies there for it, and nothing else.
+    pub(crate) fn tap(&mut self, selector: &str) {
+        let middle = format!(
+            "(() => {{ const e = document.querySelector('{selector}'); if (!e || e.disabled) return ''; \
+             e.scrollIntoView({{ block: 'center', behavior: 'instant' }}); const b = e.getBoundingClientRect(); \
+             return b.width ? `${{b.left + b.width / 2}} ${{b.top + b.height / 2}}` : ''; }})()"
+        );
+        let mut place = Vec::new();
+        eventually(selector, || {
+            let found = self.value(&middle);
+            place = found.as_str().unwrap_or_default().split(' ').filter_map(|n| n.parse::<f64>().ok()).collect();
+            place.len() == 2
+        });
+        for kind in ["mousePressed", "mouseReleased"] {
+            let (x, y) = (place[0], place[1]);
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    /// Presses a key.
+    pub(crate) fn key(&mut self, key: &str, code: u32) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// Makes the window as wide as this.
+    pub(crate) fn widen(&mut self, width: u32) {
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500});
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
     /// Waits until an element has this text in it.
     pub(crate) fn wait_text(&mut self, id: &str, text: &str) {
         let mut found = Value::Null;

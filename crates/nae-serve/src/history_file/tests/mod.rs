@@ -2,6 +2,7 @@
 //! becomes of it with damage, other versions, clocks that jump, and others who read.
 #![allow(clippy::unwrap_used)]
 
+mod figures;
 mod file;
 mod thinning;
 
