@@ -87,23 +87,27 @@ fn a_file_that_cannot_be_used_is_set_aside_and_kept() {
     }
 }
 
-/// Whose first page is whole, so that it opens.
+/// Of the table of cameras, so that it shows when the file is opened; and of the one of energies, when it is written.
 #[test]
 fn damage_that_shows_later_sets_the_file_aside_too_and_loses_nothing_that_waits() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = schema::file_in(folder.path());
-    let (mut before, ..) = writer(&path, ROOM, Vec::new());
-    write(&mut before, TODAY, 1.0);
-    drop(before);
-    let length = path.metadata().unwrap().len();
-    let mut file = File::options().write(true).open(&path).unwrap();
-    file.seek(SeekFrom::Start(4096)).unwrap();
-    file.write_all(&vec![0xAA; length as usize - 4096]).unwrap();
-    let (mut after, writing, _) = writer(&path, ROOM, Vec::new());
-    write(&mut after, TODAY + DAY, 2.0);
-    assert_eq!(writing.get(), 1);
-    assert_eq!(rows(&path, "gate").iter().map(|row| row.max).collect::<Vec<_>>(), [2.0]);
-    assert_eq!(names(folder.path(), "history.sqlite.aside-").len(), 1);
+    for table in ["camera", "energy"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = schema::file_in(folder.path());
+        let (mut before, ..) = writer(&path, ROOM, Vec::new());
+        write(&mut before, TODAY, 1.0);
+        drop(before);
+        let text = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        let page: u64 = Connection::open(&path).unwrap().query_row(text, [table], |row| row.get(0)).unwrap();
+        let mut file = File::options().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(4096 * (page - 1))).unwrap();
+        file.write_all(&[0xAA; 4096]).unwrap();
+        let (mut after, writing, _) = writer(&path, ROOM, Vec::new());
+        assert_eq!(names(folder.path(), "history.sqlite.aside-").len(), usize::from(table == "camera"), "{table}");
+        write(&mut after, TODAY + DAY, 2.0);
+        assert_eq!(writing.get(), 1, "{table}");
+        assert_eq!(rows(&path, "gate").iter().map(|row| row.max).collect::<Vec<_>>(), [2.0], "{table}");
+        assert_eq!(names(folder.path(), "history.sqlite.aside-").len(), 1, "{table}");
+    }
 }
 
 #[test]
@@ -202,8 +206,8 @@ fn many_alarms_come_piece_by_piece_and_a_chart_has_the_newest() {
     let path = schema::file_in(folder.path());
     let mut store = open(&path, &["gate"]);
     let mut pending = Pending::of(1);
-    // Two at a time.
-    pending.alarms.extend((0..3001).map(|n| (0, AlarmChange::Raised(alarm(n, TODAY + n as i64 / 2)))));
+    // Two at a time, so that a piece would end between two.
+    pending.alarms.extend((0..3001).map(|n| (0, AlarmChange::Raised(alarm(n, TODAY + (n as i64 + 1) / 2)))));
     store.add(&mut pending).unwrap();
     let found: Vec<i64> = alarms(&path, "gate").iter().map(|alarm| alarm.number).collect();
     assert_eq!(found, (0..3001).collect::<Vec<i64>>());
