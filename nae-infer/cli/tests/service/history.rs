@@ -170,13 +170,13 @@ fn alarms_that_are_raised_are_those_of_the_history_and_those_delivered() {
         }
         assert_eq!(kept["time"].as_str().unwrap()[..19], told["time"].as_str().unwrap()[..19]);
     }
-    // The last is up still: a normal frame took back the others.
-    show(&service, &place, "c1", "checkerboard");
-    show(&service, &place, "c2", "checkerboard");
     let ends = |service: &Service| {
         let alarms = chart(service, EVER)["alarms"].as_array().unwrap().clone();
         alarms.iter().map(|alarm| alarm["cleared"].is_string()).collect::<Vec<_>>()
     };
+    eventually("normal frames took back all of them", || ends(&service) == [true; 5]);
+    show(&service, &place, "c1", "checkerboard");
+    show(&service, &place, "c2", "checkerboard");
     eventually("one is up", || ends(&service) == [true, true, true, true, true, false]);
     assert_eq!(service.change("/api/pause", "{}").status, 200);
     eventually("a pause clears it", || ends(&service) == [true; 6]);
@@ -297,8 +297,8 @@ fn what_is_asked_of_the_history_has_limits() {
     }
     assert_eq!((service.get("/api/history").status, service.metric("nae_history_writing")), (200, 0.0));
     drop(service);
-    for wrong in [["--history-days", "-1"], ["--history-megabytes", "7"], ["--history-megabytes", "many"]] {
-        let said = Service::try_start(&model(), &place.state(), &wrong).err().unwrap();
+    for wrong in ["--history-days=-1", "--history-days=1.5", "--history-megabytes=7", "--history-megabytes=many"] {
+        let said = Service::try_start(&model(), &place.state(), &[wrong]).err().unwrap();
         assert!(said.contains("history_") && said.contains("expected"), "{said}");
     }
 

@@ -97,9 +97,9 @@ fn damage_that_shows_later_sets_the_file_aside_too_and_loses_nothing_that_waits(
         write(&mut before, TODAY, 1.0);
         drop(before);
         let text = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-        let page: u64 = Connection::open(&path).unwrap().query_row(text, [table], |row| row.get(0)).unwrap();
+        let page: i64 = Connection::open(&path).unwrap().query_row(text, [table], |row| row.get(0)).unwrap();
         let mut file = File::options().write(true).open(&path).unwrap();
-        file.seek(SeekFrom::Start(4096 * (page - 1))).unwrap();
+        file.seek(SeekFrom::Start(4096 * (page as u64 - 1))).unwrap();
         file.write_all(&[0xAA; 4096]).unwrap();
         let (mut after, writing, _) = writer(&path, ROOM, Vec::new());
         assert_eq!(names(folder.path(), "history.sqlite.aside-").len(), usize::from(table == "camera"), "{table}");
