@@ -84,6 +84,7 @@ proptest! {
     #[test]
     fn thinned_rows_are_what_all_frames_make(
         points in frames(), batch in 1..20_usize, between in any::<bool>(), gone in 0..70 * DAY,
+        edge in any::<prop::sample::Index>(), at in 0..3_usize, off in -60 * SECOND..60 * SECOND,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.sqlite");
@@ -94,7 +95,10 @@ proptest! {
             let now = some.last().unwrap().time;
             while between && store.age(limits, now).unwrap() {}
         }
-        let now = points.last().unwrap().time + gone;
+        // Often so that a row begins before the age at which it becomes a longer one, and ends after it.
+        let last = points.last().unwrap().time;
+        let near = THINNED_AFTER.get(at).map(|age| edge.get(&points).time + age + off);
+        let now = near.unwrap_or(last + gone).max(last);
         while store.age(limits, now).unwrap() {}
         assert_same(&rows(&path, "gate"), &expected(&points, now));
         prop_assert!(rows(&path, "yard").is_empty());
