@@ -70,7 +70,8 @@ impl Past {
     /// # Errors
     /// The file's.
     pub(crate) fn chart(&self, span: Span, points: u64) -> rusqlite::Result<Chart> {
-        let seconds = ((span.to - span.from).max(0) as u64).div_ceil(1000 * points.max(1)).max(1) as i64;
+        // Of whole seconds, so that an hour up to this very moment has no longer slices than an hour.
+        let seconds = ((span.to - span.from).max(0) as u64 / 1000).div_ceil(points.max(1)).max(1) as i64;
         let mut slices = Gathered::default();
         // Rows of longer intervals are older.
         for length in LENGTHS.into_iter().rev() {

@@ -89,3 +89,33 @@ impl Recorder {
         self.tell(|camera| Message::Cleared { camera, time });
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    /// Nobody takes anything from the queue here: who told would wait for ever.
+    #[test]
+    fn a_full_queue_keeps_nobody_waiting_and_is_counted() {
+        let (messages, received) = sync_channel(2);
+        let dropped = Counter::default();
+        let recorder = Recorder::new(3, messages, dropped.clone());
+        recorder.energy(0, f32::NAN, None, "model");
+        recorder.energy(1, 0.5, Some(f32::INFINITY), "model");
+        recorder.cleared(2);
+        recorder.cleared(3);
+        recorder.energy(4, 0.5, None, "model");
+        assert_eq!(dropped.get(), 2);
+        let energy = received.recv().unwrap();
+        assert!(
+            matches!(energy, Message::Energy { camera: 3, point: Point { time: 1, threshold: None, .. } }),
+            "{energy:?}"
+        );
+        drop(received);
+        recorder.energy(5, 0.5, None, "model");
+        assert_eq!(dropped.get(), 3, "nor does a writer that has ended");
+    }
+}

@@ -5,7 +5,7 @@
 const past = { span: 86400, back: 0, chart: null, asked: 0, tick: 0 };
 
 const svg = (name, attributes, text) => {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  const made = document.createElementNS(element("history-chart").namespaceURI, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   if (text) made.textContent = text;
   return made;

@@ -120,8 +120,8 @@ proptest! {
         within.for_each(|row| made.add(if row.seconds < chart.seconds { row.within(chart.seconds) } else { row }));
         assert_same(&chart.slices, &made.into_intervals());
         // Each model has its own.
-        prop_assert!(chart.slices.len() as u64 <= 2 * (slices + 1));
-        prop_assert_eq!(chart.seconds, ((long as f64 / 1000.0 / slices as f64).ceil() as i64).max(1));
+        prop_assert!(chart.slices.len() as u64 <= 2 * (slices + 2));
+        prop_assert_eq!(chart.seconds, ((long / 1000) as f64 / slices as f64).ceil().max(1.0) as i64);
     }
 }
 
