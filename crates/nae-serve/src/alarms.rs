@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::camera_name::CameraName;
 use super::config::CameraConfig;
 use super::deliver;
+use super::history_file::{AlarmRecord, Recorder};
 use super::journal::Journal;
 use super::metrics::CameraMetrics;
 use super::model::Model;
@@ -54,6 +56,7 @@ pub(crate) struct Alarms {
     /// Names and keys.
     receivers: Vec<(String, String)>,
     metrics: Arc<CameraMetrics>,
+    recorder: Recorder,
 }
 
 impl Alarms {
@@ -66,6 +69,7 @@ impl Alarms {
         config: &CameraConfig,
         receivers: Vec<Box<dyn Receiver>>,
         metrics: &Arc<CameraMetrics>,
+        recorder: Recorder,
     ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
         let now = Timestamp::now().as_millisecond().max(0) as u64;
         let journal = Arc::new(Journal::open(&config.state, now)?);
@@ -80,19 +84,23 @@ impl Alarms {
         let source = config.source.address.to_string();
         let (camera, address, id_prefix) = (config.name.clone(), config.address.clone(), config.id_prefix.clone());
         let metrics = Arc::clone(metrics);
-        Ok((Self { journal, pictures, camera, address, id_prefix, source, receivers: known, metrics }, threads))
+        let receivers = known;
+        Ok((Self { journal, pictures, camera, address, id_prefix, source, receivers, metrics, recorder }, threads))
     }
 
     /// Raises an alarm for the frame.
     pub(crate) fn raise(&self, shown: &Shown, model: &Model, monitor: &Monitor) {
         let name = shown.name.as_ref().map(|name| cut(name));
         let source = cut(&self.source);
+        let time = Timestamp::now();
+        let mut id_of_all = String::new();
         let (number, written) = self.journal.append(|number, id| {
+            id_of_all = format!("{}{id}", self.id_prefix);
             let alarm = Alarm {
-                id: &format!("{}{id}", self.id_prefix),
+                id: &id_of_all,
                 number,
                 camera: &self.camera,
-                time: Timestamp::now().to_string(),
+                time: time.to_string(),
                 energy: shown.scored.energy,
                 threshold: model.detector.threshold(),
                 false_positive_rate: model.false_positive_rate(),
@@ -109,6 +117,14 @@ impl Alarms {
             serde_json::to_string(&alarm).unwrap_or_default()
         });
         self.metrics.alarms.inc();
+        self.recorder.raised(AlarmRecord {
+            id: id_of_all,
+            number,
+            time: time.as_millisecond(),
+            energy: shown.scored.energy,
+            threshold: model.detector.threshold(),
+            model: model.digest.clone(),
+        });
         if let Err(error) = written {
             tracing::error!(alarm = number, %error, "the alarm is not on disk; it is sent from memory");
         }
@@ -123,6 +139,12 @@ impl Alarms {
     /// The last alarms as JSON, the newest first, and whether each has a picture.
     pub(crate) fn recent(&self, count: usize) -> Vec<(String, bool)> {
         self.journal.recent(count).into_iter().map(|(number, text)| (text, self.pictures.has(number))).collect()
+    }
+
+    /// All alarms that the journal has, the oldest first.
+    pub(crate) fn of_journal(&self) -> Vec<AlarmRecord> {
+        let texts = self.journal.recent(usize::MAX).into_iter().rev();
+        texts.filter_map(|(_, text)| record(&text)).collect()
     }
 
     /// A picture of an alarm.
@@ -146,6 +168,20 @@ impl Alarms {
         }
         self.journal.close();
     }
+}
+
+/// An alarm of the journal; none where it was written by a version that says something else.
+fn record(text: &str) -> Option<AlarmRecord> {
+    let alarm: Value = serde_json::from_str(text).ok()?;
+    let field = |name: &str| alarm[name].as_str();
+    Some(AlarmRecord {
+        id: field("id")?.to_owned(),
+        number: alarm["number"].as_u64()?,
+        time: field("time")?.parse::<Timestamp>().ok()?.as_millisecond(),
+        energy: alarm["energy"].as_f64()? as f32,
+        threshold: alarm["threshold"].as_f64().map(|threshold| threshold as f32),
+        model: field("model")?.to_owned(),
+    })
 }
 
 /// What of a name fits in an alarm.

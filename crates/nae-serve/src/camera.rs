@@ -15,6 +15,7 @@ use tracing::Span;
 use super::alarms::Alarms;
 use super::config::{CameraConfig, Config};
 use super::deliver;
+use super::history_file::Recorder;
 use super::keeper::{ChangeError, Keeper, Opened};
 use super::learn::{Learn, LearnError, Trainer};
 use super::metrics::CameraMetrics;
@@ -60,6 +61,8 @@ pub(crate) struct Parts {
     pub(crate) model: Arc<Current>,
     pub(crate) lane: Lane,
     pub(crate) metrics: CameraMetrics,
+    /// Keeps what becomes of it on disk.
+    pub(crate) recorder: Recorder,
 }
 
 /// Why a model that was learned did not take over, or the one before did not come back.
@@ -90,7 +93,7 @@ impl Camera {
         service: &Config,
         models: &Arc<Models>,
         trainer: &Arc<Trainer>,
-        Parts { base, model, lane, metrics }: Parts,
+        Parts { base, model, lane, metrics, recorder }: Parts,
     ) -> anyhow::Result<(Self, Beside)> {
         let span = tracing::error_span!("camera", name = %config.name);
         let entered = span.clone().entered();
@@ -100,7 +103,7 @@ impl Camera {
         let sight = Arc::new(Sight::open(&config.state, config.regions.clone()));
         let monitor =
             Monitor::new(config.alarm, Arc::clone(&quiet), Arc::clone(&sight), &base.model, Arc::clone(&metrics))?;
-        let monitor = Arc::new(monitor);
+        let monitor = Arc::new(monitor.recorded(recorder.clone()));
         let mut receivers = deliver::receivers(service);
         let mut link = None;
         if let Some(broker) = &config.mqtt {
@@ -110,7 +113,7 @@ impl Camera {
             link = Some(task);
         }
         let (alarms, deliveries) =
-            Alarms::open(&config, receivers, &metrics).with_context(|| in_state(&config.state))?;
+            Alarms::open(&config, receivers, &metrics, recorder).with_context(|| in_state(&config.state))?;
         let learn =
             Learn::open(config.clone(), Arc::clone(models), Arc::clone(trainer), Arc::clone(&sight), span.clone())
                 .with_context(|| in_state(&config.state))?;

@@ -5,7 +5,7 @@
 //! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
@@ -19,6 +19,7 @@ mod deliver;
 pub mod fuzzing;
 mod health;
 mod history;
+mod history_file;
 mod http;
 mod journal;
 mod keeper;
@@ -59,6 +60,7 @@ use crate::camera::{Beside, Camera, Parts};
 use crate::config::{CameraConfig, Config};
 pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
+use crate::history_file::{History, HistoryFigures};
 use crate::keeper::Opened;
 use crate::learn::Trainer;
 use crate::metrics::Metrics;
@@ -72,6 +74,8 @@ use crate::signals::{Reload, Stop};
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
 /// How often it is looked whether alarms are to be raised, where no frame is the occasion.
 const ATTENTION: Duration = Duration::from_secs(1);
+/// How long the history may take to be written when the service stops.
+const LAST_HISTORY: Duration = Duration::from_secs(5);
 /// How long the frames that have come may take with it.
 const LAST_FRAMES: Duration = Duration::from_secs(15);
 
@@ -82,6 +86,8 @@ struct Service {
     cameras: Vec<Arc<Camera>>,
     scorer: Scorer,
     metrics: Arc<Metrics>,
+    /// Energies and alarms on disk.
+    history: History,
     stopping: watch::Sender<bool>,
 }
 
@@ -172,14 +178,19 @@ async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyh
     });
     let (scorer, lanes) = Scorer::start(lanes.collect(), config.threads)?;
     let trainer = Arc::new(Trainer::new(config.nae_train.clone()));
+    let history = History::new(&config.state, config.history);
     let (mut cameras, mut beside) = (Vec::new(), Vec::new());
     for (((own, base), model), lane) in config.cameras.iter().zip(bases).zip(in_use).zip(lanes) {
-        let parts = Parts { base, model, lane, metrics: metrics.camera(&own.name) };
+        let metrics = metrics.camera(&own.name);
+        let recorder = history.recorder(cameras.len(), metrics.history_dropped.clone());
+        let parts = Parts { base, model, lane, metrics, recorder };
         let (camera, its) = Camera::open(own.clone(), &config, models, &trainer, parts)?;
         cameras.push(Arc::new(camera));
         beside.push(its);
     }
-    let service = Arc::new(Service { config, cameras, scorer, metrics, stopping: watch::Sender::new(false) });
+    let service = Arc::new(Service { config, cameras, scorer, metrics, history, stopping: watch::Sender::new(false) });
+    // After the journals, which take their room first.
+    let history = start_history(&service)?;
     let mut endings = Vec::new();
     for (camera, its) in service.cameras.iter().zip(beside) {
         let frames = pipeline::start(Arc::clone(camera))?;
@@ -197,8 +208,34 @@ async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyh
     if tokio::time::timeout(LAST_FRAMES, ended.join_all()).await.is_err() {
         tracing::warn!("the last frames and deliveries take too long; alarms are delivered after the next start");
     }
+    end_history(&service, history).await;
     service.scorer.stop();
     Ok(())
+}
+
+/// Begins to write the history, where one is kept.
+fn start_history(service: &Service) -> std::io::Result<Option<JoinHandle<()>>> {
+    let figures = HistoryFigures {
+        dropped: service.cameras.iter().map(|camera| camera.metrics.history_dropped.clone()).collect(),
+        writing: service.metrics.history_writing.clone(),
+        bytes: service.metrics.history_bytes.clone(),
+    };
+    let names = service.cameras.iter().map(|camera| camera.config.name.to_string()).collect();
+    let alarms = service.cameras.iter().map(|camera| camera.alarms.of_journal()).collect();
+    service.history.start(names, alarms, figures)
+}
+
+/// What has come is written.
+async fn end_history(service: &Arc<Service>, writer: Option<JoinHandle<()>>) {
+    let Some(writer) = writer else { return };
+    let service = Arc::clone(service);
+    let last = tokio::task::spawn_blocking(move || {
+        service.history.stop();
+        let _ = writer.join();
+    });
+    if tokio::time::timeout(LAST_HISTORY, last).await.is_err() {
+        tracing::warn!("the last seconds of the history take too long to be written");
+    }
 }
 
 /// What a camera took in is scored, its alarms get a moment to leave; the journal has the rest.

@@ -64,6 +64,11 @@ pub(crate) struct Metrics {
     dropped: Family<Of, Counter>,
     alarms: Family<Of, Counter>,
     pictures_dropped: Family<Of, Counter>,
+    history_dropped: Family<Of, Counter>,
+    /// Whether the history is written to disk.
+    pub(crate) history_writing: Gauge,
+    /// Bytes of the history on disk.
+    pub(crate) history_bytes: Gauge,
     latency: Family<Of, Histogram, fn() -> Histogram>,
     energy: Family<Of, Histogram, fn() -> Histogram>,
     threshold: Family<Of, Gauge<f64, AtomicU64>>,
@@ -91,6 +96,8 @@ pub(crate) struct CameraMetrics {
     pub(crate) alarms: Counter,
     /// Pictures of alarms that were not kept.
     pub(crate) pictures_dropped: Counter,
+    /// Energies and alarms that are not in the history on disk.
+    pub(crate) history_dropped: Counter,
     /// Energies above it are anomalies.
     pub(crate) threshold: Gauge<f64, AtomicU64>,
     /// Whether the alarm is on.
@@ -121,6 +128,9 @@ impl Metrics {
             dropped: Family::default(),
             alarms: Family::default(),
             pictures_dropped: Family::default(),
+            history_dropped: Family::default(),
+            history_writing: Gauge::default(),
+            history_bytes: Gauge::default(),
             latency: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 2.0, 16))),
             energy: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.0625, 2.0_f64.sqrt(), 17))),
             threshold: Family::default(),
@@ -146,6 +156,9 @@ impl Metrics {
         r.register("alarms_waiting", "Alarms a receiver does not have yet", l.waiting_alarms.clone());
         r.register("alarms_lost", "Alarms that left the journal undelivered", l.lost_alarms.clone());
         r.register("alarm_pictures_dropped", "Pictures of alarms not kept", this.pictures_dropped.clone());
+        r.register("history_dropped", "Energies and alarms not kept in the history", this.history_dropped.clone());
+        r.register("history_writing", "1 while the history is written to disk", this.history_writing.clone());
+        r.register_with_unit("history", "Room that the history takes on disk", Unit::Bytes, this.history_bytes.clone());
         r.register_with_unit("score_latency", "From arrival to score", Unit::Seconds, this.latency.clone());
         r.register("energy_ratio", "Energy over the threshold", this.energy.clone());
         r.register("threshold", "Energy above which an image is an anomaly", this.threshold.clone());
@@ -182,6 +195,7 @@ impl Metrics {
             dropped: self.dropped.get_or_create_owned(&of),
             alarms: self.alarms.get_or_create_owned(&of),
             pictures_dropped: self.pictures_dropped.get_or_create_owned(&of),
+            history_dropped: self.history_dropped.get_or_create_owned(&of),
             threshold: self.threshold.get_or_create_owned(&of),
             alarm: self.alarm.get_or_create_owned(&of),
             alarms_on: self.alarms_on.get_or_create_owned(&of),

@@ -15,6 +15,7 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use super::history::{History, Point, Slice};
+use super::history_file::Recorder;
 use super::metrics::CameraMetrics;
 use super::model::Model;
 use super::quiet::{AlarmState, Moment, Off, Quiet};
@@ -37,6 +38,8 @@ pub(crate) struct Monitor {
     alarm: AlarmSettings,
     quiet: Arc<Quiet>,
     sight: Arc<Sight>,
+    /// Keeps energies, and when an alarm is cleared, on disk.
+    recorder: Recorder,
 }
 
 struct State {
@@ -156,10 +159,22 @@ impl Monitor {
         };
         metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
         metrics.alarms_on.set(1);
-        let this =
-            Self { state: Mutex::new(state), events: broadcast::channel(EVENTS).0, metrics, alarm, quiet, sight };
+        let this = Self {
+            state: Mutex::new(state),
+            events: broadcast::channel(EVENTS).0,
+            metrics,
+            alarm,
+            quiet,
+            sight,
+            recorder: Recorder::default(),
+        };
         this.attend(Moment::now());
         Ok(this)
+    }
+
+    /// The same, with what becomes of its frames taken down.
+    pub(crate) fn recorded(self, recorder: Recorder) -> Self {
+        Self { recorder, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -213,6 +228,12 @@ impl Monitor {
         if alarm && !was_on {
             state.alarmed = Some(Arc::clone(&shown));
         }
+        let gone = now.steady.saturating_duration_since(frame.taken).as_millis() as i64;
+        let taken = now.wall.as_millisecond() - gone;
+        self.recorder.energy(taken, shown.scored.energy, threshold, &model.digest);
+        if was_on && !alarm {
+            self.recorder.cleared(now.wall.as_millisecond());
+        }
         let (number, drift) = (state.number, state.drifted);
         self.metrics.alarm.set(i64::from(alarm));
         self.metrics.drift.set(match drift {
@@ -247,7 +268,7 @@ impl Monitor {
             return;
         }
         state.off = off;
-        state.filter.reset();
+        self.clear(state, now);
         self.metrics.alarm.set(0);
         self.metrics.alarms_on.set(i64::from(off.is_none()));
         let alarms = self.quiet.state(now);
@@ -257,6 +278,14 @@ impl Monitor {
             tracing::info!(?alarms, "no alarms are raised from now on");
         }
         self.tell(Event::Alarms { alarms });
+    }
+
+    /// The filter begins empty; an alarm that is up is no more.
+    fn clear(&self, state: &mut State, now: Moment) {
+        if state.filter.is_raised() {
+            self.recorder.cleared(now.wall.as_millisecond());
+        }
+        state.filter.reset();
     }
 
     /// Whether alarms are raised now.
@@ -330,7 +359,7 @@ impl Monitor {
     /// Another threshold or calibration: alarm and drift begin anew. Another network: so do energies.
     pub(crate) fn model_changed(&self, model: &Model, other_network: bool) {
         let mut state = self.lock();
-        state.filter.reset();
+        self.clear(&mut state, Moment::now());
         state.drift = watch(model);
         state.drifted = Drift::Steady;
         if other_network {

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::super::broker::{self, BrokerAddress, BrokerSettings};
+use super::super::history_file::HistoryLimits;
 use super::super::secret::Secret;
 use super::super::signature::Signer;
 use super::super::source::without_login;
@@ -104,9 +105,22 @@ impl FoundSettings {
             webhook: self.parse("webhook", str::parse),
             webhook_signer: self.webhook_signer(),
             alarm_log: self.path("alarm_log"),
+            history: self.history(),
             nae_train: self.path("nae_train").unwrap_or_else(|| "nae-train".into()),
         };
         if self.problems.is_empty() { Ok(config) } else { Err(ConfigError(self.problems)) }
+    }
+
+    /// None where one of the two is 0.
+    fn history(&mut self) -> Option<HistoryLimits> {
+        let days = self.number("history_days", 0, 3650).unwrap_or(90_u32);
+        let least = HistoryLimits::LEAST_BYTES / 1_000_000;
+        let megabytes = self.parse("history_megabytes", |text| match text.parse() {
+            Ok(megabytes) if megabytes == 0 || (least..=1_000_000).contains(&megabytes) => Ok(megabytes),
+            _ => Err(format!("0, or a number from {least} to 1000000")),
+        });
+        let bytes = megabytes.unwrap_or(200_u64) * 1_000_000;
+        (days > 0 && bytes > 0).then_some(HistoryLimits { days, bytes })
     }
 
     fn tokens(&mut self) -> Tokens {

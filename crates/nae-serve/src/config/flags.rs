@@ -168,6 +168,12 @@ pub struct Flags {
     /// Append alarms to this file, a line of JSON each
     #[arg(long, value_name = "FILE")]
     pub(super) alarm_log: Option<String>,
+    /// Days for which energies and alarms are kept in the history; 0 keeps none [default: 90]
+    #[arg(long, value_name = "DAYS")]
+    pub(super) history_days: Option<String>,
+    /// Room for the history of all cameras, in MB; 0 keeps none [default: 200]
+    #[arg(long, value_name = "MB")]
+    pub(super) history_megabytes: Option<String>,
     /// Room for pictures of alarms, in MiB; 0 keeps none [default: 256]
     #[arg(long, value_name = "MIB")]
     pub(super) pictures: Option<String>,

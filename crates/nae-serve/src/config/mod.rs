@@ -18,6 +18,7 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::broker::Broker;
 use super::camera_name::CameraName;
+use super::history_file::HistoryLimits;
 use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
@@ -41,6 +42,8 @@ pub(crate) struct Config {
     /// Signs what goes to the webhook.
     pub(crate) webhook_signer: Option<Signer>,
     pub(crate) alarm_log: Option<PathBuf>,
+    /// How much history is kept on disk; none without.
+    pub(crate) history: Option<HistoryLimits>,
     /// The program that trains: a name to be found on the PATH, or a path.
     pub(crate) nae_train: PathBuf,
 }

@@ -6,6 +6,7 @@ mod asked;
 mod changes;
 mod description;
 mod events;
+mod history;
 pub(super) mod inference;
 mod learn;
 mod page;
@@ -102,11 +103,14 @@ fn of_camera() -> Router<Arc<Service>> {
     Router::new()
         .route("/state", get(watching::state))
         .route("/history", get(watching::history))
+        .route("/history.csv", get(history::csv))
+        .route("/history/interval", get(history::interval))
         .route("/what-if", get(watching::what_if))
         .route("/latest/image", get(watching::latest_image))
         .route("/latest/thumbnail", get(watching::latest_thumbnail))
         .route("/latest/heat-map", get(watching::latest_heat_map))
         .route("/alarms", get(watching::alarms))
+        .route("/alarms.csv", get(history::alarms_csv))
         .route("/alarms/{number}/image", get(watching::alarm_image))
         .route("/alarms/{number}/heat-map", get(watching::alarm_heat_map))
         .route("/adjustments", get(changes::adjustments))
@@ -178,6 +182,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/learn.js", get(page::learn_js))
         .route("/quiet.js", get(page::quiet_js))
         .route("/regions.js", get(page::regions_js))
+        .route("/history.js", get(page::history_js))
         .route("/icon.svg", get(page::icon))
         .route("/openapi.json", get(description::openapi))
         .route("/healthz", get(watching::healthy))

@@ -28,6 +28,10 @@ pub(super) async fn regions_js() -> Response {
     typed("text/javascript; charset=utf-8", include_str!("../page/regions.js"))
 }
 
+pub(super) async fn history_js() -> Response {
+    typed("text/javascript; charset=utf-8", include_str!("../page/history.js"))
+}
+
 pub(super) async fn icon() -> Response {
     typed("image/svg+xml", include_str!("../page/icon.svg"))
 }

@@ -435,6 +435,7 @@ async function showView() {
   resetLearn();
   resetQuiet();
   resetRegions();
+  resetHistory();
   element("cameras").replaceChildren();
   await (state.camera ? watchOne(view) : watchAll(view));
 }
@@ -474,5 +475,6 @@ element("recalibrate").addEventListener("click", () =>
 startLearn();
 startQuiet();
 startRegions();
+startHistory();
 setInterval(() => element("watch").hidden || drawChart(), 250);
 showView();

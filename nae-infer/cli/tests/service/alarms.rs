@@ -94,7 +94,7 @@ fn request(stream: &mut impl BufRead) -> io::Result<(String, Vec<u8>)> {
 }
 
 /// Numbers of the alarms that come, until the last is `last`.
-fn numbers(received: &Receiver<Value>, last: u64) -> Vec<u64> {
+pub(crate) fn numbers(received: &Receiver<Value>, last: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     while numbers.last() != Some(&last) {
         let alarm = received.recv_timeout(3 * PATIENCE).expect("an alarm");
@@ -103,7 +103,7 @@ fn numbers(received: &Receiver<Value>, last: u64) -> Vec<u64> {
     numbers
 }
 
-fn lines(path: &Path) -> Vec<Value> {
+pub(crate) fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -136,6 +136,14 @@ impl Browser {
         }
     }
 
+    /// As `click`, with the pointer: on what lies there for it, and nothing else.
+    pub(crate) fn tap(&mut self, selector: &str) {
+        let enabled = format!("document.querySelector('{selector}')?.disabled === false");
+        eventually(selector, || self.value(&enabled) == true);
+        let [left, top, width, height] = self.place(selector);
+        self.click_at((left + width / 2.0, top + height / 2.0), 1);
+    }
+
     /// Presses the button at a place and lets it go at another.
     pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) {
         let between = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
@@ -174,6 +182,12 @@ impl Browser {
                 json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number, "text": text}),
             );
         }
+    }
+
+    /// Makes the window as wide as this.
+    pub(crate) fn widen(&mut self, width: u32) {
+        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500});
+        self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
     /// Waits until an element has this text in it.

@@ -105,6 +105,7 @@ fn everything_of_the_description_is_there() {
         ("/learn.js", "text/javascript"),
         ("/quiet.js", "text/javascript"),
         ("/regions.js", "text/javascript"),
+        ("/history.js", "text/javascript"),
     ] {
         let answer = service.get(path);
         assert!(answer.status == 200 && answer.kind.starts_with(kind), "{path}");

@@ -10,6 +10,7 @@ mod cameras;
 mod changes;
 mod clients;
 mod harness;
+mod history;
 mod inference;
 mod learn;
 mod mosquitto;

@@ -1,0 +1,108 @@
+//! Frames of some seconds as one row: how many, their lowest, mean and highest energy. Rows of a second become rows of a minute,
+//! and these rows of a quarter of an hour; what those have in common is here. Nothing here knows of a file.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+/// Lengths of the rows of the file, in seconds. Each divides the next, so that no row lies in two of those.
+pub(crate) const LENGTHS: [i64; 3] = [1, 60, 900];
+
+/// One frame.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Point {
+    /// When it was taken: milliseconds of Unix time.
+    pub(crate) time: i64,
+    pub(crate) energy: f32,
+    pub(crate) threshold: Option<f32>,
+    /// Digest of the model.
+    pub(crate) model: String,
+}
+
+/// Frames of some seconds that one model scored.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Interval {
+    /// Its beginning: milliseconds of Unix time.
+    #[serde(serialize_with = "as_text")]
+    pub(crate) time: i64,
+    pub(crate) seconds: i64,
+    pub(crate) count: i64,
+    pub(crate) min: f32,
+    pub(crate) mean: f64,
+    pub(crate) max: f32,
+    /// That of its last frame: energies above it are anomalies.
+    pub(crate) threshold: Option<f32>,
+    pub(crate) model: String,
+}
+
+impl Interval {
+    /// The one of a second that has this frame alone.
+    pub(crate) fn of(point: Point) -> Self {
+        let Point { time, energy, threshold, model } = point;
+        let first =
+            Self { time, seconds: 1, count: 1, min: energy, mean: energy.into(), max: energy, threshold, model };
+        first.within(1)
+    }
+
+    /// The same as a part of the interval of this length that it begins in.
+    pub(crate) fn within(self, seconds: i64) -> Self {
+        Self { time: beginning(self.time, seconds), seconds, ..self }
+    }
+
+    /// Takes in a later one of the same model.
+    pub(crate) fn merge(&mut self, later: &Self) {
+        let (here, there) = (self.count as f64, later.count as f64);
+        self.mean = (self.mean * here + later.mean * there) / (here + there);
+        self.count += later.count;
+        self.min = self.min.min(later.min);
+        self.max = self.max.max(later.max);
+        self.threshold = later.threshold;
+    }
+}
+
+/// The beginning of the interval of this length that has the time in it.
+pub(crate) fn beginning(time: i64, seconds: i64) -> i64 {
+    time - time.rem_euclid(1000 * seconds)
+}
+
+/// Intervals of one camera that are gathered, by time, length and model.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered(BTreeMap<(i64, i64, String), Interval>);
+
+impl Gathered {
+    /// Takes in one that is later than those of before.
+    pub(crate) fn add(&mut self, interval: Interval) {
+        let key = (interval.time, interval.seconds, interval.model.clone());
+        match self.0.get_mut(&key) {
+            Some(known) => known.merge(&interval),
+            None => drop(self.0.insert(key, interval)),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Interval> {
+        self.0.values()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// In the order of time.
+    pub(crate) fn into_intervals(self) -> Vec<Interval> {
+        self.0.into_values().collect()
+    }
+}
+
+/// A time as RFC 3339 in UTC; as the number that it is where there is no such year.
+pub(crate) fn text(time: i64) -> String {
+    Timestamp::from_millisecond(time).map_or_else(|_| time.to_string(), |time| format!("{time:.3}"))
+}
+
+pub(crate) fn as_text<S: Serializer>(time: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&text(*time))
+}

@@ -1,0 +1,121 @@
+//! What hands a camera's energies and alarms to the thread that writes them. Nobody waits for the disk: where the queue is full,
+//! what comes is dropped and counted.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use prometheus_client::metrics::counter::Counter;
+
+use super::interval::Point;
+
+/// An alarm of the past.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AlarmRecord {
+    /// Which is no other alarm's.
+    pub(crate) id: String,
+    /// The journal's number.
+    pub(crate) number: u64,
+    /// When it was raised: milliseconds of Unix time.
+    pub(crate) time: i64,
+    pub(crate) energy: f32,
+    pub(crate) threshold: Option<f32>,
+    /// Digest of the model.
+    pub(crate) model: String,
+}
+
+/// What the writer is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    Energy {
+        camera: usize,
+        point: Point,
+    },
+    Raised {
+        camera: usize,
+        alarm: AlarmRecord,
+    },
+    /// The alarm that was up is not any more.
+    Cleared {
+        camera: usize,
+        time: i64,
+    },
+    /// There will be no more.
+    Stop,
+}
+
+/// Takes down what becomes of one camera. By [`Default`] it takes nothing down.
+#[derive(Clone, Default)]
+pub(crate) struct Recorder(Option<Arc<Queue>>);
+
+struct Queue {
+    /// Its place among the cameras.
+    camera: usize,
+    messages: SyncSender<Message>,
+    dropped: Counter,
+}
+
+impl Recorder {
+    pub(super) fn new(camera: usize, messages: SyncSender<Message>, dropped: Counter) -> Self {
+        Self(Some(Arc::new(Queue { camera, messages, dropped })))
+    }
+
+    fn tell(&self, message: impl FnOnce(usize) -> Message) {
+        if let Some(queue) = &self.0
+            && queue.messages.try_send(message(queue.camera)).is_err()
+        {
+            queue.dropped.inc();
+        }
+    }
+
+    /// A frame was scored.
+    pub(crate) fn energy(&self, time: i64, energy: f32, threshold: Option<f32>, model: &str) {
+        // There is no mean with a number that is none.
+        if energy.is_finite() {
+            let threshold = threshold.filter(|threshold| threshold.is_finite());
+            self.tell(|camera| Message::Energy {
+                camera,
+                point: Point { time, energy, threshold, model: model.to_owned() },
+            });
+        }
+    }
+
+    /// An alarm was raised.
+    pub(crate) fn raised(&self, alarm: AlarmRecord) {
+        self.tell(|camera| Message::Raised { camera, alarm });
+    }
+
+    /// The alarm that was up is cleared.
+    pub(crate) fn cleared(&self, time: i64) {
+        self.tell(|camera| Message::Cleared { camera, time });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    /// Nobody takes anything from the queue here: who told would wait for ever.
+    #[test]
+    fn a_full_queue_keeps_nobody_waiting_and_is_counted() {
+        let (messages, received) = sync_channel(2);
+        let dropped = Counter::default();
+        let recorder = Recorder::new(3, messages, dropped.clone());
+        recorder.energy(0, f32::NAN, None, "model");
+        recorder.energy(1, 0.5, Some(f32::INFINITY), "model");
+        recorder.cleared(2);
+        recorder.cleared(3);
+        recorder.energy(4, 0.5, None, "model");
+        assert_eq!(dropped.get(), 2);
+        let energy = received.recv().unwrap();
+        assert!(
+            matches!(energy, Message::Energy { camera: 3, point: Point { time: 1, threshold: None, .. } }),
+            "{energy:?}"
+        );
+        drop(received);
+        recorder.energy(5, 0.5, None, "model");
+        assert_eq!(dropped.get(), 3, "nor does a writer that has ended");
+    }
+}
