@@ -35,7 +35,7 @@ fn take(camera: &Camera, frame: &Frame) {
     let failure = match receiver.recv_timeout(2 * camera.config.score_timeout) {
         Ok(Ok(Answer { scored, model, view })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
-            camera.metrics.scored(Origin::Source, seconds, scored.energy, model.detector.threshold());
+            let (energy, threshold) = (scored.energy, model.detector.threshold());
             camera.scored(None);
             camera.learn.shadow_offer(
                 &frame.bytes,
@@ -46,7 +46,8 @@ fn take(camera: &Camera, frame: &Frame) {
             if let Some(shown) = camera.monitor.observe(frame, scored, &model, Looked { regions, view }) {
                 camera.alarms.raise(&shown, &model, &camera.monitor);
             }
-            return;
+            // In the end: who sees the frame counted finds all that came of it.
+            return camera.metrics.scored(Origin::Source, seconds, energy, threshold);
         }
         Ok(Err(failure)) => {
             match &failure {

@@ -138,7 +138,7 @@ fn the_distance_alone(folder: &Path, data: &Path, extra: &[&str]) -> f64 {
     let detector = Detector::builder().backend(BackendKind::Simd).open(folder.join("distance.onnx")).unwrap();
     let threshold = detector.threshold().unwrap();
     let above = std::fs::read_dir(data).unwrap().filter(|entry| {
-        let image = nae_infer::image::open(&entry.as_ref().unwrap().path()).unwrap();
+        let image = nae_infer::image::open(entry.as_ref().unwrap().path()).unwrap();
         detector.score(&image).unwrap().energy > threshold
     });
     assert!(above.count() <= 12, "of 60 normal images are above the threshold");
