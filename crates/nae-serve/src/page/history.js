@@ -4,13 +4,6 @@
 
 const past = { span: 86400, back: 0, chart: null, asked: 0, tick: 0 };
 
-const svg = (name, attributes, text) => {
-  const made = document.createElementNS(element("history-chart").namespaceURI, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text) made.textContent = text;
-  return made;
-};
-
 // Of a span: what a person reads below the chart, and of one moment in full.
 function historyTime(time, full) {
   const date = new Date(time);

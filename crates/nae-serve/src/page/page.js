@@ -3,6 +3,13 @@
 "use strict";
 
 const element = (id) => document.getElementById(id);
+// A new part of a drawing.
+const svg = (name, attributes, text) => {
+  const made = document.createElementNS(element("outlines").namespaceURI, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text) made.textContent = text;
+  return made;
+};
 const token = { value: sessionStorage.getItem("token") };
 const state = { camera: null, summary: null, points: [], span: 600, wanted: null, view: new AbortController() };
 
