@@ -2,7 +2,7 @@
 // of the picture's width and height, as the service has them. `page.js` has what is used here, and starts this.
 "use strict";
 
-const svg = document.getElementById("outlines").namespaceURI;
+const svgNamespace = document.getElementById("outlines").namespaceURI;
 // What an arrow key moves a vertex by, and with the shift key.
 const step = { fine: 0.002, coarse: 0.02 };
 // `inUse` is the service's answer; `edit` what is drawn: its `list`, the vertices of the polygon that is `open`, and the region that has
@@ -13,7 +13,7 @@ const share = (value) => Math.round(1e4 * Math.min(1, Math.max(0, value))) / 1e4
 const points = (vertices) => vertices.map((vertex) => vertex.join(",")).join(" ");
 
 function outline(name, kind, vertices) {
-  const shape = document.createElementNS(svg, name);
+  const shape = document.createElementNS(svgNamespace, name);
   shape.setAttribute("class", kind);
   shape.setAttribute("points", points(vertices));
   return shape;
@@ -22,7 +22,7 @@ function outline(name, kind, vertices) {
 // An overlay for a picture of these regions: an alarm says which it is of.
 function outlinesOf(digest) {
   if (!digest || digest !== regions.inUse?.digest) return null;
-  const overlay = document.createElementNS(svg, "svg");
+  const overlay = document.createElementNS(svgNamespace, "svg");
   overlay.setAttribute("class", "outlines");
   overlay.setAttribute("viewBox", "0 0 1 1");
   overlay.setAttribute("preserveAspectRatio", "none");
