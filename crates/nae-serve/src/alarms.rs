@@ -16,9 +16,10 @@ use super::history_file::{AlarmRecord, Recorder};
 use super::journal::Journal;
 use super::metrics::CameraMetrics;
 use super::model::Model;
-use super::monitor::{Event, Monitor, Shown};
+use super::monitor::{Event, Monitor};
 use super::pictures::{Kind, Pictures};
 use super::receiver::Receiver;
+use super::shown::Shown;
 
 /// Bytes of a frame's name that an alarm holds, so that it fits in its slot.
 const NAME_LENGTH: usize = 200;
@@ -90,7 +91,7 @@ impl Alarms {
 
     /// Raises an alarm for the frame.
     pub(crate) fn raise(&self, shown: &Shown, model: &Model, monitor: &Monitor) {
-        let name = shown.name.as_ref().map(|name| cut(name));
+        let name = shown.frame.name.as_ref().map(|name| cut(name));
         let source = cut(&self.source);
         let time = Timestamp::now();
         let mut id_of_all = String::new();

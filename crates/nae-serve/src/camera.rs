@@ -35,6 +35,7 @@ const LEARN_AGAIN: &str = "the model in use has learned from frames of other reg
 /// A camera: where its frames come from, the model they are scored by, and what has come of them.
 pub(crate) struct Camera {
     pub(crate) config: CameraConfig,
+    /// None until one is learned, where the settings name none.
     pub(crate) model: Arc<Current>,
     /// Where its images wait to be scored.
     pub(crate) lane: Lane,
@@ -55,8 +56,8 @@ pub(crate) struct Camera {
 
 /// What a camera is opened with.
 pub(crate) struct Parts {
-    /// The model as its file is.
-    pub(crate) base: Opened,
+    /// The model as its file is, if there is one.
+    pub(crate) base: Option<Opened>,
     /// Where the one in use is kept, at which `lane` looks.
     pub(crate) model: Arc<Current>,
     pub(crate) lane: Lane,
@@ -101,8 +102,8 @@ impl Camera {
         let metrics = Arc::new(metrics);
         let quiet = Arc::new(open_quiet(&config));
         let sight = Arc::new(Sight::open(&config.state, config.regions.clone()));
-        let monitor =
-            Monitor::new(config.alarm, Arc::clone(&quiet), Arc::clone(&sight), &base.model, Arc::clone(&metrics))?;
+        let first = base.as_ref().map(|base| &*base.model);
+        let monitor = Monitor::new(config.alarm, Arc::clone(&quiet), Arc::clone(&sight), first, Arc::clone(&metrics))?;
         let monitor = Arc::new(monitor.recorded(recorder.clone()));
         let mut receivers = deliver::receivers(service);
         let mut link = None;
@@ -118,7 +119,7 @@ impl Camera {
             Learn::open(config.clone(), Arc::clone(models), Arc::clone(trainer), Arc::clone(&sight), span.clone())
                 .with_context(|| in_state(&config.state))?;
         let learn = Arc::new(learn);
-        learn.start(&base.path);
+        learn.start(base.as_ref().map(|base| base.path.as_path()));
         let (current, watching) = (Arc::clone(&model), Arc::clone(&monitor));
         let keeper = Keeper::start(config.clone(), Arc::clone(models), base, current, watching, Arc::clone(&sight))
             .with_context(|| in_state(&config.state))?;
@@ -168,14 +169,14 @@ impl Camera {
         Ok(())
     }
 
-    /// Makes the model before that one the one in use again.
+    /// Makes the model before that one the one in use again; none where there was none.
     ///
     /// # Errors
     /// [`SwapError`]; the model in use stays.
     pub(crate) fn roll_back(&self) -> Result<(), SwapError> {
         let _acting = self.learn.acting();
         // What it makes of recent frames was good enough before; only that it works is asked for.
-        let before = self.keeper.fit(self.learn.to_roll_back()?, false)?;
+        let before = self.learn.to_roll_back()?.map(|file| self.keeper.fit(file, false)).transpose()?;
         self.learn.rolled_back()?;
         self.keeper.go_back(before);
         self.lane.reopen();
@@ -213,10 +214,10 @@ impl Camera {
         if self.learn.is_collecting() {
             return Err(ChangeError::Collecting);
         }
-        let (before, model) = (self.sight.applied(), self.model.load());
-        let kept = self.sight.set(regions, &model.digest);
+        let (before, model) = (self.sight.applied(), self.model.load_full());
+        let kept = self.sight.set(regions, model.as_ref().map(|model| model.digest.as_str()));
         if self.sight.applied().digest() != before.digest() {
-            self.monitor.regions_changed(&model);
+            self.monitor.regions_changed(model.as_deref());
         } else {
             self.monitor.tell(Event::Regions);
         }
@@ -229,14 +230,14 @@ impl Camera {
 
     /// What is to be done where the model in use knows frames of other regions.
     pub(crate) fn regions_warning(&self) -> Option<&'static str> {
-        let model = &self.model.load().digest;
-        let learned_with = self.learn.learned_with(model);
-        self.sight.is_strange_to(model, learned_with.as_deref()).then_some(LEARN_AGAIN)
+        let model = self.model.load_full()?;
+        let learned_with = self.learn.learned_with(&model.digest);
+        self.sight.is_strange_to(&model.digest, learned_with.as_deref()).then_some(LEARN_AGAIN)
     }
 
     /// A frame was scored, or the model failed on it.
     pub(crate) fn scored(&self, failure: Option<&str>) {
-        if self.keeper.scored(failure).is_some() {
+        if self.keeper.scored(failure) {
             self.learn.taken_back(failure.unwrap_or_default());
         }
     }

@@ -1,9 +1,9 @@
-//! Changes to the model in use, by people: another false-positive rate, a recalibration on recent frames,
+//! Changes to the model in use, if there is one, by people: another false-positive rate, a recalibration on recent frames,
 //! both kept with their history and undone one by one; and another network, tried on recent frames before
 //! it takes over and taken back if it then fails.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,7 +15,7 @@ use nae_infer::{Detector, OpenError};
 use serde::{Deserialize, Serialize};
 
 use super::config::CameraConfig;
-use super::model::{Current, Model, Models};
+use super::model::{Current, Model, Models, NoModel};
 use super::monitor::{Monitor, Recent};
 use super::regions::{Applied, Sight};
 
@@ -53,6 +53,9 @@ pub(crate) enum Change {
 /// Why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
+    /// There is nothing to change.
+    #[error(transparent)]
+    NoModel(#[from] NoModel),
     /// The model has no calibration to take another threshold from.
     #[error("the model is not calibrated: recalibrate it on normal frames first")]
     NoCalibration,
@@ -111,11 +114,18 @@ pub(crate) struct Keeper {
 }
 
 struct State {
-    /// The model as its file is, and the file.
-    base: Opened,
+    /// The model as its file is, and the file; none where there is no model.
+    base: Option<Opened>,
     adjustments: Vec<Adjustment>,
-    /// The model before the last exchange, and frames until it is forgotten.
-    previous: Option<(Opened, u32)>,
+    /// What was in use before the last exchange, and frames until it is forgotten.
+    previous: Option<(Option<Opened>, u32)>,
+}
+
+impl State {
+    /// What the adjustments of the model in use are known by.
+    fn digest(&self) -> Result<&str, NoModel> {
+        self.base.as_ref().map(|base| base.model.digest.as_str()).ok_or(NoModel)
+    }
 }
 
 /// A model, and the file that it is of: that of the settings, or one that was learned at the camera.
@@ -126,29 +136,34 @@ pub(crate) struct Opened {
 }
 
 /// Opens the model that was learned at the camera, if there is one, else that of the settings; if its file is no model any more, the
-/// copy of the last that was.
+/// copy of the last that was. None where the settings name none.
 ///
 /// # Errors
-/// [`OpenError`] where there is none of these.
-pub(crate) fn open(config: &CameraConfig, learned: Option<PathBuf>, models: &Models) -> Result<Opened, OpenError> {
+/// [`OpenError`] where the settings name one, and there is none of these.
+pub(crate) fn open(
+    config: &CameraConfig,
+    learned: Option<PathBuf>,
+    models: &Models,
+) -> Result<Option<Opened>, OpenError> {
     if let Some(path) = learned {
         match models.open(&path, config) {
-            Ok(model) => return Ok(Opened { model, path }),
+            Ok(model) => return Ok(Some(Opened { model, path })),
             Err(error) => tracing::error!(%error, "the model that was learned here cannot be opened"),
         }
     }
-    let path = config.model.clone();
+    let Some(path) = config.model.clone() else { return Ok(None) };
     let error = match models.open(&path, config) {
-        Ok(model) => return Ok(Opened { model, path }),
+        Ok(model) => return Ok(Some(Opened { model, path })),
         Err(error) => error,
     };
-    match models.open(&last_good(config), config) {
+    let last_good = last_good(config, &path);
+    match models.open(&last_good, config) {
         Ok(model) => {
             tracing::error!(%error, "the model cannot be opened; the last that could is used, from a copy");
-            Ok(Opened { model, path })
+            Ok(Some(Opened { model, path }))
         }
         Err(copy) => {
-            if last_good(config).exists() {
+            if last_good.exists() {
                 tracing::warn!(error = %copy, "nor can the copy of the last model that could be opened");
             }
             Err(error)
@@ -156,9 +171,10 @@ pub(crate) fn open(config: &CameraConfig, learned: Option<PathBuf>, models: &Mod
     }
 }
 
-fn last_good(config: &CameraConfig) -> PathBuf {
+/// The copy of the last model of this file, that of the settings, that could be opened.
+fn last_good(config: &CameraConfig, model: &Path) -> PathBuf {
     // The name of the model is in it, so that another model's copy is not taken for this one's.
-    let name = crc32fast::hash(config.model.as_os_str().as_encoded_bytes());
+    let name = crc32fast::hash(model.as_os_str().as_encoded_bytes());
     config.state.join(format!("last-good-{name:08x}"))
 }
 
@@ -170,7 +186,7 @@ impl Keeper {
     pub(crate) fn start(
         config: CameraConfig,
         models: Arc<Models>,
-        base: Opened,
+        base: Option<Opened>,
         current: Arc<Current>,
         monitor: Arc<Monitor>,
         sight: Arc<Sight>,
@@ -203,7 +219,8 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn set_rate(&self, rate: f32) -> Result<(), ChangeError> {
-        let calibration = self.current.load().detector.contract().calibration().cloned();
+        let model = self.current.load_full().ok_or(NoModel)?;
+        let calibration = model.detector.contract().calibration().cloned();
         calibration.ok_or(ChangeError::NoCalibration)?.threshold(rate)?;
         self.add(Change::FalsePositiveRate(rate))
     }
@@ -213,6 +230,7 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn recalibrate(&self, from: f64, to: f64) -> Result<usize, ChangeError> {
+        let model = self.current.load_full().ok_or(NoModel)?;
         let mut energies = self.monitor.energies(from, to);
         let found = energies.len();
         if found < FEWEST_ENERGIES {
@@ -220,7 +238,7 @@ impl Keeper {
         }
         let calibration = Calibration::from_energies(&mut energies)?;
         // Few frames cannot give the threshold of a small rate: then the smallest they can.
-        let wanted = self.current.load().false_positive_rate().unwrap_or(0.01);
+        let wanted = model.false_positive_rate().unwrap_or(0.01);
         let rate = wanted.max(1.0 / (found as f32 + 1.0) * 1.01);
         calibration.threshold(rate)?;
         self.add(Change::Calibration {
@@ -233,7 +251,7 @@ impl Keeper {
 
     fn add(&self, change: Change) -> Result<(), ChangeError> {
         let mut state = self.lock();
-        let model = state.base.model.digest.clone();
+        let model = state.digest()?.to_owned();
         state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
         self.apply(&state, false);
         self.write(&state)
@@ -245,7 +263,7 @@ impl Keeper {
     /// [`ChangeError`].
     pub(crate) fn undo(&self) -> Result<(), ChangeError> {
         let mut state = self.lock();
-        let model = state.base.model.digest.clone();
+        let model = state.digest()?.to_owned();
         let last = state.adjustments.iter_mut().rfind(|a| a.model == model && !a.undone);
         last.ok_or(ChangeError::NothingToUndo)?.undone = true;
         self.apply(&state, false);
@@ -258,18 +276,22 @@ impl Keeper {
         Ok(nae_onnx::file::write(self.config.state.join("adjustments.json"), &text)?)
     }
 
-    /// Makes the base with its adjustments the model in use.
+    /// Makes the base with its adjustments the model in use; none where there is none.
     fn apply(&self, state: &State, other_network: bool) {
-        let mine = state.adjustments.iter().filter(|a| a.model == state.base.model.digest && !a.undone);
-        let detector = mine.fold(state.base.model.detector.clone(), |detector, adjustment| {
+        let model = state.base.as_ref().map(|base| Self::with_adjustments(&base.model, &state.adjustments));
+        self.current.store(model.clone());
+        self.monitor.model_changed(model.as_deref(), other_network);
+    }
+
+    fn with_adjustments(base: &Model, adjustments: &[Adjustment]) -> Arc<Model> {
+        let mine = adjustments.iter().filter(|a| a.model == base.digest && !a.undone);
+        let detector = mine.fold(base.detector.clone(), |detector, adjustment| {
             adjusted(&detector, &adjustment.change).unwrap_or_else(|error| {
                 tracing::warn!(%error, time = adjustment.time, "an adjustment is left out");
                 detector
             })
         });
-        let model = Arc::new(state.base.model.with_detector(detector));
-        self.current.store(Arc::clone(&model));
-        self.monitor.model_changed(&model, other_network);
+        Arc::new(base.with_detector(detector))
     }
 
     /// Opens the model's file again, tries it on recent frames, and takes it.
@@ -277,7 +299,7 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`]; the model in use stays.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
-        let path = self.lock().base.path.clone();
+        let path = self.lock().base.as_ref().ok_or(NoModel)?.path.clone();
         self.exchange(self.fit(path, true)?);
         Ok(())
     }
@@ -298,20 +320,23 @@ impl Keeper {
 
     /// Makes `new` the model in use, and the one before wait for its first failure.
     pub(crate) fn exchange(&self, new: Opened) {
-        self.put(new, true);
+        self.put(Some(new), true);
     }
 
-    /// Makes a model that was in use before the one in use again. Whoever asked for that does not want the other back.
-    pub(crate) fn go_back(&self, before: Opened) {
+    /// Makes a model that was in use before the one in use again, or none where there was none. Whoever asked for that does not want the other back.
+    pub(crate) fn go_back(&self, before: Option<Opened>) {
         self.put(before, false);
     }
 
-    fn put(&self, new: Opened, on_probation: bool) {
+    fn put(&self, new: Option<Opened>, on_probation: bool) {
         let mut state = self.lock();
         let old = std::mem::replace(&mut state.base, new);
         state.previous = on_probation.then_some((old, PROBATION));
         self.apply(&state, true);
-        tracing::info!(model = state.base.model.digest, "another model is in use");
+        match state.digest() {
+            Ok(model) => tracing::info!(model, "another model is in use"),
+            Err(NoModel) => tracing::warn!("no model is in use any more: nothing is scored, and no alarm raised"),
+        }
         drop(state);
         self.remember_good();
     }
@@ -336,35 +361,39 @@ impl Keeper {
         Ok(())
     }
 
-    /// A frame was scored, or the model failed on it: soon after an exchange, the old one comes back. If that was of another file,
-    /// it is given.
-    pub(crate) fn scored(&self, failure: Option<&str>) -> Option<PathBuf> {
+    /// A frame was scored, or the model failed on it: soon after an exchange, what was in use before comes back. Whether that was
+    /// of another file.
+    pub(crate) fn scored(&self, failure: Option<&str>) -> bool {
         let mut state = self.lock();
-        let (previous, left) = state.previous.take()?;
+        let Some((previous, left)) = state.previous.take() else { return false };
         match failure {
             Some(reason) => {
-                tracing::error!(reason, "the new model fails: the old one is in use again");
+                match &previous {
+                    Some(_) => tracing::error!(reason, "the new model fails: the old one is in use again"),
+                    None => tracing::error!(reason, "the new model fails: none is in use, as before"),
+                }
                 let failed = std::mem::replace(&mut state.base, previous);
                 self.apply(&state, true);
-                let back = (failed.path != state.base.path).then(|| state.base.path.clone());
+                let path = |opened: &Option<Opened>| opened.as_ref().map(|opened| opened.path.clone());
+                let other_file = path(&failed) != path(&state.base);
                 drop(state);
                 self.remember_good();
-                return back;
+                return other_file;
             }
             None if left > 1 => state.previous = Some((previous, left - 1)),
             None => {}
         }
-        None
+        false
     }
 
     /// Keeps a copy of the model, in case its file is spoilt by the next start.
     fn remember_good(&self) {
-        let path = last_good(&self.config);
-        let base = self.lock().base.clone();
+        let Some(base) = self.lock().base.clone() else { return };
         // What was learned is in the service's own folder already.
-        if base.path != self.config.model {
+        if self.config.model.as_ref() != Some(&base.path) {
             return;
         }
+        let path = last_good(&self.config, &base.path);
         let bytes = Arc::clone(&base.model.bytes);
         if std::fs::read(&path).is_ok_and(|kept| kept == *bytes) {
             return;
@@ -394,7 +423,7 @@ fn verdicts(detector: &Detector, regions: &Applied, recent: &[Recent]) -> Result
         let pixels = decode(&frame.image).map_err(|e| e.to_string())?;
         let seen = regions.look(pixels).map_err(|e| e.to_string())?;
         let scored = seen.score(detector).map_err(|e| e.to_string())?;
-        if !frame.anomaly {
+        if frame.normal {
             normal += 1;
             anomalies += usize::from(scored.verdict.is_some_and(|v| v.is_anomaly()));
         }

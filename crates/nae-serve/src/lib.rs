@@ -2,10 +2,10 @@
 //!
 //! A `camera` has everything that is its own: the others go on whatever becomes of it. A frame's way: `source` takes it, in a
 //! thread of its own, into a `queue` that drops the oldest; `pipeline` hands it to the threads of `scorer`, which all cameras
-//! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, runs drift watch and,
+//! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, and the frame as it is `shown`, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use, `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
@@ -36,6 +36,7 @@ mod receiver;
 mod regions;
 mod scorer;
 mod secret;
+mod shown;
 mod signals;
 mod signature;
 mod source;
@@ -44,6 +45,7 @@ mod tokens;
 mod webhook;
 
 use std::iter;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -61,7 +63,7 @@ use crate::config::{CameraConfig, Config};
 pub use crate::config::{ConfigError, Flags};
 pub use crate::health::Health;
 use crate::history_file::{History, HistoryFigures};
-use crate::keeper::Opened;
+use crate::keeper::{ChangeError, Opened};
 use crate::learn::Trainer;
 use crate::metrics::Metrics;
 use crate::model::{Current, Models};
@@ -117,6 +119,8 @@ impl Service {
 /// [`ConfigError`] for wrong settings; else what keeps it from starting.
 pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = Config::read(flags, std::env::vars_os())?;
+    let models = Arc::new(Models::default());
+    let bases = open_models(&config, &models)?;
     for folder in iter::once(&config.state).chain(config.cameras.iter().map(|camera| &camera.state)) {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {} for the service's state", folder.display()))?;
@@ -127,8 +131,6 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
             config.state.display()
         );
     }
-    let models = Arc::new(Models::default());
-    let bases = open_models(&config, &models)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(config, bases, &models))?;
     // Threads that a backend did not return must not keep the process.
@@ -136,33 +138,38 @@ pub fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The model of each camera. One that cannot be used is a wrong setting: a camera that is not watched should be noticed at the
-/// start.
-fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Opened>> {
+/// The model of each camera that has one. One that cannot be used is a wrong setting: a camera that is not watched should be noticed
+/// at the start. So is having none where none can be learned.
+fn open_models(config: &Config, models: &Models) -> anyhow::Result<Vec<Option<Opened>>> {
     let open = |camera: &CameraConfig| {
         let opened = keeper::open(camera, learn::model_in_use(camera), models)?;
-        anyhow::ensure!(
-            opened.model.detector.settings().columns.is_none(),
-            "{}: this is a model of tables; the service takes images",
-            camera.model.display()
-        );
+        if let Some(Opened { model, path }) = &opened {
+            let of_images = model.detector.settings().columns.is_none();
+            anyhow::ensure!(of_images, "{}: this is a model of tables; the service takes images", path.display());
+        }
         Ok(opened)
     };
-    if let [only] = config.cameras.as_slice() {
-        return Ok(vec![open(only)?]);
-    }
     let (mut opened, mut problems) = (Vec::new(), Vec::new());
-    for camera in &config.cameras {
-        match open(camera) {
-            Ok(model) => opened.push(model),
-            Err(error) => problems.push(format!("camera `{}`: {error:#}", camera.name)),
+    if let [only] = config.cameras.as_slice() {
+        opened.push(open(only)?);
+    } else {
+        for camera in &config.cameras {
+            match open(camera) {
+                Ok(model) => opened.push(model),
+                Err(error) => problems.push(format!("camera `{}`: {error:#}", camera.name)),
+            }
         }
+        anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n  "));
     }
-    anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n  "));
+    let without = config.cameras.iter().zip(&opened).filter(|(_, opened)| opened.is_none());
+    let cannot = without.filter_map(|(camera, _)| Some((&camera.name, camera.cannot_learn()?)));
+    let is_only = config.cameras.len() == 1;
+    let said = |(name, why)| if is_only { String::from(why) } else { format!("camera `{name}`: {why}") };
+    ConfigError::of(cannot.map(said).collect())?;
     Ok(opened)
 }
 
-async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyhow::Result<()> {
+async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>) -> anyhow::Result<()> {
     // Before anything runs that wants to be ended in order.
     let (told_to_stop, told_to_reload) = signals::listen()?;
     let listener = TcpListener::bind(config.listen)
@@ -170,7 +177,8 @@ async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyh
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
     let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
-    let in_use: Vec<_> = bases.iter().map(|base| Arc::new(Current::new(Arc::clone(&base.model)))).collect();
+    let in_use = bases.iter().map(|base| Arc::new(Current::from(base.as_ref().map(|base| Arc::clone(&base.model)))));
+    let in_use: Vec<_> = in_use.collect();
     let lanes = config.cameras.iter().zip(&in_use).map(|(camera, model)| LaneSettings {
         camera: camera.name.clone(),
         model: Arc::clone(model),
@@ -195,8 +203,7 @@ async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyh
     for (camera, its) in service.cameras.iter().zip(beside) {
         let frames = pipeline::start(Arc::clone(camera))?;
         let taking = camera.watch()?.into_iter().chain([frames]).collect();
-        let (digest, source) = (&camera.model.load().digest, &camera.config.source.address);
-        camera.span.in_scope(|| tracing::info!(model = digest, %source, "watched"));
+        camera.span.in_scope(|| say_what_is_watched(camera, address));
         tokio::spawn(reload_when_told(Arc::clone(camera)).instrument(camera.span.clone()));
         tokio::spawn(attend(Arc::clone(camera)).instrument(camera.span.clone()));
         endings.push(end(Arc::clone(camera), taking, its).instrument(camera.span.clone()));
@@ -211,6 +218,20 @@ async fn serve(config: Config, bases: Vec<Opened>, models: &Arc<Models>) -> anyh
     end_history(&service, history).await;
     service.scorer.stop();
     Ok(())
+}
+
+/// That nothing is scored has to be known to whoever relies on it, and what to do.
+fn say_what_is_watched(camera: &Camera, address: SocketAddr) {
+    let source = &camera.config.source.address;
+    match &*camera.model.load() {
+        Some(model) => tracing::info!(model = model.digest, %source, "watched"),
+        None => tracing::warn!(
+            %source,
+            "no model yet: frames are taken and shown, nothing is scored, and no alarm raised. Open http://{address}/#{} and learn \
+             a model there (\"Learn here\"), or start with --model FILE",
+            camera.config.name
+        ),
+    }
 }
 
 /// Begins to write the history, where one is kept.
@@ -293,8 +314,10 @@ async fn reload_when_told(camera: Arc<Camera>) {
         camera.reload.notified().await;
         let own = Arc::clone(&camera);
         let reloaded = tokio::task::spawn_blocking(move || own.span.in_scope(|| own.reload())).await;
-        if let Ok(Err(error)) = reloaded {
-            tracing::error!(%error, "the model was not exchanged");
+        match reloaded {
+            // There is no file to open, beside others that have theirs.
+            Ok(Ok(()) | Err(ChangeError::NoModel(_))) | Err(_) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the model was not exchanged"),
         }
     }
 }

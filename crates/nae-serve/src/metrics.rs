@@ -12,6 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::camera_name::CameraName;
+use super::model::Model;
 
 /// Where an image came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
@@ -80,6 +81,7 @@ pub(crate) struct Metrics {
     waiting: Family<Of, Gauge>,
     stuck: Family<Of, Gauge>,
     scoring: Family<Of, Gauge>,
+    model_in_use: Family<Of, Gauge>,
 }
 
 /// Counters and gauges of one camera.
@@ -114,8 +116,10 @@ pub(crate) struct CameraMetrics {
     pub(crate) waiting: Gauge,
     /// Threads lost to a backend that does not return.
     pub(crate) stuck: Gauge,
-    /// Whether its model is not given up.
+    /// Whether there is a model, and it is not given up.
     pub(crate) scoring: Gauge,
+    /// Whether there is a model.
+    model_in_use: Gauge,
 }
 
 impl Metrics {
@@ -142,6 +146,7 @@ impl Metrics {
             waiting: Family::default(),
             stuck: Family::default(),
             scoring: Family::default(),
+            model_in_use: Family::default(),
         };
         let r = &mut this.registry;
         let l = &this.labelled;
@@ -173,7 +178,12 @@ impl Metrics {
         r.register("mqtt_connected", "1 while the MQTT broker is connected", this.mqtt_connected.clone());
         r.register("waiting", "Images that wait to be scored", this.waiting.clone());
         r.register("backend_threads_lost", "Threads a backend did not return", this.stuck.clone());
-        r.register("scoring", "1 while the model is asked, 0 once it is given up", this.scoring.clone());
+        r.register(
+            "scoring",
+            "1 while the model is asked, 0 once it is given up or where there is none",
+            this.scoring.clone(),
+        );
+        r.register("model_in_use", "1 while there is a model, 0 until one is learned", this.model_in_use.clone());
         this
     }
 
@@ -205,6 +215,7 @@ impl Metrics {
             waiting: self.waiting.get_or_create_owned(&of),
             stuck: self.stuck.get_or_create_owned(&of),
             scoring: self.scoring.get_or_create_owned(&of),
+            model_in_use: self.model_in_use.get_or_create_owned(&of),
         }
     }
 
@@ -229,6 +240,13 @@ impl CameraMetrics {
 
     fn to(&self, receiver: &str) -> To {
         To { camera: self.camera.clone(), receiver: receiver.to_owned() }
+    }
+
+    /// This model is in use, with its threshold; or none.
+    pub(crate) fn model_is(&self, model: Option<&Model>) {
+        self.model_in_use.set(i64::from(model.is_some()));
+        let threshold = model.and_then(|model| model.detector.threshold());
+        self.threshold.set(threshold.map_or(f64::NAN, f64::from));
     }
 
     /// An image was scored.

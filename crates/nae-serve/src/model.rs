@@ -1,10 +1,10 @@
-//! The model in use: opened from its file, exchanged while the service runs, adjusted by people. Cameras with the same file
-//! share its network. Whether a new one is fit to take over is decided in [`keeper`](super::keeper).
+//! The model in use, if there is one: opened from its file, exchanged while the service runs, adjusted by people. Cameras with the
+//! same file share its network. Whether a new one is fit to take over is decided in [`keeper`](super::keeper).
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use nae_infer::card::ModelFile;
 use nae_infer::{BackendChoice, Detector, ExecutionProvider, Limits, OpenError};
 
@@ -21,8 +21,15 @@ pub(crate) struct Model {
     pub(crate) bytes: Arc<Vec<u8>>,
 }
 
-/// The model in use, for any number of threads.
-pub(crate) type Current = ArcSwap<Model>;
+/// The model in use, for any number of threads; none until a camera whose settings name none has learned one.
+pub(crate) type Current = ArcSwapOption<Model>;
+
+/// Something was asked of a camera that has no model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no model yet: learn one here (the page has \"Learn here\", programs have /api/learn), or start the service with --model FILE"
+)]
+pub(crate) struct NoModel;
 
 /// The models that are open, to be shared by cameras.
 #[derive(Default)]

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use nae_core::drift::{Drift, PageHinkley};
@@ -19,7 +19,8 @@ use super::history_file::Recorder;
 use super::metrics::CameraMetrics;
 use super::model::Model;
 use super::quiet::{AlarmState, Moment, Off, Quiet};
-use super::regions::{Applied, Sight, View};
+use super::regions::Sight;
+use super::shown::{Latest, Looked, Shown, Taken};
 use super::source::{Frame, SourceObserver, SourceState};
 
 /// Frames kept to try a new model on.
@@ -49,7 +50,7 @@ struct State {
     off: Option<Off>,
     drift: Option<PageHinkley>,
     drifted: Drift,
-    latest: Option<Arc<Shown>>,
+    latest: Option<Latest>,
     /// The frame that raised the last alarm.
     alarmed: Option<Arc<Shown>>,
     recent: VecDeque<Recent>,
@@ -63,33 +64,8 @@ struct State {
 #[derive(Debug, Clone)]
 pub(crate) struct Recent {
     pub(crate) image: Bytes,
-    pub(crate) anomaly: bool,
-}
-
-/// The frame that is shown.
-pub(crate) struct Shown {
-    pub(crate) number: u64,
-    pub(crate) image: Bytes,
-    pub(crate) name: Option<String>,
-    /// By the clock that does not jump.
-    pub(crate) taken: Instant,
-    pub(crate) scored: Scored,
-    /// The pixel error that a heat map shows in full.
-    pub(crate) full_error: f32,
-    pub(crate) looked: Looked,
-}
-
-/// By what regions a model looked at a frame, and what these left of it.
-pub(crate) struct Looked {
-    pub(crate) regions: Arc<Applied>,
-    pub(crate) view: Option<Arc<View>>,
-}
-
-impl Shown {
-    /// Whether its energy is above the threshold.
-    pub(crate) fn is_anomaly(&self) -> bool {
-        self.scored.verdict.is_some_and(|verdict| verdict.is_anomaly())
-    }
+    /// Whether a model that is, or was, in use called it so; not where none has seen it.
+    pub(crate) normal: bool,
 }
 
 /// What clients are told.
@@ -107,6 +83,8 @@ pub(crate) enum Event {
         drift: Drift,
         name: Option<String>,
     },
+    /// A frame came, and there is no model yet.
+    Unscored { number: u64, name: Option<String> },
     /// A frame could not be scored.
     Unreadable { reason: String, name: Option<String> },
     /// An alarm was raised.
@@ -141,7 +119,7 @@ impl Monitor {
         alarm: AlarmSettings,
         quiet: Arc<Quiet>,
         sight: Arc<Sight>,
-        model: &Model,
+        model: Option<&Model>,
         metrics: Arc<CameraMetrics>,
     ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
         let state = State {
@@ -157,7 +135,7 @@ impl Monitor {
             number: 0,
             usual_error: None,
         };
-        metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
+        metrics.model_is(model);
         metrics.alarms_on.set(1);
         let this = Self {
             state: Mutex::new(state),
@@ -210,21 +188,18 @@ impl Monitor {
             state.drifted = seen;
         }
         state.history.keep(Point { at: frame.taken, energy: scored.energy });
-        state.remember(Recent { image: frame.bytes.clone(), anomaly: verdict.is_anomaly() });
+        state.remember(Recent { image: frame.bytes.clone(), normal: !verdict.is_anomaly() });
         let largest = scored.heat_map().map_or(0.0, |map| map.largest());
         if !verdict.is_anomaly() {
             state.usual_error = Some(state.usual_error.map_or(largest, |usual| usual + (largest - usual) / 32.0));
         }
         let shown = Arc::new(Shown {
-            number: state.number,
-            image: frame.bytes.clone(),
-            name: frame.name.clone(),
-            taken: frame.taken,
+            frame: state.taken(frame),
             scored,
             full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
             looked,
         });
-        state.latest = Some(Arc::clone(&shown));
+        state.latest = Some(Latest::Scored(Arc::clone(&shown)));
         if alarm && !was_on {
             state.alarmed = Some(Arc::clone(&shown));
         }
@@ -254,6 +229,15 @@ impl Monitor {
         // Until here, so that a pause is told after the frames of before.
         drop(state);
         (alarm && !was_on).then_some(shown)
+    }
+
+    /// Takes a frame that no model has seen, since there is none: it is shown, and has no part in anything else.
+    pub(crate) fn observe_unscored(&self, frame: &Frame) {
+        let mut state = self.lock();
+        state.number += 1;
+        state.remember(Recent { image: frame.bytes.clone(), normal: false });
+        state.latest = Some(Latest::Unscored(Arc::new(state.taken(frame))));
+        self.tell(Event::Unscored { number: state.number, name: frame.name.clone() });
     }
 
     /// Takes note of whether alarms are raised now: what has changed is told, and an alarm that is up when they no longer are is
@@ -304,7 +288,7 @@ impl Monitor {
     }
 
     /// The frame to show.
-    pub(crate) fn latest(&self) -> Option<Arc<Shown>> {
+    pub(crate) fn latest(&self) -> Option<Latest> {
         self.lock().latest.clone()
     }
 
@@ -356,8 +340,8 @@ impl Monitor {
         counts
     }
 
-    /// Another threshold or calibration: alarm and drift begin anew. Another network: so do energies.
-    pub(crate) fn model_changed(&self, model: &Model, other_network: bool) {
+    /// Another threshold or calibration: alarm and drift begin anew. Another network, or none: so do energies.
+    pub(crate) fn model_changed(&self, model: Option<&Model>, other_network: bool) {
         let mut state = self.lock();
         self.clear(&mut state, Moment::now());
         state.drift = watch(model);
@@ -365,13 +349,17 @@ impl Monitor {
         if other_network {
             state.begin_anew();
         }
+        if model.is_none() {
+            // What was made of them says nothing of the next model.
+            state.recent.iter_mut().for_each(|recent| recent.normal = false);
+        }
         drop(state);
-        self.metrics.threshold.set(model.detector.threshold().map_or(f64::NAN, f64::from));
+        self.metrics.model_is(model);
         self.tell(Event::Model);
     }
 
     /// Other regions are in use: what was seen before was another picture.
-    pub(crate) fn regions_changed(&self, model: &Model) {
+    pub(crate) fn regions_changed(&self, model: Option<&Model>) {
         let mut state = self.lock();
         state.filter.reset();
         state.drift = watch(model);
@@ -392,6 +380,11 @@ impl State {
         self.usual_error = None;
     }
 
+    /// The frame, as the last that was counted.
+    fn taken(&self, frame: &Frame) -> Taken {
+        Taken { number: self.number, image: frame.bytes.clone(), name: frame.name.clone(), at: frame.taken }
+    }
+
     fn remember(&mut self, frame: Recent) {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
@@ -401,8 +394,8 @@ impl State {
 }
 
 /// A watch for drift on a model's energies; none without a threshold to measure by.
-fn watch(model: &Model) -> Option<PageHinkley> {
-    let threshold = model.detector.threshold()?;
+fn watch(model: Option<&Model>) -> Option<PageHinkley> {
+    let threshold = model?.detector.threshold()?;
     PageHinkley::new(DRIFT.0 * threshold, DRIFT.1 * threshold).ok()
 }
 

@@ -10,8 +10,8 @@ use axum::body::Bytes;
 use nae_infer::Scored;
 use nae_infer::image::{self, ImageFormat, Rgba, RgbaImage};
 
-use super::monitor::Shown;
 use super::regions::View;
+use super::shown::Shown;
 
 /// Pixels of a thumbnail, at most.
 const THUMBNAIL: (u32, u32) = (480, 360);
@@ -46,18 +46,25 @@ impl Kind {
 /// A picture of the frame that browsers show; `None` where it cannot be made.
 pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
     match kind {
-        Kind::Image if media_type(&shown.image).is_some() => Some(shown.image.clone()),
-        Kind::Image => png(&image::load_from_memory(&shown.image).ok()?),
+        Kind::Image => whole(&shown.frame.image),
         Kind::HeatMap => overlay(&shown.scored, shown.full_error, shown.looked.view.as_deref()),
     }
 }
 
-/// The frame small enough for many to be shown beside each other; `None` where it cannot be made.
-pub(crate) fn thumbnail(shown: &Shown) -> Option<Bytes> {
-    if shown.image.len() <= SMALL_FILE && media_type(&shown.image).is_some() {
-        return Some(shown.image.clone());
+/// A frame as browsers show it; `None` where it cannot be read.
+pub(crate) fn whole(frame: &Bytes) -> Option<Bytes> {
+    match media_type(frame) {
+        Some(_) => Some(frame.clone()),
+        None => png(&image::load_from_memory(frame).ok()?),
     }
-    small_jpeg(&shown.image, THUMBNAIL).map(Bytes::from)
+}
+
+/// A frame small enough for many to be shown beside each other; `None` where it cannot be read.
+pub(crate) fn thumbnail(frame: &Bytes) -> Option<Bytes> {
+    if frame.len() <= SMALL_FILE && media_type(frame).is_some() {
+        return Some(frame.clone());
+    }
+    small_jpeg(frame, THUMBNAIL).map(Bytes::from)
 }
 
 /// The heat map of a score, in full at pixels of `full_error`, to be laid over the whole frame: where regions left a part of it to
@@ -209,8 +216,8 @@ mod tests {
     use nae_infer::Shape;
     use nae_infer::input::Pixels;
 
-    use super::super::monitor::Looked;
     use super::super::regions::{Applied, Regions};
+    use super::super::shown::{Looked, Taken};
     use super::*;
 
     fn shown(image: Vec<u8>) -> Shown {
@@ -218,8 +225,8 @@ mod tests {
         let error_map_shape = nae_infer::Shape::new(1, 2, 2);
         let scored = Scored { energy: 1.0, p_value: None, verdict: None, latent: None, error_map, error_map_shape };
         let looked = Looked { regions: Applied::new(Regions::default()), view: None };
-        let taken = std::time::Instant::now();
-        Shown { number: 1, image: image.into(), name: None, taken, scored, full_error: 1.0, looked }
+        let frame = Taken { number: 1, image: image.into(), name: None, at: std::time::Instant::now() };
+        Shown { frame, scored, full_error: 1.0, looked }
     }
 
     /// A picture of `bytes` bytes that claims to be a JPEG.
@@ -244,19 +251,19 @@ mod tests {
     #[test]
     fn a_thumbnail_is_made_only_of_what_is_large() {
         let small = png(&image::DynamicImage::new_rgb8(16, 16)).unwrap();
-        assert_eq!(thumbnail(&shown(small.to_vec())), Some(small));
+        assert_eq!(thumbnail(&Bytes::from(small.to_vec())), Some(small));
         let grey = b"P5 2 1 255\n\x00\xFF".to_vec();
-        assert_eq!(media_type(&thumbnail(&shown(grey)).unwrap()), Some("image/jpeg"), "as browsers show it");
+        assert_eq!(media_type(&thumbnail(&Bytes::from(grey)).unwrap()), Some("image/jpeg"), "as browsers show it");
         // Noise does not pack.
         let noise = image::RgbImage::from_fn(1920, 1080, |x, y| {
             image::Rgb((x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes()[1..].try_into().unwrap())
         });
         let large = png(&noise.into()).unwrap();
-        let made = thumbnail(&shown(large.to_vec())).unwrap();
+        let made = thumbnail(&Bytes::from(large.to_vec())).unwrap();
         assert!(made.len() < large.len() / 10, "{} of {}", made.len(), large.len());
         let made = image::load_from_memory(&made).unwrap();
         assert_eq!((made.width(), made.height()), (480, 270));
-        assert_eq!(thumbnail(&shown(b"nothing".to_vec())), None);
+        assert_eq!(thumbnail(&Bytes::from(b"nothing".to_vec())), None);
     }
 
     /// The map of a part of a frame is in that part's place, and clear elsewhere.

@@ -6,8 +6,9 @@ use std::thread::{self, JoinHandle};
 
 use super::camera::Camera;
 use super::metrics::Origin;
-use super::monitor::{Event, Looked};
+use super::monitor::Event;
 use super::scorer::{Answer, Failure, Input};
+use super::shown::Looked;
 use super::source::Frame;
 
 /// Runs until the queue of frames is closed and empty.
@@ -41,13 +42,18 @@ fn take(camera: &Camera, frame: &Frame) {
                 &frame.bytes,
                 &regions,
                 frame.taken,
-                scored.verdict.is_some_and(|verdict| verdict.is_anomaly()),
+                Some(scored.verdict.is_some_and(|verdict| verdict.is_anomaly())),
             );
             if let Some(shown) = camera.monitor.observe(frame, scored, &model, Looked { regions, view }) {
                 camera.alarms.raise(&shown, &model, &camera.monitor);
             }
             // In the end: who sees the frame counted finds all that came of it.
             return camera.metrics.scored(Origin::Source, seconds, energy, threshold);
+        }
+        // That is how it is to be until one is learned, and was said at the start.
+        Ok(Err(Failure::NoModel(_))) => {
+            camera.learn.shadow_offer(&frame.bytes, &regions, frame.taken, None);
+            return camera.monitor.observe_unscored(frame);
         }
         Ok(Err(failure)) => {
             match &failure {

@@ -17,7 +17,7 @@ use nae_infer::input::{PrepareError, decode};
 use nae_infer::{ScoreError, Scored};
 
 use super::camera_name::CameraName;
-use super::model::{Current, Model};
+use super::model::{Current, Model, NoModel};
 use super::regions::{Applied, NothingSeen, Seen, View};
 
 /// Jobs that are scored in one call.
@@ -54,6 +54,9 @@ pub(crate) enum Failure {
     /// The model failed on it.
     #[error(transparent)]
     Score(#[from] ScoreError),
+    /// There is none to score with.
+    #[error(transparent)]
+    NoModel(#[from] NoModel),
     /// Too many jobs wait.
     #[error("too many images wait to be scored")]
     Busy,
@@ -172,7 +175,7 @@ impl Scorer {
         Ok((Self { shared }, lanes))
     }
 
-    /// Whether there is a thread, and a lane that it scores for.
+    /// Whether there is a thread, and a lane that it scores for, or would if there were a model.
     pub(crate) fn is_working(&self) -> bool {
         let state = self.shared.lock();
         let has_thread = state.places.iter().any(|place| place.thread.is_some());
@@ -194,6 +197,8 @@ impl Lane {
         let lane = &mut state.lanes[self.index];
         let refused = if closed {
             Failure::Stopping
+        } else if self.shared.lanes[self.index].model.load().is_none() {
+            NoModel.into()
         } else if self.shared.is_given_up(lane) {
             Failure::GivenUp
         } else if lane.jobs.len() >= WAITING {
@@ -218,9 +223,10 @@ impl Lane {
         self.shared.lock().lanes[self.index].jobs.len()
     }
 
-    /// Whether it is not given up.
+    /// Whether there is a model, and it is not given up.
     pub(crate) fn is_working(&self) -> bool {
-        !self.shared.is_given_up(&self.shared.lock().lanes[self.index])
+        self.shared.lanes[self.index].model.load().is_some()
+            && !self.shared.is_given_up(&self.shared.lock().lanes[self.index])
     }
 
     /// Another model is in use, which is to be tried.
@@ -257,7 +263,11 @@ impl Shared {
 
     fn work(&self, place: usize, thread: u64) {
         while let Some((lane, jobs)) = self.take(place) {
-            score(&self.lanes[lane].model.load_full(), jobs);
+            match self.lanes[lane].model.load_full() {
+                Some(model) => score(&model, jobs),
+                // It was taken back while they waited.
+                None => jobs.into_iter().for_each(|job| (job.reply)(Err(NoModel.into()))),
+            }
             if !self.done(place, thread) {
                 return;
             }

@@ -501,7 +501,9 @@ fn completions_and_man_pages_know_the_commands() {
 #[test]
 fn wrong_settings_of_the_service_are_wrong_usage() {
     let folder = Folder::new();
-    folder.run(&["serve"]).code(2).stderr(contains("no `model`: say which with --model FILE"));
+    folder.run(&["serve"]).code(2).stderr(contains("no `model`, and no `source` to learn one from"));
+    let nowhere = ["serve", "--source", "folder:frames", "--learn-room", "0", "--state", "s"];
+    folder.run(&nowhere).code(2).stderr(contains("no `model`, and `learn_room` is 0"));
     folder.run(&["serve", "--model", "model.onnx", "--queue", "no"]).code(2).stderr(contains("expected a number"));
     // Settings that are right, and a file that is not there.
     folder.run(&["serve", "--model", "none.onnx", "--state", "s"]).code(1).stderr(contains("cannot read none.onnx"));

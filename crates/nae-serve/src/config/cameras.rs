@@ -111,13 +111,6 @@ impl FoundSettings {
     /// `None` where a problem is noted.
     fn camera(&mut self, place: CameraPlace, mqtt: Option<Broker>) -> Option<CameraConfig> {
         let model = self.path("model");
-        if model.is_none() && !self.found.contains_key("model") {
-            self.wrong(if self.of.is_empty() {
-                "no `model`: say which with --model FILE, NAE_INFER_MODEL, or in the file"
-            } else {
-                "no `model`: say which in this [[camera]], or before the first for all"
-            });
-        }
         let CameraPlace { name, state, address, id_prefix } = place;
         let alarm = self.alarm();
         let source = self.source();
@@ -141,7 +134,7 @@ impl FoundSettings {
             state,
             address,
             id_prefix,
-            model: model?,
+            model,
             backend: backend.unwrap_or_default(),
             execution_providers,
             score_timeout,

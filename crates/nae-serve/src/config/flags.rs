@@ -36,7 +36,7 @@ pub struct Flags {
     #[arg(long, value_name = "FILE.toml")]
     #[serde(skip)]
     pub(super) config: Option<PathBuf>,
-    /// Model: .onnx from nae-train, or .nae
+    /// Model: .onnx from nae-train, or .nae [default: that which was learned here, or none until one is: on the page, "Learn here"]
     #[arg(long, value_name = "FILE")]
     pub(super) model: Option<String>,
     /// Where frames come from: rtsp://, rtsps:// or https://CAMERA/… (by ffmpeg), http://CAMERA/… (Motion JPEG),

@@ -22,7 +22,7 @@ use super::history_file::HistoryLimits;
 use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
-use super::source::SourceSettings;
+use super::source::{SourceAddress, SourceSettings};
 use super::tokens::Tokens;
 use super::webhook::WebhookAddress;
 pub use flags::Flags;
@@ -58,7 +58,8 @@ pub(crate) struct CameraConfig {
     pub(crate) address: String,
     /// What the ids of its alarms begin with, so that they are no other camera's.
     pub(crate) id_prefix: String,
-    pub(crate) model: PathBuf,
+    /// Without one, it scores with what it has learned, if it has.
+    pub(crate) model: Option<PathBuf>,
     pub(crate) backend: BackendChoice,
     pub(crate) execution_providers: Vec<ExecutionProvider>,
     pub(crate) score_timeout: Duration,
@@ -94,6 +95,30 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    /// That of these problems; none where there are none.
+    pub(crate) fn of(problems: Vec<String>) -> Result<(), Self> {
+        if problems.is_empty() { Ok(()) } else { Err(Self(problems)) }
+    }
+}
+
+impl CameraConfig {
+    /// Why it could not learn a model here: without one it would do nothing.
+    pub(crate) fn cannot_learn(&self) -> Option<&'static str> {
+        if self.source.address == SourceAddress::None {
+            Some(
+                "no `model`, and no `source` to learn one from: say where frames come from with --source, or which model with --model FILE",
+            )
+        } else if self.learn_bytes == 0 {
+            Some(
+                "no `model`, and `learn_room` is 0, so that none can be learned here: give frames room, or say which model with --model FILE",
+            )
+        } else {
+            None
+        }
+    }
+}
 
 impl Config {
     /// Reads file, environment and flags, in this order, and checks them.

@@ -26,7 +26,7 @@ fn flags_go_over_the_environment_and_that_over_the_file() {
     let environment = [("NAE_INFER_QUEUE", "8"), ("NAE_INFER_THREADS", "3"), ("OTHER", "x")];
     let config = read(Some(file), &environment, Flags { threads: flag("2"), ..Flags::default() }).unwrap();
     let camera = &config.cameras[0];
-    assert_eq!(camera.model, PathBuf::from("a.onnx"));
+    assert_eq!(camera.model, Some(PathBuf::from("a.onnx")));
     assert_eq!((camera.queue, config.threads), (8, 2));
     assert_eq!(camera.source.interval, Duration::from_millis(80));
     assert_eq!(camera.alarm, AlarmSettings::new(3, 1, 9).unwrap());
@@ -51,11 +51,10 @@ fn everything_wrong_is_said_at_once() {
         "the raising count must be between 1 and the window's length",
         "flag --mqtt: `mqtt`: expected HOST:PORT, mqtt://HOST or mqtts://HOST",
         "flag --token-file: `token_file`: expected a file that can be read",
-        "no `model`",
     ] {
         assert!(error.contains(part), "expected {part} in\n{error}");
     }
-    assert!(error.starts_with("11 settings are wrong"), "{error}");
+    assert!(error.starts_with("10 settings are wrong"), "{error}");
 }
 
 #[test]
@@ -234,7 +233,7 @@ fn each_camera_has_its_own_settings_over_those_for_all() {
     let [gate, yard] = config.cameras.as_slice() else { panic!("{config:?}") };
     assert_eq!(config.threads, 3);
     assert_eq!((gate.name.as_str(), yard.name.as_str()), ("gate", "Yard_2-b"));
-    assert_eq!((&gate.model, &yard.model), (&PathBuf::from("b.onnx"), &PathBuf::from("a.onnx")));
+    assert_eq!((&gate.model, &yard.model), (&Some(PathBuf::from("b.onnx")), &Some(PathBuf::from("a.onnx"))));
     assert_eq!((gate.queue, yard.queue), (7, 1));
     assert_eq!((gate.source.interval, yard.source.interval), (Duration::from_millis(250), Duration::from_millis(250)));
     assert_eq!((gate.alarm, yard.alarm), (AlarmSettings::new(1, 0, 5).unwrap(), AlarmSettings::new(3, 1, 5).unwrap()));
@@ -280,7 +279,6 @@ fn everything_wrong_with_cameras_is_said_at_once() {
         "serve.toml: camera `../up`: `name`: expected 1 to 64 of letters, digits, `-` and `_`, found `../up`",
         "serve.toml: camera `../up`: `alarm_window`: expected a text or a number, found true",
         "serve.toml: [[camera]] number 5 has no `name`",
-        "serve.toml: [[camera]] number 5: no `model`",
         "flag --source: `source` is a camera's own, and ",
         "variable NAE_INFER_MODEL: `model` is a camera's own, and ",
         "(camera `gate`, camera `Gate`, camera `gate`, camera `../up`, [[camera]] number 5): write it there",
@@ -362,4 +360,19 @@ fn regions_are_tables_of_the_file_or_a_text() {
         let error = read(Some(&format!("model = \"m\"\n{wrong}")), &[], Flags::default()).unwrap_err();
         assert!(error.contains("`regions`: expected"), "{error}");
     }
+}
+
+/// It learns one, where it can.
+#[test]
+fn a_camera_needs_a_model_or_what_to_learn_one_from() {
+    let of = |source, room| Flags { source: flag(source), learn_room: flag(room), ..Flags::default() };
+    let why = |flags| read(None, &[], flags).unwrap().cameras[0].cannot_learn();
+    assert_eq!(why(of("rtsp://camera/", "10")), None);
+    for (source, room, part) in
+        [("none", "10", "no `source` to learn one from"), ("rtsp://camera/", "0", "`learn_room` is 0")]
+    {
+        let why = why(of(source, room)).unwrap();
+        assert!(why.starts_with("no `model`, and ") && why.contains(part) && why.contains("--model FILE"), "{why}");
+    }
+    assert_eq!(ConfigError::of(Vec::new()), Ok(()));
 }

@@ -85,16 +85,19 @@ pub(super) async fn change<T: Send + 'static>(
 
 /// What is in use after a change.
 #[derive(Serialize)]
-struct Changed<'a> {
+struct Changed {
     threshold: Option<f32>,
     false_positive_rate: Option<f32>,
-    model: &'a str,
+    /// None where it was taken back meanwhile.
+    model: Option<String>,
 }
 
 fn done(camera: &Camera) -> Response {
-    let model = camera.model.load();
-    let (threshold, false_positive_rate) = (model.detector.threshold(), model.false_positive_rate());
-    json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: &model.digest })
+    let model = camera.model.load_full();
+    let model = model.as_deref();
+    let threshold = model.and_then(|model| model.detector.threshold());
+    let false_positive_rate = model.and_then(|model| model.false_positive_rate());
+    json(StatusCode::OK, &Changed { threshold, false_positive_rate, model: model.map(|model| model.digest.clone()) })
 }
 
 /// Whether alarms are raised after a change.

@@ -35,3 +35,31 @@ pub(super) async fn history_js() -> Response {
 pub(super) async fn icon() -> Response {
     typed("image/svg+xml", include_str!("../page/icon.svg"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    /// They are one program in the browser: a name that two of them give ends the second, and the page shows nothing.
+    #[test]
+    fn no_two_scripts_give_the_same_name() {
+        let mut given: BTreeMap<&str, &str> = BTreeMap::new();
+        for (script, text) in [
+            ("learn.js", include_str!("../page/learn.js")),
+            ("quiet.js", include_str!("../page/quiet.js")),
+            ("regions.js", include_str!("../page/regions.js")),
+            ("history.js", include_str!("../page/history.js")),
+            ("page.js", include_str!("../page/page.js")),
+        ] {
+            let declared = ["const ", "let ", "function ", "async function "];
+            for line in text.lines() {
+                let rest = declared.iter().find_map(|word| line.strip_prefix(word));
+                let name = rest.and_then(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+                if let Some(name) = name {
+                    assert_eq!(given.insert(name, script), None, "`{name}` is of {script}, too");
+                }
+            }
+        }
+        assert!(given.len() > 50, "{given:?}");
+    }
+}

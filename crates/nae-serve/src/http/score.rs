@@ -82,7 +82,7 @@ fn status(failure: &Failure) -> StatusCode {
         // An image that is not finite is the client's.
         Failure::Score(nae_infer::ScoreError::Backend(_)) => StatusCode::INTERNAL_SERVER_ERROR,
         Failure::Score(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Failure::Busy | Failure::GivenUp | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        Failure::NoModel(_) | Failure::Busy | Failure::GivenUp | Failure::Stopping => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -15,7 +15,8 @@ use super::super::Service;
 use super::super::camera::Camera;
 use super::super::camera_name::CameraName;
 use super::super::history::HISTORY;
-use super::super::pictures::{Kind, media_type, picture, thumbnail};
+use super::super::model::NoModel;
+use super::super::pictures::{Kind, media_type, picture, thumbnail, whole};
 use super::super::quiet::AlarmState;
 use super::super::source::SourceState;
 use super::super::tokens::Role;
@@ -34,7 +35,9 @@ struct Listed<'a> {
     source: String,
     source_state: &'static str,
     source_reason: Option<String>,
-    /// Whether its model is still asked.
+    /// What its model is known by; none where there is no model yet.
+    model: Option<String>,
+    /// Whether there is a model, and it is still asked.
     scoring: bool,
     energy: Option<f32>,
     threshold: Option<f32>,
@@ -53,22 +56,25 @@ struct Listed<'a> {
 fn listed(camera: &Camera) -> Listed<'_> {
     let (alarm, drift) = camera.monitor.alarm_and_drift();
     let (source_state, source_reason) = source_state(camera);
-    let latest = camera.monitor.latest();
+    let (latest, model) = (camera.monitor.latest(), camera.model.load_full());
+    let scored = latest.as_ref().and_then(|latest| latest.scored());
+    let frame = latest.as_ref().map(|latest| latest.frame());
     Listed {
         name: &camera.config.name,
         source: camera.config.source.address.to_string(),
         source_state,
         source_reason,
         scoring: camera.lane.is_working(),
-        energy: latest.as_ref().map(|shown| shown.scored.energy),
-        threshold: camera.model.load().detector.threshold(),
-        anomaly: latest.as_ref().is_some_and(|shown| shown.is_anomaly()),
+        model: model.as_ref().map(|model| model.digest.clone()),
+        energy: scored.map(|shown| shown.scored.energy),
+        threshold: model.as_ref().and_then(|model| model.detector.threshold()),
+        anomaly: scored.is_some_and(|shown| shown.is_anomaly()),
         alarm,
         alarms: camera.monitor.alarms(),
         drift,
         dropped: camera.metrics.dropped.get(),
-        number: latest.as_ref().map(|shown| shown.number),
-        age: latest.as_ref().map(|shown| shown.taken.elapsed().as_secs_f64()),
+        number: frame.map(|frame| frame.number),
+        age: frame.map(|frame| frame.at.elapsed().as_secs_f64()),
     }
 }
 
@@ -101,7 +107,8 @@ struct Summary<'a> {
     /// The smallest false-positive rate that the calibration gives a threshold for.
     smallest_rate: Option<f32>,
     latest: Option<Latest>,
-    model: String,
+    /// What it is known by; none where there is no model yet.
+    model: Option<String>,
     card: Vec<(&'static str, String)>,
     version: &'static str,
     /// Whether who asks may change anything.
@@ -112,17 +119,19 @@ struct Summary<'a> {
 #[derive(Serialize)]
 struct Latest {
     number: u64,
-    energy: f32,
+    /// None where no model has scored it.
+    energy: Option<f32>,
     p_value: Option<f32>,
     anomaly: bool,
     name: Option<String>,
 }
 
 pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extension<Role>) -> Response {
-    let model = camera.model.load();
+    let model = camera.model.load_full();
+    let model = model.as_deref();
     let (alarm, drift) = camera.monitor.alarm_and_drift();
     let (source_state, source_reason) = source_state(&camera);
-    let calibration = model.detector.contract().calibration();
+    let calibration = model.and_then(|model| model.detector.contract().calibration());
     json(
         StatusCode::OK,
         &Summary {
@@ -133,18 +142,21 @@ pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extensi
             alarm,
             alarms: camera.monitor.alarms(),
             drift,
-            threshold: model.detector.threshold(),
-            false_positive_rate: model.false_positive_rate(),
+            threshold: model.and_then(|model| model.detector.threshold()),
+            false_positive_rate: model.and_then(|model| model.false_positive_rate()),
             smallest_rate: calibration.map(|c| 1.0 / (c.count() as f32 + 1.0)),
-            latest: camera.monitor.latest().map(|shown| Latest {
-                number: shown.number,
-                energy: shown.scored.energy,
-                p_value: shown.scored.p_value,
-                anomaly: shown.is_anomaly(),
-                name: shown.name.clone(),
+            latest: camera.monitor.latest().map(|latest| {
+                let (frame, scored) = (latest.frame(), latest.scored());
+                Latest {
+                    number: frame.number,
+                    energy: scored.map(|shown| shown.scored.energy),
+                    p_value: scored.and_then(|shown| shown.scored.p_value),
+                    anomaly: scored.is_some_and(|shown| shown.is_anomaly()),
+                    name: frame.name.clone(),
+                }
             }),
-            model: model.digest.clone(),
-            card: model.card.clone(),
+            model: model.map(|model| model.digest.clone()),
+            card: model.map(|model| model.card.clone()).unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION"),
             may_change: role.may(Role::Operate),
         },
@@ -164,7 +176,7 @@ pub(super) async fn what_if(OfAddress(camera): OfAddress, RawQuery(text): RawQue
     let rate: f32 = query(text.as_deref(), "false_positive_rate")
         .and_then(|rate| rate.parse().ok())
         .ok_or_else(|| wrong(&"expected ?false_positive_rate=, above 0 and below 1"))?;
-    let model = camera.model.load();
+    let model = camera.model.load_full().ok_or_else(|| Problem::new(StatusCode::CONFLICT, NoModel))?;
     let calibration = model.detector.contract().calibration();
     let calibration = calibration.ok_or_else(|| wrong(&"the model is not calibrated"))?;
     let threshold = calibration.threshold(rate).map_err(|e| wrong(&e))?;
@@ -172,23 +184,19 @@ pub(super) async fn what_if(OfAddress(camera): OfAddress, RawQuery(text): RawQue
 }
 
 pub(super) async fn latest_image(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
-    latest(&camera, Kind::Image)
+    shown(camera.monitor.latest().and_then(|latest| whole(&latest.frame().image)))
 }
 
 pub(super) async fn latest_heat_map(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
-    latest(&camera, Kind::HeatMap)
+    shown(camera.monitor.latest().and_then(|latest| picture(latest.scored()?, Kind::HeatMap)))
 }
 
 /// Small, for a page of many cameras.
 pub(super) async fn latest_thumbnail(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
     let latest = camera.monitor.latest();
     // Large frames are decoded and encoded.
-    let made = tokio::task::spawn_blocking(move || thumbnail(&*latest?)).await;
+    let made = tokio::task::spawn_blocking(move || thumbnail(&latest?.frame().image)).await;
     shown(made.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))?)
-}
-
-fn latest(camera: &Camera, kind: Kind) -> Result<Response, Problem> {
-    shown(camera.monitor.latest().and_then(|shown| picture(&shown, kind)))
 }
 
 pub(super) async fn alarm_image(
@@ -236,8 +244,9 @@ pub(super) async fn healthy() -> Response {
     json(StatusCode::OK, &Value::from("alive"))
 }
 
-/// Images can be scored, of any camera: one that is lost, or whose model does not return, is its own matter, and to start the
-/// process again for it would be the others' loss.
+/// Images can be scored, of any camera that has a model: one that is lost, or whose model does not return, is its own matter, and to
+/// start the process again for it would be the others' loss. Having no model yet is no reason either: what is not ready is kept
+/// from browsers by some that stand before it, and a model is learned on the page.
 pub(super) async fn ready(State(service): State<Arc<Service>>) -> Result<Response, Problem> {
     if *service.stopping.borrow() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the service is stopping"));

@@ -55,15 +55,15 @@ impl Kept {
         let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
         let sight = Arc::new(Sight::open(folder.path(), config.regions.clone()));
         let alarm = AlarmSettings::new(3, 1, 5).unwrap();
-        let monitor = Monitor::new(alarm, quiet, Arc::clone(&sight), &old, metrics).unwrap();
-        let current = Arc::new(Current::new(Arc::clone(&old)));
+        let monitor = Monitor::new(alarm, quiet, Arc::clone(&sight), Some(&old), metrics).unwrap();
+        let current = Arc::new(Current::from(Some(Arc::clone(&old))));
         let old = Opened { model: old, path: SETTINGS.into() };
-        let keeper = Keeper::start(config, Arc::default(), old, current, Arc::new(monitor), sight).unwrap();
+        let keeper = Keeper::start(config, Arc::default(), Some(old), current, Arc::new(monitor), sight).unwrap();
         Self { folder, keeper }
     }
 
     fn in_use(&self) -> String {
-        self.keeper.current.load().digest.clone()
+        self.keeper.current.load_full().map_or_else(|| "none".to_owned(), |model| model.digest.clone())
     }
 
     /// Has the model of this name take over, as if it were of that file.
@@ -88,7 +88,7 @@ fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
         let kept = Kept::new();
         kept.exchange("new", SETTINGS);
         assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("new", "new"));
-        (0..good).for_each(|_| assert_eq!(kept.keeper.scored(None), None));
+        (0..good).for_each(|_| assert!(!kept.keeper.scored(None)));
         assert_eq!(kept.in_use(), "new", "{good} good frames");
         kept.keeper.scored(Some("it panicked"));
         assert_eq!(kept.in_use(), in_use, "a failure after {good} good frames");
@@ -104,7 +104,7 @@ fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
 #[test]
 fn the_old_model_comes_back_with_its_adjustments() {
     let kept = Kept::new();
-    let threshold = || kept.keeper.current.load().detector.threshold().unwrap();
+    let threshold = || kept.keeper.current.load_full().unwrap().detector.threshold().unwrap();
     let first = threshold();
     kept.keeper.set_rate(0.5).unwrap();
     let adjusted = threshold();
@@ -121,9 +121,9 @@ fn the_old_model_comes_back_with_its_adjustments() {
 fn each_exchange_is_on_probation_anew() {
     let kept = Kept::new();
     kept.exchange("second", SETTINGS);
-    (0..60).for_each(|_| assert_eq!(kept.keeper.scored(None), None));
+    (0..60).for_each(|_| assert!(!kept.keeper.scored(None)));
     kept.exchange("third", SETTINGS);
-    (0..60).for_each(|_| assert_eq!(kept.keeper.scored(None), None));
+    (0..60).for_each(|_| assert!(!kept.keeper.scored(None)));
     kept.keeper.scored(Some("it panicked"));
     assert_eq!(kept.in_use(), "second");
 }
@@ -134,15 +134,34 @@ fn a_learned_model_that_fails_gives_way_to_the_file_before() {
     let kept = Kept::new();
     kept.exchange("learned", "learn/models/learned.model");
     assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("learned", "old"));
-    assert_eq!(kept.keeper.scored(None), None);
-    assert_eq!(kept.keeper.scored(Some("it panicked")), Some(SETTINGS.into()));
+    assert!(!kept.keeper.scored(None));
+    assert!(kept.keeper.scored(Some("it panicked")));
     assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("old", "old"));
     // The way back is not on probation: the model that was left does not return.
     kept.exchange("learned", "learn/models/learned.model");
-    kept.keeper.go_back(Opened { model: model("old"), path: SETTINGS.into() });
-    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (None, "old"));
+    kept.keeper.go_back(Some(Opened { model: model("old"), path: SETTINGS.into() }));
+    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (false, "old"));
     // Of the same file nothing is told.
     kept.exchange("new", SETTINGS);
-    assert_eq!(kept.keeper.scored(Some("it panicked")), None);
+    assert!(!kept.keeper.scored(Some("it panicked")));
     assert_eq!(kept.in_use(), "old");
+}
+
+/// The first model of a camera that had none.
+#[test]
+fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
+    let kept = Kept::new();
+    kept.keeper.go_back(None);
+    assert_eq!(kept.in_use(), "none");
+    assert!(matches!(kept.keeper.set_rate(0.5), Err(ChangeError::NoModel(_))));
+    assert!(matches!(kept.keeper.recalibrate(60.0, 0.0), Err(ChangeError::NoModel(_))));
+    assert!(matches!(kept.keeper.undo(), Err(ChangeError::NoModel(_))));
+    assert!(matches!(kept.keeper.reload(), Err(ChangeError::NoModel(_))));
+    kept.exchange("learned", "learn/models/learned.model");
+    assert_eq!(kept.in_use(), "learned");
+    assert!(kept.keeper.scored(Some("it panicked")));
+    assert_eq!(kept.in_use(), "none");
+    kept.exchange("learned", "learn/models/learned.model");
+    kept.keeper.go_back(None);
+    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (false, "none"));
 }

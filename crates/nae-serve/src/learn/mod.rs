@@ -136,8 +136,10 @@ pub(crate) struct Status {
     model: Option<String>,
     /// Whether there is a report of its training.
     report: bool,
-    /// The model learned here that is in use; without one, it is that of the settings.
+    /// The model learned here that is in use; without one, it is that of the settings, if they name one.
     in_use: Option<String>,
+    /// Where the way back leads, where there is one.
+    back_to: Option<&'static str>,
     shadow: Option<ShadowStatus>,
     /// Whether nae-train is on this machine.
     nae_train: bool,
@@ -213,16 +215,17 @@ impl Learn {
         })
     }
 
-    /// Goes on with what a stop or a kill broke off. `in_use` is the model that was opened.
-    pub(crate) fn start(self: &Arc<Self>, in_use: &Path) {
+    /// Goes on with what a stop or a kill broke off. `in_use` is the file of the model that was opened, if one was.
+    pub(crate) fn start(self: &Arc<Self>, in_use: Option<&Path>) {
         let _entered = self.span.enter();
-        if in_use == self.config.model && !self.lock().record.used.is_empty() {
+        if in_use == self.config.model.as_deref() && !self.lock().record.used.is_empty() {
+            let instead = if in_use.is_some() { "that of the settings is used" } else { "there is none in use" };
             self.note_down(|record| {
                 record.used.clear();
                 if let Phase::Swapped { model } = &record.phase {
                     record.phase = Phase::Trained { model: model.clone() };
                 }
-                record.note = Some("the model learned here could not be opened: that of the settings is used".into());
+                record.note = Some(format!("the model learned here could not be opened: {instead}"));
             });
         }
         let phase = self.lock().record.phase.clone();
@@ -370,6 +373,7 @@ impl Learn {
             report: model.as_ref().is_some_and(|model| report_in(&self.folder, model).is_file()),
             model,
             in_use: record.used.last().cloned(),
+            back_to: self.before(record).map(|before| before.name()),
             shadow: lock(&self.shadow).as_ref().map(Shadow::status),
             nae_train: self.trainer.find().is_some(),
             command: program::by_hand(seconds.unwrap_or(USUAL_SECONDS)),

@@ -1,4 +1,4 @@
-//! What may be done with a model that was learned, or brought: to watch it beside the one in use, and to use it and go back, as far
+//! What may be done with a model that was learned, or brought: to watch it beside the one in use, if there is one, and to use it and go back, as far
 //! as that is to be kept. Exchanging models is `keeper`'s.
 
 use std::path::{Path, PathBuf};
@@ -12,11 +12,38 @@ use super::super::model::Model;
 use super::super::regions::Applied;
 use super::collection::{Counts, private_folder};
 use super::shadow::Shadow;
-use super::{Action, Learn, LearnError, MAX_REPORT, Phase, TAKEN, lock, model_in, record_in, report_in};
+use super::{Action, Learn, LearnError, MAX_REPORT, Phase, Record, TAKEN, lock, model_in, record_in, report_in};
+
+/// What was in use before a model that was learned here.
+pub(super) enum Before {
+    /// Another that was learned here.
+    Learned(PathBuf),
+    OfSettings(PathBuf),
+    /// No model: the settings name none.
+    Nothing,
+}
+
+impl Before {
+    /// One word.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Learned(_) => "learned",
+            Self::OfSettings(_) => "settings",
+            Self::Nothing => "nothing",
+        }
+    }
+
+    fn into_file(self) -> Option<PathBuf> {
+        match self {
+            Self::Learned(file) | Self::OfSettings(file) => Some(file),
+            Self::Nothing => None,
+        }
+    }
+}
 
 impl Learn {
-    /// A frame that the model in use has scored.
-    pub(crate) fn shadow_offer(&self, frame: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: bool) {
+    /// A frame, and whether the model in use calls it an anomaly; none where there is no model in use.
+    pub(crate) fn shadow_offer(&self, frame: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: Option<bool>) {
         if let Some(shadow) = &*lock(&self.shadow) {
             shadow.offer(frame, regions, taken, anomaly);
         }
@@ -151,17 +178,24 @@ impl Learn {
         Ok(())
     }
 
-    /// The file of the model before the one in use.
+    /// What was in use before the model that was learned here; none where that is not one of here.
+    pub(super) fn before(&self, record: &Record) -> Option<Before> {
+        match (record.used.as_slice(), &self.config.model) {
+            ([], _) => None,
+            ([.., before, _], _) => Some(Before::Learned(model_in(&self.folder, before))),
+            ([_], Some(file)) => Some(Before::OfSettings(file.clone())),
+            ([_], None) => Some(Before::Nothing),
+        }
+    }
+
+    /// The file of the model before the one in use; none where there was no model.
     ///
     /// # Errors
     /// [`LearnError`].
-    pub(crate) fn to_roll_back(&self) -> Result<PathBuf, LearnError> {
+    pub(crate) fn to_roll_back(&self) -> Result<Option<PathBuf>, LearnError> {
         let inner = self.lock();
         inner.record.check(Action::RollBack)?;
-        Ok(match inner.record.used.as_slice() {
-            [.., before, _] => model_in(&self.folder, before),
-            _ => self.config.model.clone(),
-        })
+        Ok(self.before(&inner.record).and_then(Before::into_file))
     }
 
     /// That model is about to be the one in use.
@@ -186,8 +220,12 @@ impl Learn {
         if inner.record.used.is_empty() {
             return;
         }
+        let now = match self.before(&inner.record) {
+            Some(Before::Nothing) => "none is in use, as before",
+            _ => "the one before is in use again",
+        };
         inner.record.rolled_back();
-        inner.record.note = Some(format!("the new model failed, and the one before is in use again: {reason}"));
+        inner.record.note = Some(format!("the new model failed, and {now}: {reason}"));
         if let Err(error) = inner.record.write(&record_in(&self.folder)) {
             tracing::error!(%error, "the state of learning was not kept");
         }

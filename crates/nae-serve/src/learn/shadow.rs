@@ -1,4 +1,4 @@
-//! A model that scores live frames beside the one in use, in a thread of its own at the lowest priority: its energies are
+//! A model that scores live frames beside the one in use, or alone where there is none, in a thread of its own at the lowest priority: its energies are
 //! shown, and raise no alarm. A frame that comes while it scores another is left, so that scoring does not wait for it; a
 //! model that does not return holds up this thread alone.
 
@@ -24,12 +24,12 @@ pub(super) struct Shadow {
     threshold: Option<f32>,
 }
 
-/// A frame, and what the model in use makes of it.
+/// A frame, and whether the model in use calls it an anomaly, if there is one.
 struct Offered {
     image: Bytes,
     regions: Arc<Applied>,
     taken: Instant,
-    anomaly: bool,
+    anomaly: Option<bool>,
 }
 
 #[derive(Default)]
@@ -42,11 +42,13 @@ struct Seen {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Counts {
     frames: u64,
-    /// Anomalies of the model in use.
+    /// Those of them that a model in use has scored, too: where there is none, there is nothing to compare with.
+    compared: u64,
+    /// Anomalies of the model in use, among those compared.
     before: u64,
-    /// Those of the new one.
+    /// Those of the new one, among all.
     after: u64,
-    /// Frames on which the two do not agree.
+    /// Frames compared on which the two do not agree.
     differ: u64,
     /// Frames that the new one failed on, and why, last.
     failures: u64,
@@ -76,7 +78,7 @@ impl Shadow {
     }
 
     /// Has a frame scored, unless another is being scored.
-    pub(super) fn offer(&self, image: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: bool) {
+    pub(super) fn offer(&self, image: &Bytes, regions: &Arc<Applied>, taken: Instant, anomaly: Option<bool>) {
         let offered = Offered { image: image.clone(), regions: Arc::clone(regions), taken, anomaly };
         let _ = self.sender.try_send(offered);
     }
@@ -109,9 +111,12 @@ fn score(model: &Model, frames: &Receiver<Offered>, seen: &Mutex<Seen>) {
             Ok(scored) => {
                 let after = scored.verdict.is_some_and(|verdict| verdict.is_anomaly());
                 seen.counts.frames += 1;
-                seen.counts.before += u64::from(anomaly);
                 seen.counts.after += u64::from(after);
-                seen.counts.differ += u64::from(anomaly != after);
+                if let Some(before) = anomaly {
+                    seen.counts.compared += 1;
+                    seen.counts.before += u64::from(before);
+                    seen.counts.differ += u64::from(before != after);
+                }
                 seen.history.keep(Point { at: taken, energy: scored.energy });
             }
             Err(reason) => {

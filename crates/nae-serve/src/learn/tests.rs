@@ -49,7 +49,7 @@ fn what_cannot_go_on_after_a_restart_is_said() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let learn = learn(folder.path(), &Record { phase: before, regions: "0000000c".into(), ..Record::default() });
-        learn.start(Path::new("model.onnx"));
+        learn.start(Some(Path::new("model.onnx")));
         assert_eq!(phase(&learn), after);
         let note = learn.status().note.unwrap();
         assert!(note.starts_with("it could not go on after a restart") && note.contains(part), "{note}");
@@ -81,6 +81,6 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
             .unwrap();
     assert_eq!((phase(&found), found.status().counts.kept), ("collected", 1));
     let own = learn(folder.path(), &Record::default());
-    own.start(Path::new("model.onnx"));
+    own.start(Some(Path::new("model.onnx")));
     assert_eq!((phase(&own), own.status().counts.kept, frames.exists()), ("idle", 0, false));
 }

@@ -1,6 +1,8 @@
 //! What clients are told of frames, and when drift is.
 #![allow(clippy::unwrap_used)]
 
+use std::time::Instant;
+
 use jiff::tz::TimeZone;
 use nae_core::calibration::Calibration;
 use nae_core::contract::Contract;
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::camera_name::CameraName;
 use super::super::metrics::Metrics;
-use super::super::regions::Regions;
+use super::super::regions::{Applied, Regions};
 use super::*;
 
 struct Zeros;
@@ -52,7 +54,7 @@ impl Watched {
         let quiet = Arc::new(Quiet::open(folder.path(), None, TimeZone::UTC, Moment::now()));
         let sight = Arc::new(Sight::open(folder.path(), Regions::default()));
         let monitor =
-            Monitor::new(alarm, Arc::clone(&quiet), Arc::clone(&sight), &model, Arc::clone(&metrics)).unwrap();
+            Monitor::new(alarm, Arc::clone(&quiet), Arc::clone(&sight), Some(&model), Arc::clone(&metrics)).unwrap();
         Self { monitor, model, metrics, quiet, sight, _folder: folder }
     }
 
@@ -92,13 +94,14 @@ fn events_are_told_with_all_that_happened() {
     for (number, (energy, anomaly, alarm)) in (1..).zip(frames) {
         let raised = watched.frame(energy);
         assert_eq!(next(), event(number, energy, anomaly, alarm));
-        assert_eq!(raised.map(|shown| shown.number), (number == 3).then_some(3), "an alarm is raised once");
+        assert_eq!(raised.map(|shown| shown.frame.number), (number == 3).then_some(3), "an alarm is raised once");
     }
-    watched.monitor.model_changed(&watched.model, false);
+    watched.monitor.model_changed(Some(&watched.model), false);
     assert_eq!(next(), json!({"event": "model"}));
     watched.frame(0.25);
     assert_eq!(next(), event(6, 0.25, false, false));
     for (event, expected) in [
+        (Event::Unscored { number: 3, name: None }, json!({"event": "unscored", "number": 3, "name": null})),
         (
             Event::Unreadable { reason: "cut short".to_owned(), name: None },
             json!({"event": "unreadable", "reason": "cut short", "name": Value::Null}),
@@ -175,7 +178,7 @@ fn drift_is_told_on_the_frame_on_which_it_is() {
                 assert_eq!(watched.metrics.drift.get(), if first.is_some() { gauge } else { 0 });
             }
             assert!(first.is_some_and(|n| (65..200).contains(&n)), "{before}, {after}: {first:?}");
-            watched.monitor.model_changed(&watched.model, false);
+            watched.monitor.model_changed(Some(&watched.model), false);
             assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold begins anew");
         }
     }
@@ -189,9 +192,9 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     (0..2).for_each(|_| drop(watched.frame(1.0)));
     assert!(watched.monitor.alarm_and_drift().0);
     let half = r#"[{"kind": "ignore", "vertices": [[0, 0], [1, 0], [1, 1]]}]"#;
-    watched.sight.set(Some(Regions::from_json(half).unwrap()), "1").unwrap();
+    watched.sight.set(Some(Regions::from_json(half).unwrap()), Some("1")).unwrap();
     let mut events = watched.monitor.events();
-    watched.monitor.regions_changed(&watched.model);
+    watched.monitor.regions_changed(Some(&watched.model));
     assert_eq!(serde_json::to_value(events.try_recv().unwrap()).unwrap(), json!({"event": "regions"}));
     assert_eq!((watched.monitor.alarm_and_drift().0, watched.metrics.alarm.get()), (false, 0), "the alarm is cleared");
     assert_eq!((watched.monitor.energies(3600.0, 0.0).len(), watched.monitor.recent().len()), (0, 0));
@@ -199,4 +202,21 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     assert_eq!(watched.monitor.energies(3600.0, 0.0).len(), 1, "the second is of them");
     assert!(!watched.monitor.alarm_and_drift().0);
     assert!(watched.frame(1.0).is_some(), "two of them raise it");
+}
+
+/// One that came while there was no model, or is gone with its model, says nothing of the next.
+#[test]
+fn a_frame_without_a_model_is_shown_and_counts_for_nothing() {
+    let watched = Watched::new();
+    watched.frame(0.25);
+    assert!(watched.monitor.recent().iter().all(|recent| recent.normal));
+    watched.monitor.model_changed(None, true);
+    assert!(watched.metrics.threshold.get().is_nan());
+    let frame = Frame { bytes: Bytes::from_static(b"later"), name: None, taken: Instant::now() };
+    watched.monitor.observe_unscored(&frame);
+    let latest = watched.monitor.latest().unwrap();
+    assert_eq!((latest.frame().number, latest.frame().image.as_ref()), (2, b"later".as_slice()));
+    assert!(latest.scored().is_none() && watched.monitor.energies(3600.0, 0.0).is_empty());
+    let recent = watched.monitor.recent();
+    assert!(recent.len() == 2 && recent.iter().all(|recent| !recent.normal));
 }

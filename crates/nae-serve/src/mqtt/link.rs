@@ -280,10 +280,10 @@ impl Link {
     /// The picture of the last alarm, if Home Assistant is to show it and does not have it.
     async fn picture(&self, client: &AsyncClient) -> Result<(), String> {
         let shown = self.monitor.alarmed().filter(|_| self.broker.home_assistant.is_some());
-        let Some(shown) = shown.filter(|shown| shown.number != self.pictured.load(Ordering::Relaxed)) else {
+        let Some(shown) = shown.filter(|shown| shown.frame.number != self.pictured.load(Ordering::Relaxed)) else {
             return Ok(());
         };
-        let image = shown.image.clone();
+        let image = shown.frame.image.clone();
         let picture = tokio::task::spawn_blocking(move || small_jpeg(&image, PICTURE)).await;
         // Larger than a broker may take, or no picture: the alarm matters more.
         if let Ok(Some(picture)) = picture
@@ -291,7 +291,7 @@ impl Link {
         {
             client.publish(&self.topics.image, picture, RETAINED).await.map_err(|error| error.to_string())?;
         }
-        self.pictured.store(shown.number, Ordering::Relaxed);
+        self.pictured.store(shown.frame.number, Ordering::Relaxed);
         Ok(())
     }
 }

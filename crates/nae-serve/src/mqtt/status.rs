@@ -72,7 +72,7 @@ impl Status {
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
             // The alarm begins anew.
             Event::Model | Event::Regions => Self::of(monitor),
-            Event::Unreadable { .. } | Event::Alarm { .. } | Event::Stopping => self.clone(),
+            Event::Unscored { .. } | Event::Unreadable { .. } | Event::Alarm { .. } | Event::Stopping => self.clone(),
         }
     }
 

@@ -15,6 +15,15 @@ const learnPhases = {
   swapped: "The new model is in use.",
 };
 
+// What is otherwise where there is no model in use, to score beside.
+const learnPhasesAlone = {
+  trained: "There is a new model. Try it on live frames, or use it.",
+  shadowing: "The new model scores live frames, and raises no alarm.",
+};
+
+const learnBack = { learned: "Back to the model before", settings: "Back to the model of the settings",
+  nothing: "Back to no model" };
+
 // Texts of the buttons are in the page; what each sends is here.
 const learnActions = {
   collect: () => ({
@@ -38,7 +47,8 @@ function size(bytes) {
 }
 
 function learnSentence(s) {
-  const parts = [learnPhases[s.phase] ?? s.phase];
+  const alone = hasNoModel();
+  const parts = [(alone ? learnPhasesAlone[s.phase] : null) ?? learnPhases[s.phase] ?? s.phase];
   if (s.phase !== "idle" && s.kept + s.thrown_out > 0) {
     parts.push(`${s.kept} frames kept of ${s.seen} seen, ${size(s.bytes)} of ${size(s.room)}.`);
     if (s.thrown_out) parts.push(`${s.thrown_out} thrown out.`);
@@ -53,7 +63,8 @@ function learnSentence(s) {
   }
   if (s.shadow) {
     const { frames, before, after, differ, failures, failure } = s.shadow;
-    parts.push(`Of ${frames} frames the model in use calls ${before} anomalies, the new one ${after}; on ${differ} they differ.`);
+    if (alone) parts.push(`Of ${frames} frames it calls ${after} anomalies.`);
+    else parts.push(`Of ${frames} frames the model in use calls ${before} anomalies, the new one ${after}; on ${differ} they differ.`);
     if (failures) parts.push(`The new one failed on ${failures}: ${failure}.`);
   }
   if (s.in_use && s.phase !== "swapped") parts.push("A model learned here is in use.");
@@ -73,6 +84,12 @@ async function showLearn() {
   for (const part of document.querySelectorAll("[data-learn]")) {
     part.hidden = !mayChange || !part.dataset.learn.split(" ").some((action) => s.may.includes(action));
   }
+  const alone = hasNoModel();
+  // There is nothing to disagree with.
+  element("learn-disagrees").hidden ||= alone;
+  element("learn-shadow").textContent = alone ? "Try it on live frames" : "Score beside the one in use";
+  element("learn-back").textContent = learnBack[s.back_to] ?? learnBack.learned;
+  element("time").hidden = alone && !s.shadow;
   const canTrain = s.may.includes("train");
   element("learn-elsewhere").hidden = !(s.may.includes("take-model") && mayChange) && !s.kept;
   element("learn-elsewhere").open ||= canTrain && !s.nae_train;
@@ -91,7 +108,8 @@ async function showLearn() {
   element("chart-note").hidden = !s.shadow;
   if (s.shadow) {
     const [threshold, shadow] = [state.summary?.threshold, s.shadow.threshold];
-    element("chart-note").textContent = threshold && shadow
+    if (alone) element("chart-note").textContent = "Rings: energies of the new model, with its threshold.";
+    else element("chart-note").textContent = threshold && shadow
       ? "Dots: the model in use. Rings: the new one. Each energy is shown as a multiple of its own model's threshold."
       : "A model without a threshold cannot be compared on this chart: the new one's energies are not shown.";
     const slices = await get(own(`/learn/energies?seconds=${state.span}`));

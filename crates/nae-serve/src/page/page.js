@@ -73,10 +73,14 @@ function chip(id, text, kind) {
   element(id).className = `chip ${kind}`;
 }
 
+// Until one is learned, where the settings name none.
+const hasNoModel = () => state.summary?.model === null;
+
 function showAlarm(on, text = "Alarm") {
   if (on) chip("alarm", text, "bad");
   // Whether all is normal is not looked at then.
   else if (isQuiet(quiet.alarms)) chip("alarm", "", "");
+  else if (hasNoModel()) chip("alarm", "no model yet", "warn");
   else chip("alarm", "Normal", "good");
   document.title = on ? `${text} – nae-infer` : "nae-infer";
 }
@@ -115,11 +119,12 @@ async function refresh() {
   showSource(s.source_state, s.source_reason);
   element("threshold").textContent = short(s.threshold);
   element("tune").hidden = s.threshold === null || !s.may_change;
+  showModel();
   if (s.false_positive_rate) {
     setSlider(s.false_positive_rate);
     await showWhatIf();
   }
-  const rows = [["source", s.source], ["nae-infer", s.version], ["digest", s.model], ...s.card].map(([name, text]) => {
+  const rows = [["source", s.source], ["nae-infer", s.version], ["digest", s.model ?? "no model yet"], ...s.card].map(([name, text]) => {
     const row = document.createElement("tr");
     for (const cell of [name, text]) row.insertCell().textContent = cell;
     return row;
@@ -128,6 +133,16 @@ async function refresh() {
   // The pictures of alarms have outlines, too.
   await showRegions();
   await Promise.all([readHistory(), showAlarms(), showFrame(s.latest), showLearn()]);
+}
+
+// Without a model, learning one takes the place of what there would be to see of it: also for who goes by the keyboard.
+function showModel() {
+  const none = hasNoModel();
+  element("watch").classList.toggle("no-model", none);
+  element("no-model").hidden = !none;
+  element("figures").hidden = none;
+  (none ? element("time") : element("about")).before(element("learn"));
+  if (none) element("heat").removeAttribute("src");
 }
 
 async function readHistory() {
@@ -180,7 +195,7 @@ async function showFrame(frame) {
     try {
       await Promise.all([
         drawFrame(element("image"), own("/latest/image")),
-        element("show-heat").checked ? draw(element("heat"), own("/latest/heat-map")) : null,
+        element("show-heat").checked && !hasNoModel() ? draw(element("heat"), own("/latest/heat-map")) : null,
       ]);
       element("no-frame").hidden = element("image").hasAttribute("src");
     } catch (error) {
@@ -220,10 +235,11 @@ function drawChart() {
   // Two models have no scale in common but that of their thresholds: beside another, energies are multiples of these.
   const [mine, other] = [state.summary?.threshold, learn.status?.shadow?.threshold];
   const both = Boolean(mine && other);
+  const alone = hasNoModel() && Boolean(learn.status?.shadow);
   const unitOf = both ? mine : 1;
-  const threshold = mine ? mine / unitOf : mine;
+  const threshold = alone ? other : mine ? mine / unitOf : mine;
   const points = state.points.map(({ at, energy }) => ({ at, energy: energy / unitOf }));
-  const beside = both ? learn.points.map(({ at, energy }) => ({ at, energy: energy / other })) : [];
+  const beside = both ? learn.points.map(({ at, energy }) => ({ at, energy: energy / other })) : alone ? learn.points : [];
   const [left, right, top, bottom] = [52, width - 8, 8, height - 22];
   // On a logarithmic axis normal frames and anomalies can both be seen.
   const energies = [...points, ...beside].map((p) => p.energy).filter((e) => e > 0);
@@ -284,7 +300,8 @@ function happened(event) {
     showAlarm(event.alarm);
     showDrift(event.drift);
     showFrame(event);
-  } else if (event.event === "alarm") showAlarms().catch(console.warn);
+  } else if (event.event === "unscored") showFrame(event);
+  else if (event.event === "alarm") showAlarms().catch(console.warn);
   else if (event.event === "alarms") {
     showQuiet(event.alarms);
     showAlarm(false);
@@ -367,12 +384,13 @@ function fill(shown, camera) {
   shown.link.className = Object.keys(classes).filter((name) => classes[name]).join(" ");
   badge(shown.alarm, camera.alarm ? "Alarm" : "", "bad");
   badge(shown.noAlarms, quietText(camera.alarms), "warn");
-  if (!camera.scoring) badge(shown.source, "model does not return", "warn");
+  if (!camera.scoring && camera.model !== null) badge(shown.source, "model does not return", "warn");
   else badge(shown.source, camera.source_state === "connected" ? "" : camera.source_state, "warn");
   shown.source.title = camera.source_reason ?? "";
   const ratio = camera.threshold && camera.energy !== null ? camera.energy / camera.threshold : 0;
   shown.filled.style.width = `${Math.min(100, 50 * ratio)}%`;
-  shown.energy.textContent = `energy ${short(camera.energy)}, threshold ${short(camera.threshold)}`;
+  shown.energy.textContent = camera.model === null ? "No model yet: learn one here."
+    : `energy ${short(camera.energy)}, threshold ${short(camera.threshold)}`;
   const dropped = camera.dropped ? `, ${camera.dropped} dropped` : "";
   shown.age.textContent = camera.age === null ? "No frame yet" : `${span(camera.age)} ago${dropped}`;
 }
@@ -396,6 +414,9 @@ async function watchAll({ signal }) {
       const count = (which) => cameras.filter(which).length;
       const alarms = count((camera) => camera.alarm);
       showAlarm(alarms > 0, alarms === 1 ? "1 alarm" : `${alarms} alarms`);
+      // Not to be called normal, as nobody looks.
+      const without = count((camera) => camera.model === null);
+      if (without && !alarms) chip("alarm", `${without} without a model`, "warn");
       const lost = count((camera) => camera.source_state === "lost");
       chip("source", lost ? `${lost} of ${cameras.length} cameras lost` : `${cameras.length} cameras`, lost ? "warn" : "");
       await Promise.all(drawn);
@@ -464,6 +485,10 @@ element("login").addEventListener("submit", (event) => {
   showView();
 });
 window.addEventListener("hashchange", showView);
+element("to-learn").addEventListener("click", () => {
+  element("learn").scrollIntoView();
+  document.querySelector("#learn button:enabled")?.focus();
+});
 element("rate").addEventListener("input", () => showWhatIf());
 element("span").addEventListener("change", () => {
   state.span = Number(element("span").value);

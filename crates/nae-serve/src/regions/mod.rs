@@ -131,14 +131,16 @@ impl Sight {
         if self.kept().regions.is_some() { Origin::Kept } else { Origin::Settings }
     }
 
-    /// Uses these from the next frame on, or those of the settings. `model` is in use.
+    /// Uses these from the next frame on, or those of the settings. `model` is in use, if there is one.
     ///
     /// # Errors
     /// They cannot be kept, and hold until the service stops.
-    pub(crate) fn set(&self, regions: Option<Regions>, model: &str) -> Result<(), FileError> {
+    pub(crate) fn set(&self, regions: Option<Regions>, model: Option<&str>) -> Result<(), FileError> {
         let mut kept = self.kept();
         let before = self.applied();
-        if !kept.before.iter().any(|before| before.model == model) {
+        if let Some(model) = model
+            && !kept.before.iter().any(|before| before.model == model)
+        {
             kept.before.push(Before { model: model.to_owned(), regions: before.digest.clone() });
             let old = kept.before.len().saturating_sub(MODELS);
             kept.before.drain(..old);

@@ -273,17 +273,17 @@ fn what_is_set_goes_over_the_settings_also_after_a_restart() {
     assert!(first.is_current(&of_settings) && first.origin() == Origin::Settings);
     // Thirds are no sum of halves: what is read again must be the same polygon.
     let text = json!([{"kind": "ignore", "name": "left", "vertices": [[0, 0], [1.0 / 3.0, 2.0 / 7.0], [0.1, 0.7]]}]);
-    first.set(Some(regions(&text)), "model").unwrap();
+    first.set(Some(regions(&text)), Some("model")).unwrap();
     assert!(!first.is_current(&of_settings) && first.origin() == Origin::Kept);
     let again = sight(folder.path());
     assert_eq!(again.applied().regions(), first.applied().regions());
     assert_eq!(again.applied().digest(), first.applied().digest());
     assert_eq!(again.applied().regions(), &regions(&serde_json::to_value(first.applied().regions()).unwrap()));
     // None at all are something that was set, too.
-    again.set(Some(Regions::default()), "model").unwrap();
+    again.set(Some(Regions::default()), Some("model")).unwrap();
     let again = sight(folder.path());
     assert_eq!((again.origin(), again.applied().regions().len()), (Origin::Kept, 0));
-    again.set(None, "model").unwrap();
+    again.set(None, Some("model")).unwrap();
     let again = sight(folder.path());
     assert_eq!((again.origin(), again.applied().digest()), (Origin::Settings, of_settings.digest()));
     for damaged in ["garbage", "{}", r#"{"regions": [{"kind": "ignore", "vertices": [[0, 0]]}], "before": []}"#] {
@@ -297,7 +297,7 @@ fn what_cannot_be_kept_holds_until_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let sight = sight(folder.path());
     std::fs::create_dir(folder.path().join("regions.json")).unwrap();
-    sight.set(Some(Regions::default()), "model").unwrap_err();
+    sight.set(Some(Regions::default()), Some("model")).unwrap_err();
     assert_eq!(sight.applied().regions().len(), 0);
 }
 
@@ -309,20 +309,20 @@ fn a_model_that_knows_frames_of_other_regions_is_told_from_one_that_does_not() {
     assert!(!first.is_strange_to("a", None) && !first.is_strange_to("a", Some(&of_settings)));
     assert!(first.is_strange_to("a", Some(&Regions::default().digest())));
     let lower = regions(&json!([{"kind": "ignore", "vertices": rectangle([0.0, 0.0, 1.0, 0.5])}]));
-    first.set(Some(Regions::default()), "a").unwrap();
-    first.set(Some(lower), "a").unwrap();
+    first.set(Some(Regions::default()), Some("a")).unwrap();
+    first.set(Some(lower), Some("a")).unwrap();
     // Changed twice: what it knew was before the first. Another model was not in use then.
     let again = sight(folder.path());
     assert!(again.is_strange_to("a", None) && !again.is_strange_to("b", None));
     assert!(!again.is_strange_to("a", Some(again.applied().digest())), "what it has learned with is known");
     for _ in 0..2 * MODELS {
-        again.set(Some(Regions::default()), "a").unwrap();
+        again.set(Some(Regions::default()), Some("a")).unwrap();
     }
     assert!(again.is_strange_to("a", None), "however often");
-    again.set(None, "b").unwrap();
+    again.set(None, Some("b")).unwrap();
     assert!(!again.is_strange_to("a", None) && again.is_strange_to("b", None), "as it was");
     for number in 0..2 * MODELS {
-        again.set(None, &number.to_string()).unwrap();
+        again.set(None, Some(&number.to_string())).unwrap();
     }
     assert_eq!(again.kept().before.len(), MODELS);
     assert!(!again.kept().before.iter().any(|before| before.model == "a"));

@@ -77,6 +77,11 @@ impl Service {
         Self::run(state, &[&["--model", model.to_str().unwrap()], arguments].concat(), variables)
     }
 
+    /// As `try_start`, without a model.
+    pub(crate) fn without_model(state: &Path, arguments: &[&str]) -> Result<Self, String> {
+        Self::run(state, arguments, &[])
+    }
+
     /// Starts with a file of settings, which says what cameras there are.
     pub(crate) fn with_cameras(place: &Place, settings: &str, arguments: &[&str]) -> Result<Self, String> {
         let path = place.path("serve.toml");

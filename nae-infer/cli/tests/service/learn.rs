@@ -29,13 +29,13 @@ fn start_with(place: &Place, more: &[&str]) -> Service {
     Service::start_with(&place.state(), &[&arguments, more].concat(), &variables)
 }
 
-fn status(service: &Service) -> Value {
+pub(crate) fn status(service: &Service) -> Value {
     let answer = service.get("/api/learn");
     assert_eq!(answer.status, 200);
     answer.json()
 }
 
-fn phase(service: &Service) -> String {
+pub(crate) fn phase(service: &Service) -> String {
     status(service)["phase"].as_str().unwrap().to_owned()
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn act(service: &Service, action: &str, body: &str) -> Value {
 }
 
 /// Collects frames of these greys, which the camera shows one after the other.
-fn show(service: &Service, place: &Place, round: &str, levels: impl IntoIterator<Item = u8>) {
+pub(crate) fn show(service: &Service, place: &Place, round: &str, levels: impl IntoIterator<Item = u8>) {
     for level in levels {
         let before = status(service)["seen"].as_u64().unwrap();
         place.frame(&format!("{round}-{level:03}.pgm"), &grey(level));

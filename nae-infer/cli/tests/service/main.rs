@@ -14,6 +14,7 @@ mod history;
 mod inference;
 mod learn;
 mod mosquitto;
+mod no_model;
 mod page;
 mod pauses;
 mod regions;

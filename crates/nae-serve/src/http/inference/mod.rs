@@ -23,7 +23,7 @@ use self::body::Parts;
 use self::request::Asked;
 use super::super::Service;
 use super::super::camera::Camera;
-use super::super::model::Model;
+use super::super::model::{Model, NoModel};
 use super::super::scorer::{Answer, Failure, Input};
 use super::score::answer;
 use super::{Problem, json, watching};
@@ -43,20 +43,27 @@ pub(super) async fn live() -> Response {
     json(StatusCode::OK, &value!({"live": true}))
 }
 
+/// Unlike the service, which has a page, the protocol has nothing to give without a model.
 pub(super) async fn server_ready(state: State<Arc<Service>>) -> Result<Response, Problem> {
+    if state.cameras.iter().all(|camera| camera.model.load().is_none()) {
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, NoModel));
+    }
     watching::ready(state).await?;
     Ok(json(StatusCode::OK, &value!({"ready": true})))
 }
 
 /// Whether images can be scored with this model. Asked without a token, so that a wrong name is not told the right one.
 pub(super) async fn ready(state: State<Arc<Service>>, Path(target): Path<Target>) -> Result<Response, Problem> {
-    let Ok((camera, _)) = known(&state, &target) else {
+    let (camera, _) = known(&state, &target).map_err(|problem| {
+        if problem.0 != StatusCode::NOT_FOUND {
+            return problem;
+        }
         let reason = match &target.version {
             None => "there is no model of this name",
             Some(_) => "there is no model of this name and version",
         };
-        return Err(Problem::new(StatusCode::NOT_FOUND, reason));
-    };
+        Problem::new(StatusCode::NOT_FOUND, reason)
+    })?;
     watching::ready(state).await?;
     if !camera.lane.is_working() {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, Failure::GivenUp));
@@ -92,11 +99,17 @@ pub(super) async fn statistics(
     ))
 }
 
-/// A model is called as its camera; that of an only camera also as its file, without the extension. Its version is the file's
-/// checksum.
+/// A model is called as its camera; that of an only camera also as its file in the settings, without the extension. Its version is
+/// the file's checksum.
+///
+/// # Errors
+/// 404 for another name or version, 503 where there is no model of this camera yet.
 fn known(service: &Service, target: &Target) -> Result<(Arc<Camera>, Arc<Model>), Problem> {
     let only = service.only_camera();
-    let file = only.map(|camera| camera.config.model.file_stem().and_then(|stem| stem.to_str()).unwrap_or("model"));
+    let file = only.map(|camera| match &camera.config.model {
+        Some(file) => file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("model"),
+        None => camera.config.name.as_str(),
+    });
     let camera = service.camera(&target.model).or(only.filter(|_| file == Some(target.model.as_str())));
     let Some(camera) = camera else {
         let reason = match file {
@@ -105,7 +118,7 @@ fn known(service: &Service, target: &Target) -> Result<(Arc<Camera>, Arc<Model>)
         };
         return Err(Problem::new(StatusCode::NOT_FOUND, reason));
     };
-    let model = camera.model.load_full();
+    let model = camera.model.load_full().ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, NoModel))?;
     match &target.version {
         Some(version) if *version != model.digest => {
             let reason = format!("there is no version `{version}` of this model; the only one is `{}`", model.digest);
