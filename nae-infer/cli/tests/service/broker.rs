@@ -281,7 +281,7 @@ fn an_alarm_that_is_not_acknowledged_is_sent_again() {
 }
 
 /// The settings of a broker that asks clients for certificates of the authority `ours`.
-fn encrypted(place: &Place) -> String {
+pub(crate) fn encrypted(place: &Place) -> String {
     let path = |name: &str| place.path(name).display().to_string();
     format!(
         "cafile {}\ncertfile {}\nkeyfile {}\nrequire_certificate true\nallow_anonymous false\npassword_file {}",
@@ -293,7 +293,7 @@ fn encrypted(place: &Place) -> String {
 }
 
 /// Files for a broker that knows `me` with the password `se cret@`.
-fn certificates(place: &Place, days: u32) -> bool {
+pub(crate) fn certificates(place: &Place, days: u32) -> bool {
     let folder = place.path("");
     for name in ["ours", "theirs"] {
         authority(&folder, name);

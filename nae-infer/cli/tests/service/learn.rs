@@ -545,7 +545,7 @@ fn each_camera_learns_for_itself_and_one_trains_at_a_time() {
 }
 
 /// Scans of digits, 8×8 pixels of 17 levels: `count` of them, every eighth from line `from` on, since neighbours are of one hand.
-fn digits(from: usize, count: usize, pixel: impl Fn(u8) -> u8) -> Vec<Vec<u8>> {
+pub(crate) fn digits(from: usize, count: usize, pixel: impl Fn(u8) -> u8) -> Vec<Vec<u8>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/nae-data/digits.csv.gz");
     let output = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -556,19 +556,25 @@ fn digits(from: usize, count: usize, pixel: impl Fn(u8) -> u8) -> Vec<Vec<u8>> {
     text.lines().skip(from).step_by(8).take(count).map(image).collect()
 }
 
-/// From nothing but a camera to a model of what it sees, with the real `nae-train`.
-#[test]
-fn a_camera_that_sees_digits_has_a_model_of_digits_in_the_end() {
+/// The real `nae-train`, where slow tests are asked for.
+pub(crate) fn real_trainer() -> Option<PathBuf> {
     if std::env::var_os("NAE_SLOW_TESTS").is_none() {
         eprintln!("skipped: NAE_SLOW_TESTS is not set");
-        return;
+        return None;
     }
     let beside = || Path::new(env!("CARGO_BIN_EXE_nae-infer")).with_file_name("nae-train");
     let program = std::env::var_os("NAE_TRAIN").map_or_else(beside, PathBuf::from);
     if !program.is_file() {
         eprintln!("not run: {} is not there; build nae-train-cli, or set NAE_TRAIN", program.display());
-        return;
+        return None;
     }
+    Some(program)
+}
+
+/// From nothing but a camera to a model of what it sees, with the real `nae-train`.
+#[test]
+fn a_camera_that_sees_digits_has_a_model_of_digits_in_the_end() {
+    let Some(program) = real_trainer() else { return };
     let ink = |value: u8| 15 * value;
     let place = Place::new();
     let arguments = ["--source", &place.source(), "--queue", "1000", "--nae-train", program.to_str().unwrap()];

@@ -20,3 +20,4 @@ mod pauses;
 mod regions;
 mod stream_camera;
 mod streams;
+mod walk;

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,14 +53,31 @@ fn is_delimiter(codec: &str, unit: &[u8]) -> bool {
 impl Pictures {
     /// A second of `image` as a video of `codec`, H264 or H265, a square of `size` pixels.
     pub(crate) fn video(codec: &'static str, image: &Path, size: u32) -> Self {
+        let image = image.to_str().unwrap();
+        Self::encoded(codec, &["-loop", "1", "-framerate", "25", "-i", image], 25, size)
+    }
+
+    /// These images, PGM, as a video of `codec`, one after the other.
+    pub(crate) fn images(codec: &'static str, images: &[Vec<u8>], size: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (number, image) in images.iter().enumerate() {
+            std::fs::write(folder.path().join(format!("{number}.pgm")), image).unwrap();
+        }
+        let pattern = folder.path().join("%d.pgm");
+        let input = ["-f", "image2", "-framerate", "25", "-i", pattern.to_str().unwrap()];
+        Self::encoded(codec, &input, images.len(), size)
+    }
+
+    /// So many pictures of an input of `ffmpeg`.
+    fn encoded(codec: &'static str, input: &[&str], count: usize, size: u32) -> Self {
         let (encoder, parameters, format) = match codec {
             "H264" => ("libx264", "-x264-params", "h264"),
             _ => ("libx265", "-x265-params", "hevc"),
         };
         let output = Command::new("ffmpeg")
-            .args(["-nostdin", "-loglevel", "error", "-loop", "1", "-framerate", "25", "-i"])
-            .arg(image)
-            .args(["-frames:v", "25", "-pix_fmt", "yuv420p", "-crf", "10", "-bf", "0", "-g", "5"])
+            .args(["-nostdin", "-loglevel", "error"])
+            .args(input)
+            .args(["-frames:v", &count.to_string(), "-pix_fmt", "yuv420p", "-crf", "10", "-bf", "0", "-g", "5"])
             .args(["-vf", &format!("scale={size}:{size}:flags=neighbor")])
             .args(["-c:v", encoder, parameters, "aud=1:repeat-headers=1:log-level=none", "-f", format, "-"])
             .output()
@@ -72,8 +90,16 @@ impl Pictures {
             }
             pictures.last_mut().unwrap().push(unit.to_vec());
         }
-        assert_eq!(pictures.len(), 25);
+        assert_eq!(pictures.len(), count);
         Self::Video { codec, pictures }
+    }
+
+    /// Pictures of a video.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Video { pictures, .. } => pictures.len(),
+            Self::Jpeg(_) => unreachable!("videos only"),
+        }
     }
 
     /// These, then those of the other video.
@@ -160,6 +186,8 @@ struct Shared {
     login: Option<Login>,
     tls: Option<Arc<ServerConfig>>,
     manner: Mutex<Manner>,
+    /// Which pictures of a video are played, again and again.
+    part: Mutex<Range<usize>>,
     /// Connections so far.
     connections: AtomicUsize,
     /// Pictures sent so far.
@@ -209,6 +237,7 @@ impl Camera {
             login,
             tls,
             manner: Mutex::new(Manner::Plays),
+            part: Mutex::new(0..usize::MAX),
             connections: AtomicUsize::new(0),
             sent: AtomicUsize::new(0),
         });
@@ -232,6 +261,11 @@ impl Camera {
 
     pub(crate) fn be(&self, manner: Manner) {
         *self.shared.manner.lock().unwrap() = manner;
+    }
+
+    /// Plays these pictures of its video from now on, from the first of them.
+    pub(crate) fn play(&self, part: Range<usize>) {
+        *self.shared.part.lock().unwrap() = part;
     }
 
     /// Its connections end, and nobody listens any more.
@@ -351,9 +385,15 @@ impl Shared {
 
     /// RTP (RFC 3550), a packet a unit (RFC 6184, 5.6; RFC 7798, 4.4.1), between the requests (RFC 2326, 10.12).
     fn play(&self, stream: &mut impl Write, pictures: &[Vec<Vec<u8>>]) -> std::io::Result<()> {
-        let mut sequence = 0_u16;
-        for (number, picture) in pictures.iter().cycle().enumerate() {
+        let (mut sequence, mut next) = (0_u16, 0);
+        for number in 0_usize.. {
             self.wait()?;
+            let part = self.part.lock().unwrap().clone();
+            if !part.contains(&next) || next == pictures.len() {
+                next = part.start;
+            }
+            let picture = &pictures[next];
+            next += 1;
             for (at, unit) in picture.iter().enumerate() {
                 let last = if at + 1 == picture.len() { 0x80 } else { 0 };
                 let mut packet = vec![0x80, last | 96];

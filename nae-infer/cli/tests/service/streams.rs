@@ -18,7 +18,7 @@ const LETTERS: &str = "bWU6c2VjcmV0L3dAcjpkJTE=";
 const TIMEOUT: &str = "6";
 
 /// Whether `ffmpeg` is there, and `openssl`, which makes certificates.
-fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     let missing = ["ffmpeg", "openssl"].into_iter().find(|name| Command::new(name).arg("-version").output().is_err());
     let Some(name) = missing else { return true };
     assert!(std::env::var_os("NAE_EVERY_RUNTIME").is_none(), "{name} is not installed");
@@ -27,7 +27,7 @@ fn can_run() -> bool {
 }
 
 /// An image that comes with the model, as a video.
-fn video(codec: &'static str, name: &str, size: u32) -> Pictures {
+pub(crate) fn video(codec: &'static str, name: &str, size: u32) -> Pictures {
     Pictures::video(codec, &models().join("images").join(format!("{name}.png")), size)
 }
 
