@@ -253,7 +253,6 @@ impl Monitor {
         }
         state.off = off;
         self.clear(state, now);
-        self.metrics.alarm.set(0);
         self.metrics.alarms_on.set(i64::from(off.is_none()));
         let alarms = self.quiet.state(now);
         if alarms.is_on() {
@@ -270,6 +269,14 @@ impl Monitor {
             self.recorder.cleared(now.wall.as_millisecond());
         }
         state.filter.reset();
+        self.metrics.alarm.set(0);
+    }
+
+    /// What is judged over several frames begins anew, for this model.
+    fn judge_anew(&self, state: &mut State, model: Option<&Model>) {
+        self.clear(state, Moment::now());
+        state.drift = watch(model);
+        state.drifted = Drift::Steady;
     }
 
     /// Whether alarms are raised now.
@@ -343,9 +350,7 @@ impl Monitor {
     /// Another threshold or calibration: alarm and drift begin anew. Another network, or none: so do energies.
     pub(crate) fn model_changed(&self, model: Option<&Model>, other_network: bool) {
         let mut state = self.lock();
-        self.clear(&mut state, Moment::now());
-        state.drift = watch(model);
-        state.drifted = Drift::Steady;
+        self.judge_anew(&mut state, model);
         if other_network {
             state.begin_anew();
         }
@@ -361,13 +366,10 @@ impl Monitor {
     /// Other regions are in use: what was seen before was another picture.
     pub(crate) fn regions_changed(&self, model: Option<&Model>) {
         let mut state = self.lock();
-        state.filter.reset();
-        state.drift = watch(model);
-        state.drifted = Drift::Steady;
+        self.judge_anew(&mut state, model);
         state.begin_anew();
         // How they were judged says nothing of a model that is tried on them.
         state.recent.clear();
-        self.metrics.alarm.set(0);
         drop(state);
         self.tell(Event::Regions);
     }

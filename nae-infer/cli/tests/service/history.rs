@@ -184,6 +184,13 @@ fn alarms_that_are_raised_are_those_of_the_history_and_those_delivered() {
     eventually("one is up", || ends(&service) == [true, true, true, true, true, false]);
     assert_eq!(service.change("/api/pause", "{}").status, 200);
     eventually("a pause clears it", || ends(&service) == [true; 6]);
+    assert_eq!(service.change("/api/resume", "{}").status, 200);
+    show(&service, &place, "d1", "checkerboard");
+    show(&service, &place, "d2", "checkerboard");
+    eventually("another is up", || ends(&service) == [true, true, true, true, true, true, false]);
+    let corner = r#"{"regions": [{"kind": "ignore", "vertices": [[0, 0], [0.2, 0], [0, 0.2]]}]}"#;
+    assert_eq!(service.change("/api/regions", corner).status, 200);
+    eventually("other regions clear it", || ends(&service) == [true; 7]);
 }
 
 #[test]
