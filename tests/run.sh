@@ -64,20 +64,45 @@ python_packages() {
 
 logs=${CARGO_TARGET_DIR:-target}
 mkdir -p "$logs"
-if ! $quick; then
-  debian_packages
-  # Waits for the network, mostly.
-  python_packages >"$logs/python.log" 2>&1 &
-  python=$!
-fi
+# What leaves room for others runs in the background; `finished NAME` waits for it, and ends the script where it failed.
+background() { # NAME COMMAND…
+  local name=$1
+  shift
+  "$@" >"$logs/$name.log" 2>&1 &
+  pids[$name]=$!
+}
+
+finished() { # NAME
+  wait "${pids[$1]}" || failed "$1"
+}
+
+failed() { # NAME
+  grep -hE '^test .*FAILED|panicked at' "$logs/$1.log" || true
+  tail -n 200 "$logs/$1.log"
+  echo "failed: $1" >&2
+  exit 1
+}
+declare -A pids
 
 step "Formatting"
 cargo fmt --all --check
 
 if ! $quick; then
+  debian_packages
+  background python python_packages
+  background wheel-environment tests/python/wheel.sh --environment
+  # Builds for other machines, one after the other, and an emulator: the second core is busy with them while the tests compile.
+  background qemu tests/qemu.sh
+fi
+
+step "Building the tests"
+cargo test --locked --no-run >"$logs/build.log" 2>&1 || failed build
+
+if ! $quick; then
   step "Firmware under QEMU"
-  tests/qemu.sh
-  wait "$python" || { tail -n 50 "$logs/python.log"; exit 1; }
+  finished qemu
+  cat "$logs/qemu.log"
+  finished python
   # ONNX Runtime's library comes with its Python package.
   ORT_DYLIB_PATH=$(find "$PWD/.venv" -name 'libonnxruntime.so*' | head -n 1)
   # Tests that pass without what they need fail with the last of these, where it is a matter of this script.
@@ -85,18 +110,21 @@ if ! $quick; then
 fi
 
 step "Tests"
-cargo test --locked --no-run >"$logs/build.log" 2>&1 || { tail -n 200 "$logs/build.log"; exit 1; }
-beside=()
-if ! $quick; then
-  # Five minutes of requests to one service: they pass while the other tests run.
-  cargo test --locked --test service -- --nocapture --exact changes::memory_stays_where_it_is >"$logs/memory.log" 2>&1 &
-  memory=$!
-  beside=(--skip changes::memory_stays_where_it_is)
-fi
-cargo test --locked -- --nocapture --test-threads=2 "${beside[@]}" >"$logs/tests.log" 2>&1 ||
-  { grep -hE '^test .*FAILED|panicked at' "$logs/tests.log"; tail -n 200 "$logs/tests.log"; exit 1; }
-if ! $quick; then
-  wait "$memory" || { tail -n 50 "$logs/memory.log"; exit 1; }
+if $quick; then
+  cargo test --locked -- --nocapture --test-threads=2 >"$logs/tests.log" 2>&1 || failed tests
+else
+  # The service's tests wait most of their time, and some have deadlines: they run beside the others, which give way to
+  # them. Five minutes of requests to one service, whose memory is measured, run beside both.
+  memory=changes::memory_stays_where_it_is
+  background memory nice -n 5 cargo test --locked --test service -- --nocapture --exact "$memory"
+  background service cargo test --locked --test service -- --nocapture --test-threads=2 --skip "$memory"
+  others=(--exact)
+  while read -r name; do others+=(--skip "$name"); done < <(
+    cargo test --locked --quiet --test service -- --list --format terse | sed -n 's/: test$//p')
+  nice cargo test --locked -- --nocapture --test-threads=2 "${others[@]}" >"$logs/tests.log" 2>&1 || failed tests
+  finished service
+  finished memory
+  cat "$logs/service.log" >>"$logs/tests.log"
 fi
 grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true
 if ! $quick; then
@@ -107,8 +135,7 @@ sed -n '/^┌/,/^└/p' "$logs/tests.log"
 
 if ! $quick; then
   # By the programs that are built already: it goes on while the lints compile, which take one core for long stretches.
-  tests/guides.sh >"$logs/guides.log" 2>&1 &
-  guides=$!
+  background guides tests/guides.sh
 fi
 
 step "Lints"
@@ -116,7 +143,7 @@ cargo clippy --locked --all-targets --quiet -- -D warnings
 
 if ! $quick; then
   step "Commands of the guides"
-  wait "$guides" || { tail -n 200 "$logs/guides.log"; exit 1; }
+  finished guides
   cat "$logs/guides.log"
 fi
 
@@ -127,11 +154,15 @@ if ! $quick; then
   step "Packages"
   tests/publish.sh --quick
 
+  # Its tests wait for processes of their own about half of the time, and fuzzing for nothing.
+  finished wheel-environment
+  background wheel tests/python/wheel.sh
   step "Fuzzing"
-  tests/fuzz.sh 30
+  nice tests/fuzz.sh 30
 
   step "Python package"
-  tests/python/wheel.sh
+  finished wheel
+  cat "$logs/wheel.log"
 
   step "The camera service by a client in Python"
   .venv/bin/python tests/python/triton_client.py "$logs/debug/nae-infer"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the wheel of crates/nae-python, installs it into a fresh environment with its test requirements, and runs its tests
-# there: pytest, scikit-learn's checks of estimators and the notebook among them.
+# Builds the wheel of crates/nae-python, installs it into an environment of its own with its test requirements, and runs its
+# tests there: pytest, scikit-learn's checks of estimators and the notebook among them.
 #
 #   tests/python/wheel.sh [ARGUMENT …]     arguments are for pytest
+#   tests/python/wheel.sh --environment    makes the environment only, where it is not there or the requirements have changed
 #
 # NAE_PROFILE=release builds what a user gets; the tests take the profile of the other tests, dev, and of its programs in
 # CARGO_TARGET_DIR (or target) those that are built: messages are compared with theirs.
@@ -11,17 +12,28 @@ cd "$(dirname "$0")/../.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 profile=${NAE_PROFILE:-dev}
 folder=$target/python
-rm -rf "$folder"
-mkdir -p "$folder"
-
-python3 -m venv "$folder/venv"
+requirements=crates/nae-python/tests/requirements.txt
+if ! cmp -s "$requirements" "$folder/installed"; then
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  python3 -m venv "$folder/venv"
+  "$folder/venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"
+  cp "$requirements" "$folder/installed"
+fi
+[ "${1:-}" != --environment ] || exit 0
 export PATH="$folder/venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
-pip install -q --disable-pip-version-check -r crates/nae-python/tests/requirements.txt
 # Beside the tests of the workspace, whose dependencies are built: with their features, none is built again.
 features=()
 [ "$profile" != dev ] || features=(--features as-in-tests)
-maturin build --quiet --locked --profile "$profile" "${features[@]}" -m crates/nae-python/Cargo.toml -i python -o "$folder/wheels"
-pip install -q --disable-pip-version-check --no-deps "$folder"/wheels/nae_edge-*.whl
+rm -rf "$folder/wheels"
+maturin build --locked --profile "$profile" "${features[@]}" -m crates/nae-python/Cargo.toml -i python -o "$folder/wheels" \
+  >"$folder/build.log" 2>&1 || { tail -n 100 "$folder/build.log"; exit 1; }
+# In the full run everything but the module and its bindings is there: else features have drifted apart, and CI builds burn twice.
+if [ -n "${NAE_EVERY_RUNTIME:-}" ] && grep -E '^ *Compiling ' "$folder/build.log" | grep -vE ' (nae-python|pyo3[a-z-]*|numpy) '; then
+  echo "built anew for the wheel: give what they depend on, in crates/nae-python's feature as-in-tests, its features of the tests" >&2
+  exit 1
+fi
+pip install -q --disable-pip-version-check --no-deps --force-reinstall "$folder"/wheels/nae_edge-*.whl
 ls -l "$folder/wheels" | awk 'NF > 2 { print $NF ": " $5 " bytes" }'
 
 programs=$target/$([ "$profile" = dev ] && echo debug || echo "$profile")
