@@ -24,7 +24,7 @@ if ! cargo +nightly --version >/dev/null 2>&1; then
 fi
 cargo_fuzz=$(command -v cargo-fuzz || echo "$target/tools/bin/cargo-fuzz")
 export PATH=${cargo_fuzz%/*}:$PATH
-[ -x "$cargo_fuzz" ] || cargo install --quiet --locked --root "$target/tools" "cargo-fuzz@$cargo_fuzz_version"
+[ -x "$cargo_fuzz" ] || cargo install --quiet --debug --locked --root "$target/tools" "cargo-fuzz@$cargo_fuzz_version"
 
 corpus=$target/fuzz-corpus
 triple=$(rustc +nightly -vV | sed -n 's/^host: //p')

@@ -32,7 +32,7 @@ toolchain=$(firmware-example/toolchain.sh thumbv6m-none-eabi thumbv7em-none-eabi
 
 tool() { # NAME VERSION: prints its path
   command -v "$1" && return
-  [ -x "$target/tools/bin/$1" ] || cargo install --quiet --locked --root "$target/tools" "$1@$2" >&2
+  [ -x "$target/tools/bin/$1" ] || cargo install --quiet --debug --locked --root "$target/tools" "$1@$2" >&2
   echo "$target/tools/bin/$1"
 }
 NAE_DEFMT_PRINT=$(tool defmt-print $defmt_print_version)

@@ -21,10 +21,18 @@ for argument in "$@"; do
   esac
 done
 
+logs=${CARGO_TARGET_DIR:-target}
+mkdir -p "$logs"
+
 # What still runs beside when something fails.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 
-step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
+# With the time of this script and its children on the processors, once they have ended.
+step() {
+  times >"$logs/times"
+  printf '\n== %s (%d s so far; of processors %s min)\n' "$1" "$SECONDS" \
+    "$(awk 'END { split($0, t, /[ms ]+/); printf "%.1f", t[1] + t[3] + (t[2] + t[4]) / 60 }' "$logs/times")"
+}
 
 debian_packages() {
   local missing=()
@@ -62,8 +70,6 @@ python_packages() {
   echo "$want" >.venv/installed
 }
 
-logs=${CARGO_TARGET_DIR:-target}
-mkdir -p "$logs"
 # What leaves room for others runs in the background; `finished NAME` waits for it, and ends the script where it failed.
 background() { # NAME COMMAND…
   local name=$1
@@ -114,16 +120,13 @@ if $quick; then
   cargo test --locked -- --nocapture --test-threads=2 >"$logs/tests.log" 2>&1 || failed tests
 else
   # The service's tests wait most of their time, and some have deadlines: they run beside the others, which give way to
-  # them. Five minutes of requests to one service, whose memory is measured, run beside both.
-  memory=changes::memory_stays_where_it_is
-  background memory nice -n 5 cargo test --locked --test service -- --nocapture --exact "$memory"
-  background service cargo test --locked --test service -- --nocapture --test-threads=2 --skip "$memory"
+  # them.
+  background service cargo test --locked --test service -- --nocapture --test-threads=2
   others=(--exact)
   while read -r name; do others+=(--skip "$name"); done < <(
     cargo test --locked --quiet --test service -- --list --format terse | sed -n 's/: test$//p')
   nice cargo test --locked -- --nocapture --test-threads=2 "${others[@]}" >"$logs/tests.log" 2>&1 || failed tests
   finished service
-  finished memory
   cat "$logs/service.log" >>"$logs/tests.log"
 fi
 grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true

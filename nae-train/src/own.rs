@@ -89,6 +89,17 @@ pub enum OwnMethod {
     Mahalanobis,
 }
 
+impl OwnMethod {
+    /// The method that is made of a user's data by this name of a preset's, if it is one of them.
+    pub fn of(method: MethodKind) -> Option<Self> {
+        match method {
+            MethodKind::Nae => Some(Self::Nae),
+            MethodKind::Mahalanobis => Some(Self::Mahalanobis),
+            _ => None,
+        }
+    }
+}
+
 /// What a sample of a user's images is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnForm {

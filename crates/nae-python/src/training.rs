@@ -11,7 +11,7 @@ use nae_data::own::{Asked, Corrupt};
 use nae_onnx::metadata::{Fit, Missing, RowWindow, Tiles, Transforms};
 use nae_train::broken_off::BrokenOff;
 use nae_train::config::preset::PRESETS;
-use nae_train::config::{Config, change, preset};
+use nae_train::config::{Config, MethodKind, change, preset};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::EngineChoice;
 use nae_train::own::{self, Length, OwnError, OwnForm, OwnMethod, Planned, Wishes};
@@ -32,6 +32,7 @@ use crate::watch::Watch;
 pub(crate) struct Request {
     data: Option<PathBuf>,
     preset: Option<String>,
+    method: Option<String>,
     seed: u64,
     time_budget: Option<f64>,
     pretraining_updates: Option<usize>,
@@ -86,7 +87,23 @@ impl Request {
         if self.strict { Corrupt::Refuse } else { Corrupt::Skip }
     }
 
+    /// In place of the preset's, or for data without one.
+    fn method(&self) -> Result<Option<MethodKind>, Failure> {
+        let known = |name: &str| {
+            MethodKind::from_name(name).ok_or_else(|| {
+                let names = MethodKind::ALL.map(MethodKind::name).join(", ");
+                format!("method: expected one of {names}, found {name:?}")
+            })
+        };
+        Ok(self.method.as_deref().map(known).transpose()?)
+    }
+
     fn wishes(&self) -> Result<Wishes, Failure> {
+        let method = OwnMethod::of(self.method()?.unwrap_or_default()).ok_or_else(|| {
+            "method: data of your own train an NAE (nae) or have the Mahalanobis distance taken (mahalanobis); for another \
+             method, give the run's config.toml as preset"
+                .to_owned()
+        })?;
         let tile = within("tile", self.tile, 12..=82)?;
         let stride = within("stride", self.stride, 1..=usize::from(u16::MAX))?;
         let top_k = within("top_k", self.top_k, 1..=usize::from(u16::MAX))?;
@@ -104,7 +121,7 @@ impl Request {
         let missing = missing.ok_or_else(|| format!("missing: expected refuse or fill, found {:?}", self.missing))?;
         let tiles = tile.map(|side| (side, Tiles { stride: stride.unwrap_or(side / 2), top_k: top_k.unwrap_or(1) }));
         Ok(Wishes {
-            method: OwnMethod::Nae,
+            method,
             seed: self.seed,
             length: self.length()?,
             corrupt: self.corrupt(),
@@ -152,6 +169,7 @@ impl Request {
         }
         .raw()
         .clone();
+        raw.method = self.method()?.unwrap_or(raw.method);
         raw.data.held_out = self.held_out.or(raw.data.held_out);
         raw.calibration.confidence = self.confidence.or(raw.calibration.confidence);
         if let Some(features) = &mut raw.data.features {
@@ -159,6 +177,8 @@ impl Request {
             features.data_sha256 = None;
         }
         let config = Config::new(raw).map_err(|error| Failure::value(&error))?;
+        // What would come back cannot be made: known before the time is spent.
+        export::check(config.method()).map_err(|error| Failure::value(&error))?;
         let engine = choice.engine(config.architecture()).map_err(|error| Failure::value(&error))?;
         let mut prepared = Prepared::new(config, self.seed, self.data.as_deref(), self.corrupt())?;
         if let Length::Updates { pretraining, training } = self.length()? {

@@ -75,6 +75,31 @@ def test_a_preset_trains_on_its_own_data():
     assert "digit 9" in str(trained.report)
 
 
+def test_a_distance_to_the_data_needs_no_training(digits):
+    normal, outliers = digits[0][digits[1] != 1], digits[0][digits[1] == 1]
+    trained = nae_edge.train(normal[:1000], method="mahalanobis", progress=False)
+    assert trained.report.figures["method"] == "mahalanobis" and "nothing is trained" in str(trained.report)
+    # (x − μ)ᵀ Σ⁻¹ (x − μ) by numpy, of other samples: what is close to the data there is close here.
+    pixels = normal[:1000].reshape(1000, -1) / 255.0
+    varying = pixels.std(axis=0) > 0.01
+    inverse = np.linalg.inv(np.cov(pixels[:, varying].T) + 1e-3 * np.eye(varying.sum()))
+    rest = np.concatenate([normal[1000:1200], outliers]).reshape(-1, 64)[:, varying] / 255.0 - pixels[:, varying].mean(axis=0)
+    expected = np.einsum("ni,ij,nj->n", rest, inverse, rest)
+    energies = trained.detector.score(np.concatenate([normal[1000:1200], outliers])).energies
+    ranks = [np.argsort(np.argsort(values)) for values in (expected, energies)]
+    assert np.corrcoef(ranks)[0, 1] > 0.9
+
+
+def test_methods_that_cannot_come_back_are_refused(digits):
+    with pytest.raises(ValueError, match="method: expected one of nae, ae, .*, found 'pca'"):
+        nae_edge.train(digits[0][:60], method="pca", **QUICK)
+    with pytest.raises(ValueError, match="method: data of your own train an NAE .*preset"):
+        nae_edge.train(digits[0][:60], method="vae", **QUICK)
+    with pytest.raises(ValueError, match="a model trained by `glow` is not exported"):
+        nae_edge.train(preset="digits", method="glow", **QUICK)
+    assert nae_edge.train(preset="digits", method="ae", **QUICK).report.figures["method"] == "ae"
+
+
 def test_a_list_of_images_of_any_size(digits):
     images = [np.kron(image, np.ones((k % 2 + 1, k % 3 + 1), np.uint8)) for k, image in enumerate(digits[0][:60])]
     trained = nae_edge.train(images, **QUICK)

@@ -11,7 +11,7 @@ use nae_lab::experiments::Scale;
 use nae_terminal::manual::Completions;
 use nae_terminal::verbosity::Verbosity;
 
-pub(crate) use crate::train_args::{ComputeArgs, EngineArg, ExportFiles, MethodArg, TrainArgs};
+pub(crate) use crate::train_args::{ComputeArgs, EngineArg, ExportFiles, TrainArgs};
 
 const EXAMPLES: &str = "\
 Examples:

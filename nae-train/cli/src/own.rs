@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::bail;
 use burn::tensor::Device;
+use nae_train::config::MethodKind;
 use nae_train::engine::EngineChoice;
 use nae_train::own::{self, Length, OwnForm, OwnMethod, Planned, Wishes};
 
-use crate::args::{MethodArg, TrainArgs};
+use crate::args::TrainArgs;
 use crate::job::Job;
 
 /// Reads the data at `path` and plans a run on them, to end in time.
@@ -19,13 +20,11 @@ pub(crate) fn plan(
     device: &Device,
     started: Instant,
 ) -> anyhow::Result<Job> {
-    let method = match args.method {
-        None | Some(MethodArg::Nae) => OwnMethod::Nae,
-        Some(MethodArg::Mahalanobis) => OwnMethod::Mahalanobis,
-        Some(_) => bail!(
+    let Some(method) = OwnMethod::of(args.method.map_or(MethodKind::Nae, MethodKind::from)) else {
+        bail!(
             "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from, or have the \
              Mahalanobis distance taken; for another method, give the run's config.toml as --preset"
-        ),
+        );
     };
     if let Some(outliers) = &args.outliers {
         own::apart(path, outliers)?;

@@ -44,6 +44,22 @@ pub struct TableColumn {
 }
 
 impl MethodKind {
+    /// All of them, the paper's first.
+    pub const ALL: [Self; 12] = [
+        Self::Nae,
+        Self::Ae,
+        Self::Dae,
+        Self::Vae,
+        Self::Wae,
+        Self::Vqvae,
+        Self::Dagmm,
+        Self::Ganomaly,
+        Self::Igebm,
+        Self::Glow,
+        Self::Pixelcnn,
+        Self::Mahalanobis,
+    ];
+
     /// As in the paper's tables.
     pub fn title(self) -> &'static str {
         match self {
@@ -78,6 +94,11 @@ impl MethodKind {
             Self::Pixelcnn => "pixelcnn",
             Self::Mahalanobis => "mahalanobis",
         }
+    }
+
+    /// The method with this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
     /// Why its models are not exported, where they are not: what they decide by is no path from image to reconstruction.
@@ -319,5 +340,20 @@ impl Default for Autoregressive {
     /// The paper's ("Baseline Implementation").
     fn default() -> Self {
         Self { blocks: 5, filters: 80 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_is_found_by_its_name() {
+        assert_eq!(MethodKind::ALL.map(|method| method as usize), std::array::from_fn(|k| k));
+        assert_eq!(MethodKind::Mahalanobis as usize + 1, MethodKind::ALL.len(), "the last of them");
+        for method in MethodKind::ALL {
+            assert_eq!(MethodKind::from_name(method.name()), Some(method));
+        }
+        assert_eq!(MethodKind::from_name("pca"), None);
     }
 }

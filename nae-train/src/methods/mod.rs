@@ -39,7 +39,7 @@ pub use glow::Glow;
 pub use igebm::EnergyNetwork;
 pub use mmd::mmd_squared;
 pub use pixelcnn::PixelCnn;
-pub use vae::VariationalAutoencoder;
+pub use vae::{VaeMethod, VariationalAutoencoder};
 pub use vqvae::VectorQuantizedAutoencoder;
 pub use wae::WaeMethod;
 

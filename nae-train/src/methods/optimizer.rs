@@ -111,7 +111,7 @@ fn fresh(beta_1: f64) -> ModuleOptimizer {
 
 /// Adam on one number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ScalarAdam {
+pub struct ScalarAdam {
     rate: f64,
     mean: f64,
     variance: f64,

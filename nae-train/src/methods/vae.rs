@@ -92,6 +92,16 @@ impl VariationalAutoencoder {
         sum.unwrap_or_else(|| Tensor::zeros([n], &device)).div_scalar(draws as f32)
     }
 
+    /// The mean of p(x|z) for each latent of `z` `[N, D, 1, 1]`: the decoder's output.
+    pub fn decode(&self, z: Tensor<4>) -> Tensor<4> {
+        self.valid().autoencoder.decode(z)
+    }
+
+    /// σ of the Gaussian around it.
+    pub fn sigma(&self) -> f32 {
+        self.log_sigma().exp()
+    }
+
     fn power_iteration(self) -> Self {
         let (autoencoder, log_deviation) = (self.autoencoder.power_iteration(), self.log_deviation.power_iteration());
         Self { autoencoder, log_deviation, ..self }
@@ -153,10 +163,10 @@ impl Model for VariationalAutoencoder {
 }
 
 /// Trains a variational autoencoder by the bound at one latent a sample.
-pub(crate) type VaeMethod = GradientMethod<EvidenceBound>;
+pub type VaeMethod = GradientMethod<EvidenceBound>;
 
 /// The negative evidence lower bound, at one latent a sample.
-pub(crate) struct EvidenceBound {
+pub struct EvidenceBound {
     engine: HalvesEngine,
     encoder_l2: f32,
 }
@@ -166,7 +176,7 @@ type Kept = (Option<ScalarAdam>, NoiseSource);
 
 impl VaeMethod {
     /// From the state `model`; latents are drawn from `noise`.
-    pub(crate) fn new(
+    pub fn new(
         model: VariationalAutoencoder,
         pretraining: Pretraining,
         settings: Variational,
@@ -177,6 +187,13 @@ impl VaeMethod {
         let sigma = settings.learned_sigma.then(|| ScalarAdam::new(pretraining.learning_rate));
         let objective = EvidenceBound { engine: HalvesEngine::new(engine, device), encoder_l2: pretraining.encoder_l2 };
         Self::begin(objective, model, (sigma, noise), pretraining)
+    }
+
+    /// Learns log σ at this rate, and not at that of the weights, which no weight decides: as the temperature of an NAE.
+    #[must_use]
+    pub fn with_sigma_rate(mut self, rate: f64) -> Self {
+        self.kept.0 = Some(ScalarAdam::new(rate));
+        self
     }
 }
 

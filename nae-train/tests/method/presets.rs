@@ -183,6 +183,7 @@ fn eight_gaussians_have_the_papers_numbers() {
     let latent = Some(Langevin::new(10, 0.005, 0.1));
     let expected = [
         ("AE", 0.0, None),
+        ("VAE", 0.0, None),
         ("OMI", 0.0, sampler(REPLAYED, latent, visible(30, 0.005, 0.1))),
         ("CD", 1.0, sampler(Start::Data, None, short(5))),
         ("PCD", 1.0, sampler(Start::Persistent { restart: 0.0 }, None, short(50))),

@@ -72,6 +72,7 @@ def train(
     data: Any = None,
     *,
     preset: str | os.PathLike[str] | None = None,
+    method: str | None = None,
     time_budget: float | None = None,
     pretraining_updates: int | None = None,
     updates: int | None = None,
@@ -114,6 +115,9 @@ def train(
     there that was broken off is gone on with, by its own settings and on the same data; where there is none, it begins.
     `checkpoint_every` are the seconds between two states to go on from.
 
+    `method` is what is trained: `nae`, or `mahalanobis`, the distance to the data by mean and covariance, which takes
+    seconds. With a preset it takes the place of the preset's, and may be `ae`, `dae`, `vae` or `wae`, too.
+
     With a preset, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
 
     `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`,
@@ -136,6 +140,7 @@ def train(
             asked = request(
                 data=None if data is None else as_path(data, temporary, "data", layout),
                 preset=None if preset is None else os.fspath(preset),
+                method=method,
                 seed=seed,
                 time_budget=time_budget,
                 pretraining_updates=pretraining_updates,
@@ -181,7 +186,7 @@ def train(
 def request(**asked: Any) -> dict[str, Any]:
     """What `_native.train` takes: what is `asked` for, and that nothing else is."""
     nothing = {
-        **dict.fromkeys(("data", "preset", "time_budget", "pretraining_updates", "updates", "outliers", "form",
+        **dict.fromkeys(("data", "preset", "method", "time_budget", "pretraining_updates", "updates", "outliers", "form",
         "tile", "changes")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
         "threads")), **dict.fromkeys(("strict", "report", "bars", "resume"), False), "fit": "stretch", "missing": "refuse",
         "feature_outputs": [], "seed": 0, "checkpoint_every": 60.0,

@@ -6,14 +6,15 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use super::ExperimentError;
+use super::learned::Learned;
 use super::settings::{DensitySettings, Latent, MethodSettings, Size};
-use crate::density::{Density, Grid, GridDensity, GridError, batch, points};
-use nae_train::arch::{Autoencoder, AutoencoderSpec};
+use crate::density::{Density, GridDensity, GridError, batch, points};
+use nae_train::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use nae_train::energy::mean;
 use nae_train::engine::EngineChoice;
 use nae_train::methods::autoencoder::AutoencoderMethod;
 use nae_train::methods::nae::{NaeMethod, NormalizedAutoencoder};
-use nae_train::methods::{Decision, Method as _, Model as _};
+use nae_train::methods::{Decision, Method as _, Model as _, VaeMethod, VariationalAutoencoder};
 use nae_train::sample::NegativeSampler;
 use nae_train::seed::Stream;
 
@@ -51,10 +52,10 @@ pub struct Distances {
 /// What training leaves.
 pub struct Trained {
     /// The model.
-    pub model: NormalizedAutoencoder,
+    pub model: Learned,
     /// Its distances; none of a model that diverged.
     pub result: Option<Distances>,
-    /// Some of the last negative samples; none of a plain autoencoder.
+    /// Some of the last negative samples; none of a method without them.
     pub negatives: Vec<[f32; 2]>,
 }
 
@@ -94,16 +95,31 @@ impl Job<'_> {
         Cell { method: self.method.name.clone(), latent_dim: self.latent.dim, seed: self.seed }
     }
 
-    /// The network before training, on the autodiff form of `device`.
+    /// The model before training, on the autodiff form of `device`.
     ///
     /// # Errors
     /// [`ExperimentError::Settings`] where the settings have no network.
-    pub fn start(&self, device: &Device) -> Result<Autoencoder, ExperimentError> {
-        Ok(self.network(&self.settings.architecture(self.latent, self.size)?, device))
+    pub fn start(&self, device: &Device) -> Result<Learned, ExperimentError> {
+        let spec = self.architecture()?;
+        Ok(if self.method.variational {
+            Learned::Variational(self.variational(&spec, device), self.size.marginal_latents)
+        } else {
+            Learned::Energy(NormalizedAutoencoder::new(self.network(&spec, device), 1.0))
+        })
+    }
+
+    fn architecture(&self) -> Result<AutoencoderSpec, ExperimentError> {
+        let space = if self.method.variational { LatentSpace::Euclidean } else { self.latent.space };
+        Ok(self.settings.architecture(Latent { space, ..self.latent }, self.size)?)
     }
 
     fn network(&self, spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
         Autoencoder::new(spec, Stream::Weights.of(self.seed).rng(), &device.clone().autodiff())
+    }
+
+    fn variational(&self, spec: &AutoencoderSpec, device: &Device) -> VariationalAutoencoder {
+        let mut weights = Stream::Weights.of(self.seed);
+        VariationalAutoencoder::new(spec, self.settings.variational(), weights.rng(), &device.clone().autodiff())
     }
 
     /// Trains the model.
@@ -121,21 +137,26 @@ impl Job<'_> {
             let x = batch(&truth.sample(self.settings.batch_size(), data.rng()), device);
             match &mut method {
                 Started::Plain(plain) => plain.update(x),
+                Started::Variational(vae) => vae.update(x),
                 Started::Normalized(nae) => nae.update(x),
             };
         }
         let (model, negatives) = match method {
             Started::Plain(plain) => {
-                (with_likeliest_temperature(plain.into_trained(), &truth, self.seed, device), Vec::new())
+                let model = with_likeliest_temperature(plain.into_trained(), &truth, self.seed, device);
+                (Learned::Energy(model), Vec::new())
+            }
+            Started::Variational(vae) => {
+                (Learned::Variational(vae.into_trained(), self.size.marginal_latents), Vec::new())
             }
             Started::Normalized(nae) => {
                 let negatives = nae.negatives().map(|x| points(x.clone())).unwrap_or_default();
                 let finite = |point: &[f32; 2]| point.iter().all(|v| v.is_finite());
-                (nae.normalized().clone(), negatives.into_iter().filter(finite).take(SHOWN).collect())
+                (Learned::Energy(nae.normalized().clone()), negatives.into_iter().filter(finite).take(SHOWN).collect())
             }
         };
-        let result = match density(&model, device) {
-            Ok(density) => Some(distances(&density, &truth, f64::from(model.temperature()))),
+        let result = match model.density(device) {
+            Ok(density) => Some(distances(&density, &truth, model.temperature())),
             Err(GridError::NotANumber { .. } | GridError::NoMass) => None,
             Err(error) => return Err(error.into()),
         };
@@ -143,8 +164,14 @@ impl Job<'_> {
     }
 
     fn start_method(&self, device: &Device) -> Result<Started, ExperimentError> {
-        let spec = self.settings.architecture(self.latent, self.size)?;
+        let spec = self.architecture()?;
         let engine = EngineChoice::Auto.engine(&spec)?;
+        if self.method.variational {
+            let (start, noise) = (self.variational(&spec, device), Stream::Chains.of(self.seed));
+            let (training, settings) = (self.settings.plain_training(self.size), self.settings.variational());
+            let method = VaeMethod::new(start, training, settings, noise, engine, device);
+            return Ok(Started::Variational(Box::new(method.with_sigma_rate(self.size.temperature_learning_rate))));
+        }
         let start = self.network(&spec, device);
         let Some(sampler) = self.settings.sampler(self.method) else {
             let training = self.settings.plain_training(self.size);
@@ -160,13 +187,8 @@ impl Job<'_> {
 /// A method about to train.
 enum Started {
     Plain(Box<AutoencoderMethod>),
+    Variational(Box<VaeMethod>),
     Normalized(Box<NaeMethod>),
-}
-
-/// The density of `model` on the paper's domain.
-pub(super) fn density(model: &NormalizedAutoencoder, device: &Device) -> Result<GridDensity, GridError> {
-    let temperature = f64::from(model.temperature());
-    GridDensity::from_energy(Grid::paper(), temperature, device, |x| model.decide(Decision::Reconstruction, x))
 }
 
 /// A plain autoencoder as a density. Gaussian noise of variance σ² around the reconstruction gives exp(−D·E/2σ²), E per
@@ -203,7 +225,7 @@ fn distances(density: &GridDensity, truth: &Density, temperature: f64) -> Distan
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::density::Target;
+    use crate::density::{Grid, Target};
 
     #[test]
     fn the_true_density_is_at_no_distance_and_the_flat_one_far() {
@@ -216,5 +238,27 @@ mod tests {
         let flat = GridDensity::from_log_density(grid, |_| 0.0).expect("a density");
         let far = distances(&flat, &truth, 1.0);
         assert!(far.total_variation > 0.4 && far.mass_off_data > 0.3, "{far:?}");
+    }
+
+    /// Two updates differ by its rate alone: at the weights', σ would stay where it was.
+    #[test]
+    fn a_variational_autoencoder_learns_its_variance_at_the_temperatures_rate() {
+        let settings = DensitySettings::parse(super::super::PAPER, "gaussians8.toml").expect("valid");
+        let size = settings.size(crate::experiments::Scale::Smoke).expect("there");
+        let method = settings.methods().iter().find(|method| method.variational).expect("there");
+        let trained = |updates, temperature_learning_rate| {
+            let size = Size { updates, temperature_learning_rate, ..size };
+            let job = Job { settings: &settings, method, latent: settings.latents()[0], size, seed: 0 };
+            let trained = job.train(&Device::flex(), &AtomicBool::new(false)).expect("trains");
+            assert!(trained.negatives.is_empty());
+            trained.result.expect("a density")
+        };
+        // Adam's first step is the rate: log σ falls or rises by it, T by twice that.
+        let first = (trained(1, 0.25).temperature / 0.5).ln().abs();
+        assert!((first - 0.5).abs() < 1e-3, "{first}");
+        let (before, after) = (trained(1, 1e-9), trained(600, 1e-2));
+        // A decoder that tells nothing apart yet: σ² is the variance of the data along an axis, 4 + 1/8.
+        assert!((after.temperature / 4.125 - 1.0).abs() < 0.1, "{after:?}");
+        assert!(after.kl_divergence < 0.5 * before.kl_divergence, "{before:?} {after:?}");
     }
 }

@@ -1,11 +1,12 @@
 //! Eight Gaussians in the plane, or another density that is known there: which start of the chains recovers it (paper,
 //! section 5.2).
 //!
-//! `settings` is the file that says what to train, `cell` trains one model, this file goes through all of them and
+//! `settings` is the file that says what to train, `cell` trains one model, `learned` is what that leaves, this file goes through all of them and
 //! keeps what is done in a folder, so that a run that was broken off goes on where it was; [`summary`] is the table and
 //! the picture.
 
 mod cell;
+mod learned;
 mod settings;
 pub mod summary;
 
@@ -27,7 +28,6 @@ use cell::{Cell, Job};
 use nae_train::arch::checkpoint::CheckpointError;
 use nae_train::device::DeviceChoice;
 use nae_train::engine::Unsupported;
-use nae_train::methods::Model as _;
 use nae_train::report::RunFolderError;
 use nae_train::report::journal::{self, Journal};
 use nae_train::shard;

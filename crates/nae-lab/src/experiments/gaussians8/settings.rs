@@ -9,6 +9,7 @@ use crate::experiments::Scale;
 use nae_train::arch::fc_res2;
 use nae_train::arch::{AutoencoderSpec, LatentSpace};
 use nae_train::config::Regularization;
+use nae_train::config::Variational;
 use nae_train::config::text::{TextError, read};
 use nae_train::config::{ConfigError, Pretraining, Training, sampler};
 use nae_train::sample::{Langevin, Precision, SamplerConfig, Start};
@@ -67,6 +68,10 @@ pub struct MethodSettings {
     pub positive_energy: f32,
     /// The chains; a plain autoencoder has none.
     pub sampler: Option<Chains>,
+    /// A variational autoencoder, which has none either. The Gaussian around its decoder's output begins with the variance that
+    /// `temperature` stands for, and learns it at the temperature's rate; its latents are in ℝ^D.
+    #[serde(default)]
+    pub variational: bool,
 }
 
 /// A preset's `[sampler]` without the temperature, which is the same for all.
@@ -92,6 +97,8 @@ pub struct Size {
     pub learning_rate: f64,
     /// Adam's, of log T.
     pub temperature_learning_rate: f64,
+    /// Latents of the prior that a variational autoencoder's density is a mean over.
+    pub marginal_latents: usize,
     /// FCRes2's.
     pub network: NetworkSize,
 }
@@ -190,7 +197,12 @@ impl DensitySettings {
         }
     }
 
-    /// Optimisation of the plain autoencoder.
+    /// Settings of a variational autoencoder: T = 2σ²/D in the plane, where D = 2.
+    pub fn variational(&self) -> Variational {
+        Variational { sigma: self.raw.temperature.sqrt(), learned_sigma: true, ..Variational::default() }
+    }
+
+    /// Optimisation of the plain and of the variational autoencoder.
     pub fn plain_training(&self, size: Size) -> Pretraining {
         Pretraining::new(1, self.raw.batch_size, size.learning_rate)
     }
@@ -229,6 +241,9 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
     require("negative_energy", weight(raw.negative_energy), "at least 0", raw.negative_energy.to_string())?;
     for (index, method) in raw.methods.iter().enumerate() {
         require("methods.positive_energy", weight(method.positive_energy), "at least 0", method.name.clone())?;
+        let without_negatives = method.sampler.is_none() && method.positive_energy == 0.0;
+        let expected = "neither sampler nor positive_energy beside it";
+        require("methods.variational", !method.variational || without_negatives, expected, method.name.clone())?;
         let twice = raw.methods[..index].iter().any(|m| m.name == method.name);
         require("methods.name", !twice, "a name of its own", method.name.clone())?;
         for latent in &raw.latents {
@@ -247,6 +262,13 @@ fn check(raw: &Raw) -> Result<(), ConfigError> {
     }
     for size in raw.scales.values() {
         require("scales.*.updates", size.updates > 0, "at least 1", size.updates.to_string())?;
+        let latents = size.marginal_latents;
+        require(
+            "scales.*.marginal_latents",
+            (1..=1_000_000).contains(&latents),
+            "1 to 1,000,000",
+            latents.to_string(),
+        )?;
         for (key, rate) in [
             ("scales.*.learning_rate", size.learning_rate),
             ("scales.*.temperature_learning_rate", size.temperature_learning_rate),
@@ -267,8 +289,8 @@ mod tests {
         let size = settings.size(Scale::Paper).expect("there");
         assert_eq!((size.updates, size.network.hidden), (2000, 1024));
         let names: Vec<&str> = settings.methods().iter().map(|m| m.name.as_str()).collect();
-        assert_eq!(names, ["AE", "OMI", "CD", "PCD", "PCD, 5% restart"]);
-        let omi = &settings.methods()[1];
+        assert_eq!(names, ["AE", "VAE", "OMI", "CD", "PCD", "PCD, 5% restart"]);
+        let omi = &settings.methods()[2];
         let training = settings.training(omi, settings.latents()[1], size);
         assert!((training.temperature_learning_rate.expect("learned") - 1e-3).abs() < 1e-12);
         assert_eq!(training.regularization.latent_norm, 0.01);
@@ -288,6 +310,8 @@ mod tests {
         assert!(message.contains("temperatur_rate"), "{message}");
         let message = with("name = \"CD\"", "name = \"OMI\"");
         assert!(message.contains("methods.name"), "{message}");
+        let message = with("variational = true", "variational = true\npositive_energy = 1.0");
+        assert!(message.contains("methods.variational") && message.contains("VAE"), "{message}");
         let message = with("start = \"data\"", "start = { on_manifold = {} }");
         assert!(message.contains("sampler.latent_chain"), "{message}");
     }

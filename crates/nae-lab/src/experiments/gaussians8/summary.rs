@@ -7,13 +7,11 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cell::{Distances, density};
+use super::cell::Distances;
 use super::{Experiment, ExperimentError, Finished, NAME};
 use crate::compare::Estimate;
 use crate::density::picture::{self, Panel};
 use crate::density::{Grid, GridDensity};
-use nae_train::arch::checkpoint;
-use nae_train::methods::nae::NormalizedAutoencoder;
 use nae_train::seed::Stream;
 
 /// Data drawn in each panel.
@@ -122,10 +120,9 @@ pub fn figure(
     for job in experiment.jobs().iter().filter(|job| Some(job.seed) == first) {
         let cell = job.cell();
         let Some(f) = finished.iter().find(|f| f.cell == cell && f.result.is_some()) else { continue };
-        let blank = NormalizedAutoencoder::new(job.start(device)?, 1.0);
-        let model = checkpoint::load(blank, &cell.to_string(), &path.join(cell.checkpoint()))?;
+        let model = job.start(device)?.load(&cell.to_string(), &path.join(cell.checkpoint()))?;
         let title = format!("{}, D_z = {}", cell.method, cell.latent_dim);
-        drawn.push((title, density(&model, device)?, f.negatives.clone()));
+        drawn.push((title, model.density(device)?, f.negatives.clone()));
     }
     let panels: Vec<Panel<'_>> =
         drawn.iter().map(|(title, density, samples)| Panel { title, density, data: &data, samples }).collect();
