@@ -5,7 +5,7 @@
 //! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, and the frame as it is `shown`, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `limits` how often, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
@@ -24,6 +24,7 @@ mod http;
 mod journal;
 mod keeper;
 mod learn;
+mod limits;
 mod metrics;
 mod model;
 mod monitor;
@@ -65,6 +66,7 @@ pub use crate::health::Health;
 use crate::history_file::{History, HistoryFigures};
 use crate::keeper::{ChangeError, Opened};
 use crate::learn::Trainer;
+use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::model::{Current, Models};
 use crate::monitor::Event;
@@ -88,6 +90,8 @@ struct Service {
     cameras: Vec<Arc<Camera>>,
     scorer: Scorer,
     metrics: Arc<Metrics>,
+    /// How much a client may ask.
+    limits: Limits,
     /// Energies and alarms on disk.
     history: History,
     stopping: watch::Sender<bool>,
@@ -196,7 +200,8 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
         cameras.push(Arc::new(camera));
         beside.push(its);
     }
-    let service = Arc::new(Service { config, cameras, scorer, metrics, history, stopping: watch::Sender::new(false) });
+    let (limits, stopping) = (Limits::new(config.limits), watch::Sender::new(false));
+    let service = Arc::new(Service { config, cameras, scorer, metrics, limits, history, stopping });
     // After the journals, which take their room first.
     let history = start_history(&service)?;
     let mut endings = Vec::new();

@@ -3,12 +3,14 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::super::broker::{self, BrokerAddress, BrokerSettings};
 use super::super::history_file::HistoryLimits;
+use super::super::limits::{LimitSettings, Rate};
 use super::super::secret::Secret;
 use super::super::signature::Signer;
 use super::super::source::without_login;
@@ -96,6 +98,7 @@ impl FoundSettings {
         let config = Config {
             cameras,
             listen,
+            limits: self.limits(!tokens.is_empty()),
             tokens,
             state,
             threads: self
@@ -133,6 +136,19 @@ impl FoundSettings {
             tokens.push((role, token));
         }
         Tokens::new(tokens)
+    }
+
+    /// Where there is no token only this machine can ask, and is held back by what is said alone.
+    fn limits(&mut self, others: bool) -> LimitSettings {
+        let usual = |count| if others { count } else { 0 };
+        let wrong_tokens = self.number("wrong_tokens", 0, 1000).unwrap_or(5);
+        let changes = self.number("changes_per_minute", 0, 60_000).unwrap_or(usual(240));
+        let scores = self.number("scores_per_second", 0, 100_000).unwrap_or(usual(200));
+        LimitSettings {
+            wrong_tokens: NonZeroU32::new(wrong_tokens),
+            changes: NonZeroU32::new(changes).map(Rate::per_minute),
+            scores: NonZeroU32::new(scores).map(Rate::per_second),
+        }
     }
 
     fn webhook_signer(&mut self) -> Option<Signer> {

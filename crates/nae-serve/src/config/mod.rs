@@ -19,6 +19,7 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 use super::broker::Broker;
 use super::camera_name::CameraName;
 use super::history_file::HistoryLimits;
+use super::limits::LimitSettings;
 use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
@@ -35,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) cameras: Vec<CameraConfig>,
     pub(crate) listen: SocketAddr,
     pub(crate) tokens: Tokens,
+    /// How much a client may ask.
+    pub(crate) limits: LimitSettings,
     pub(crate) state: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_body: usize,

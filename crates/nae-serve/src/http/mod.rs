@@ -26,6 +26,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, serve::Listener};
 use http_body_util::LengthLimitError;
+use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -35,6 +37,7 @@ use tokio::sync::Semaphore;
 
 use super::Service;
 use super::tokens::Role;
+use access::Peer;
 
 /// Connections at a time.
 const CONNECTIONS: usize = 512;
@@ -244,7 +247,7 @@ pub(super) async fn serve(mut listener: TcpListener, service: Arc<Service>, stop
             let place = Arc::clone(&places).acquire_owned().await.ok();
             (Listener::accept(&mut listener).await, place)
         };
-        let ((stream, _), place) = tokio::select! {
+        let ((stream, peer), place) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
@@ -252,7 +255,12 @@ pub(super) async fn serve(mut listener: TcpListener, service: Arc<Service>, stop
         let _ = stream.set_nodelay(true);
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let router = TowerToHyperService::new(router.clone());
+        let answers = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer.ip()));
+            router.call(request)
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), answers);
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that went away is not our error.

@@ -13,6 +13,7 @@ mod harness;
 mod history;
 mod inference;
 mod learn;
+mod limits;
 mod mosquitto;
 mod no_model;
 mod page;
