@@ -5,7 +5,7 @@
 //! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, and the frame as it is `shown`, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `limits` how often, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `limits` how often, `proxies` who is believed to ask for others, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
@@ -31,6 +31,7 @@ mod monitor;
 mod mqtt;
 mod pictures;
 mod pipeline;
+mod proxies;
 mod queue;
 mod quiet;
 mod receiver;

@@ -99,6 +99,7 @@ impl FoundSettings {
             cameras,
             listen,
             limits: self.limits(!tokens.is_empty()),
+            trusted_proxies: self.parse("trusted_proxies", str::parse).unwrap_or_default(),
             tokens,
             state,
             threads: self

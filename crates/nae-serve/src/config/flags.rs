@@ -82,6 +82,10 @@ pub struct Flags {
     /// Requests to score that an address may send in a second; 0 for no limit [default: 200; without a token 0]
     #[arg(long, value_name = "N")]
     pub(super) scores_per_second: Option<String>,
+    /// Proxies that are believed whom they ask for (X-Forwarded-For or Forwarded, X-Forwarded-Host): addresses and networks with commas
+    /// between, such as 127.0.0.1,10.1.0.0/16 [default: none]
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(super) trusted_proxies: Option<String>,
     /// Folder for alarms that wait, pictures and settings made on the page [default:
     /// $STATE_DIRECTORY, else ~/.local/state/nae-infer]
     #[arg(long, value_name = "DIR")]

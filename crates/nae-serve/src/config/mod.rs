@@ -20,6 +20,7 @@ use super::broker::Broker;
 use super::camera_name::CameraName;
 use super::history_file::HistoryLimits;
 use super::limits::LimitSettings;
+use super::proxies::TrustedProxies;
 use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
@@ -38,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) tokens: Tokens,
     /// How much a client may ask.
     pub(crate) limits: LimitSettings,
+    /// Who is believed to ask for others.
+    pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) state: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_body: usize,

@@ -400,6 +400,11 @@ fn limits_are_there_where_others_ask() {
     assert_eq!(of(false, said).unwrap().limits, settings(9, 8, 7));
     let off = "wrong_tokens = 0\nchanges_per_minute = 0\nscores_per_second = 0";
     assert_eq!(of(true, off).unwrap().limits, LimitSettings::default());
+    assert_eq!(of(true, "").unwrap().trusted_proxies, Default::default());
+    let proxies = of(true, "trusted_proxies = \"127.0.0.1, 10.1.0.0/16\"").unwrap().trusted_proxies;
+    assert_eq!(Ok(proxies), "127.0.0.1,10.1.0.0/16".parse());
+    let error = of(true, "trusted_proxies = \"proxy\"").unwrap_err();
+    assert!(error.contains("`trusted_proxies`: expected addresses and networks"), "{error}");
     let error = of(true, "wrong_tokens = -1\nscores_per_second = 0.5").unwrap_err();
     for part in
         ["`wrong_tokens`: expected a number from 0 to 1000", "`scores_per_second`: expected a number from 0 to 100000"]

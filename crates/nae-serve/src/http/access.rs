@@ -2,7 +2,7 @@
 //! where everyone on this machine may do everything; but a page from elsewhere, open in a browser on this machine, may not.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use super::super::Service;
@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// The other end of a connection, with every request that comes by it.
+/// The other end of a connection, with every request that comes by it: a client, or a proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
 
@@ -61,8 +61,8 @@ pub(super) async fn check(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refused> {
-    let client = Client::from(peer);
-    let role = role(&service, client, request.headers())?;
+    let address = client(&service, peer, request.headers())?;
+    let role = role(&service, peer, address, request.headers())?;
     if !role.may(needed) {
         let reason = match needed {
             Role::Look => "this token is not for looking at cameras",
@@ -71,9 +71,30 @@ pub(super) async fn check(
         };
         return Err(Problem::new(StatusCode::FORBIDDEN, reason).into());
     }
-    take(&service, client, needed, request.method())?;
+    take(&service, Client::from(address), needed, request.method())?;
     request.extensions_mut().insert(role);
-    Ok(next.run(request).await)
+    let change = (needed == Role::Operate).then(|| request.uri().path().to_owned());
+    let response = next.run(request).await;
+    if let Some(path) = change {
+        tracing::info!(%address, path, status = response.status().as_u16(), "a change was asked for");
+    }
+    Ok(response)
+}
+
+/// Who asks: the other end of the connection, or where that is a trusted proxy the one that it names.
+fn client(service: &Service, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Problem> {
+    static SAID: Once = Once::new();
+    let proxies = &service.config.trusted_proxies;
+    if proxies.are_missing_one(peer, headers) {
+        SAID.call_once(|| {
+            tracing::warn!(
+                %peer,
+                "requests come by a proxy that is not among `trusted_proxies`: whom it asks for is not believed, and all of them are \
+                 one client to the limits"
+            );
+        });
+    }
+    proxies.client(peer, headers).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
 }
 
 /// Takes a request from what the client may ask of changes and scores. Cameras' frames are not asked for, and wait for none of this.
@@ -93,10 +114,12 @@ fn take(service: &Service, client: Client, needed: Role, method: &Method) -> Res
     })
 }
 
-fn role(service: &Service, client: Client, headers: &HeaderMap) -> Result<Role, Refused> {
+fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -> Result<Role, Refused> {
     if service.config.tokens.is_empty() {
-        return Ok(role_without_token(headers)?);
+        let hosts = service.config.trusted_proxies.hosts(peer, headers);
+        return Ok(role_without_token(address, &hosts, headers)?);
     }
+    let client = Client::from(address);
     let given = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let needed = || Problem::new(StatusCode::UNAUTHORIZED, "send a token of the service: `Authorization: Bearer …`");
     // To send none is no guess.
@@ -122,9 +145,14 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-fn role_without_token(headers: &HeaderMap) -> Result<Role, Problem> {
+/// `hosts` are what a proxy says that the service was called.
+fn role_without_token(address: IpAddr, hosts: &[String], headers: &HeaderMap) -> Result<Role, Problem> {
+    if !address.is_loopback() {
+        let reason = "without a token the service answers to its own machine only: give it a `token_file`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, reason));
+    }
     // A name that leads here by somebody's DNS is not ours.
-    if !text(headers, header::HOST).is_none_or(is_local) {
+    if !text(headers, header::HOST).is_none_or(is_local) || !hosts.iter().all(|host| is_local(host)) {
         let reason = "without a token the service answers to localhost and 127.0.0.1 only";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, reason));
     }

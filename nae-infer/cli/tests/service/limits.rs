@@ -18,10 +18,10 @@ impl Told {
 }
 
 /// Asks from an address of this machine: all that begin with 127 are.
-pub(crate) fn ask_from(source: &str, service: &Service, head: &str, body: &str) -> Told {
+pub(crate) fn ask_from(source: &str, address: &str, head: &str, body: &str) -> Told {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::new(source.parse::<IpAddr>().unwrap(), 0).into()).unwrap();
-    socket.connect(&service.address.parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket.connect(&address.parse::<SocketAddr>().unwrap().into()).unwrap();
     let mut stream = TcpStream::from(socket);
     let length = body.len();
     let request = format!("{head}\r\nHost: localhost\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
@@ -41,12 +41,12 @@ fn who_guesses_has_to_wait_also_with_the_right_token_and_nobody_else_has_to() {
     let service = Service::start(&place.state(), &["--token-file", &token, "--wrong-tokens", "3"]);
     let look = |source: &str, token: &str| {
         let head = format!("GET /api/cameras HTTP/1.1\r\nAuthorization: Bearer {token}");
-        ask_from(source, &service, &head, "")
+        ask_from(source, &service.address, &head, "")
     };
     // A program with an old token, and a browser without one, guess nothing.
     for _ in 0..20 {
         assert_eq!(look("127.0.0.5", "old").status, 401);
-        assert_eq!(ask_from("127.0.0.5", &service, "GET /api/cameras HTTP/1.1", "").status, 401);
+        assert_eq!(ask_from("127.0.0.5", &service.address, "GET /api/cameras HTTP/1.1", "").status, 401);
     }
     assert_eq!(look("127.0.0.5", "right").status, 200);
     for guess in ["a", "b", "c"] {
@@ -68,7 +68,7 @@ fn who_guesses_has_to_wait_also_with_the_right_token_and_nobody_else_has_to() {
     assert!(locked.text.contains("{\"error\":\"too many wrong tokens from 127.0.0.4: "), "{}", locked.text);
     assert_eq!(look("127.0.0.5", "right").status, 200);
     // What needs no token is not kept from anybody.
-    assert_eq!(ask_from("127.0.0.4", &service, "GET /readyz HTTP/1.1", "").status, 200);
+    assert_eq!(ask_from("127.0.0.4", &service.address, "GET /readyz HTTP/1.1", "").status, 200);
     eventually("the time is over", || look("127.0.0.4", "right").status == 200);
     assert!(service.metric("nae_limited_total{limit=\"WrongTokens\"}") >= 1.0);
     assert_eq!(service.metric("nae_wrong_tokens_total"), 23.0 + f64::from(more));
@@ -79,8 +79,9 @@ fn changes_and_scores_of_one_address_have_a_limit_and_cameras_have_none() {
     let place = Place::new();
     let arguments = ["--source", &place.source(), "--changes-per-minute", "2", "--scores-per-second", "2"];
     let service = Service::start(&place.state(), &[&arguments[..], &["--queue", "100"]].concat());
-    let resume =
-        |source: &str| ask_from(source, &service, "POST /api/resume HTTP/1.1\r\nContent-Type: application/json", "{}");
+    let resume = |source: &str| {
+        ask_from(source, &service.address, "POST /api/resume HTTP/1.1\r\nContent-Type: application/json", "{}")
+    };
     assert_eq!([resume("127.0.0.4").status, resume("127.0.0.4").status], [200, 200]);
     let refused = resume("127.0.0.4");
     assert_eq!(refused.status, 429);
@@ -91,7 +92,7 @@ fn changes_and_scores_of_one_address_have_a_limit_and_cameras_have_none() {
     assert_eq!(resume("127.0.0.5").status, 200, "that is somebody else");
 
     let image = format!("P2 8 8 255\n{}", "0 ".repeat(64));
-    let score = |source: &str| ask_from(source, &service, "POST /score HTTP/1.1", &image).status;
+    let score = |source: &str| ask_from(source, &service.address, "POST /score HTTP/1.1", &image).status;
     // Faster than two a second, however busy the machine is.
     eventually("one is too many", || score("127.0.0.4") == 429);
     assert_eq!(score("127.0.0.5"), 200);
@@ -102,7 +103,7 @@ fn changes_and_scores_of_one_address_have_a_limit_and_cameras_have_none() {
     assert_eq!(service.metric("nae_frames_dropped_total"), 0.0);
     // To look is not limited.
     for _ in 0..50 {
-        assert_eq!(ask_from("127.0.0.4", &service, "GET /api/state HTTP/1.1", "").status, 200);
+        assert_eq!(ask_from("127.0.0.4", &service.address, "GET /api/state HTTP/1.1", "").status, 200);
     }
     assert_eq!(service.metric("nae_limited_total{limit=\"Changes\"}"), 1.0);
     assert!(service.metric("nae_limited_total{limit=\"Scores\"}") >= 1.0);

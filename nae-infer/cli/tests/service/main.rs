@@ -18,6 +18,7 @@ mod mosquitto;
 mod no_model;
 mod page;
 mod pauses;
+mod proxies;
 mod regions;
 mod stream_camera;
 mod streams;
