@@ -47,7 +47,6 @@ mod tokens;
 mod webhook;
 
 use std::iter;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -74,6 +73,7 @@ use crate::monitor::Event;
 use crate::quiet::Moment;
 use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
+use crate::tls::OwnCertificate;
 
 /// How long alarms may take to be delivered when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
@@ -180,8 +180,11 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
-    let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
+    let tls = config.certificate.clone().map(|files| OwnCertificate::watch(files, metrics.certificate_refused.clone()));
+    let tls = tls.transpose().map_err(anyhow::Error::msg)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let page = format!("{scheme}://{}/", listener.local_addr()?);
     let in_use = bases.iter().map(|base| Arc::new(Current::from(base.as_ref().map(|base| Arc::clone(&base.model)))));
     let in_use: Vec<_> = in_use.collect();
     let lanes = config.cameras.iter().zip(&in_use).map(|(camera, model)| LaneSettings {
@@ -209,14 +212,14 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
     for (camera, its) in service.cameras.iter().zip(beside) {
         let frames = pipeline::start(Arc::clone(camera))?;
         let taking = camera.watch()?.into_iter().chain([frames]).collect();
-        camera.span.in_scope(|| say_what_is_watched(camera, address));
+        camera.span.in_scope(|| say_what_is_watched(camera, &page));
         tokio::spawn(reload_when_told(Arc::clone(camera)).instrument(camera.span.clone()));
         tokio::spawn(attend(Arc::clone(camera)).instrument(camera.span.clone()));
         endings.push(end(Arc::clone(camera), taking, its).instrument(camera.span.clone()));
     }
-    tracing::info!("watching {}; the page is at http://{address}/", service.names());
+    tracing::info!("watching {}; the page is at {page}", service.names());
     tokio::spawn(tell_to_reload(told_to_reload, Arc::clone(&service)));
-    http::serve(listener, Arc::clone(&service), stop(told_to_stop, Arc::clone(&service))).await;
+    http::serve(listener, tls, Arc::clone(&service), stop(told_to_stop, Arc::clone(&service))).await;
     let ended: JoinSet<()> = endings.into_iter().collect();
     if tokio::time::timeout(LAST_FRAMES, ended.join_all()).await.is_err() {
         tracing::warn!("the last frames and deliveries take too long; alarms are delivered after the next start");
@@ -227,13 +230,13 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
 }
 
 /// That nothing is scored has to be known to whoever relies on it, and what to do.
-fn say_what_is_watched(camera: &Camera, address: SocketAddr) {
+fn say_what_is_watched(camera: &Camera, page: &str) {
     let source = &camera.config.source.address;
     match &*camera.model.load() {
         Some(model) => tracing::info!(model = model.digest, %source, "watched"),
         None => tracing::warn!(
             %source,
-            "no model yet: frames are taken and shown, nothing is scored, and no alarm raised. Open http://{address}/#{} and learn \
+            "no model yet: frames are taken and shown, nothing is scored, and no alarm raised. Open {page}#{} and learn \
              a model there (\"Learn here\"), or start with --model FILE",
             camera.config.name
         ),

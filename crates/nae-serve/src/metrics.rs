@@ -80,6 +80,10 @@ pub(crate) struct Metrics {
     limited: Family<By, Counter>,
     /// Requests with a token that is none of the service's.
     pub(crate) wrong_tokens: Counter,
+    /// Connections that were to be encrypted and were not.
+    pub(crate) handshakes_failed: Counter,
+    /// Whether files of the certificate cannot be used, so that one before them is in use.
+    pub(crate) certificate_refused: Gauge,
     labelled: Labelled,
     dropped: Family<Of, Counter>,
     alarms: Family<Of, Counter>,
@@ -149,6 +153,8 @@ impl Metrics {
             requests: Family::default(),
             limited: Family::default(),
             wrong_tokens: Counter::default(),
+            handshakes_failed: Counter::default(),
+            certificate_refused: Gauge::default(),
             labelled: Labelled::default(),
             dropped: Family::default(),
             alarms: Family::default(),
@@ -178,6 +184,12 @@ impl Metrics {
         r.register("requests", "Answers, by status", this.requests.clone());
         r.register("limited", "Requests that came too often, by what is limited", this.limited.clone());
         r.register("wrong_tokens", "Requests with a wrong token", this.wrong_tokens.clone());
+        r.register("tls_handshakes_failed", "Connections without an agreement on TLS", this.handshakes_failed.clone());
+        r.register(
+            "tls_certificate_refused",
+            "1 while the certificate's files cannot be used, and the one before is in use",
+            this.certificate_refused.clone(),
+        );
         r.register("alarms", "Alarms raised", this.alarms.clone());
         r.register("alarms_delivered", "Alarms a receiver acknowledged", l.delivered.clone());
         r.register("alarm_delivery_failures", "Attempts that failed", l.delivery_failures.clone());

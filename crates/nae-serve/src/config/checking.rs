@@ -14,7 +14,7 @@ use super::super::limits::{LimitSettings, Rate};
 use super::super::secret::Secret;
 use super::super::signature::Signer;
 use super::super::source::without_login;
-use super::super::tls::TlsFiles;
+use super::super::tls::{CertificateFiles, TlsFiles};
 use super::super::tokens::{Role, Tokens};
 use super::reading::{Found, FoundSettings, read_text};
 use super::{Config, ConfigError};
@@ -99,6 +99,7 @@ impl FoundSettings {
             cameras,
             listen,
             limits: self.limits(!tokens.is_empty()),
+            certificate: self.certificate(),
             trusted_proxies: self.parse("trusted_proxies", str::parse).unwrap_or_default(),
             tokens,
             state,
@@ -137,6 +138,19 @@ impl FoundSettings {
             tokens.push((role, token));
         }
         Tokens::new(tokens)
+    }
+
+    fn certificate(&mut self) -> Option<CertificateFiles> {
+        let (certificate, key) = (self.path("tls_certificate_file"), self.path("tls_key_file"));
+        if certificate.is_some() != key.is_some() {
+            self.problems.push("`tls_certificate_file` and `tls_key_file`: give both or none".into());
+        }
+        let (certificate, key) = certificate.zip(key)?;
+        let files = CertificateFiles { certificate, key };
+        if let Err(error) = files.open() {
+            self.problems.push(format!("`tls_certificate_file`, `tls_key_file`: {error}"));
+        }
+        Some(files)
     }
 
     /// Where there is no token only this machine can ask, and is held back by what is said alone.

@@ -82,6 +82,13 @@ pub struct Flags {
     /// Requests to score that an address may send in a second; 0 for no limit [default: 200; without a token 0]
     #[arg(long, value_name = "N")]
     pub(super) scores_per_second: Option<String>,
+    /// PEM file of the service's certificate, those between it and its authority after it: then it speaks https:// alone. A file that is
+    /// replaced is taken without a restart
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_certificate_file: Option<String>,
+    /// PEM file of the certificate's private key
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_key_file: Option<String>,
     /// Proxies that are believed whom they ask for (X-Forwarded-For or Forwarded, X-Forwarded-Host): addresses and networks with commas
     /// between, such as 127.0.0.1,10.1.0.0/16 [default: none]
     #[arg(long, value_name = "ADDRESSES")]

@@ -25,6 +25,7 @@ use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
 use super::source::{SourceAddress, SourceSettings};
+use super::tls::CertificateFiles;
 use super::tokens::Tokens;
 use super::webhook::WebhookAddress;
 pub use flags::Flags;
@@ -39,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) tokens: Tokens,
     /// How much a client may ask.
     pub(crate) limits: LimitSettings,
+    /// The service's own certificate; without one it is not encrypted.
+    pub(crate) certificate: Option<CertificateFiles>,
     /// Who is believed to ask for others.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) state: PathBuf,

@@ -22,4 +22,5 @@ mod proxies;
 mod regions;
 mod stream_camera;
 mod streams;
+mod tls;
 mod walk;
