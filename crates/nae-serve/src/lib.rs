@@ -34,6 +34,7 @@ mod pipeline;
 mod proxies;
 mod queue;
 mod quiet;
+mod quoted;
 mod receiver;
 mod regions;
 mod scorer;

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::http::{HeaderMap, header};
 
+use super::super::quoted::{between, unquoted};
+
 /// What one proxy says of the one that asked it.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct Element {
@@ -42,7 +44,7 @@ fn element(text: &str) -> Element {
     for pair in between(text, ';') {
         let Some((name, value)) = pair.split_once('=') else { continue };
         let (name, value) = (name.trim(), value.trim());
-        let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+        let value = unquoted(value);
         if name.eq_ignore_ascii_case("for") {
             element.client = address(value);
         } else if name.eq_ignore_ascii_case("host") {
@@ -50,26 +52,6 @@ fn element(text: &str) -> Element {
         }
     }
     element
-}
-
-/// The parts between separators, but for those in quotes.
-fn between(text: &str, separator: char) -> Vec<&str> {
-    let (mut parts, mut from, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
-    for (at, letter) in text.char_indices() {
-        match letter {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ if letter == separator && !quoted => {
-                parts.push(&text[from..at]);
-                // The separators are a byte long.
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[from..]);
-    parts
 }
 
 /// An address, with a port or without: `192.0.2.7`, `192.0.2.7:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
