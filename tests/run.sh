@@ -44,6 +44,7 @@ debian_packages() {
   [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
   command -v faketime >/dev/null || missing+=(faketime)
   command -v ffmpeg >/dev/null || missing+=(ffmpeg)
+  [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
   command -v openssl >/dev/null || missing+=(openssl)
   python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
   firmware-example/toolchain.sh thumbv7em-none-eabihf thumbv7m-none-eabi >/dev/null 2>&1 ||

@@ -5,7 +5,7 @@
 //! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, and the frame as it is `shown`, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `limits` how often, `proxies` who is believed to ask for others, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
@@ -24,14 +24,17 @@ mod http;
 mod journal;
 mod keeper;
 mod learn;
+mod limits;
 mod metrics;
 mod model;
 mod monitor;
 mod mqtt;
 mod pictures;
 mod pipeline;
+mod proxies;
 mod queue;
 mod quiet;
+mod quoted;
 mod receiver;
 mod regions;
 mod scorer;
@@ -45,7 +48,6 @@ mod tokens;
 mod webhook;
 
 use std::iter;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -65,12 +67,14 @@ pub use crate::health::Health;
 use crate::history_file::{History, HistoryFigures};
 use crate::keeper::{ChangeError, Opened};
 use crate::learn::Trainer;
+use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::model::{Current, Models};
 use crate::monitor::Event;
 use crate::quiet::Moment;
 use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
+use crate::tls::OwnCertificate;
 
 /// How long alarms may take to be delivered when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
@@ -88,6 +92,8 @@ struct Service {
     cameras: Vec<Arc<Camera>>,
     scorer: Scorer,
     metrics: Arc<Metrics>,
+    /// How much a client may ask.
+    limits: Limits,
     /// Energies and alarms on disk.
     history: History,
     stopping: watch::Sender<bool>,
@@ -175,8 +181,11 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
     let listener = TcpListener::bind(config.listen)
         .await
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
-    let address = listener.local_addr()?;
     let metrics = Arc::new(Metrics::new());
+    let tls = config.certificate.clone().map(|files| OwnCertificate::watch(files, metrics.certificate_refused.clone()));
+    let tls = tls.transpose().map_err(anyhow::Error::msg)?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let page = format!("{scheme}://{}/", listener.local_addr()?);
     let in_use = bases.iter().map(|base| Arc::new(Current::from(base.as_ref().map(|base| Arc::clone(&base.model)))));
     let in_use: Vec<_> = in_use.collect();
     let lanes = config.cameras.iter().zip(&in_use).map(|(camera, model)| LaneSettings {
@@ -196,21 +205,22 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
         cameras.push(Arc::new(camera));
         beside.push(its);
     }
-    let service = Arc::new(Service { config, cameras, scorer, metrics, history, stopping: watch::Sender::new(false) });
+    let (limits, stopping) = (Limits::new(config.limits), watch::Sender::new(false));
+    let service = Arc::new(Service { config, cameras, scorer, metrics, limits, history, stopping });
     // After the journals, which take their room first.
     let history = start_history(&service)?;
     let mut endings = Vec::new();
     for (camera, its) in service.cameras.iter().zip(beside) {
         let frames = pipeline::start(Arc::clone(camera))?;
         let taking = camera.watch()?.into_iter().chain([frames]).collect();
-        camera.span.in_scope(|| say_what_is_watched(camera, address));
+        camera.span.in_scope(|| say_what_is_watched(camera, &page));
         tokio::spawn(reload_when_told(Arc::clone(camera)).instrument(camera.span.clone()));
         tokio::spawn(attend(Arc::clone(camera)).instrument(camera.span.clone()));
         endings.push(end(Arc::clone(camera), taking, its).instrument(camera.span.clone()));
     }
-    tracing::info!("watching {}; the page is at http://{address}/", service.names());
+    tracing::info!("watching {}; the page is at {page}", service.names());
     tokio::spawn(tell_to_reload(told_to_reload, Arc::clone(&service)));
-    http::serve(listener, Arc::clone(&service), stop(told_to_stop, Arc::clone(&service))).await;
+    http::serve(listener, tls, Arc::clone(&service), stop(told_to_stop, Arc::clone(&service))).await;
     let ended: JoinSet<()> = endings.into_iter().collect();
     if tokio::time::timeout(LAST_FRAMES, ended.join_all()).await.is_err() {
         tracing::warn!("the last frames and deliveries take too long; alarms are delivered after the next start");
@@ -221,13 +231,13 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
 }
 
 /// That nothing is scored has to be known to whoever relies on it, and what to do.
-fn say_what_is_watched(camera: &Camera, address: SocketAddr) {
+fn say_what_is_watched(camera: &Camera, page: &str) {
     let source = &camera.config.source.address;
     match &*camera.model.load() {
         Some(model) => tracing::info!(model = model.digest, %source, "watched"),
         None => tracing::warn!(
             %source,
-            "no model yet: frames are taken and shown, nothing is scored, and no alarm raised. Open http://{address}/#{} and learn \
+            "no model yet: frames are taken and shown, nothing is scored, and no alarm raised. Open {page}#{} and learn \
              a model there (\"Learn here\"), or start with --model FILE",
             camera.config.name
         ),

@@ -23,6 +23,22 @@ pub(crate) enum Origin {
     Request,
 }
 
+/// What a client may not do without end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Limit {
+    /// Guess tokens.
+    WrongTokens,
+    /// Change something.
+    Changes,
+    /// Have something scored.
+    Scores,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct By {
+    limit: Limit,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
     camera: String,
@@ -61,6 +77,13 @@ struct Labelled {
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Code, Counter>,
+    limited: Family<By, Counter>,
+    /// Requests with a token that is none of the service's.
+    pub(crate) wrong_tokens: Counter,
+    /// Connections that were to be encrypted and were not.
+    pub(crate) handshakes_failed: Counter,
+    /// Whether files of the certificate cannot be used, so that one before them is in use.
+    pub(crate) certificate_refused: Gauge,
     labelled: Labelled,
     dropped: Family<Of, Counter>,
     alarms: Family<Of, Counter>,
@@ -128,6 +151,10 @@ impl Metrics {
         let mut this = Self {
             registry: Registry::with_prefix("nae"),
             requests: Family::default(),
+            limited: Family::default(),
+            wrong_tokens: Counter::default(),
+            handshakes_failed: Counter::default(),
+            certificate_refused: Gauge::default(),
             labelled: Labelled::default(),
             dropped: Family::default(),
             alarms: Family::default(),
@@ -155,6 +182,14 @@ impl Metrics {
         r.register("anomalies", "Images above the threshold", l.anomalies.clone());
         r.register("frames_dropped", "Frames that made room for newer ones", this.dropped.clone());
         r.register("requests", "Answers, by status", this.requests.clone());
+        r.register("limited", "Requests that came too often, by what is limited", this.limited.clone());
+        r.register("wrong_tokens", "Requests with a wrong token", this.wrong_tokens.clone());
+        r.register("tls_handshakes_failed", "Connections without an agreement on TLS", this.handshakes_failed.clone());
+        r.register(
+            "tls_certificate_refused",
+            "1 while the certificate's files cannot be used, and the one before is in use",
+            this.certificate_refused.clone(),
+        );
         r.register("alarms", "Alarms raised", this.alarms.clone());
         r.register("alarms_delivered", "Alarms a receiver acknowledged", l.delivered.clone());
         r.register("alarm_delivery_failures", "Attempts that failed", l.delivery_failures.clone());
@@ -184,6 +219,9 @@ impl Metrics {
             this.scoring.clone(),
         );
         r.register("model_in_use", "1 while there is a model, 0 until one is learned", this.model_in_use.clone());
+        for limit in [Limit::WrongTokens, Limit::Changes, Limit::Scores] {
+            drop(this.limited.get_or_create(&By { limit }));
+        }
         this
     }
 
@@ -222,6 +260,11 @@ impl Metrics {
     /// A request was answered.
     pub(crate) fn answered(&self, code: u16) {
         self.requests.get_or_create(&Code { code }).inc();
+    }
+
+    /// A request came too often.
+    pub(crate) fn limited(&self, limit: Limit) {
+        self.limited.get_or_create(&By { limit }).inc();
     }
 
     /// The text for Prometheus.

@@ -3,16 +3,18 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::super::broker::{self, BrokerAddress, BrokerSettings};
 use super::super::history_file::HistoryLimits;
+use super::super::limits::{LimitSettings, Rate};
 use super::super::secret::Secret;
 use super::super::signature::Signer;
 use super::super::source::without_login;
-use super::super::tls::TlsFiles;
+use super::super::tls::{CertificateFiles, TlsFiles};
 use super::super::tokens::{Role, Tokens};
 use super::reading::{Found, FoundSettings, read_text};
 use super::{Config, ConfigError};
@@ -96,6 +98,9 @@ impl FoundSettings {
         let config = Config {
             cameras,
             listen,
+            limits: self.limits(!tokens.is_empty()),
+            certificate: self.certificate(),
+            trusted_proxies: self.parse("trusted_proxies", str::parse).unwrap_or_default(),
             tokens,
             state,
             threads: self
@@ -133,6 +138,32 @@ impl FoundSettings {
             tokens.push((role, token));
         }
         Tokens::new(tokens)
+    }
+
+    fn certificate(&mut self) -> Option<CertificateFiles> {
+        let (certificate, key) = (self.path("tls_certificate_file"), self.path("tls_key_file"));
+        if certificate.is_some() != key.is_some() {
+            self.problems.push("`tls_certificate_file` and `tls_key_file`: give both or none".into());
+        }
+        let (certificate, key) = certificate.zip(key)?;
+        let files = CertificateFiles { certificate, key };
+        if let Err(error) = files.open() {
+            self.problems.push(format!("`tls_certificate_file`, `tls_key_file`: {error}"));
+        }
+        Some(files)
+    }
+
+    /// Where there is no token only this machine can ask, and is held back by what is said alone.
+    fn limits(&mut self, others: bool) -> LimitSettings {
+        let usual = |count| if others { count } else { 0 };
+        let wrong_tokens = self.number("wrong_tokens", 0, 1000).unwrap_or(5);
+        let changes = self.number("changes_per_minute", 0, 60_000).unwrap_or(usual(240));
+        let scores = self.number("scores_per_second", 0, 100_000).unwrap_or(usual(200));
+        LimitSettings {
+            wrong_tokens: NonZeroU32::new(wrong_tokens),
+            changes: NonZeroU32::new(changes).map(Rate::per_minute),
+            scores: NonZeroU32::new(scores).map(Rate::per_second),
+        }
     }
 
     fn webhook_signer(&mut self) -> Option<Signer> {

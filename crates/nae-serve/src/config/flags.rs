@@ -72,6 +72,27 @@ pub struct Flags {
     /// File with a token that sees cameras, pictures and alarms, and changes nothing
     #[arg(long, value_name = "FILE")]
     pub(super) look_token_file: Option<String>,
+    /// Wrong tokens of an address after which none of its tokens is looked at for a time, which doubles with each further one from 1
+    /// second to 5 minutes; 0 never ends guessing [default: 5]
+    #[arg(long, value_name = "N")]
+    pub(super) wrong_tokens: Option<String>,
+    /// Changes that an address may make in a minute; 0 for no limit [default: 240; without a token 0]
+    #[arg(long, value_name = "N")]
+    pub(super) changes_per_minute: Option<String>,
+    /// Requests to score that an address may send in a second; 0 for no limit [default: 200; without a token 0]
+    #[arg(long, value_name = "N")]
+    pub(super) scores_per_second: Option<String>,
+    /// PEM file of the service's certificate, those between it and its authority after it: then it speaks https:// alone. A file that is
+    /// replaced is taken without a restart
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_certificate_file: Option<String>,
+    /// PEM file of the certificate's private key
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_key_file: Option<String>,
+    /// Proxies that are believed whom they ask for (X-Forwarded-For or Forwarded, X-Forwarded-Host): addresses and networks with commas
+    /// between, such as 127.0.0.1,10.1.0.0/16 [default: none]
+    #[arg(long, value_name = "ADDRESSES")]
+    pub(super) trusted_proxies: Option<String>,
     /// Folder for alarms that wait, pictures and settings made on the page [default:
     /// $STATE_DIRECTORY, else ~/.local/state/nae-infer]
     #[arg(long, value_name = "DIR")]

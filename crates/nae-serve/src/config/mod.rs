@@ -19,10 +19,13 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 use super::broker::Broker;
 use super::camera_name::CameraName;
 use super::history_file::HistoryLimits;
+use super::limits::LimitSettings;
+use super::proxies::TrustedProxies;
 use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
 use super::source::{SourceAddress, SourceSettings};
+use super::tls::CertificateFiles;
 use super::tokens::Tokens;
 use super::webhook::WebhookAddress;
 pub use flags::Flags;
@@ -35,6 +38,12 @@ pub(crate) struct Config {
     pub(crate) cameras: Vec<CameraConfig>,
     pub(crate) listen: SocketAddr,
     pub(crate) tokens: Tokens,
+    /// How much a client may ask.
+    pub(crate) limits: LimitSettings,
+    /// The service's own certificate; without one it is not encrypted.
+    pub(crate) certificate: Option<CertificateFiles>,
+    /// Who is believed to ask for others.
+    pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) state: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_body: usize,

@@ -376,3 +376,39 @@ fn a_camera_needs_a_model_or_what_to_learn_one_from() {
     }
     assert_eq!(ConfigError::of(Vec::new()), Ok(()));
 }
+
+/// Without a token only this machine asks, which is not held back unless that is said.
+#[test]
+fn limits_are_there_where_others_ask() {
+    use super::super::limits::{LimitSettings, Rate};
+    use std::num::NonZeroU32;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "secret").unwrap();
+    let of = |token: bool, file: &str| {
+        let token_file = token.then(|| path.display().to_string());
+        read(Some(&format!("model = \"m\"\n{file}")), &[], Flags { token_file, ..Flags::default() })
+    };
+    let settings = |wrong, changes, scores| LimitSettings {
+        wrong_tokens: NonZeroU32::new(wrong),
+        changes: NonZeroU32::new(changes).map(Rate::per_minute),
+        scores: NonZeroU32::new(scores).map(Rate::per_second),
+    };
+    assert_eq!(of(true, "").unwrap().limits, settings(5, 240, 200));
+    assert_eq!(of(false, "").unwrap().limits, settings(5, 0, 0));
+    let said = "wrong_tokens = 9\nchanges_per_minute = 8\nscores_per_second = 7";
+    assert_eq!(of(false, said).unwrap().limits, settings(9, 8, 7));
+    let off = "wrong_tokens = 0\nchanges_per_minute = 0\nscores_per_second = 0";
+    assert_eq!(of(true, off).unwrap().limits, LimitSettings::default());
+    assert_eq!(of(true, "").unwrap().trusted_proxies, Default::default());
+    let proxies = of(true, "trusted_proxies = \"127.0.0.1, 10.1.0.0/16\"").unwrap().trusted_proxies;
+    assert_eq!(Ok(proxies), "127.0.0.1,10.1.0.0/16".parse());
+    let error = of(true, "trusted_proxies = \"proxy\"").unwrap_err();
+    assert!(error.contains("`trusted_proxies`: expected addresses and networks"), "{error}");
+    let error = of(true, "wrong_tokens = -1\nscores_per_second = 0.5").unwrap_err();
+    for part in
+        ["`wrong_tokens`: expected a number from 0 to 1000", "`scores_per_second`: expected a number from 0 to 100000"]
+    {
+        assert!(error.contains(part), "{error}");
+    }
+}

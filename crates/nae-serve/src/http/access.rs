@@ -1,52 +1,164 @@
-//! Who may do what. With tokens, whoever sends one, what it is for. Without any the service listens on loopback, where
-//! everyone on this machine may do everything; but a page from elsewhere, open in a browser on this machine, may not.
+//! Who may do what, and how often. With tokens, whoever sends one, what it is for. Without any the service listens on loopback,
+//! where everyone on this machine may do everything; but a page from elsewhere, open in a browser on this machine, may not.
 
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
 
 use super::super::Service;
-use super::super::tokens::{Role, Tokens};
+use super::super::limits::{Client, Tried};
+use super::super::metrics::Limit;
+use super::super::tokens::Role;
 use super::Problem;
+use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+
+/// The other end of a connection, with every request that comes by it: a client, or a proxy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// Why a request is not let through.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It is not for whoever sent it.
+    No(Problem),
+    /// It may come again after this time.
+    Later(Duration, String),
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self::No(problem)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        match self {
+            Self::No(problem) => problem.into_response(),
+            Self::Later(wait, reason) => {
+                let seconds = whole_seconds(wait);
+                let problem =
+                    Problem::new(StatusCode::TOO_MANY_REQUESTS, format!("{reason}; try again in {seconds} s"));
+                ([(header::RETRY_AFTER, seconds.to_string())], problem).into_response()
+            }
+        }
+    }
+}
+
+/// Rounded up: whoever comes then is not too early.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
 
 /// Lets a request for what `needed` is for through, with the role that it has, or says why not.
 pub(super) async fn check(
     State((service, needed)): State<(Arc<Service>, Role)>,
+    Extension(Peer(peer)): Extension<Peer>,
     mut request: Request,
     next: Next,
-) -> Result<Response, Problem> {
-    let role = role(&service.config.tokens, request.headers())?;
+) -> Result<Response, Refused> {
+    let address = client(&service, peer, request.headers())?;
+    let role = role(&service, peer, address, request.headers())?;
     if !role.may(needed) {
         let reason = match needed {
             Role::Look => "this token is not for looking at cameras",
             Role::Score => "this token is not for scoring images",
             Role::Operate => "this token is not for changes",
         };
-        return Err(Problem::new(StatusCode::FORBIDDEN, reason));
+        return Err(Problem::new(StatusCode::FORBIDDEN, reason).into());
     }
+    take(&service, Client::from(address), needed, request.method())?;
     request.extensions_mut().insert(role);
-    Ok(next.run(request).await)
+    let change = (needed == Role::Operate).then(|| request.uri().path().to_owned());
+    let response = next.run(request).await;
+    if let Some(path) = change {
+        tracing::info!(%address, path, status = response.status().as_u16(), "a change was asked for");
+    }
+    Ok(response)
 }
 
-fn role(tokens: &Tokens, headers: &HeaderMap) -> Result<Role, Problem> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if !tokens.is_empty() {
-        let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-        let reason = "send a token of the service: `Authorization: Bearer …`";
-        return given
-            .and_then(|given| tokens.role(given))
-            .ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, reason));
+/// Who asks: the other end of the connection, or where that is a trusted proxy the one that it names.
+fn client(service: &Service, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Problem> {
+    static SAID: Once = Once::new();
+    let proxies = &service.config.trusted_proxies;
+    if proxies.are_missing_one(peer, headers) {
+        SAID.call_once(|| {
+            tracing::warn!(
+                %peer,
+                "requests come by a proxy that is not among `trusted_proxies`: whom it asks for is not believed, and all of them are \
+                 one client to the limits"
+            );
+        });
+    }
+    proxies.client(peer, headers).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error))
+}
+
+/// Takes a request from what the client may ask of changes and scores. Cameras' frames are not asked for, and wait for none of this.
+fn take(service: &Service, client: Client, needed: Role, method: &Method) -> Result<(), Refused> {
+    if method != Method::POST {
+        return Ok(());
+    }
+    let now = Instant::now();
+    let (taken, limit, what) = match needed {
+        Role::Look => return Ok(()),
+        Role::Operate => (service.limits.change(client, now), Limit::Changes, "changes"),
+        Role::Score => (service.limits.score(client, now), Limit::Scores, "requests to score"),
+    };
+    taken.map_err(|(rate, wait)| {
+        service.metrics.limited(limit);
+        Refused::Later(wait, format!("too many {what} from {client}: {rate} are answered"))
+    })
+}
+
+fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -> Result<Role, Refused> {
+    if service.config.tokens.is_empty() {
+        let hosts = service.config.trusted_proxies.hosts(peer, headers);
+        return Ok(role_without_token(address, &hosts, headers)?);
+    }
+    let client = Client::from(address);
+    let given = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let needed = || Problem::new(StatusCode::UNAUTHORIZED, "send a token of the service: `Authorization: Bearer …`");
+    // To send none is no guess.
+    let given = given.ok_or_else(needed)?;
+    match service.limits.token(client, given, Instant::now(), |given| service.config.tokens.role(given)) {
+        Tried::Right(role) => Ok(role),
+        Tried::Wrong(lock_out) => {
+            service.metrics.wrong_tokens.inc();
+            if let Some(lock_out) = lock_out {
+                let seconds = lock_out.as_secs();
+                tracing::warn!(%client, seconds, "too many wrong tokens: no token from there is looked at for a time");
+            }
+            Err(needed().into())
+        }
+        Tried::Locked(left) => {
+            service.metrics.limited(Limit::WrongTokens);
+            Err(Refused::Later(left, format!("too many wrong tokens from {client}: none from there is looked at now")))
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// `hosts` are what a proxy says that the service was called.
+fn role_without_token(address: IpAddr, hosts: &[String], headers: &HeaderMap) -> Result<Role, Problem> {
+    if !address.is_loopback() {
+        let reason = "without a token the service answers to its own machine only: give it a `token_file`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, reason));
     }
     // A name that leads here by somebody's DNS is not ours.
-    if !text(header::HOST).is_none_or(is_local) {
+    if !text(headers, header::HOST).is_none_or(is_local) || !hosts.iter().all(|host| is_local(host)) {
         let reason = "without a token the service answers to localhost and 127.0.0.1 only";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, reason));
     }
     let elsewhere = |site| !matches!(site, "same-origin" | "none");
-    let foreign = text(header::HeaderName::from_static("sec-fetch-site")).is_some_and(elsewhere)
-        || text(header::ORIGIN).is_some_and(|origin| !origin.split("://").nth(1).is_some_and(is_local));
+    let foreign = text(headers, header::HeaderName::from_static("sec-fetch-site")).is_some_and(elsewhere)
+        || text(headers, header::ORIGIN).is_some_and(|origin| !origin.split("://").nth(1).is_some_and(is_local));
     if foreign {
         return Err(Problem::new(StatusCode::FORBIDDEN, "requests of other sites' pages are refused"));
     }
@@ -65,7 +177,15 @@ fn is_local(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_local;
+    use std::time::Duration;
+
+    use super::{is_local, whole_seconds};
+
+    #[test]
+    fn a_wait_is_told_in_whole_seconds_that_are_long_enough() {
+        let told = [0, 1, 999, 1000, 1001].map(|millis| whole_seconds(Duration::from_millis(millis)));
+        assert_eq!(told, [0, 1, 1, 1, 2]);
+    }
 
     #[test]
     fn names_of_this_machine() {

@@ -31,8 +31,26 @@ fn complete(written: &str) -> String {
                 json!([{ "name": "camera", "in": "path", "required": true, "schema": { "type": "string" } }]);
             paths.insert(path.replacen(ONLY, BY_NAME, 1), operations);
         }
+        let operations = paths.values_mut().filter_map(Value::as_object_mut).flat_map(|of_path| of_path.values_mut());
+        for operation in operations {
+            // What anybody may ask has no limit.
+            if operation.get("security").is_none()
+                && let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut)
+            {
+                responses.insert(String::from("429"), too_often());
+            }
+        }
     }
     description.to_string()
+}
+
+/// The answer to an address that sends too many wrong tokens, changes or requests to score.
+fn too_often() -> Value {
+    json!({
+        "description": "Too many wrong tokens, changes or requests to score from this address: when to come again",
+        "headers": { "Retry-After": { "description": "Seconds", "schema": { "type": "integer", "minimum": 1 } } },
+        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    })
 }
 
 #[cfg(test)]
@@ -52,5 +70,11 @@ mod tests {
         assert!(!paths.iter().any(|path| path.contains("cameras/{camera}/cameras")), "{paths:?}");
         assert_eq!(description["paths"]["/api/cameras/{camera}/history"]["parameters"][0]["name"], "camera");
         assert_eq!(description["paths"]["/api/cameras/{camera}/history"]["get"]["parameters"][0]["name"], "seconds");
+        let limited = |path: &str, method: &str| {
+            description["paths"][path][method]["responses"]["429"]["headers"]["Retry-After"].is_object()
+        };
+        assert!(
+            limited("/score", "post") && limited("/api/cameras/{camera}/undo", "post") && !limited("/metrics", "get")
+        );
     }
 }

@@ -1,9 +1,10 @@
-//! The service over HTTP: connections, limits, and the table of addresses. What an address does is in the
-//! module that the table names.
+//! The service over HTTP: what requests and answers have in common, and the table of addresses. What an address does is in the
+//! module that the table names; `connections` is how clients come here.
 
 mod access;
 mod asked;
 mod changes;
+mod connections;
 mod description;
 mod events;
 mod history;
@@ -18,31 +19,22 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Router, serve::Listener};
 use http_body_util::LengthLimitError;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use serde::Serialize;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use super::Service;
 use super::tokens::Role;
+pub(super) use connections::serve;
 
-/// Connections at a time.
-const CONNECTIONS: usize = 512;
-/// How long a client may take to send the head of a request, and then its body.
-const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a client may take to send the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(30);
-/// How long requests that have begun may take when the service stops.
-const DRAIN: Duration = Duration::from_secs(10);
 
 /// An answer that says what is wrong.
 #[derive(Debug)]
@@ -230,41 +222,6 @@ async fn count(State(service): State<Arc<Service>>, request: Request, next: Next
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response
-}
-
-/// Serves until `stop` is done, then lets requests that have begun come to their end.
-pub(super) async fn serve(mut listener: TcpListener, service: Arc<Service>, stop: impl Future<Output = ()>) {
-    let router = router(service);
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let graceful = GracefulShutdown::new();
-    tokio::pin!(stop);
-    loop {
-        let accepted = async {
-            // The semaphore is never closed.
-            let place = Arc::clone(&places).acquire_owned().await.ok();
-            (Listener::accept(&mut listener).await, place)
-        };
-        let ((stream, _), place) = tokio::select! {
-            accepted = accepted => accepted,
-            () = &mut stop => break,
-        };
-        // Small answers should not wait for more.
-        let _ = stream.set_nodelay(true);
-        let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
-        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
-        let watched = graceful.watch(connection);
-        tokio::spawn(async move {
-            // A client that went away is not our error.
-            let _ = watched.await;
-            drop(place);
-        });
-    }
-    drop(listener);
-    tokio::select! {
-        () = graceful.shutdown() => {}
-        () = tokio::time::sleep(DRAIN) => tracing::warn!("some connections did not end and are cut"),
-    }
 }
 
 /// An answer with a body of this type.

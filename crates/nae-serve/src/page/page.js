@@ -22,6 +22,12 @@ async function ask(path, options = {}) {
     showLogin(token.value ? "The service does not take this token." : "");
     throw new Error("a token is needed");
   }
+  // What is only looked at comes too often after wrong tokens alone.
+  if (response.status === 429 && !options.method) {
+    const problem = (await response.json()).error;
+    showLogin(problem);
+    throw new Error(problem);
+  }
   return response;
 }
 

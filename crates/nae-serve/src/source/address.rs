@@ -111,7 +111,7 @@ impl CameraAddress {
         self.login.is_some()
     }
 
-    /// User and password for HTTP's basic authentication.
+    /// User and password with a colon between, nothing encoded.
     pub(super) fn login(&self) -> Option<Cow<'_, str>> {
         Some(match self.login.as_ref()? {
             Login::Address(login) => percent_decode_str(login).decode_utf8_lossy(),

@@ -1,6 +1,6 @@
 //! Motion JPEG over plain HTTP, as IP cameras send it: one response without end, of type
-//! `multipart/x-mixed-replace`, each part a JPEG image. With a user and password, HTTP's basic authentication.
-//! Neither digest authentication nor TLS: what is at `https://` is taken by `stream`.
+//! `multipart/x-mixed-replace`, each part a JPEG image. User and password are sent where the camera asks for them, as it
+//! asks (`authentication`). No TLS: what is at `https://` is taken by `stream`.
 //!
 //! Written on a socket and not on an HTTP client, because a camera that hangs must be noticed: no client
 //! at hand has a limit for a single read.
@@ -10,10 +10,9 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 
 use super::address::CameraAddress;
+use super::authentication::authorization;
 use super::{Lost, MAX_FRAME, Source, jpeg};
 
 /// The most that the headers of a response or a part take, in bytes.
@@ -32,8 +31,7 @@ pub(super) struct Mjpeg<R = TcpStream> {
 impl Mjpeg {
     pub(super) fn open(address: &CameraAddress, silence: Duration) -> Result<Self, Lost> {
         let failed = |error: io::Error| Lost::Failed(format!("{address}: {error}"));
-        let socket = connect(address, silence).map_err(failed)?;
-        Self::start(socket, address, silence).map_err(failed)
+        Self::start(|| connect(address, silence), address, silence).map_err(failed)
     }
 }
 
@@ -52,20 +50,53 @@ fn connect(address: &CameraAddress, silence: Duration) -> io::Result<TcpStream> 
     Err(last)
 }
 
+/// What a camera answers to a request for its stream.
+enum Answer<R> {
+    Frames(Mjpeg<R>),
+    /// It wants to know who asks: its fields `WWW-Authenticate`, and what it said.
+    Unauthorized(Vec<String>, String),
+}
+
 impl<R: Read + Write> Mjpeg<R> {
-    /// Asks for the stream and reads the head of the answer.
-    fn start(mut stream: R, address: &CameraAddress, silence: Duration) -> io::Result<Self> {
+    /// Asks for the stream, with a connection for each request: with user and password where the camera asks who that is, and not
+    /// before, since they would be sent as they are then.
+    fn start(
+        mut connect: impl FnMut() -> io::Result<R>,
+        address: &CameraAddress,
+        silence: Duration,
+    ) -> io::Result<Self> {
+        let (asked, said) = match Self::ask(connect()?, address, None, silence)? {
+            Answer::Frames(this) => return Ok(this),
+            Answer::Unauthorized(asked, said) => (asked, said),
+        };
+        let login = address.login().ok_or_else(|| invalid(&format!("{said}: give it user and password")))?;
+        let known =
+            authorization(&asked, &login, &address.path).map_err(|error| invalid(&format!("{said}: {error}")))?;
+        match Self::ask(connect()?, address, Some(&known), silence)? {
+            Answer::Frames(this) => Ok(this),
+            Answer::Unauthorized(_, said) => Err(invalid(&format!("{said}: user or password are wrong"))),
+        }
+    }
+
+    fn ask(
+        mut stream: R,
+        address: &CameraAddress,
+        authorization: Option<&str>,
+        silence: Duration,
+    ) -> io::Result<Answer<R>> {
         // HTTP/1.0, because its answers come without chunks.
         let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host);
-        if let Some(login) = address.login() {
-            request.push_str(&format!("Authorization: Basic {}\r\n", STANDARD.encode(login.as_bytes())));
+        if let Some(authorization) = authorization {
+            request.push_str(&format!("Authorization: {authorization}\r\n"));
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes())?;
         let mut input = BufReader::with_capacity(1 << 16, stream);
         let head = headers(&mut input)?;
-        let boundary = boundary(&head)?;
-        Ok(Self { input, boundary, at_part: false, silence })
+        Ok(match boundary(&head)? {
+            Ok(boundary) => Answer::Frames(Self { input, boundary, at_part: false, silence }),
+            Err(Unauthorized { asked, said }) => Answer::Unauthorized(asked, said),
+        })
     }
 }
 
@@ -139,14 +170,26 @@ fn headers(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
+/// The camera answered 401 (RFC 9110, 15.5.2).
+struct Unauthorized {
+    asked: Vec<String>,
+    said: String,
+}
+
 /// `--` and the boundary that the head of a response names.
-fn boundary(head: &[u8]) -> io::Result<Vec<u8>> {
+fn boundary(head: &[u8]) -> io::Result<Result<Vec<u8>, Unauthorized>> {
     let mut fields = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut fields);
     response.parse(head).map_err(|e| invalid(&format!("its answer is not HTTP: {e}")))?;
     let code = response.code.unwrap_or_default();
+    let said = || format!("it answered {code} {}", response.reason.unwrap_or_default());
+    if code == 401 {
+        let asked = response.headers.iter().filter(|h| h.name.eq_ignore_ascii_case("www-authenticate"));
+        let asked = asked.map(|h| String::from_utf8_lossy(h.value).into_owned()).collect();
+        return Ok(Err(Unauthorized { asked, said: said() }));
+    }
     if code != 200 {
-        return Err(invalid(&format!("it answered {code} {}", response.reason.unwrap_or_default())));
+        return Err(invalid(&said()));
     }
     let kind = response.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-type"));
     let kind = kind.and_then(|h| std::str::from_utf8(h.value).ok()).unwrap_or("nothing");
@@ -155,7 +198,7 @@ fn boundary(head: &[u8]) -> io::Result<Vec<u8>> {
         Some((_, name)) if kind.starts_with("multipart/") => {
             // Many cameras count the dashes as part of the name.
             let name = name.trim_matches('"').trim_start_matches("--");
-            Ok(format!("--{name}").into_bytes())
+            Ok(Ok(format!("--{name}").into_bytes()))
         }
         _ => Err(invalid(&format!("expected multipart/x-mixed-replace with a boundary, found {kind}"))),
     }
@@ -205,9 +248,45 @@ mod tests {
     }
 
     fn start(answer: &str) -> io::Result<Mjpeg<Camera>> {
-        let address = "http://me:pass@camera:81/video?x=1".parse().unwrap();
-        let camera = Camera { answer: Cursor::new(answer.as_bytes().to_vec()), asked: Vec::new() };
-        Mjpeg::start(camera, &address, Duration::from_secs(5))
+        start_with("http://me:pass@camera:81/video?x=1", &[answer])
+    }
+
+    /// With an answer for each connection.
+    fn start_with(address: &str, answers: &[&str]) -> io::Result<Mjpeg<Camera>> {
+        let mut answers = answers.iter();
+        let connect = || {
+            let answer = Cursor::new(answers.next().expect("no more connections").as_bytes().to_vec());
+            Ok(Camera { answer, asked: Vec::new() })
+        };
+        Mjpeg::start(connect, &address.parse().unwrap(), Duration::from_secs(5))
+    }
+
+    #[test]
+    fn who_asks_is_told_as_the_camera_wants_to_know_it() {
+        let refusal = |field: &str| format!("HTTP/1.1 401 Unauthorized\r\n{field}\r\n\r\n");
+        let asked = |answers: &[&str]| {
+            let camera = start_with("http://me:secret@camera/video?x=1", answers).unwrap();
+            String::from_utf8(camera.input.into_inner().asked).unwrap()
+        };
+        // Nothing is told that is not asked for.
+        assert!(!asked(&[HEAD]).contains("Authorization"));
+        let basic = asked(&[&refusal("WWW-Authenticate: Basic realm=\"camera\""), HEAD]);
+        assert!(basic.contains("\r\nAuthorization: Basic bWU6c2VjcmV0\r\n"), "{basic}");
+        let digest = "WWW-Authenticate: Basic realm=\"x\"\r\nwww-authenticate: Digest realm=\"c\", nonce=\"n\"";
+        let digest = asked(&[&refusal(digest), HEAD]);
+        assert!(
+            digest.contains("\r\nAuthorization: Digest username=\"me\", ") && !digest.contains("Basic"),
+            "{digest}"
+        );
+        assert!(digest.contains("uri=\"/video?x=1\""), "{digest}");
+
+        let refused = refusal("WWW-Authenticate: Digest realm=\"c\", nonce=\"n\"");
+        let error = |address: &str, answers: &[&str]| start_with(address, answers).map(drop).unwrap_err().to_string();
+        let said = error("http://me:secret@camera/", &[&refused, &refused]);
+        assert_eq!(said, "it answered 401 Unauthorized: user or password are wrong");
+        assert_eq!(error("http://camera/", &[&refused]), "it answered 401 Unauthorized: give it user and password");
+        let said = error("http://me:secret@camera/", &[&refusal("WWW-Authenticate: Negotiate")]);
+        assert!(said.contains("401 Unauthorized: expected basic or digest") && !said.contains("secret"), "{said}");
     }
 
     const HEAD: &str = "HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=--frame\r\n\r\n";
@@ -225,13 +304,12 @@ mod tests {
         assert_eq!(camera.next(), Err(Lost::Failed("the camera ended its stream".into())));
         let asked = String::from_utf8(camera.input.into_inner().asked).unwrap();
         assert!(asked.starts_with("GET /video?x=1 HTTP/1.0\r\nHost: camera\r\n"), "{asked}");
-        assert!(asked.contains("Authorization: Basic bWU6cGFzcw=="), "{asked}");
     }
 
     #[test]
     fn what_is_not_a_stream_is_refused_with_the_reason() {
         for (answer, reason) in [
-            ("HTTP/1.0 401 Unauthorized\r\n\r\n", "it answered 401 Unauthorized"),
+            ("HTTP/1.0 403 Forbidden\r\n\r\n", "it answered 403 Forbidden"),
             ("HTTP/1.1 200 OK\r\nContent-Type: image/jpeg\r\n\r\n", "found image/jpeg"),
             ("HTTP/1.1 200 OK\r\n\r\n", "found nothing"),
             ("RTSP/1.0 200 OK\r\n\r\n", "not HTTP"),

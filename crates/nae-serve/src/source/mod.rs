@@ -3,6 +3,7 @@
 //! scoring cannot follow; files wait. What is in a frame is looked at elsewhere.
 
 mod address;
+mod authentication;
 mod folder;
 mod jpeg;
 mod mjpeg;

@@ -343,7 +343,14 @@ fn figures_say_of_which_camera_they_are() {
     let text = String::from_utf8(service.get("/metrics").body).unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let labelled = line.contains("camera=\"gate\"") || line.contains("camera=\"yard\"");
-        let of_service = ["nae_requests_total", "nae_history_writing", "nae_history_bytes"];
+        let of_service = [
+            "nae_requests_total",
+            "nae_history_writing",
+            "nae_history_bytes",
+            "nae_limited_total",
+            "nae_wrong_tokens_total",
+            "nae_tls_",
+        ];
         assert!(labelled || of_service.iter().any(|name| line.starts_with(name)), "{line}");
     }
     // One description for each, as the format asks for.

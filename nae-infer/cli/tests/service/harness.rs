@@ -113,8 +113,8 @@ impl Service {
                 let _ = process.wait();
                 return Err(said);
             };
-            if let Some((_, rest)) = line.split_once("the page is at http://") {
-                break rest.split('/').next().unwrap().to_owned();
+            if let Some((_, rest)) = line.split_once("the page is at ") {
+                break rest.split('/').nth(2).unwrap().to_owned();
             }
             said.push_str(&line);
             said.push('\n');

@@ -1,4 +1,4 @@
-//! Cameras of the network by `ffmpeg`, and what goes wrong with them: each fault is shown as a loss, with its reason and without
+//! Cameras of the network, most by `ffmpeg`, and what goes wrong with them: each fault is shown as a loss, with its reason and without
 //! a password, and the camera is found again.
 
 use std::path::Path;
@@ -91,6 +91,35 @@ fn streams_over_tls_are_taken() {
         let service = watch(&place, &format!("{scheme}://{}/live", camera.place()));
         wait_frames(&service);
         assert_eq!(state(&service)["latest"]["anomaly"], false, "{scheme}: {}", state(&service));
+    }
+}
+
+/// By digest or as it is; neither log, page nor answers have it, nor does a camera that did not ask for it.
+#[test]
+fn a_camera_of_motion_jpeg_is_told_the_password_as_it_asks_for_it() {
+    if !can_run() {
+        return;
+    }
+    for login in [Login::Digest("me", PASSWORD), Login::Basic(LETTERS)] {
+        let place = Place::new();
+        let camera = Camera::with_login(Pictures::Jpeg(jpeg("six")), login);
+        let source = format!("http://{}/video", camera.place());
+        let with = |state: &str, login: &str| {
+            std::fs::write(place.path("login"), login).unwrap();
+            let file = place.path("login").display().to_string();
+            Service::start(&place.path(state), &["--source", &source, "--source-login-file", &file])
+        };
+        let service = with("right", &format!("me:{PASSWORD}"));
+        wait_frames(&service);
+        for path in ["/api/state", "/", "/metrics"] {
+            assert!(!String::from_utf8_lossy(&service.get(path).body).contains("secret"), "{path}");
+        }
+        let service = with("wrong", "me:secret-not");
+        let (reason, line) = (wait_lost(&service), service.wait_log("the source is lost"));
+        for text in [&reason, &line] {
+            let part = "it answered 401 Unauthorized: user or password are wrong";
+            assert!(text.contains(part) && !text.contains("secret"), "{text}");
+        }
     }
 }
 

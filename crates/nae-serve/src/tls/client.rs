@@ -1,16 +1,15 @@
 //! The files that a TLS client is set up from: certificates of authorities, and a certificate of its own with its key,
 //! all PEM. They are read for every connection, so that a certificate that was replaced is taken without a restart.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rumqttc::tokio_rustls::rustls::crypto::ring;
+use rumqttc::tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use rumqttc::tokio_rustls::rustls::pki_types::pem::PemObject;
-use rumqttc::tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rumqttc::tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// The largest file read.
-const MAX_FILE: u64 = 1 << 20;
+use super::{certificates, read};
 
 /// Which files.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,7 +29,7 @@ impl TlsFiles {
         let mut roots = RootCertStore::empty();
         match &self.authorities {
             Some(path) => {
-                for certificate in certificates(path)? {
+                for certificate in certificates(path, &read(path)?)? {
                     roots.add(certificate).map_err(|error| format!("{}: {error}", path.display()))?;
                 }
             }
@@ -49,25 +48,11 @@ impl TlsFiles {
             .map_err(|error| error.to_string())?
             .with_root_certificates(roots);
         let Some((certificate, key)) = &self.identity else { return Ok(builder.with_no_client_auth()) };
-        let chain = certificates(certificate)?;
-        let private = PrivateKeyDer::from_pem_slice(&bytes(key)?)
+        let chain = certificates(certificate, &read(certificate)?)?;
+        let private = PrivateKeyDer::from_pem_slice(&read(key)?)
             .map_err(|error| format!("{}: expected a private key in PEM: {error}", key.display()))?;
         builder.with_client_auth_cert(chain, private).map_err(|error| {
             format!("{} is not the key of the certificate {}: {error}", key.display(), certificate.display())
         })
     }
-}
-
-/// The certificates in a file, at least one.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(path)?).collect();
-    match all {
-        Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(format!("{}: expected certificates in PEM, found none", path.display())),
-        Err(error) => Err(format!("{}: expected certificates in PEM: {error}", path.display())),
-    }
-}
-
-fn bytes(path: &Path) -> Result<Vec<u8>, String> {
-    nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())
 }

@@ -1,0 +1,153 @@
+//! How clients come here: connections, encrypted or not, how many there may be, and how long one may take to say what it wants.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::serve::Listener;
+use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use rumqttc::tokio_rustls::TlsAcceptor;
+use rumqttc::tokio_rustls::server::TlsStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::super::Service;
+use super::access::Peer;
+use super::{Problem, router};
+
+/// Connections at a time, those that are not encrypted yet among them.
+const CONNECTIONS: usize = 512;
+/// How long a client may take to send the head of a request, and before that to agree on how to encrypt.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long requests that have begun may take when the service stops.
+const DRAIN: Duration = Duration::from_secs(10);
+/// What a connection of TLS begins with: a record of its handshake (RFC 8446, 5.1). No request does.
+const HANDSHAKE: u8 = 22;
+
+/// Serves until `stop` is done, then lets requests that have begun come to their end.
+pub(crate) async fn serve(
+    mut listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    service: Arc<Service>,
+    stop: impl Future<Output = ()>,
+) {
+    let answers = TowerToHyperService::new(router(Arc::clone(&service)));
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(stop);
+    loop {
+        let accepted = async {
+            // The semaphore is never closed.
+            let place = Arc::clone(&places).acquire_owned().await.ok();
+            (Listener::accept(&mut listener).await, place)
+        };
+        let ((stream, peer), place) = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut stop => break,
+        };
+        // Small answers should not wait for more.
+        let _ = stream.set_nodelay(true);
+        let client = Connection { peer: peer.ip(), answers: answers.clone(), watcher: graceful.watcher() };
+        let (tls, service) = (tls.clone(), Arc::clone(&service));
+        tokio::spawn(async move {
+            match tls {
+                None => client.answer(stream).await,
+                Some(tls) => client.answer_encrypted(stream, &tls, &service).await,
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = tokio::time::sleep(DRAIN) => tracing::warn!("some connections did not end and are cut"),
+    }
+}
+
+/// A client that has come.
+struct Connection {
+    peer: IpAddr,
+    answers: TowerToHyperService<Router>,
+    /// Knows when the service stops.
+    watcher: Watcher,
+}
+
+/// What came of a handshake.
+enum Begun {
+    Encrypted(Box<TlsStream<TcpStream>>),
+    /// The client speaks HTTP without TLS.
+    Plain(TcpStream),
+}
+
+impl Connection {
+    /// Answers requests until the client has no more.
+    async fn answer(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let Self { peer, answers, watcher } = self;
+        let answers = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            answers.call(request)
+        });
+        let connection = http().serve_connection(TokioIo::new(stream), answers);
+        // A client that went away is not our error.
+        let _ = watcher.watch(connection).await;
+    }
+
+    async fn answer_encrypted(self, stream: TcpStream, tls: &TlsAcceptor, service: &Service) {
+        let mut stopping = service.stopping.subscribe();
+        let begun = tokio::select! {
+            begun = tokio::time::timeout(HEAD_TIME, begin(stream, tls)) => begun,
+            // Nothing was asked for yet.
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        match begun {
+            Ok(Ok(Begun::Encrypted(stream))) => self.answer(*stream).await,
+            Ok(Ok(Begun::Plain(stream))) => self.refuse(stream, service).await,
+            // Who looks for open ports and who went away; and clients that do not know the certificate's authority.
+            Ok(Err(error)) => {
+                service.metrics.handshakes_failed.inc();
+                tracing::debug!(peer = %self.peer, %error, "no encrypted connection");
+            }
+            Err(_) => {
+                service.metrics.handshakes_failed.inc();
+            }
+        }
+    }
+
+    /// Tells a client that does not speak TLS to do so. It is not sent there: what it sent could be read by others, a token too, and
+    /// it would go on so.
+    async fn refuse(self, stream: TcpStream, service: &Service) {
+        let answers = service_fn(|_: hyper::Request<Incoming>| {
+            let reason = "this service speaks TLS: ask https:// in place of http://";
+            let response: Response = Problem::new(StatusCode::BAD_REQUEST, reason).into_response();
+            service.metrics.answered(response.status().as_u16());
+            async move { Ok::<_, io::Error>(response) }
+        });
+        let mut http = http();
+        let connection = http.keep_alive(false).serve_connection(TokioIo::new(stream), answers);
+        let _ = self.watcher.watch(connection).await;
+    }
+}
+
+async fn begin(stream: TcpStream, tls: &TlsAcceptor) -> io::Result<Begun> {
+    let mut first = [0];
+    // Nothing at all is what TLS has a better error for.
+    if stream.peek(&mut first).await? > 0 && first[0] != HANDSHAKE {
+        return Ok(Begun::Plain(stream));
+    }
+    Ok(Begun::Encrypted(Box::new(tls.accept(stream).await?)))
+}
+
+fn http() -> hyper::server::conn::http1::Builder {
+    let mut builder = hyper::server::conn::http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    builder
+}

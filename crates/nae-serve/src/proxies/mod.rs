@@ -1,0 +1,167 @@
+//! Proxies whose word is taken for who asks by them. Nobody else's is: headers that name another client can be sent by anybody.
+//! What stands in the headers is read in `forwarded`.
+
+mod forwarded;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+
+use forwarded::{Element, elements, x_forwarded_for, x_forwarded_host};
+
+/// Their addresses and networks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TrustedProxies(Vec<IpNet>);
+
+/// `X-Forwarded-For` and `Forwarded` name different clients: the proxy writes one of them, and its client the other.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Disagree;
+
+impl fmt::Display for Disagree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "X-Forwarded-For and Forwarded name different clients: have the proxy remove the one that it does not write itself",
+        )
+    }
+}
+
+impl FromStr for TrustedProxies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let network = |text: &str| {
+            let text = text.trim();
+            let network: Option<IpNet> = text.parse().ok().or_else(|| Some(text.parse::<IpAddr>().ok()?.into()));
+            // A network of everybody would have each client say who it is.
+            network.filter(|network| network.prefix_len() > 0)
+        };
+        let expected = || {
+            String::from(
+                "addresses and networks with commas between, such as `127.0.0.1, 10.1.0.0/16`, and none that is everybody",
+            )
+        };
+        text.split(',').map(network).collect::<Option<_>>().map(Self).ok_or_else(expected)
+    }
+}
+
+impl TrustedProxies {
+    fn trust(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// The client of a request that `peer` sent: `peer`, or where that is a trusted proxy whom it names.
+    ///
+    /// # Errors
+    /// It names two.
+    pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> Result<IpAddr, Disagree> {
+        let peer = peer.to_canonical();
+        if !self.trust(peer) {
+            return Ok(peer);
+        }
+        let of = |named: &[Option<IpAddr>]| self.last_that_is_not_trusted(peer, named);
+        let addresses = |elements: Vec<Element>| elements.iter().map(|element| element.client).collect::<Vec<_>>();
+        match (x_forwarded_for(headers), elements(headers).map(addresses)) {
+            (None, None) => Ok(peer),
+            (Some(named), None) | (None, Some(named)) => Ok(of(&named)),
+            (Some(named), Some(other)) => Some(of(&named)).filter(|client| *client == of(&other)).ok_or(Disagree),
+        }
+    }
+
+    /// Each proxy names the one that asked it, after those that it was told of: from the end, all but what a trusted one has
+    /// written may be made up. What is no address (`unknown`) ends it, with the proxy that said so.
+    fn last_that_is_not_trusted(&self, peer: IpAddr, named: &[Option<IpAddr>]) -> IpAddr {
+        let mut client = peer;
+        for address in named.iter().rev() {
+            let Some(address) = *address else { break };
+            client = address;
+            if !self.trust(client) {
+                break;
+            }
+        }
+        client
+    }
+
+    /// What the client of a trusted proxy called this service; empty where it does not say, or is not trusted.
+    pub(crate) fn hosts(&self, peer: IpAddr, headers: &HeaderMap) -> Vec<String> {
+        if !self.trust(peer.to_canonical()) {
+            return Vec::new();
+        }
+        let of_elements = elements(headers).unwrap_or_default().into_iter().filter_map(|element| element.host);
+        x_forwarded_host(headers).into_iter().chain(of_elements).collect()
+    }
+
+    /// Whether a header says that there is a proxy which is not known here.
+    pub(crate) fn are_missing_one(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        !self.trust(peer.to_canonical()) && (x_forwarded_for(headers).is_some() || elements(headers).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn the_last_address_that_is_not_trusted_is_the_client() {
+        let proxies: TrustedProxies = "127.0.0.1, 10.1.0.0/16,2001:db8::/32".parse().unwrap();
+        let xff = "x-forwarded-for";
+        for (peer, lines, client) in [
+            ("192.0.2.9", &[(xff, "203.0.113.1")][..], "192.0.2.9"),
+            ("127.0.0.1", &[], "127.0.0.1"),
+            ("127.0.0.1", &[(xff, "203.0.113.1")], "203.0.113.1"),
+            // What the client itself has written stands before what the proxy saw.
+            ("127.0.0.1", &[(xff, "198.51.100.9, 203.0.113.1")], "203.0.113.1"),
+            ("127.0.0.1", &[(xff, "127.0.0.1, 203.0.113.1")], "203.0.113.1"),
+            // By two proxies; the header twice is one list.
+            ("127.0.0.1", &[(xff, "198.51.100.9, 203.0.113.1, 10.1.2.3")], "203.0.113.1"),
+            ("127.0.0.1", &[(xff, "198.51.100.9"), (xff, "203.0.113.1"), (xff, "10.1.2.3")], "203.0.113.1"),
+            ("::ffff:127.0.0.1", &[(xff, "::ffff:203.0.113.1")], "203.0.113.1"),
+            ("2001:db8::5", &[(xff, "[2001:db9::1]:443")], "2001:db9::1"),
+            ("127.0.0.1", &[(xff, "10.1.9.9, 10.1.2.3")], "10.1.9.9"),
+            ("127.0.0.1", &[(xff, "203.0.113.1:5555")], "203.0.113.1"),
+            // Whom a proxy does not know is that proxy.
+            ("127.0.0.1", &[(xff, "203.0.113.1, unknown, 10.1.2.3")], "10.1.2.3"),
+            ("127.0.0.1", &[(xff, "203.0.113.1, ")], "203.0.113.1"),
+            ("127.0.0.1", &[("forwarded", "for=198.51.100.9, for=\"[2001:db9::1]:80\";proto=https")], "2001:db9::1"),
+            ("127.0.0.1", &[("forwarded", "for=203.0.113.1"), (xff, "203.0.113.1")], "203.0.113.1"),
+        ] {
+            assert_eq!(proxies.client(ip(peer), &headers(lines)), Ok(ip(client)), "{peer} {lines:?}");
+        }
+        let both = headers(&[("forwarded", "for=198.51.100.9"), (xff, "203.0.113.1")]);
+        assert_eq!(proxies.client(ip("127.0.0.1"), &both), Err(Disagree));
+        assert_eq!(proxies.client(ip("192.0.2.9"), &both), Ok(ip("192.0.2.9")), "not looked at");
+        assert_eq!(TrustedProxies::default().client(ip("127.0.0.1"), &both), Ok(ip("127.0.0.1")));
+    }
+
+    #[test]
+    fn the_name_of_the_service_is_a_trusted_proxys_word_too() {
+        let proxies: TrustedProxies = "127.0.0.1".parse().unwrap();
+        let told = headers(&[("x-forwarded-host", "cams.example, localhost"), ("forwarded", "host=\"other:80\"")]);
+        assert_eq!(proxies.hosts(ip("127.0.0.1"), &told), ["cams.example", "localhost", "other:80"]);
+        assert!(proxies.hosts(ip("127.0.0.2"), &told).is_empty());
+        assert!(proxies.are_missing_one(ip("127.0.0.2"), &told) && !proxies.are_missing_one(ip("127.0.0.1"), &told));
+        assert!(!proxies.are_missing_one(ip("127.0.0.2"), &HeaderMap::new()));
+    }
+
+    #[test]
+    fn proxies_are_addresses_and_networks() {
+        for wrong in ["", "proxy", "10.0.0.0/33", "0.0.0.0/0", "::/0", "127.0.0.1;10.0.0.1", "127.0.0.1,"] {
+            let error = wrong.parse::<TrustedProxies>().unwrap_err();
+            assert!(error.contains("`127.0.0.1, 10.1.0.0/16`"), "{wrong}: {error}");
+        }
+    }
+}
