@@ -9,14 +9,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nae_infer::input::decode;
 use tokio::sync::Notify;
 use tokio::task;
 use tracing::Span;
 
 use super::alarms::Alarms;
 use super::config::{CameraConfig, Config};
-use super::day_night::{Condition, DayNight, Light, PerCondition, Rule};
+use super::day_night::{Condition, DayNight, PerCondition, Rule};
 use super::deliver;
 use super::history_file::Recorder;
 use super::hours;
@@ -50,7 +49,7 @@ pub(crate) struct Camera {
     quiet: Arc<Quiet>,
     /// What of its frames the model sees.
     pub(crate) sight: Arc<Sight>,
-    pub(crate) day_night: DayNight,
+    pub(crate) day_night: Arc<DayNight>,
     pub(crate) in_use: Arc<InUse>,
     /// What the model of the day, and that of the night, has for itself.
     own: PerCondition<Own>,
@@ -126,7 +125,7 @@ impl Camera {
         let (alarms, deliveries) =
             Alarms::open(&config, receivers, &metrics, recorder).with_context(|| in_state(&config.state))?;
         let night = config.of_night();
-        let day_night = DayNight::open(&config.state, config.night.clone());
+        let day_night = Arc::new(DayNight::open(&config.state, config.night.clone()));
         make_room_for_night(&night, &day_night);
         let (night_base, why_missing) = own::open_night(&night, models);
         let in_use = Arc::new(InUse::new(Arc::clone(&model), Arc::clone(&monitor), why_missing));
@@ -248,16 +247,10 @@ impl Camera {
         self.frame.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Before a frame is scored: looks at its light, where day is told from night by that, and has the model of the condition that
-    /// holds in use.
-    pub(crate) fn look_at_light(&self, frame: &Frame, now: Moment) {
-        if self.day_night.wants(frame.taken)
-            // One that cannot be read says nothing of the light; scoring says so.
-            && let Ok(pixels) = decode(&frame.bytes)
-            && let Some(light) = Light::of(&pixels)
-        {
-            self.day_night.see(light, frame.taken);
-        }
+    /// Before a frame is scored: has its light looked at, where day is told from night by that, and the model of the condition that
+    /// holds be the one in use.
+    pub(crate) fn before(&self, frame: &Frame, now: Moment) {
+        self.day_night.look(&frame.bytes, frame.taken);
         self.stand(now);
     }
 

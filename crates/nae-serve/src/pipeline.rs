@@ -27,7 +27,7 @@ pub(crate) fn start(camera: Arc<Camera>) -> std::io::Result<JoinHandle<()>> {
 
 fn take(camera: &Camera, frame: &Frame) {
     let _on_its_way = camera.on_its_way();
-    camera.look_at_light(frame, Moment::now());
+    camera.before(frame, Moment::now());
     let regions = camera.sight.applied();
     // Of the condition that holds, also where it has no model of its own.
     let learn = &camera.of(camera.in_use.condition()).learn;

@@ -10,10 +10,13 @@ mod rule;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use jiff::tz::TimeZone;
+use nae_infer::input::decode;
 use nae_onnx::file::FileError;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +27,7 @@ use kept::Kept;
 pub(crate) use light::Light;
 pub(crate) use rule::{HOLD, HOLDS, Levels, Measure, Rule, RuleText};
 
-/// The least time between two frames whose light is measured: to decode one takes as long as to score it may.
+/// The least time between two frames whose light is measured: to decode one may take as long as to score it.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What a camera sees, and the model that is for it.
@@ -119,12 +122,24 @@ pub(crate) struct DayNight {
     file: Mutex<PathBuf>,
 }
 
+/// A look at a frame, until it is dropped.
+struct Look(Arc<DayNight>);
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        self.0.lock().looking = false;
+    }
+}
+
 struct State {
     /// In place of that of the settings.
     set: Option<Rule>,
     judge: Judge,
-    /// Of the last frame that was measured, and when it was taken.
-    light: Option<(Light, Instant)>,
+    /// Of the last frame that was measured.
+    light: Option<Light>,
+    /// When the last frame that was looked at was taken, and whether that goes on.
+    looked: Option<Instant>,
+    looking: bool,
     /// By which the hours are; asked for where there are some.
     zone: Option<TimeZone>,
     /// The condition is another than that on disk.
@@ -158,7 +173,8 @@ impl DayNight {
             );
         }
         let judge = Judge::new(kept.condition);
-        let state = State { set: kept.rule, judge, light: None, zone: None, changed: false };
+        let state =
+            State { set: kept.rule, judge, light: None, looked: None, looking: false, zone: None, changed: false };
         Self { of_settings, state: Mutex::new(state), file: Mutex::new(file) }
     }
 
@@ -194,29 +210,50 @@ impl DayNight {
         Some(Standing { condition, by: rule.name() })
     }
 
-    /// Whether the light of a frame that was taken at `taken` is to be measured.
-    pub(crate) fn wants(&self, taken: Instant) -> bool {
-        let state = self.lock();
-        let due = state.light.is_none_or(|(_, last)| taken.saturating_duration_since(last) >= LOOK);
-        due && matches!(state.rule(&self.of_settings), Some(Rule::Light(..)))
+    /// Measures the light of a frame, where that decides and it is time to, in a thread of its own: frames do not wait for it, and a
+    /// decoder that does not return from one, or panics, is not the end of the camera.
+    pub(crate) fn look(self: &Arc<Self>, image: &Bytes, taken: Instant) {
+        let Some(look) = self.begin_look(taken) else { return };
+        let image = image.clone();
+        let work = move || {
+            // One that cannot be read says nothing of the light; scoring says so.
+            if let Ok(pixels) = decode(&image)
+                && let Some(light) = Light::of(&pixels)
+            {
+                look.0.see(light, taken);
+            }
+        };
+        // Where the system gives no thread, the next frame asks again.
+        let _ = thread::Builder::new().name("light".into()).spawn(work);
+    }
+
+    /// One look at a time, and not at every frame; none where the light does not decide.
+    fn begin_look(self: &Arc<Self>, taken: Instant) -> Option<Look> {
+        let mut state = self.lock();
+        let due = state.looked.is_none_or(|last| taken.saturating_duration_since(last) >= LOOK);
+        if state.looking || !due || !matches!(state.rule(&self.of_settings), Some(Rule::Light(..))) {
+            return None;
+        }
+        (state.looking, state.looked) = (true, Some(taken));
+        Some(Look(Arc::clone(self)))
     }
 
     /// Takes the light of such a frame.
-    pub(crate) fn see(&self, light: Light, taken: Instant) {
+    fn see(&self, light: Light, taken: Instant) {
         let mut state = self.lock();
-        state.light = Some((light, taken));
         let Some(Rule::Light(measure, levels)) = state.rule(&self.of_settings) else { return };
         let value = match measure {
             Measure::Brightness => light.brightness,
             Measure::Colour => light.colour,
         };
         let levels = *levels;
+        state.light = Some(light);
         state.changed |= state.judge.see(&levels, value, taken);
     }
 
     /// The light of the last frame that was measured.
     pub(crate) fn light(&self) -> Option<Light> {
-        self.lock().light.map(|(light, _)| light)
+        self.lock().light
     }
 
     /// Tells day from night by this rule from now on, or by that of the settings.
@@ -229,7 +266,7 @@ impl DayNight {
             if state.rule(&self.of_settings) != rule.as_ref().or(self.of_settings.as_ref()) {
                 // The first look by another rule decides; until then it is as it was.
                 state.judge = state.judge.anew();
-                state.light = None;
+                (state.light, state.looked) = (None, None);
             }
             state.set = rule;
             state.changed = true;

@@ -159,19 +159,51 @@ fn each_measure_is_of_its_own() {
         (r#"{"by": "colour", "night_below": 2, "day_above": 5}"#, infrared, Night),
         (r#"{"by": "colour", "night_below": 2, "day_above": 5}"#, DAY, Day),
     ] {
-        let day_night = DayNight::open(folder.path(), Some(rule(rule_text).unwrap()));
+        let day_night = Arc::new(DayNight::open(folder.path(), Some(rule(rule_text).unwrap())));
         let now = Instant::now();
-        assert!(day_night.wants(now));
+        let look = day_night.begin_look(now).unwrap();
+        assert!(day_night.begin_look(now + LOOK).is_none(), "one at a time");
         day_night.see(light, now);
+        drop(look);
         assert_eq!(holds(&day_night), Some(expected), "{rule_text} {light:?}");
         assert_eq!(day_night.light(), Some(light));
         // To decode a frame takes time.
-        assert!(!day_night.wants(now + Duration::from_millis(999)) && day_night.wants(now + LOOK));
+        assert!(day_night.begin_look(now + Duration::from_millis(999)).is_none());
+        assert!(day_night.begin_look(now + LOOK).is_some());
     }
-    let said = DayNight::open(folder.path(), Some(Rule::Always(Night)));
-    assert!(!said.wants(Instant::now()) && holds(&said) == Some(Night), "nothing is to be seen for that");
-    let never = DayNight::open(folder.path(), None);
-    assert!(!never.wants(Instant::now()) && holds(&never).is_none());
+    let said = Arc::new(DayNight::open(folder.path(), Some(Rule::Always(Night))));
+    assert!(said.begin_look(Instant::now()).is_none() && holds(&said) == Some(Night), "nothing is to be seen for that");
+    let never = Arc::new(DayNight::open(folder.path(), None));
+    assert!(never.begin_look(Instant::now()).is_none() && holds(&never).is_none());
+}
+
+/// Also of one that cannot be read, or that a decoder panics on, the end comes, and the next is looked at.
+#[test]
+fn a_look_that_fails_is_followed_by_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let day_night = Arc::new(DayNight::open(folder.path(), Some(by_brightness())));
+    let begin = Instant::now();
+    let ends = || {
+        let end = Instant::now() + Duration::from_secs(10);
+        while day_night.lock().looking {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    day_night.look(&Bytes::from_static(b"no image"), begin);
+    ends();
+    assert_eq!(day_night.light(), None);
+    let look = day_night.begin_look(begin + LOOK).unwrap();
+    thread::spawn(move || {
+        let _look = look;
+        panic!("as a decoder might");
+    })
+    .join()
+    .unwrap_err();
+    let black = [b"P5 4 4 255\n".as_slice(), &[0; 16]].concat();
+    day_night.look(&black.into(), begin + 2 * LOOK);
+    ends();
+    assert_eq!((day_night.light(), holds(&day_night)), (Some(Light { brightness: 0.0, colour: 0.0 }), Some(Night)));
 }
 
 #[test]

@@ -223,7 +223,8 @@ impl Learn {
     /// Goes on with what a stop or a kill broke off. `in_use` is the file of the model that was opened, if one was.
     pub(crate) fn start(self: &Arc<Self>, in_use: Option<&Path>) {
         let _entered = self.span.enter();
-        if in_use == self.config.model.as_deref() && !self.lock().record.used.is_empty() {
+        let is_of_settings = in_use.is_none() || in_use == self.config.model.as_deref();
+        if is_of_settings && !self.lock().record.used.is_empty() {
             let instead = if in_use.is_some() { "that of the settings is used" } else { "there is none in use" };
             self.note_down(|record| {
                 record.used.clear();
