@@ -264,6 +264,10 @@ fn without_a_model_for_the_night_that_of_the_day_is_used_and_it_is_said() {
     service.signal("HUP");
     eventually("the model of the night is in use", || now(&service) == by_night);
     assert_eq!(state(&service)["day_night"]["night_model_missing"], Value::Null);
+    eventually("there is a copy of it", || {
+        let mut files = std::fs::read_dir(place.state().join("night")).unwrap();
+        files.any(|file| file.unwrap().file_name().to_str().unwrap().starts_with("last-good"))
+    });
     service.kill();
     // The copy of the last that worked, as by day.
     std::fs::write(&file, "garbage").unwrap();
