@@ -17,8 +17,8 @@ use crate::mosquitto::{Broker, mosquitto};
 
 /// Two anomalies of two frames raise an alarm, a normal frame clears it; no frame is dropped.
 const QUICK: [&str; 8] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2", "--queue", "1000"];
-/// Night below 30, day above 50, within a second.
-const BY_BRIGHTNESS: [&str; 4] = ["--night-brightness", "30-50", "--night-hold", "1"];
+/// Night below 100, which the picture `six` is, day above 150, within a second.
+const BY_BRIGHTNESS: [&str; 4] = ["--night-brightness", "100-150", "--night-hold", "1"];
 
 /// A frame of one grey, which the models of the digits do not know.
 fn grey(level: u8) -> Vec<u8> {
@@ -113,7 +113,7 @@ fn as_it_becomes_dark_and_light_the_models_take_turns_and_no_frame_is_lost() {
 
     // Between the levels nothing changes, however long.
     let begin = Instant::now();
-    sent += sees(&service, &place, "e", &grey(40), || begin.elapsed() > Duration::from_secs(3));
+    sent += sees(&service, &place, "e", &grey(120), || begin.elapsed() > Duration::from_secs(3));
     assert_eq!(now(&service), by_day);
 
     let begin = Instant::now();
@@ -418,12 +418,22 @@ fn a_model_for_the_night_is_learned_from_frames_of_the_night_alone() {
     assert_eq!(now(&service), by_night);
     service.kill();
     let learned = place.state().join(format!("night/learn/models/{}.model", by_night.2));
-    std::fs::write(learned, "garbage").unwrap();
+    std::fs::write(&learned, "garbage").unwrap();
     let service = start(&place, &[]);
     assert_eq!(now(&service), expected("night", "day", &model()));
     let missing = state(&service)["day_night"]["night_model_missing"].as_str().unwrap().to_owned();
     assert!(missing.contains("cannot be opened"), "{missing}");
     assert_eq!(night(&service)["kept"], 3);
+    // As is the one of the settings: then there is none, and no way back from it.
+    assert_eq!(service.post_with("/api/learn/take-model?condition=night", &bytes, &kind).status, 200);
+    act_at_night(&service, "swap", r#"{"anyway": true}"#);
+    service.kill();
+    std::fs::write(&learned, "garbage").unwrap();
+    let service = start(&place, &["--night-model", "missing.nae", "--night-hours", "00:00-24:00"]);
+    assert_eq!(now(&service), expected("night", "day", &model()));
+    let spoilt = night(&service);
+    assert_eq!((&spoilt["in_use"], &spoilt["back_to"]), (&Value::Null, &Value::Null));
+    assert!(spoilt["note"].as_str().unwrap().contains("could not be opened: there is none in use"), "{spoilt}");
 }
 
 #[test]

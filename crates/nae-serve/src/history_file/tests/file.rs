@@ -82,6 +82,26 @@ fn a_file_of_the_first_version_gets_what_it_lacks_and_keeps_what_it_has() {
     assert_eq!((nights("energies"), nights("alarms")), (vec![false, true], vec![false, true]));
 }
 
+/// One file may be the model of both; a second has one row for it.
+#[test]
+fn a_row_says_whose_model_it_was_at_its_last_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = schema::file_in(folder.path());
+    let (mut writer, ..) = writer(&path, ROOM, Vec::new());
+    let take = |writer: &mut Writer, time: i64, night: bool| {
+        writer.take(Message::Energy { camera: 0, point: Point { night, ..point(time, 1.0) } });
+    };
+    let nights = || rows(&path, "gate").iter().map(|row| (row.count, row.night)).collect::<Vec<_>>();
+    // Gathered before they are written, and joined with what is there.
+    take(&mut writer, TODAY, false);
+    take(&mut writer, TODAY + 100, true);
+    writer.write();
+    assert_eq!(nights(), [(2, true)]);
+    take(&mut writer, TODAY + 200, false);
+    writer.write();
+    assert_eq!(nights(), [(3, false)]);
+}
+
 #[test]
 fn a_file_that_cannot_be_used_is_set_aside_and_kept() {
     type Spoil = fn(&Path);
