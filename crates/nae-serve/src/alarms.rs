@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::camera_name::CameraName;
 use super::config::CameraConfig;
+use super::day_night::Condition;
 use super::deliver;
 use super::history_file::{AlarmRecord, Recorder};
 use super::journal::Journal;
@@ -38,6 +39,9 @@ struct Alarm<'a> {
     source: &'a str,
     frame: Option<&'a str>,
     model: &'a str,
+    /// Whether that was the model for the night; none where day and night are not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    night: Option<bool>,
     /// By which regions the model looked, as their digest; none where it saw all of the frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     regions: Option<&'a str>,
@@ -109,6 +113,7 @@ impl Alarms {
                 source,
                 frame: name,
                 model: &model.digest,
+                night: monitor.day_night().map(|_| model.condition == Condition::Night),
                 regions: Some(&shown.looked.regions)
                     .filter(|applied| !applied.regions().is_empty())
                     .map(|applied| applied.digest()),
@@ -125,6 +130,7 @@ impl Alarms {
             energy: shown.scored.energy,
             threshold: model.detector.threshold(),
             model: model.digest.clone(),
+            night: model.condition == Condition::Night,
         });
         if let Err(error) = written {
             tracing::error!(alarm = number, %error, "the alarm is not on disk; it is sent from memory");
@@ -182,6 +188,7 @@ fn record(text: &str) -> Option<AlarmRecord> {
         energy: alarm["energy"].as_f64()? as f32,
         threshold: alarm["threshold"].as_f64().map(|threshold| threshold as f32),
         model: field("model")?.to_owned(),
+        night: alarm["night"].as_bool().unwrap_or_default(),
     })
 }
 
@@ -213,6 +220,7 @@ mod tests {
             source: cut(&name),
             frame: Some(cut(&name)),
             model: "01234567",
+            night: Some(false),
             regions: Some("01234567"),
             picture: format!("/api/cameras/{camera}/alarms/{}/image", 1_u64 << 40),
         };

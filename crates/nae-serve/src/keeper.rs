@@ -1,9 +1,11 @@
-//! Changes to the model in use, if there is one, by people: another false-positive rate, a recalibration on recent frames,
+//! Changes to the model of a condition (of the day, or of the night), if there is one, by people: another false-positive rate, a recalibration on recent frames,
 //! both kept with their history and undone one by one; and another network, tried on recent frames before
 //! it takes over and taken back if it then fails.
 
+mod opening;
+
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -15,9 +17,13 @@ use nae_infer::{Detector, OpenError};
 use serde::{Deserialize, Serialize};
 
 use super::config::CameraConfig;
-use super::model::{Current, Model, Models, NoModel};
+use super::day_night::Condition;
+use super::in_use::InUse;
+use super::model::{Model, Models, NoModel};
 use super::monitor::{Monitor, Recent};
 use super::regions::{Applied, Sight};
+use opening::last_good;
+pub(crate) use opening::{Opened, open};
 
 /// Frames after an exchange during which a failure brings the old model back.
 const PROBATION: u32 = 100;
@@ -103,11 +109,13 @@ impl From<nae_onnx::file::FileError> for ChangeError {
     }
 }
 
-/// Changes the model in use, and keeps the history of changes.
+/// Changes the model of a condition, and keeps the history of changes. Whether that is the one in use is [`InUse`]'s to know.
 pub(crate) struct Keeper {
     config: CameraConfig,
     models: Arc<Models>,
-    current: Arc<Current>,
+    /// Whose model it is.
+    condition: Condition,
+    in_use: Arc<InUse>,
     monitor: Arc<Monitor>,
     sight: Arc<Sight>,
     state: Mutex<State>,
@@ -128,56 +136,6 @@ impl State {
     }
 }
 
-/// A model, and the file that it is of: that of the settings, or one that was learned at the camera.
-#[derive(Clone)]
-pub(crate) struct Opened {
-    pub(crate) model: Arc<Model>,
-    pub(crate) path: PathBuf,
-}
-
-/// Opens the model that was learned at the camera, if there is one, else that of the settings; if its file is no model any more, the
-/// copy of the last that was. None where the settings name none.
-///
-/// # Errors
-/// [`OpenError`] where the settings name one, and there is none of these.
-pub(crate) fn open(
-    config: &CameraConfig,
-    learned: Option<PathBuf>,
-    models: &Models,
-) -> Result<Option<Opened>, OpenError> {
-    if let Some(path) = learned {
-        match models.open(&path, config) {
-            Ok(model) => return Ok(Some(Opened { model, path })),
-            Err(error) => tracing::error!(%error, "the model that was learned here cannot be opened"),
-        }
-    }
-    let Some(path) = config.model.clone() else { return Ok(None) };
-    let error = match models.open(&path, config) {
-        Ok(model) => return Ok(Some(Opened { model, path })),
-        Err(error) => error,
-    };
-    let last_good = last_good(config, &path);
-    match models.open(&last_good, config) {
-        Ok(model) => {
-            tracing::error!(%error, "the model cannot be opened; the last that could is used, from a copy");
-            Ok(Some(Opened { model, path }))
-        }
-        Err(copy) => {
-            if last_good.exists() {
-                tracing::warn!(error = %copy, "nor can the copy of the last model that could be opened");
-            }
-            Err(error)
-        }
-    }
-}
-
-/// The copy of the last model of this file, that of the settings, that could be opened.
-fn last_good(config: &CameraConfig, model: &Path) -> PathBuf {
-    // The name of the model is in it, so that another model's copy is not taken for this one's.
-    let name = crc32fast::hash(model.as_os_str().as_encoded_bytes());
-    config.state.join(format!("last-good-{name:08x}"))
-}
-
 impl Keeper {
     /// Applies the adjustments that were made to `base` before.
     ///
@@ -187,7 +145,8 @@ impl Keeper {
         config: CameraConfig,
         models: Arc<Models>,
         base: Option<Opened>,
-        current: Arc<Current>,
+        condition: Condition,
+        in_use: Arc<InUse>,
         monitor: Arc<Monitor>,
         sight: Arc<Sight>,
     ) -> io::Result<Self> {
@@ -199,7 +158,7 @@ impl Keeper {
             Err(error) => return Err(io::Error::other(error)),
         };
         let state = State { base, adjustments, previous: None };
-        let this = Self { config, models, current, monitor, sight, state: Mutex::new(state) };
+        let this = Self { config, models, condition, in_use, monitor, sight, state: Mutex::new(state) };
         this.apply(&this.lock(), false);
         this.remember_good();
         Ok(this)
@@ -219,7 +178,7 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn set_rate(&self, rate: f32) -> Result<(), ChangeError> {
-        let model = self.current.load_full().ok_or(NoModel)?;
+        let model = self.model().ok_or(NoModel)?;
         let calibration = model.detector.contract().calibration().cloned();
         calibration.ok_or(ChangeError::NoCalibration)?.threshold(rate)?;
         self.add(Change::FalsePositiveRate(rate))
@@ -230,8 +189,8 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`].
     pub(crate) fn recalibrate(&self, from: f64, to: f64) -> Result<usize, ChangeError> {
-        let model = self.current.load_full().ok_or(NoModel)?;
-        let mut energies = self.monitor.energies(from, to);
+        let model = self.model().ok_or(NoModel)?;
+        let mut energies = self.monitor.energies(self.condition, from, to);
         let found = energies.len();
         if found < FEWEST_ENERGIES {
             return Err(ChangeError::TooFew { found });
@@ -278,12 +237,16 @@ impl Keeper {
 
     /// Makes the base with its adjustments the model in use; none where there is none.
     fn apply(&self, state: &State, other_network: bool) {
-        let model = state.base.as_ref().map(|base| Self::with_adjustments(&base.model, &state.adjustments));
-        self.current.store(model.clone());
-        self.monitor.model_changed(model.as_deref(), other_network);
+        let model = state.base.as_ref().map(|base| self.with_adjustments(&base.model, &state.adjustments));
+        self.in_use.put(self.condition, model, other_network);
     }
 
-    fn with_adjustments(base: &Model, adjustments: &[Adjustment]) -> Arc<Model> {
+    /// The model as it is adjusted, whether it is in use now or that of the other condition is.
+    fn model(&self) -> Option<Arc<Model>> {
+        self.in_use.of(self.condition)
+    }
+
+    fn with_adjustments(&self, base: &Model, adjustments: &[Adjustment]) -> Arc<Model> {
         let mine = adjustments.iter().filter(|a| a.model == base.digest && !a.undone);
         let detector = mine.fold(base.detector.clone(), |detector, adjustment| {
             adjusted(&detector, &adjustment.change).unwrap_or_else(|error| {
@@ -291,7 +254,7 @@ impl Keeper {
                 detector
             })
         });
-        Arc::new(base.with_detector(detector))
+        Arc::new(base.for_condition(self.condition, detector))
     }
 
     /// Opens the model's file again, tries it on recent frames, and takes it.
@@ -299,7 +262,9 @@ impl Keeper {
     /// # Errors
     /// [`ChangeError`]; the model in use stays.
     pub(crate) fn reload(&self) -> Result<(), ChangeError> {
-        let path = self.lock().base.as_ref().ok_or(NoModel)?.path.clone();
+        let of_base = self.lock().base.as_ref().map(|base| base.path.clone());
+        // One of the night that could not be opened at the start may be there by now.
+        let path = of_base.or_else(|| self.config.model.clone()).ok_or(NoModel)?;
         self.exchange(self.fit(path, true)?);
         Ok(())
     }
@@ -311,7 +276,7 @@ impl Keeper {
     /// [`ChangeError`].
     pub(crate) fn fit(&self, path: PathBuf, agrees: bool) -> Result<Opened, ChangeError> {
         let model = self.models.open(&path, &self.config)?;
-        match self.try_on(&model, self.monitor.recent()) {
+        match self.try_on(&model, self.monitor.recent(self.condition)) {
             Err(ChangeError::Disagrees { .. }) if !agrees => {}
             tried => tried?,
         }
@@ -334,8 +299,11 @@ impl Keeper {
         state.previous = on_probation.then_some((old, PROBATION));
         self.apply(&state, true);
         match state.digest() {
-            Ok(model) => tracing::info!(model, "another model is in use"),
-            Err(NoModel) => tracing::warn!("no model is in use any more: nothing is scored, and no alarm raised"),
+            Ok(model) => tracing::info!(model, of = %self.condition, "another model was taken"),
+            Err(NoModel) if self.condition == Condition::Day => {
+                tracing::warn!("no model is in use any more: nothing is scored, and no alarm raised");
+            }
+            Err(NoModel) => tracing::warn!("there is no model for the night any more: that of the day is used"),
         }
         drop(state);
         self.remember_good();

@@ -5,7 +5,7 @@
 //! share, by turns, and which decode it, take what `regions` leave of it, and have the camera's detector score that; `monitor` keeps its energy, and the frame as it is `shown`, runs drift watch and,
 //! unless `quiet` says that no alarms are raised now, the alarm filter, and tells the clients; `alarms` puts an alarm into the camera's `journal`, and `deliver` sends it from there,
 //! `webhook` by POST with a `signature`, `mqtt` to a broker, which is also shown how the camera is. Requests to `/score` join at the
-//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes the model in use (of `model`, which is none until a camera without one has learned it), `http` is what can be asked, `limits` how often, `proxies` who is believed to ask for others, `config` what can be set, `signals` what the operating
+//! scorer. `history_file` keeps energies and alarms for weeks. `learn` makes a new model of what the camera sees, `keeper` changes a model (of `model`, which is none until a camera without one has learned it), `day_night` says whether it is day or night, `in_use` which model is in use then, `own` what each of the two has for itself, `http` is what can be asked, `limits` how often, `proxies` who is believed to ask for others, `config` what can be set, `signals` what the operating
 //! system asks for.
 
 mod alarms;
@@ -14,13 +14,16 @@ mod camera;
 mod camera_name;
 mod child;
 mod config;
+mod day_night;
 mod deliver;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod health;
 mod history;
 mod history_file;
+mod hours;
 mod http;
+mod in_use;
 mod journal;
 mod keeper;
 mod learn;
@@ -29,6 +32,7 @@ mod metrics;
 mod model;
 mod monitor;
 mod mqtt;
+mod own;
 mod pictures;
 mod pipeline;
 mod proxies;
@@ -275,7 +279,9 @@ async fn end(camera: Arc<Camera>, taking: Vec<JoinHandle<()>>, Beside { deliveri
         for thread in taking {
             let _ = thread.join();
         }
-        camera.learn.stop();
+        for learn in camera.learning() {
+            learn.stop();
+        }
         camera.alarms.stop(LAST_DELIVERIES);
         for thread in deliveries {
             let _ = thread.join();
@@ -308,13 +314,26 @@ async fn tell_to_reload(mut told: Reload, service: Arc<Service>) {
     }
 }
 
-/// Has a pause, a snooze and the hours of alarms begin and end also while no frames come: an alarm that is up is cleared.
+/// Has a pause, a snooze, the hours of alarms, day and night begin and end also while no frames come: an alarm that is up is cleared.
 async fn attend(camera: Arc<Camera>) {
     let mut tick = tokio::time::interval(ATTENTION);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_kept = true;
     loop {
         tick.tick().await;
         camera.monitor.attend(Moment::now());
+        camera.attend_to_day_night(Moment::now());
+        if camera.day_night.has_changed() {
+            let own = Arc::clone(&camera);
+            // Away from frames, which do not wait for the disk.
+            let written = tokio::task::spawn_blocking(move || own.day_night.keep()).await;
+            let was_kept = std::mem::replace(&mut is_kept, !matches!(written, Ok(Err(_))));
+            if let Ok(Err(error)) = written
+                && was_kept
+            {
+                tracing::warn!(%error, "whether it is day or night is not kept over a restart; it is tried again");
+            }
+        }
     }
 }
 

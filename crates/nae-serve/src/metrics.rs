@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
+use nae_core::drift::Drift;
 use nae_core::verdict::Verdict;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
@@ -12,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::camera_name::CameraName;
+use super::day_night::{Condition, DayNightState};
 use super::model::Model;
 
 /// Where an image came from.
@@ -105,6 +107,8 @@ pub(crate) struct Metrics {
     stuck: Family<Of, Gauge>,
     scoring: Family<Of, Gauge>,
     model_in_use: Family<Of, Gauge>,
+    night: Family<Of, Gauge>,
+    night_model_in_use: Family<Of, Gauge>,
 }
 
 /// Counters and gauges of one camera.
@@ -143,6 +147,9 @@ pub(crate) struct CameraMetrics {
     pub(crate) scoring: Gauge,
     /// Whether there is a model.
     model_in_use: Gauge,
+    /// Whether it is night, and whether the model for it is in use.
+    pub(crate) night: Gauge,
+    pub(crate) night_model_in_use: Gauge,
 }
 
 impl Metrics {
@@ -174,6 +181,8 @@ impl Metrics {
             stuck: Family::default(),
             scoring: Family::default(),
             model_in_use: Family::default(),
+            night: Family::default(),
+            night_model_in_use: Family::default(),
         };
         let r = &mut this.registry;
         let l = &this.labelled;
@@ -219,6 +228,12 @@ impl Metrics {
             this.scoring.clone(),
         );
         r.register("model_in_use", "1 while there is a model, 0 until one is learned", this.model_in_use.clone());
+        r.register("night", "1 while it is night, 0 by day and where the two are not told apart", this.night.clone());
+        r.register(
+            "night_model_in_use",
+            "1 while the model for the night is in use, 0 while that of the day is",
+            this.night_model_in_use.clone(),
+        );
         for limit in [Limit::WrongTokens, Limit::Changes, Limit::Scores] {
             drop(this.limited.get_or_create(&By { limit }));
         }
@@ -254,6 +269,8 @@ impl Metrics {
             stuck: self.stuck.get_or_create_owned(&of),
             scoring: self.scoring.get_or_create_owned(&of),
             model_in_use: self.model_in_use.get_or_create_owned(&of),
+            night: self.night.get_or_create_owned(&of),
+            night_model_in_use: self.night_model_in_use.get_or_create_owned(&of),
         }
     }
 
@@ -290,6 +307,23 @@ impl CameraMetrics {
         self.model_in_use.set(i64::from(model.is_some()));
         let threshold = model.and_then(|model| model.detector.threshold());
         self.threshold.set(threshold.map_or(f64::NAN, f64::from));
+    }
+
+    /// Energies have drifted this way.
+    pub(crate) fn drift_is(&self, drift: Drift) {
+        self.drift.set(match drift {
+            Drift::Steady => 0,
+            Drift::Rising => 1,
+            Drift::Falling => -1,
+        });
+    }
+
+    /// So it is between day and night.
+    pub(crate) fn day_night_is(&self, day_night: Option<&DayNightState>) {
+        let is_night =
+            |which: fn(&DayNightState) -> Condition| day_night.is_some_and(|now| which(now) == Condition::Night);
+        self.night.set(i64::from(is_night(|now| now.condition)));
+        self.night_model_in_use.set(i64::from(is_night(|now| now.model_for)));
     }
 
     /// An image was scored.

@@ -9,6 +9,7 @@ use nae_infer::card::ModelFile;
 use nae_infer::{BackendChoice, Detector, ExecutionProvider, Limits, OpenError};
 
 use super::config::CameraConfig;
+use super::day_night::Condition;
 
 /// A model that is ready to score.
 pub(crate) struct Model {
@@ -17,6 +18,8 @@ pub(crate) struct Model {
     pub(crate) card: Vec<(&'static str, String)>,
     /// CRC-32 of the file, by which adjustments know their model.
     pub(crate) digest: String,
+    /// Which of a camera's two models it is. One of a file alone is of any.
+    pub(crate) condition: Condition,
     /// The file.
     pub(crate) bytes: Arc<Vec<u8>>,
 }
@@ -70,7 +73,13 @@ impl Models {
             .map_err(|error| OpenError::Model { path: path.to_owned(), error: Box::new(error) })?;
         let detector = builder.load(&file, path)?;
         let digest = format!("{:08x}", crc32fast::hash(file.bytes()));
-        let model = Arc::new(Model { detector, card: file.card(), digest, bytes: Arc::new(file.into_bytes()) });
+        let model = Arc::new(Model {
+            detector,
+            card: file.card(),
+            digest,
+            condition: Condition::Day,
+            bytes: Arc::new(file.into_bytes()),
+        });
         self.lock().push((opening, Arc::downgrade(&model)));
         Ok(model)
     }
@@ -89,9 +98,10 @@ impl Models {
 }
 
 impl Model {
-    /// The same with another calibration or threshold.
-    pub(crate) fn with_detector(&self, detector: Detector) -> Self {
-        Self { detector, card: self.card.clone(), digest: self.digest.clone(), bytes: Arc::clone(&self.bytes) }
+    /// The same for a condition, with the calibration or threshold that it has there.
+    pub(crate) fn for_condition(&self, condition: Condition, detector: Detector) -> Self {
+        let (card, digest, bytes) = (self.card.clone(), self.digest.clone(), Arc::clone(&self.bytes));
+        Self { detector, card, digest, condition, bytes }
     }
 
     /// The false-positive rate its threshold is for.

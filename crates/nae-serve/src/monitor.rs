@@ -2,19 +2,20 @@
 //! drift, the frame that is shown. Every frame's score comes by [`Monitor::observe`], which raises no alarm while
 //! [`Quiet`] says so; pages and programs are told by events.
 
-use std::collections::VecDeque;
+mod memory;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use nae_core::drift::{Drift, PageHinkley};
+use nae_core::drift::Drift;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Verdict};
 use nae_infer::LONGEST_WINDOW;
 use nae_infer::Scored;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use super::history::{History, Point, Slice};
+use super::day_night::{Condition, DayNightState, PerCondition};
+use super::history::{Point, Slice};
 use super::history_file::Recorder;
 use super::metrics::CameraMetrics;
 use super::model::Model;
@@ -22,14 +23,11 @@ use super::quiet::{AlarmState, Moment, Off, Quiet};
 use super::regions::Sight;
 use super::shown::{Latest, Looked, Shown, Taken};
 use super::source::{Frame, SourceObserver, SourceState};
+use memory::Memory;
+pub(crate) use memory::Recent;
 
-/// Frames kept to try a new model on.
-const RECENT: usize = 32;
 /// Events a slow client may be behind before it misses some.
 const EVENTS: usize = 256;
-/// Drift: shifts of the mean within this share of the threshold are ignored, and the sum of what is
-/// beyond may reach so many thresholds.
-const DRIFT: (f32, f32) = (0.25, 5.0);
 
 /// What the service knows of the frames of a camera.
 pub(crate) struct Monitor {
@@ -44,28 +42,20 @@ pub(crate) struct Monitor {
 }
 
 struct State {
-    history: History,
+    /// Of the model of the day, and of that of the night.
+    memory: PerCondition<Memory>,
+    /// Whose model is in use.
+    model_for: Condition,
+    /// None where day and night are not told apart.
+    day_night: Option<DayNightState>,
     filter: AlarmFilter<LONGEST_WINDOW>,
     /// Why no alarms were raised when that was last looked at; the filter is empty then.
     off: Option<Off>,
-    drift: Option<PageHinkley>,
-    drifted: Drift,
     latest: Option<Latest>,
     /// The frame that raised the last alarm.
     alarmed: Option<Arc<Shown>>,
-    recent: VecDeque<Recent>,
     source: SourceState,
     number: u64,
-    /// Mean of the largest pixel errors of normal frames: what a heat map is bright against.
-    usual_error: Option<f32>,
-}
-
-/// A frame of the past whose image is still there.
-#[derive(Debug, Clone)]
-pub(crate) struct Recent {
-    pub(crate) image: Bytes,
-    /// Whether a model that is, or was, in use called it so; not where none has seen it.
-    pub(crate) normal: bool,
 }
 
 /// What clients are told.
@@ -91,6 +81,9 @@ pub(crate) enum Event {
     Alarm { number: u64 },
     /// Alarms are raised from now on, or are not any more: then none is up.
     Alarms { alarms: AlarmState },
+    /// Another condition holds, or the model of the other is in use, or it is told by something else; none where day and night are not
+    /// told apart any more.
+    DayNight { day_night: Option<DayNightState> },
     /// The source is in another state.
     Source { state: &'static str, reason: Option<String> },
     /// Threshold, calibration or model is another.
@@ -122,18 +115,18 @@ impl Monitor {
         model: Option<&Model>,
         metrics: Arc<CameraMetrics>,
     ) -> Result<Self, nae_core::verdict::AlarmSettingsError> {
+        let mut memory = PerCondition::<Memory>::default();
+        memory.day.watch_anew(model);
         let state = State {
-            history: History::default(),
+            memory,
+            model_for: Condition::Day,
+            day_night: None,
             filter: AlarmFilter::new(alarm)?,
             off: None,
-            drift: watch(model),
-            drifted: Drift::Steady,
             latest: None,
             alarmed: None,
-            recent: VecDeque::new(),
             source: SourceState::None,
             number: 0,
-            usual_error: None,
         };
         metrics.model_is(model);
         metrics.alarms_on.set(1);
@@ -174,48 +167,33 @@ impl Monitor {
         state.number += 1;
         let was_on = state.filter.is_raised();
         // Here alone it is decided whether a frame may have to do with an alarm.
-        let alarm = if self.quiet.counts(frame.taken, now) {
+        let alarm = if self.quiet.counts(frame.taken, now) && model.condition == state.model_for {
             state.filter.observe(verdict)
         } else {
             state.filter.reset();
             false
         };
-        // Drift is of the many: one anomaly counts as no more than a frame at the threshold.
-        let energy = threshold.map_or(scored.energy, |threshold| scored.energy.min(threshold));
-        if let Some(seen) = state.drift.as_mut().and_then(|drift| drift.observe(energy).ok())
-            && seen != Drift::Steady
-        {
-            state.drifted = seen;
-        }
-        state.history.keep(Point { at: frame.taken, energy: scored.energy });
-        state.remember(Recent { image: frame.bytes.clone(), normal: !verdict.is_anomaly() });
+        let memory = &mut state.memory[model.condition];
+        memory.drifts(scored.energy, threshold);
+        memory.history.keep(Point { at: frame.taken, energy: scored.energy });
+        memory.remember(Recent { image: frame.bytes.clone(), normal: !verdict.is_anomaly() });
         let largest = scored.heat_map().map_or(0.0, |map| map.largest());
-        if !verdict.is_anomaly() {
-            state.usual_error = Some(state.usual_error.map_or(largest, |usual| usual + (largest - usual) / 32.0));
-        }
-        let shown = Arc::new(Shown {
-            frame: state.taken(frame),
-            scored,
-            full_error: largest.max(2.0 * state.usual_error.unwrap_or(0.0)),
-            looked,
-        });
+        let full_error = memory.full_error(largest, !verdict.is_anomaly());
+        let shown = Arc::new(Shown { frame: state.taken(frame), scored, full_error, looked });
         state.latest = Some(Latest::Scored(Arc::clone(&shown)));
         if alarm && !was_on {
             state.alarmed = Some(Arc::clone(&shown));
         }
         let gone = now.steady.saturating_duration_since(frame.taken).as_millis() as i64;
         let taken = now.wall.as_millisecond() - gone;
-        self.recorder.energy(taken, shown.scored.energy, threshold, &model.digest);
+        let is_of_night = model.condition == Condition::Night;
+        self.recorder.energy(taken, shown.scored.energy, threshold, &model.digest, is_of_night);
         if was_on && !alarm {
             self.recorder.cleared(now.wall.as_millisecond());
         }
-        let (number, drift) = (state.number, state.drifted);
+        let (number, drift) = (state.number, state.drifted());
         self.metrics.alarm.set(i64::from(alarm));
-        self.metrics.drift.set(match drift {
-            Drift::Steady => 0,
-            Drift::Rising => 1,
-            Drift::Falling => -1,
-        });
+        self.metrics.drift_is(drift);
         self.tell(Event::Frame {
             number,
             energy: shown.scored.energy,
@@ -235,7 +213,8 @@ impl Monitor {
     pub(crate) fn observe_unscored(&self, frame: &Frame) {
         let mut state = self.lock();
         state.number += 1;
-        state.remember(Recent { image: frame.bytes.clone(), normal: false });
+        let model_for = state.model_for;
+        state.memory[model_for].remember(Recent { image: frame.bytes.clone(), normal: false });
         state.latest = Some(Latest::Unscored(Arc::new(state.taken(frame))));
         self.tell(Event::Unscored { number: state.number, name: frame.name.clone() });
     }
@@ -272,13 +251,6 @@ impl Monitor {
         self.metrics.alarm.set(0);
     }
 
-    /// What is judged over several frames begins anew, for this model.
-    fn judge_anew(&self, state: &mut State, model: Option<&Model>) {
-        self.clear(state, Moment::now());
-        state.drift = watch(model);
-        state.drifted = Drift::Steady;
-    }
-
     /// Whether alarms are raised now.
     pub(crate) fn alarms(&self) -> AlarmState {
         self.quiet.state(Moment::now())
@@ -312,30 +284,35 @@ impl Monitor {
     /// Whether the alarm is on, and which way energies have drifted.
     pub(crate) fn alarm_and_drift(&self) -> (bool, Drift) {
         let state = self.lock();
-        (state.filter.is_raised(), state.drifted)
+        (state.filter.is_raised(), state.drifted())
     }
 
-    /// Frames to try a new model on.
-    pub(crate) fn recent(&self) -> Vec<Recent> {
-        self.lock().recent.iter().cloned().collect()
+    /// How it is between day and night; none where the two are not told apart.
+    pub(crate) fn day_night(&self) -> Option<DayNightState> {
+        self.lock().day_night.clone()
     }
 
-    /// Energies of the frames between `from` and `to` seconds ago.
-    pub(crate) fn energies(&self, from: f64, to: f64) -> Vec<f32> {
-        self.lock().history.between(from, to)
+    /// Frames to try a new model of a condition on.
+    pub(crate) fn recent(&self, of: Condition) -> Vec<Recent> {
+        self.lock().memory[of].recent.iter().cloned().collect()
     }
 
-    /// The past `span`, in at most `most` slices.
+    /// Energies that the model of a condition gave to frames between `from` and `to` seconds ago.
+    pub(crate) fn energies(&self, of: Condition, from: f64, to: f64) -> Vec<f32> {
+        self.lock().memory[of].history.between(from, to)
+    }
+
+    /// The past `span` of the model in use, in at most `most` slices.
     pub(crate) fn history(&self, span: Duration, most: usize) -> Vec<Slice> {
-        self.lock().history.slices(span, most)
+        self.lock().in_use().history.slices(span, most)
     }
 
-    /// What the last hour would have been with another threshold.
+    /// What the last hour of the model in use would have been with another threshold.
     pub(crate) fn what_if(&self, threshold: f32) -> WhatIf {
         let state = self.lock();
         let mut counts = WhatIf { threshold, frames: 0, anomalies: 0, alarms: 0 };
         let mut filter = AlarmFilter::<LONGEST_WINDOW>::new(self.alarm).ok();
-        for point in state.history.iter() {
+        for point in state.in_use().history.iter() {
             let verdict = Verdict::of(point.energy, threshold);
             counts.frames += 1;
             counts.anomalies += usize::from(verdict.is_anomaly());
@@ -347,58 +324,74 @@ impl Monitor {
         counts
     }
 
-    /// Another threshold or calibration: alarm and drift begin anew. Another network, or none: so do energies.
-    pub(crate) fn model_changed(&self, model: Option<&Model>, other_network: bool) {
+    /// Another threshold or calibration of the model of a condition: alarm and drift begin anew. Another network, or none: so do
+    /// energies. The alarm is that of the model in use.
+    pub(crate) fn model_changed(&self, of: Condition, model: Option<&Model>, other_network: bool) {
         let mut state = self.lock();
-        self.judge_anew(&mut state, model);
+        if of == state.model_for {
+            self.clear(&mut state, Moment::now());
+        }
+        let memory = &mut state.memory[of];
+        memory.watch_anew(model);
         if other_network {
-            state.begin_anew();
+            memory.forget_energies();
         }
         if model.is_none() {
             // What was made of them says nothing of the next model.
-            state.recent.iter_mut().for_each(|recent| recent.normal = false);
+            memory.recent.iter_mut().for_each(|recent| recent.normal = false);
         }
+        self.metrics.drift_is(state.drifted());
         drop(state);
-        self.metrics.model_is(model);
         self.tell(Event::Model);
     }
 
-    /// Other regions are in use: what was seen before was another picture.
-    pub(crate) fn regions_changed(&self, model: Option<&Model>) {
+    /// This model is in use, which is that for a condition. Where that is another, the alarm is cleared: it was of another model, and
+    /// of another light.
+    pub(crate) fn uses(&self, model: Option<&Model>, model_for: Condition, day_night: Option<DayNightState>) {
         let mut state = self.lock();
-        self.judge_anew(&mut state, model);
-        state.begin_anew();
-        // How they were judged says nothing of a model that is tried on them.
-        state.recent.clear();
+        if state.model_for != model_for {
+            self.clear(&mut state, Moment::now());
+            state.model_for = model_for;
+        }
+        self.metrics.drift_is(state.drifted());
+        self.metrics.model_is(model);
+        self.metrics.day_night_is(day_night.as_ref());
+        if state.day_night != day_night {
+            state.day_night.clone_from(&day_night);
+            self.tell(Event::DayNight { day_night });
+        }
+    }
+
+    /// Other regions are in use: what was seen before was another picture.
+    pub(crate) fn regions_changed(&self, models: &PerCondition<Option<Arc<Model>>>) {
+        let mut state = self.lock();
+        self.clear(&mut state, Moment::now());
+        for condition in Condition::ALL {
+            let memory = &mut state.memory[condition];
+            memory.watch_anew(models[condition].as_deref());
+            memory.forget_energies();
+            // How they were judged says nothing of a model that is tried on them.
+            memory.recent.clear();
+        }
         drop(state);
         self.tell(Event::Regions);
     }
 }
 
 impl State {
-    /// Energies have no scale in common with those of before.
-    fn begin_anew(&mut self) {
-        self.history.clear();
-        self.usual_error = None;
+    /// What is remembered of the model in use.
+    fn in_use(&self) -> &Memory {
+        &self.memory[self.model_for]
+    }
+
+    fn drifted(&self) -> Drift {
+        self.in_use().drifted
     }
 
     /// The frame, as the last that was counted.
     fn taken(&self, frame: &Frame) -> Taken {
         Taken { number: self.number, image: frame.bytes.clone(), name: frame.name.clone(), at: frame.taken }
     }
-
-    fn remember(&mut self, frame: Recent) {
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(frame);
-    }
-}
-
-/// A watch for drift on a model's energies; none without a threshold to measure by.
-fn watch(model: Option<&Model>) -> Option<PageHinkley> {
-    let threshold = model?.detector.threshold()?;
-    PageHinkley::new(DRIFT.0 * threshold, DRIFT.1 * threshold).ok()
 }
 
 /// Tells the monitor of the source's doings.

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use super::camera::Camera;
 use super::metrics::Origin;
 use super::monitor::Event;
+use super::quiet::Moment;
 use super::scorer::{Answer, Failure, Input};
 use super::shown::Looked;
 use super::source::Frame;
@@ -25,8 +26,12 @@ pub(crate) fn start(camera: Arc<Camera>) -> std::io::Result<JoinHandle<()>> {
 }
 
 fn take(camera: &Camera, frame: &Frame) {
+    let _on_its_way = camera.on_its_way();
+    camera.before(frame, Moment::now());
     let regions = camera.sight.applied();
-    camera.learn.offer(&frame.bytes, &regions);
+    // Of the condition that holds, also where it has no model of its own.
+    let learn = &camera.of(camera.in_use.condition()).learn;
+    learn.offer(&frame.bytes, &regions);
     let (sender, receiver) = sync_channel(1);
     camera.lane.submit(Input::Image(frame.bytes.clone(), Some(Arc::clone(&regions))), move |answer| {
         // There is room for the one answer, unless it was waited for too long.
@@ -38,7 +43,7 @@ fn take(camera: &Camera, frame: &Frame) {
             let seconds = frame.taken.elapsed().as_secs_f64();
             let (energy, threshold) = (scored.energy, model.detector.threshold());
             camera.scored(None);
-            camera.learn.shadow_offer(
+            learn.shadow_offer(
                 &frame.bytes,
                 &regions,
                 frame.taken,
@@ -52,7 +57,7 @@ fn take(camera: &Camera, frame: &Frame) {
         }
         // That is how it is to be until one is learned, and was said at the start.
         Ok(Err(Failure::NoModel(_))) => {
-            camera.learn.shadow_offer(&frame.bytes, &regions, frame.taken, None);
+            learn.shadow_offer(&frame.bytes, &regions, frame.taken, None);
             return camera.monitor.observe_unscored(frame);
         }
         Ok(Err(failure)) => {

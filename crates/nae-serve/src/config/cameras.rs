@@ -11,11 +11,15 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::super::broker::{Broker, BrokerSettings};
 use super::super::camera_name::CameraName;
+use super::super::day_night::{HOLD, HOLDS, Levels, Measure, Rule};
 use super::super::regions::Regions;
 use super::super::source::{SourceAddress, SourceSettings};
 use super::CameraConfig;
 use super::flags::OF_A_CAMERA;
 use super::reading::{ByName, Found, FoundCamera, FoundCameras, FoundSettings};
+
+/// What may say when night is, one of them.
+const NIGHTS: [&str; 3] = ["night_hours", "night_brightness", "night_colour"];
 
 impl FoundSettings {
     /// The only camera, or those of the file. Where a problem is noted there may be fewer.
@@ -93,6 +97,10 @@ impl FoundSettings {
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         let has_login_file = own.contains_key("source_login_file");
+        // One way to tell the night of its own is in place of that for all.
+        if NIGHTS.iter().any(|name| own.contains_key(*name)) {
+            NIGHTS.iter().for_each(|name| drop(found.remove(*name)));
+        }
         found.extend(own);
         // A password for all is for those that ask for one.
         let address = found.get("source").and_then(|source| source.text.parse::<SourceAddress>().ok());
@@ -111,6 +119,13 @@ impl FoundSettings {
     /// `None` where a problem is noted.
     fn camera(&mut self, place: CameraPlace, mqtt: Option<Broker>) -> Option<CameraConfig> {
         let model = self.path("model");
+        let (night_model, night) = (self.path("night_model"), self.night());
+        if night_model.is_some() && night.is_none() && !NIGHTS.iter().any(|name| self.found.contains_key(*name)) {
+            let [hours, brightness, colour] = NIGHTS;
+            self.wrong(&format!(
+                "`night_model`: when is night? Say so by `{hours}` such as \"22:00-06:00\", or by `{brightness}` or `{colour}`"
+            ));
+        }
         let CameraPlace { name, state, address, id_prefix } = place;
         let alarm = self.alarm();
         let source = self.source();
@@ -135,6 +150,8 @@ impl FoundSettings {
             address,
             id_prefix,
             model,
+            night_model,
+            night,
             backend: backend.unwrap_or_default(),
             execution_providers,
             score_timeout,
@@ -158,6 +175,20 @@ impl FoundSettings {
             self.problems.push(problem);
             Regions::default()
         })
+    }
+
+    /// By what day and night are told apart.
+    fn night(&mut self) -> Option<Rule> {
+        let given: Vec<&str> = NIGHTS.into_iter().filter(|name| self.found.contains_key(*name)).collect();
+        if given.len() > 1 {
+            self.wrong(&format!("`{}`: one of them says when night is; leave the others out", given.join("`, `")));
+        }
+        let hold = self.number("night_hold", HOLDS.0, HOLDS.1).map_or(HOLD, Duration::from_secs_f64);
+        let [hours, brightness, colour] = NIGHTS;
+        let night = self.parse(hours, |text| Ok(Rule::Schedule { night: text.parse()?, text: text.to_owned() }));
+        let mut levels = |name, measure| self.parse(name, |text| Ok(Rule::Light(measure, Levels::parse(text, hold)?)));
+        let light = [levels(brightness, Measure::Brightness), levels(colour, Measure::Colour)];
+        night.into_iter().chain(light.into_iter().flatten()).next()
     }
 
     fn source(&mut self) -> SourceSettings {

@@ -7,8 +7,13 @@ use clap::Args;
 use serde::Serialize;
 
 /// Settings that each camera has for itself. At the top of a file with `[[camera]]` they are for those that do not.
-pub(super) const OF_A_CAMERA: [&str; 19] = [
+pub(super) const OF_A_CAMERA: [&str; 24] = [
     "model",
+    "night_model",
+    "night_hours",
+    "night_brightness",
+    "night_colour",
+    "night_hold",
     "backend",
     "execution_providers",
     "score_timeout",
@@ -39,6 +44,23 @@ pub struct Flags {
     /// Model: .onnx from nae-train, or .nae [default: that which was learned here, or none until one is: on the page, "Learn here"]
     #[arg(long, value_name = "FILE")]
     pub(super) model: Option<String>,
+    /// Model for the night, where it is to be another; say by one of the next three when night is [default: that which was learned here,
+    /// or none: then the model of the day is used]
+    #[arg(long, value_name = "FILE")]
+    pub(super) night_model: Option<String>,
+    /// Night is in these hours, of local time, as in --alarm-hours: "22:00-06:00"
+    #[arg(long, value_name = "HOURS")]
+    pub(super) night_hours: Option<String>,
+    /// Night is while the mean brightness of the picture is below the first of two levels of 255, day while it is above the second:
+    /// "30-50"
+    #[arg(long, value_name = "LOW-HIGH")]
+    pub(super) night_brightness: Option<String>,
+    /// The same of its mean colour, which is near 0 in infrared, and in the dark: "2-5"
+    #[arg(long, value_name = "LOW-HIGH")]
+    pub(super) night_colour: Option<String>,
+    /// Seconds for which the picture has to be beyond such a level, so that headlights do not switch [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) night_hold: Option<String>,
     /// Where frames come from: rtsp://, rtsps:// or https://CAMERA/… (by ffmpeg), http://CAMERA/… (Motion JPEG),
     /// /dev/video0, a folder (folder:DIR where it is not there yet), - (JPEG frames on standard input), or none
     /// [default: none]

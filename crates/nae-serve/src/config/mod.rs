@@ -18,10 +18,11 @@ use nae_infer::{BackendChoice, ExecutionProvider};
 
 use super::broker::Broker;
 use super::camera_name::CameraName;
+use super::day_night::Rule;
 use super::history_file::HistoryLimits;
+use super::hours::WeekHours;
 use super::limits::LimitSettings;
 use super::proxies::TrustedProxies;
-use super::quiet::AlarmHours;
 use super::regions::Regions;
 use super::signature::Signer;
 use super::source::{SourceAddress, SourceSettings};
@@ -69,6 +70,10 @@ pub(crate) struct CameraConfig {
     pub(crate) id_prefix: String,
     /// Without one, it scores with what it has learned, if it has.
     pub(crate) model: Option<PathBuf>,
+    /// The model for the night.
+    pub(crate) night_model: Option<PathBuf>,
+    /// By what day and night are told apart, until somebody sets another; not at all without.
+    pub(crate) night: Option<Rule>,
     pub(crate) backend: BackendChoice,
     pub(crate) execution_providers: Vec<ExecutionProvider>,
     pub(crate) score_timeout: Duration,
@@ -76,7 +81,7 @@ pub(crate) struct CameraConfig {
     pub(crate) false_positive_rate: Option<f32>,
     pub(crate) alarm: AlarmSettings,
     /// When alarms are raised; always without.
-    pub(crate) alarm_hours: Option<AlarmHours>,
+    pub(crate) alarm_hours: Option<WeekHours>,
     /// What of its frames the model sees, until somebody sets others.
     pub(crate) regions: Regions,
     pub(crate) queue: usize,
@@ -113,6 +118,11 @@ impl ConfigError {
 }
 
 impl CameraConfig {
+    /// The same for what the model of the night has for itself: its file, and a folder of its own.
+    pub(crate) fn of_night(&self) -> Self {
+        Self { state: self.state.join("night"), model: self.night_model.clone(), ..self.clone() }
+    }
+
     /// Why it could not learn a model here: without one it would do nothing.
     pub(crate) fn cannot_learn(&self) -> Option<&'static str> {
         if self.source.address == SourceAddress::None {

@@ -257,6 +257,45 @@ fn each_camera_has_its_own_settings_over_those_for_all() {
     assert_eq!(only.cameras[0].alarm_hours, None);
 }
 
+/// What one camera says of its night is in place of what is said for all.
+#[test]
+fn night_is_told_in_one_way_for_each_camera() {
+    let file = "state = \"s\"\nmodel = \"a.onnx\"\nnight_model = \"n.onnx\"\nnight_hours = \"22:00-06:00\"\nnight_hold = 5\n\
+         [[camera]]\nname = \"gate\"\n\
+         [[camera]]\nname = \"yard\"\nnight_model = \"y.onnx\"\nnight_brightness = \"30-50\"\n\
+         [[camera]]\nname = \"door\"\nnight_colour = \"2 - 5.5\"\nnight_hold = 7\n";
+    let config = read(Some(file), &[], Flags::default()).unwrap();
+    let text = |camera: &CameraConfig| serde_json::to_string(&camera.night.as_ref().unwrap().text()).unwrap();
+    assert_eq!(
+        config.cameras.iter().map(text).collect::<Vec<_>>(),
+        [
+            r#"{"by":"schedule","night":"22:00-06:00"}"#,
+            r#"{"by":"brightness","night_below":30.0,"day_above":50.0,"hold":5.0}"#,
+            r#"{"by":"colour","night_below":2.0,"day_above":5.5,"hold":7.0}"#,
+        ]
+    );
+    let nights = config.cameras.iter().map(|camera| camera.of_night());
+    let nights: Vec<_> = nights.map(|night| (night.model.unwrap(), night.state)).collect();
+    assert_eq!(nights[0], ("n.onnx".into(), "s/cameras/gate/night".into()));
+    assert_eq!(nights[1], ("y.onnx".into(), "s/cameras/yard/night".into()));
+    // One that is learned needs no file; without any of it there is no night.
+    let learned = read(Some("model = \"m\"\nnight_hours = \"22:00-06:00\""), &[], Flags::default()).unwrap();
+    assert!(learned.cameras[0].night.is_some() && learned.cameras[0].night_model.is_none());
+    assert_eq!(read(Some("model = \"m\""), &[], Flags::default()).unwrap().cameras[0].night, None);
+    for (file, part) in [
+        ("night_model = \"n\"", "`night_model`: when is night?"),
+        ("night_hours = \"late\"", "`night_hours`: expected days and hours"),
+        ("night_hours = \"22:00-06:00\"\nnight_colour = \"2-5\"", "`night_hours`, `night_colour`: one of them"),
+        ("night_brightness = \"50-30\"", "`night_brightness`: expected two levels above 0"),
+        ("night_brightness = \"30\"", "`night_brightness`: expected two levels of 255"),
+        ("night_colour = \"NaN-5\"", "`night_colour`: expected two levels above 0"),
+        ("night_colour = \"2-5\"\nnight_hold = 0", "`night_hold`: expected a number from 0.1 to 3600"),
+    ] {
+        let error = read(Some(file), &[], Flags::default()).unwrap_err();
+        assert!(error.contains(part) && !error.contains("settings are wrong"), "{file}: {error}");
+    }
+}
+
 #[test]
 fn everything_wrong_with_cameras_is_said_at_once() {
     let file = "max_fps = -1\ncamera_name = \"x\"\nsource = \"-\"\n\

@@ -18,6 +18,8 @@ pub(crate) struct Point {
     pub(crate) threshold: Option<f32>,
     /// Digest of the model.
     pub(crate) model: String,
+    /// Whether that was the model for the night.
+    pub(crate) night: bool,
 }
 
 /// Frames of some seconds that one model scored.
@@ -34,14 +36,16 @@ pub(crate) struct Interval {
     /// That of its last frame: energies above it are anomalies.
     pub(crate) threshold: Option<f32>,
     pub(crate) model: String,
+    /// Whether that was in use as the model for the night, at its last frame.
+    pub(crate) night: bool,
 }
 
 impl Interval {
     /// The one of a second that has this frame alone.
     pub(crate) fn of(point: Point) -> Self {
-        let Point { time, energy, threshold, model } = point;
+        let Point { time, energy, threshold, model, night } = point;
         let first =
-            Self { time, seconds: 1, count: 1, min: energy, mean: energy.into(), max: energy, threshold, model };
+            Self { time, seconds: 1, count: 1, min: energy, mean: energy.into(), max: energy, threshold, model, night };
         first.within(1)
     }
 
@@ -58,6 +62,7 @@ impl Interval {
         self.min = self.min.min(later.min);
         self.max = self.max.max(later.max);
         self.threshold = later.threshold;
+        self.night = later.night;
     }
 }
 

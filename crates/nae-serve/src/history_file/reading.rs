@@ -35,6 +35,8 @@ pub(crate) struct PastAlarm {
     pub(crate) energy: f32,
     pub(crate) threshold: Option<f32>,
     pub(crate) model: String,
+    /// Whether that was the model for the night.
+    pub(crate) night: bool,
 }
 
 /// What a chart shows.
@@ -139,7 +141,7 @@ impl Past {
 
     fn alarms(&self, span: Span, order: &'static str, most: i64) -> rusqlite::Result<Vec<PastAlarm>> {
         let mut rows = self.connection.prepare_cached(&format!(
-            "SELECT time, cleared, number, alarm.id, energy, threshold, digest FROM alarm JOIN model ON model.id = alarm.model
+            "SELECT time, cleared, number, alarm.id, energy, threshold, digest, night FROM alarm JOIN model ON model.id = alarm.model
              WHERE camera = (SELECT id FROM camera WHERE name = ?1) AND time >= ?2 AND time < ?3
              ORDER BY time {order}, number {order} LIMIT ?4"
         ))?;
@@ -152,6 +154,7 @@ impl Past {
                 energy: row.get(4)?,
                 threshold: row.get(5)?,
                 model: row.get(6)?,
+                night: row.get(7)?,
             })
         };
         rows.query_map(params![self.camera, span.from, span.to, most], alarm)?.collect()

@@ -21,6 +21,8 @@ pub(crate) struct AlarmRecord {
     pub(crate) threshold: Option<f32>,
     /// Digest of the model.
     pub(crate) model: String,
+    /// Whether that was the model for the night.
+    pub(crate) night: bool,
 }
 
 /// What the writer is told.
@@ -68,13 +70,13 @@ impl Recorder {
     }
 
     /// A frame was scored.
-    pub(crate) fn energy(&self, time: i64, energy: f32, threshold: Option<f32>, model: &str) {
+    pub(crate) fn energy(&self, time: i64, energy: f32, threshold: Option<f32>, model: &str, night: bool) {
         // There is no mean with a number that is none.
         if energy.is_finite() {
             let threshold = threshold.filter(|threshold| threshold.is_finite());
             self.tell(|camera| Message::Energy {
                 camera,
-                point: Point { time, energy, threshold, model: model.to_owned() },
+                point: Point { time, energy, threshold, model: model.to_owned(), night },
             });
         }
     }
@@ -103,11 +105,11 @@ mod tests {
         let (messages, received) = sync_channel(2);
         let dropped = Counter::default();
         let recorder = Recorder::new(3, messages, dropped.clone());
-        recorder.energy(0, f32::NAN, None, "model");
-        recorder.energy(1, 0.5, Some(f32::INFINITY), "model");
+        recorder.energy(0, f32::NAN, None, "model", false);
+        recorder.energy(1, 0.5, Some(f32::INFINITY), "model", false);
         recorder.cleared(2);
         recorder.cleared(3);
-        recorder.energy(4, 0.5, None, "model");
+        recorder.energy(4, 0.5, None, "model", false);
         assert_eq!(dropped.get(), 2);
         let energy = received.recv().unwrap();
         assert!(
@@ -115,7 +117,7 @@ mod tests {
             "{energy:?}"
         );
         drop(received);
-        recorder.energy(5, 0.5, None, "model");
+        recorder.energy(5, 0.5, None, "model", false);
         assert_eq!(dropped.get(), 3, "nor does a writer that has ended");
     }
 }

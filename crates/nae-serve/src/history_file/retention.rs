@@ -212,7 +212,7 @@ fn expire_oldest(change: &Transaction<'_>) -> rusqlite::Result<bool> {
 }
 
 /// Energies with the digests of their models.
-pub(super) const SELECT: &str = "SELECT energy.time, seconds, count, min, mean, max, threshold, digest
+pub(super) const SELECT: &str = "SELECT energy.time, seconds, count, min, mean, max, threshold, digest, night
     FROM energy JOIN model ON model.id = energy.model";
 
 /// A row of [`SELECT`].
@@ -226,5 +226,6 @@ pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Interval> {
         max: row.get(5)?,
         threshold: row.get(6)?,
         model: row.get(7)?,
+        night: row.get(8)?,
     })
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub(super) const VERSION: usize = MIGRATIONS.len();
 
 /// What makes tables of version n + 1 of those of version n.
-const MIGRATIONS: [&str; 1] = ["
+pub(super) const MIGRATIONS: [&str; 2] = ["
     CREATE TABLE camera (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
     CREATE TABLE model (id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE) STRICT;
     CREATE TABLE energy (
@@ -47,12 +47,26 @@ const MIGRATIONS: [&str; 1] = ["
             strftime('%Y-%m-%dT%H:%M:%fZ', cleared / 1000.0, 'unixepoch') AS cleared, number, alarm.id AS id, energy,
             threshold, model.digest AS model
         FROM alarm JOIN camera ON camera.id = alarm.camera JOIN model ON model.id = alarm.model;
+", "
+    ALTER TABLE energy ADD COLUMN night INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE alarm ADD COLUMN night INTEGER NOT NULL DEFAULT 0;
+    DROP VIEW energies;
+    DROP VIEW alarms;
+    CREATE VIEW energies AS
+        SELECT camera.name AS camera, strftime('%Y-%m-%dT%H:%M:%fZ', time / 1000.0, 'unixepoch') AS time, seconds, count,
+            min, mean, max, threshold, model.digest AS model, night
+        FROM energy JOIN camera ON camera.id = energy.camera JOIN model ON model.id = energy.model;
+    CREATE VIEW alarms AS
+        SELECT camera.name AS camera, strftime('%Y-%m-%dT%H:%M:%fZ', time / 1000.0, 'unixepoch') AS time,
+            strftime('%Y-%m-%dT%H:%M:%fZ', cleared / 1000.0, 'unixepoch') AS cleared, number, alarm.id AS id, energy,
+            threshold, model.digest AS model, night
+        FROM alarm JOIN camera ON camera.id = alarm.camera JOIN model ON model.id = alarm.model;
 "];
 
 /// What has to be there for the file to be ours: all columns that are read and written.
 const COLUMNS: &str = "
     SELECT energy.camera, seconds, energy.time, energy.model, count, min, mean, max, energy.threshold, name, digest, alarm.id,
-        number, cleared, alarm.energy
+        number, cleared, alarm.energy, energy.night, alarm.night
     FROM energy, alarm, camera, model";
 
 /// Pages of the log of what is written, after which they go into the file, and bytes that it keeps then.

@@ -114,20 +114,21 @@ fn model_id(change: &Transaction<'_>, digest: &str) -> rusqlite::Result<i64> {
 /// Puts in a row, or makes it one with what is there of its time: that happens when the service was started again within a
 /// second, when frames are late, and after a clock was put back.
 pub(super) fn add_interval(change: &Transaction<'_>, camera: i64, interval: &Interval) -> rusqlite::Result<()> {
-    let Interval { time, seconds, count, min, mean, max, threshold, model } = interval;
+    let Interval { time, seconds, count, min, mean, max, threshold, model, night } = interval;
     let model = model_id(change, model)?;
     change
         .prepare_cached(
-            "INSERT INTO energy (camera, seconds, time, model, count, min, mean, max, threshold)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            "INSERT INTO energy (camera, seconds, time, model, count, min, mean, max, threshold, night)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
              ON CONFLICT DO UPDATE SET
                 mean = (mean * count + excluded.mean * excluded.count) / (count + excluded.count),
                 count = count + excluded.count,
                 min = min(min, excluded.min),
                 max = max(max, excluded.max),
-                threshold = excluded.threshold",
+                threshold = excluded.threshold,
+                night = excluded.night",
         )?
-        .execute(params![camera, seconds, time, model, count, min, mean, max, threshold])?;
+        .execute(params![camera, seconds, time, model, count, min, mean, max, threshold, night])?;
     Ok(())
 }
 
@@ -140,7 +141,7 @@ fn add_alarm(change: &Transaction<'_>, camera: i64, alarm: &AlarmChange) -> rusq
     };
     match alarm {
         AlarmChange::Cleared(time) => clear(*time),
-        AlarmChange::Raised(AlarmRecord { id, number, time, energy, threshold, model }) => {
+        AlarmChange::Raised(AlarmRecord { id, number, time, energy, threshold, model, night }) => {
             let model = model_id(change, model)?;
             let known = change.prepare_cached("SELECT 1 FROM alarm WHERE id = ?1")?.exists([id])?;
             if known {
@@ -151,10 +152,10 @@ fn add_alarm(change: &Transaction<'_>, camera: i64, alarm: &AlarmChange) -> rusq
             clear(*time)?;
             change
                 .prepare_cached(
-                    "INSERT INTO alarm (id, camera, number, time, energy, threshold, model)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                    "INSERT INTO alarm (id, camera, number, time, energy, threshold, model, night)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
                 )?
-                .execute(params![id, camera, *number as i64, time, energy, threshold, model])
+                .execute(params![id, camera, *number as i64, time, energy, threshold, model, night])
                 .map(drop)
         }
     }

@@ -1,4 +1,5 @@
-//! Which camera a request is for: the one that its address names, the one of `?camera=`, or the only one.
+//! Which camera a request is for: the one that its address names, the one of `?camera=`, or the only one; and which of its two
+//! models, where it has one for the night.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use axum::http::request::Parts;
 
 use super::super::Service;
 use super::super::camera::Camera;
+use super::super::day_night::Condition;
 use super::{Problem, query};
 
 /// The camera of an address: `/api/cameras/CAMERA/…`, or `/api/…` where there is but one.
@@ -55,6 +57,31 @@ impl FromRequestParts<Arc<Service>> for OfQuery {
             Problem::new(StatusCode::BAD_REQUEST, reason)
         });
         only.map(Self)
+    }
+}
+
+/// The camera of an address, and which of its two models is meant: that of `?condition=night`, else that of the day.
+pub(super) struct OfCondition(pub(super) Arc<Camera>, pub(super) Condition);
+
+impl FromRequestParts<Arc<Service>> for OfCondition {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, Problem> {
+        let OfAddress(camera) = OfAddress::from_request_parts(parts, service).await?;
+        let condition = match query(parts.uri.query(), "condition") {
+            None | Some("day") => Condition::Day,
+            Some("night") if camera.day_night.rule().is_some() => Condition::Night,
+            Some("night") => {
+                let reason = "this camera does not tell day from night: say by what it is to (`/api/day-night`), then a model of the \
+                              night has a use";
+                return Err(Problem::new(StatusCode::CONFLICT, reason));
+            }
+            Some(_) => {
+                let reason = "`condition`: expected `day` or `night`";
+                return Err(Problem::new(StatusCode::BAD_REQUEST, reason));
+            }
+        };
+        Ok(Self(camera, condition))
     }
 }
 

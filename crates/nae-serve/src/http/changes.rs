@@ -107,12 +107,12 @@ struct Attention {
 }
 
 pub(super) async fn adjustments(OfAddress(camera): OfAddress) -> Response {
-    json(StatusCode::OK, &camera.keeper.adjustments())
+    json(StatusCode::OK, &camera.adjustments())
 }
 
 pub(super) async fn false_positive_rate(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Rate { false_positive_rate } = read(request).await?;
-    change(Arc::clone(&camera), move |camera| camera.keeper.set_rate(false_positive_rate)).await?;
+    change(Arc::clone(&camera), move |camera| camera.of_in_use().keeper.set_rate(false_positive_rate)).await?;
     Ok(done(&camera))
 }
 
@@ -121,13 +121,13 @@ pub(super) async fn recalibrate(OfAddress(camera): OfAddress, request: Request) 
     if !(to >= 0.0 && from > to) {
         return Err(Problem::new(StatusCode::BAD_REQUEST, "expected `from` seconds ago before `to` seconds ago"));
     }
-    change(Arc::clone(&camera), move |camera| camera.keeper.recalibrate(from, to)).await?;
+    change(Arc::clone(&camera), move |camera| camera.of_in_use().keeper.recalibrate(from, to)).await?;
     Ok(done(&camera))
 }
 
 pub(super) async fn undo(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
     let Nothing {} = read(request).await?;
-    change(Arc::clone(&camera), |camera| camera.keeper.undo()).await?;
+    change(Arc::clone(&camera), |camera| camera.of_in_use().keeper.undo()).await?;
     Ok(done(&camera))
 }
 

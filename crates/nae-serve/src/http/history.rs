@@ -116,7 +116,7 @@ pub(super) async fn csv(
             // Writing to a string does not fail.
             let _ = writeln!(
                 lines,
-                "{},{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{},{},{},{}",
                 history_file::text(row.time),
                 row.seconds,
                 row.count,
@@ -124,13 +124,21 @@ pub(super) async fn csv(
                 row.mean,
                 row.max,
                 field(row.threshold),
-                row.model
+                row.model,
+                row.night
             );
         }
         Ok(Some((lines, left)))
     };
-    download(service, camera, text.as_deref(), "history", "time,seconds,count,min,mean,max,threshold,model\n", read)
-        .await
+    download(
+        service,
+        camera,
+        text.as_deref(),
+        "history",
+        "time,seconds,count,min,mean,max,threshold,model,night\n",
+        read,
+    )
+    .await
 }
 
 /// `?from=`, `&to=`: alarms as CSV.
@@ -145,19 +153,21 @@ pub(super) async fn alarms_csv(
         for alarm in alarms {
             let _ = writeln!(
                 lines,
-                "{},{},{},{},{},{},{}",
+                "{},{},{},{},{},{},{},{}",
                 history_file::text(alarm.time),
                 field(alarm.cleared.map(history_file::text)),
                 alarm.number,
                 alarm.id,
                 alarm.energy,
                 field(alarm.threshold),
-                alarm.model
+                alarm.model,
+                alarm.night
             );
         }
         Ok(Some((lines, left)))
     };
-    download(service, camera, text.as_deref(), "alarms", "time,cleared,number,id,energy,threshold,model\n", read).await
+    download(service, camera, text.as_deref(), "alarms", "time,cleared,number,id,energy,threshold,model,night\n", read)
+        .await
 }
 
 /// Nothing for what is not there.

@@ -1,5 +1,5 @@
 //! Learning at a camera, over HTTP: how it is, the frames, and what may be asked for. Each action is a POST whose last part is
-//! its name; the answer is how learning is then. What an action does, and when it is allowed, is in `learn`.
+//! its name; the answer is how learning is then. `?condition=night` is for the model of the night. What an action does, and when it is allowed, is in `learn`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::super::Service;
 use super::super::camera::{Camera, SwapError};
+use super::super::day_night::Condition;
 use super::super::history::HISTORY;
 use super::super::learn::{APART, Collecting, LearnError};
 use super::super::pictures::{media_type, small_jpeg};
-use super::asked::OfAddress;
+use super::asked::OfCondition;
 use super::changes::{Nothing, read};
 use super::{Problem, body, json, query, typed};
 
@@ -53,6 +54,7 @@ async fn with<T: Send + 'static>(
 /// Acts, and answers with how learning is then.
 async fn act(
     camera: Arc<Camera>,
+    of: Condition,
     make: impl FnOnce(&Camera) -> Result<(), SwapError> + Send + 'static,
 ) -> Result<Response, Problem> {
     let acted = move |camera: &Camera| {
@@ -60,7 +62,7 @@ async fn act(
             tracing::warn!(%error, "an action of learning was refused");
             Problem::new(status_of(&error), error)
         })?;
-        Ok(json(StatusCode::OK, &camera.learn.status()))
+        Ok(json(StatusCode::OK, &camera.of(of).learn.status()))
     };
     with(camera, acted).await?
 }
@@ -68,11 +70,12 @@ async fn act(
 /// Does what is asked for without settings.
 async fn act_simply(
     camera: Arc<Camera>,
+    of: Condition,
     request: Request,
     make: impl FnOnce(&Camera) -> Result<(), SwapError> + Send + 'static,
 ) -> Result<Response, Problem> {
     let Nothing {} = read(request).await?;
-    act(camera, make).await
+    act(camera, of, make).await
 }
 
 fn status_of(error: &SwapError) -> StatusCode {
@@ -85,15 +88,15 @@ fn status_of(error: &SwapError) -> StatusCode {
     }
 }
 
-pub(super) async fn status(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
-    with(camera, |camera| json(StatusCode::OK, &camera.learn.status())).await
+pub(super) async fn status(OfCondition(camera, of): OfCondition) -> Result<Response, Problem> {
+    with(camera, move |camera| json(StatusCode::OK, &camera.of(of).learn.status())).await
 }
 
 /// `?from=`, `&count=`: the frames from this number on.
-pub(super) async fn frames(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
+pub(super) async fn frames(OfCondition(camera, of): OfCondition, RawQuery(text): RawQuery) -> Response {
     let number = |name| query(text.as_deref(), name).and_then(|value| value.parse::<u32>().ok());
     let count = number("count").map_or(PAGE, |count| count as usize).min(MOST_LISTED);
-    json(StatusCode::OK, &camera.learn.frames(number("from").unwrap_or(0), count))
+    json(StatusCode::OK, &camera.of(of).learn.frames(number("from").unwrap_or(0), count))
 }
 
 /// A frame in an address, which may have a camera before it.
@@ -103,17 +106,17 @@ pub(super) struct Numbered {
 }
 
 pub(super) async fn image(
-    OfAddress(camera): OfAddress,
+    OfCondition(camera, of): OfCondition,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    frame(camera, move |camera| camera.learn.frame(number)).await
+    frame(camera, move |camera| camera.of(of).learn.frame(number)).await
 }
 
 pub(super) async fn thumbnail(
-    OfAddress(camera): OfAddress,
+    OfCondition(camera, of): OfCondition,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
-    frame(camera, move |camera| small_jpeg(&camera.learn.frame(number)?, THUMBNAIL).map(Into::into)).await
+    frame(camera, move |camera| small_jpeg(&camera.of(of).learn.frame(number)?, THUMBNAIL).map(Into::into)).await
 }
 
 async fn frame(
@@ -127,11 +130,13 @@ async fn frame(
 }
 
 /// All frames to train on, as a tar file.
-pub(super) async fn archive(OfAddress(camera): OfAddress) -> Response {
+pub(super) async fn archive(OfCondition(camera, of): OfCondition) -> Response {
     let (sender, pieces) = channel(PIECES);
     let runtime = Handle::current();
     // It ends when all is sent or nobody takes any more.
-    drop(tokio::task::spawn_blocking(move || camera.span.in_scope(|| camera.learn.send_frames(sender, &runtime))));
+    drop(tokio::task::spawn_blocking(move || {
+        camera.span.in_scope(|| camera.of(of).learn.send_frames(sender, &runtime))
+    }));
     let headers = [
         (header::CONTENT_TYPE, "application/x-tar"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"frames.tar\""),
@@ -139,8 +144,8 @@ pub(super) async fn archive(OfAddress(camera): OfAddress) -> Response {
     (headers, Body::from_stream(ReceiverStream::new(pieces))).into_response()
 }
 
-pub(super) async fn report(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
-    let report = with(camera, |camera| camera.learn.report()).await?;
+pub(super) async fn report(OfCondition(camera, of): OfCondition) -> Result<Response, Problem> {
+    let report = with(camera, move |camera| camera.of(of).learn.report()).await?;
     let report = report.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no report of a training here"))?;
     let mut response = typed("text/html; charset=utf-8", report);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(REPORT_POLICY));
@@ -148,10 +153,10 @@ pub(super) async fn report(OfAddress(camera): OfAddress) -> Result<Response, Pro
 }
 
 /// `?seconds=`: how far back, an hour at most: energies of the model that scores beside the one in use.
-pub(super) async fn energies(OfAddress(camera): OfAddress, RawQuery(text): RawQuery) -> Response {
+pub(super) async fn energies(OfCondition(camera, of): OfCondition, RawQuery(text): RawQuery) -> Response {
     let span = query(text.as_deref(), "seconds").and_then(|s| s.parse::<u64>().ok()).map(Duration::from_secs);
     let span = span.unwrap_or(HISTORY).clamp(Duration::from_secs(1), HISTORY);
-    json(StatusCode::OK, &camera.learn.shadow_slices(span, SLICES))
+    json(StatusCode::OK, &camera.of(of).learn.shadow_slices(span, SLICES))
 }
 
 #[derive(Deserialize)]
@@ -172,7 +177,7 @@ fn within<T: PartialOrd + std::fmt::Display>(name: &str, value: T, low: T, high:
     Err(Problem::new(StatusCode::BAD_REQUEST, reason))
 }
 
-pub(super) async fn collect(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+pub(super) async fn collect(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
     let Collect { minutes, frames, min_distance } = read(request).await?;
     let minutes = minutes.map(|minutes| within("minutes", minutes, 0.01, MOST_MINUTES)).transpose()?;
     let settings = Collecting {
@@ -180,11 +185,11 @@ pub(super) async fn collect(OfAddress(camera): OfAddress, request: Request) -> R
         most: within("frames", frames.unwrap_or(USUAL_FRAMES), 1, MOST_FRAMES)?,
         min_distance: within("min_distance", min_distance.unwrap_or(APART), 0.0, 255.0)?,
     };
-    act(camera, move |camera| Ok(camera.learn.collect(settings)?)).await
+    act(camera, of, move |camera| Ok(camera.of(of).learn.collect(settings)?)).await
 }
 
-pub(super) async fn stop(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    act_simply(camera, request, |camera| Ok(camera.learn.stop_collecting()?)).await
+pub(super) async fn stop(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
+    act_simply(camera, of, request, move |camera| Ok(camera.of(of).learn.stop_collecting()?)).await
 }
 
 #[derive(Deserialize)]
@@ -193,18 +198,18 @@ struct Numbers {
     frames: Vec<u32>,
 }
 
-pub(super) async fn throw_out(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+pub(super) async fn throw_out(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
     let Numbers { frames } = read(request).await?;
-    act(camera, move |camera| Ok(camera.learn.throw_out(&frames, true)?)).await
+    act(camera, of, move |camera| Ok(camera.of(of).learn.throw_out(&frames, true)?)).await
 }
 
-pub(super) async fn bring_back(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+pub(super) async fn bring_back(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
     let Numbers { frames } = read(request).await?;
-    act(camera, move |camera| Ok(camera.learn.throw_out(&frames, false)?)).await
+    act(camera, of, move |camera| Ok(camera.of(of).learn.throw_out(&frames, false)?)).await
 }
 
-pub(super) async fn delete(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    act_simply(camera, request, |camera| Ok(camera.learn.delete()?)).await
+pub(super) async fn delete(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
+    act_simply(camera, of, request, move |camera| Ok(camera.of(of).learn.delete()?)).await
 }
 
 #[derive(Deserialize)]
@@ -213,20 +218,20 @@ struct Train {
     minutes: f64,
 }
 
-pub(super) async fn train(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+pub(super) async fn train(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
     let Train { minutes } = read(request).await?;
     let seconds = 60.0 * within("minutes", minutes, 0.05, MOST_MINUTES)?;
-    act(camera, move |camera| Ok(camera.learn.train(seconds)?)).await
+    act(camera, of, move |camera| Ok(camera.of(of).learn.train(seconds)?)).await
 }
 
-pub(super) async fn cancel(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    act_simply(camera, request, |camera| Ok(camera.learn.cancel()?)).await
+pub(super) async fn cancel(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
+    act_simply(camera, of, request, move |camera| Ok(camera.of(of).learn.cancel()?)).await
 }
 
 /// A model file as it is; a form of another site's page cannot send this type.
 pub(super) async fn take_model(
     State(service): State<Arc<Service>>,
-    OfAddress(camera): OfAddress,
+    OfCondition(camera, of): OfCondition,
     request: Request,
 ) -> Result<Response, Problem> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -235,15 +240,15 @@ pub(super) async fn take_model(
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, reason));
     }
     let bytes = body(request, service.config.max_body).await?;
-    act(camera, move |camera| Ok(camera.learn.take_model(&bytes)?)).await
+    act(camera, of, move |camera| Ok(camera.of(of).learn.take_model(&bytes)?)).await
 }
 
-pub(super) async fn shadow(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    act_simply(camera, request, |camera| Ok(camera.learn.start_shadowing()?)).await
+pub(super) async fn shadow(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
+    act_simply(camera, of, request, move |camera| Ok(camera.of(of).learn.start_shadowing()?)).await
 }
 
-pub(super) async fn end_shadow(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    act_simply(camera, request, |camera| Ok(camera.learn.end_shadowing()?)).await
+pub(super) async fn end_shadow(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
+    act_simply(camera, of, request, move |camera| Ok(camera.of(of).learn.end_shadowing()?)).await
 }
 
 #[derive(Deserialize)]
@@ -254,11 +259,11 @@ struct Swap {
     anyway: bool,
 }
 
-pub(super) async fn swap(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
+pub(super) async fn swap(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
     let Swap { anyway } = read(request).await?;
-    act(camera, move |camera| camera.swap(anyway)).await
+    act(camera, of, move |camera| camera.swap(of, anyway)).await
 }
 
-pub(super) async fn roll_back(OfAddress(camera): OfAddress, request: Request) -> Result<Response, Problem> {
-    act_simply(camera, request, Camera::roll_back).await
+pub(super) async fn roll_back(OfCondition(camera, of): OfCondition, request: Request) -> Result<Response, Problem> {
+    act_simply(camera, of, request, move |camera| camera.roll_back(of)).await
 }

@@ -5,6 +5,7 @@ mod access;
 mod asked;
 mod changes;
 mod connections;
+mod day_night;
 mod description;
 mod events;
 mod history;
@@ -107,6 +108,7 @@ fn of_camera() -> Router<Arc<Service>> {
         .route("/alarms/{number}/heat-map", get(watching::alarm_heat_map))
         .route("/adjustments", get(changes::adjustments))
         .route("/regions", get(regions::regions))
+        .route("/day-night", get(day_night::day_night))
         .route("/learn", get(learn::status))
         .route("/learn/frames", get(learn::frames))
         .route("/learn/frames.tar", get(learn::archive))
@@ -127,6 +129,8 @@ fn changes_of_camera() -> Router<Arc<Service>> {
         .route("/resume", post(changes::resume))
         .route("/regions", post(regions::set))
         .route("/regions/reset", post(regions::reset))
+        .route("/day-night", post(day_night::set))
+        .route("/day-night/reset", post(day_night::reset))
         .route("/learn/collect", post(learn::collect))
         .route("/learn/stop", post(learn::stop))
         .route("/learn/throw-out", post(learn::throw_out))
@@ -174,6 +178,7 @@ fn router(service: Arc<Service>) -> Router {
         .route("/learn.js", get(page::learn_js))
         .route("/quiet.js", get(page::quiet_js))
         .route("/regions.js", get(page::regions_js))
+        .route("/day-night.js", get(page::day_night_js))
         .route("/history.js", get(page::history_js))
         .route("/icon.svg", get(page::icon))
         .route("/openapi.json", get(description::openapi))

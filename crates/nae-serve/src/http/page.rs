@@ -28,6 +28,10 @@ pub(super) async fn regions_js() -> Response {
     typed("text/javascript; charset=utf-8", include_str!("../page/regions.js"))
 }
 
+pub(super) async fn day_night_js() -> Response {
+    typed("text/javascript; charset=utf-8", include_str!("../page/day-night.js"))
+}
+
 pub(super) async fn history_js() -> Response {
     typed("text/javascript; charset=utf-8", include_str!("../page/history.js"))
 }
@@ -48,6 +52,7 @@ mod tests {
             ("learn.js", include_str!("../page/learn.js")),
             ("quiet.js", include_str!("../page/quiet.js")),
             ("regions.js", include_str!("../page/regions.js")),
+            ("day-night.js", include_str!("../page/day-night.js")),
             ("history.js", include_str!("../page/history.js")),
             ("page.js", include_str!("../page/page.js")),
         ] {

@@ -14,6 +14,7 @@ use serde_json::value::Value;
 use super::super::Service;
 use super::super::camera::Camera;
 use super::super::camera_name::CameraName;
+use super::super::day_night::DayNightState;
 use super::super::history::HISTORY;
 use super::super::model::NoModel;
 use super::super::pictures::{Kind, media_type, picture, thumbnail, whole};
@@ -45,6 +46,8 @@ struct Listed<'a> {
     alarm: bool,
     /// Whether alarms are raised.
     alarms: AlarmState,
+    /// Which condition holds, and whose model is in use; none where day and night are not told apart.
+    day_night: Option<DayNightState>,
     drift: Drift,
     /// Frames since the start that made room for newer ones.
     dropped: u64,
@@ -71,6 +74,7 @@ fn listed(camera: &Camera) -> Listed<'_> {
         anomaly: scored.is_some_and(|shown| shown.is_anomaly()),
         alarm,
         alarms: camera.monitor.alarms(),
+        day_night: camera.in_use.day_night(),
         drift,
         dropped: camera.metrics.dropped.get(),
         number: frame.map(|frame| frame.number),
@@ -101,6 +105,7 @@ struct Summary<'a> {
     source_reason: Option<String>,
     alarm: bool,
     alarms: AlarmState,
+    day_night: Option<DayNightState>,
     drift: Drift,
     threshold: Option<f32>,
     false_positive_rate: Option<f32>,
@@ -141,6 +146,7 @@ pub(super) async fn state(OfAddress(camera): OfAddress, Extension(role): Extensi
             source_reason,
             alarm,
             alarms: camera.monitor.alarms(),
+            day_night: camera.in_use.day_night(),
             drift,
             threshold: model.and_then(|model| model.detector.threshold()),
             false_positive_rate: model.and_then(|model| model.false_positive_rate()),

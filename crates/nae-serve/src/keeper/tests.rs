@@ -10,6 +10,7 @@ use nae_infer::{BackendKind, Shape};
 
 use super::super::config::{Config, Flags};
 use super::super::metrics::Metrics;
+use super::super::model::Current;
 use super::super::quiet::{Moment, Quiet};
 use super::*;
 
@@ -34,7 +35,13 @@ fn model(name: &str) -> Arc<Model> {
     let calibration = Calibration::from_energies(&mut energies).unwrap();
     let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
     let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
-    Arc::new(Model { detector, card: Vec::new(), digest: name.to_owned(), bytes: Arc::new(name.as_bytes().to_vec()) })
+    Arc::new(Model {
+        detector,
+        card: Vec::new(),
+        digest: name.to_owned(),
+        condition: Condition::Day,
+        bytes: Arc::new(name.as_bytes().to_vec()),
+    })
 }
 
 struct Kept {
@@ -58,12 +65,14 @@ impl Kept {
         let monitor = Monitor::new(alarm, quiet, Arc::clone(&sight), Some(&old), metrics).unwrap();
         let current = Arc::new(Current::from(Some(Arc::clone(&old))));
         let old = Opened { model: old, path: SETTINGS.into() };
-        let keeper = Keeper::start(config, Arc::default(), Some(old), current, Arc::new(monitor), sight).unwrap();
+        let monitor = Arc::new(monitor);
+        let in_use = Arc::new(InUse::new(current, Arc::clone(&monitor), None));
+        let keeper = Keeper::start(config, Arc::default(), Some(old), Condition::Day, in_use, monitor, sight).unwrap();
         Self { folder, keeper }
     }
 
     fn in_use(&self) -> String {
-        self.keeper.current.load_full().map_or_else(|| "none".to_owned(), |model| model.digest.clone())
+        self.keeper.model().map_or_else(|| "none".to_owned(), |model| model.digest.clone())
     }
 
     /// Has the model of this name take over, as if it were of that file.
@@ -104,7 +113,7 @@ fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
 #[test]
 fn the_old_model_comes_back_with_its_adjustments() {
     let kept = Kept::new();
-    let threshold = || kept.keeper.current.load_full().unwrap().detector.threshold().unwrap();
+    let threshold = || kept.keeper.model().unwrap().detector.threshold().unwrap();
     let first = threshold();
     kept.keeper.set_rate(0.5).unwrap();
     let adjusted = threshold();
@@ -156,7 +165,8 @@ fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
     assert!(matches!(kept.keeper.set_rate(0.5), Err(ChangeError::NoModel(_))));
     assert!(matches!(kept.keeper.recalibrate(60.0, 0.0), Err(ChangeError::NoModel(_))));
     assert!(matches!(kept.keeper.undo(), Err(ChangeError::NoModel(_))));
-    assert!(matches!(kept.keeper.reload(), Err(ChangeError::NoModel(_))));
+    // The settings name a file here, which is not there.
+    assert!(matches!(kept.keeper.reload(), Err(ChangeError::Open(_))));
     kept.exchange("learned", "learn/models/learned.model");
     assert_eq!(kept.in_use(), "learned");
     assert!(kept.keeper.scored(Some("it panicked")));

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -55,33 +56,38 @@ pub(super) enum Ending {
     Disk(io::Error),
 }
 
-/// Takes frames until there is a reason to end. `looked` is told of each, and from time to time of the seconds that are left; it
+/// Takes frames until there is a reason to end. The time goes on while frames are of the condition that they are collected for
+/// (`holds`). `looked` is told of each, and from time to time of the seconds that are left; it
 /// says whether more are wanted.
 pub(super) fn run(
     settings: Collecting,
     room: u64,
     collection: &Collection,
     frames: &Receiver<Offered>,
+    holds: &AtomicBool,
     mut looked: impl FnMut(Looked) -> bool,
 ) -> Ending {
     let Some(mut kept) = known(settings, collection, &mut looked) else { return Ending::Stopped };
-    let begin = Instant::now();
-    let left = |begin: Instant| settings.left.map(|left| left - begin.elapsed().as_secs_f64());
+    let (mut left, mut last) = (settings.left, Instant::now());
     loop {
-        if left(begin).is_some_and(|left| left <= 0.0) {
+        let gone = std::mem::replace(&mut last, Instant::now());
+        if holds.load(Ordering::Relaxed) {
+            left = left.map(|left| left - (last - gone).as_secs_f64());
+        }
+        if left.is_some_and(|left| left <= 0.0) {
             return Ending::TimeIsUp;
         }
         let (frame, regions) = match frames.recv_timeout(LOOK) {
             Ok(offered) => offered,
             Err(RecvTimeoutError::Timeout) => {
-                if !looked(Looked { seen: 0, left: left(begin) }) {
+                if !looked(Looked { seen: 0, left }) {
                     return Ending::Stopped;
                 }
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return Ending::Stopped,
         };
-        if !looked(Looked { seen: 1, left: left(begin) }) {
+        if !looked(Looked { seen: 1, left }) {
             return Ending::Stopped;
         }
         // One that cannot be read teaches nothing; scoring says so.
@@ -156,6 +162,8 @@ mod tests {
         Applied::new(Regions::default())
     }
 
+    static HOLDS: AtomicBool = AtomicBool::new(true);
+
     const SETTINGS: Collecting = Collecting { left: None, most: 100, min_distance: 2.0 };
 
     /// Has these looked at: the ending, and how many were.
@@ -164,7 +172,7 @@ mod tests {
         frames.iter().for_each(|frame| sender.send((frame.clone(), whole())).unwrap());
         drop(sender);
         let mut seen = 0;
-        let ending = run(settings, room, collection, &receiver, |looked| {
+        let ending = run(settings, room, collection, &receiver, &HOLDS, |looked| {
             seen += looked.seen;
             true
         });
@@ -204,7 +212,7 @@ mod tests {
             sender.send((frame, Arc::clone(&regions))).unwrap();
         }
         drop(sender);
-        run(SETTINGS, 1 << 20, &collection, &receiver, |_| true);
+        run(SETTINGS, 1 << 20, &collection, &receiver, &HOLDS, |_| true);
         let kept =
             collection.list(0, 9).into_iter().map(|listed| std::fs::read(collection.file(listed.number).unwrap()));
         let kept: Vec<_> = kept.map(|bytes| decode(&bytes.unwrap()).unwrap()).collect();
@@ -226,6 +234,28 @@ mod tests {
         assert!(matches!(ending, Ending::TimeIsUp), "{ending:?}");
     }
 
+    /// Frames of the night, asked for by day.
+    #[test]
+    fn the_time_stands_still_while_frames_are_of_another_condition() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        let (_offers, receiver) = Offers::new();
+        let holds = AtomicBool::new(false);
+        let settings = Collecting { left: Some(0.1), ..SETTINGS };
+        let (mut looks, mut least) = (0, f64::MAX);
+        let ending = run(settings, 1 << 20, &collection, &receiver, &holds, |looked| {
+            looks += 1;
+            // After three looks of 0.2 seconds the night begins.
+            if looks == 3 {
+                least = looked.left.unwrap();
+                holds.store(true, Ordering::Relaxed);
+            }
+            true
+        });
+        assert!(matches!(ending, Ending::TimeIsUp), "{ending:?}");
+        assert!((least - 0.1).abs() < 1e-9 && looks >= 3, "{least} {looks}");
+    }
+
     #[test]
     fn a_disk_that_refuses_ends_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -243,7 +273,7 @@ mod tests {
         let (_offers, receiver) = Offers::new();
         for wanted in [0, 1] {
             let mut asked = 0;
-            let ending = run(SETTINGS, 1 << 20, &collection, &receiver, |_| {
+            let ending = run(SETTINGS, 1 << 20, &collection, &receiver, &HOLDS, |_| {
                 asked += 1;
                 asked <= wanted
             });

@@ -81,7 +81,7 @@ impl Learn {
             let _entered = own.span.enter();
             super::super::child::lowest_priority();
             let looked = |looked: collect::Looked| own.looked(activity, looked);
-            let ending = collect::run(settings, own.config.learn_bytes, &own.collection, &frames, looked);
+            let ending = collect::run(settings, own.config.learn_bytes, &own.collection, &frames, &own.holds, looked);
             *lock(&own.offers) = None;
             let kept = own.collection.counts().kept;
             let note = match ending {

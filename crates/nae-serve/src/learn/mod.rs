@@ -30,7 +30,7 @@ mod training;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -100,6 +100,8 @@ pub(crate) struct Learn {
     inner: Mutex<Inner>,
     /// One action at a time, however long it takes; `inner` is locked for moments only.
     actions: Mutex<()>,
+    /// Whether frames are of the condition (day, or night) that a model is learned for here.
+    holds: AtomicBool,
     /// Frames that came while others were looked at, since that was last noted.
     missed: AtomicU64,
     offers: Mutex<Option<Offers>>,
@@ -129,6 +131,8 @@ pub(crate) struct Status {
     /// Bytes that the collection may have.
     room: u64,
     collecting: Option<Collecting>,
+    /// Whether it waits for the condition, day or night, whose frames are to be collected.
+    waits: bool,
     /// Seconds that the training was given.
     seconds: Option<f64>,
     training: Option<TrainingStatus>,
@@ -209,6 +213,7 @@ impl Learn {
             collection,
             inner: Mutex::new(inner),
             actions: Mutex::default(),
+            holds: AtomicBool::new(true),
             missed: AtomicU64::new(0),
             offers: Mutex::default(),
             shadow: Mutex::default(),
@@ -218,7 +223,8 @@ impl Learn {
     /// Goes on with what a stop or a kill broke off. `in_use` is the file of the model that was opened, if one was.
     pub(crate) fn start(self: &Arc<Self>, in_use: Option<&Path>) {
         let _entered = self.span.enter();
-        if in_use == self.config.model.as_deref() && !self.lock().record.used.is_empty() {
+        let is_of_settings = in_use.is_none() || in_use == self.config.model.as_deref();
+        if is_of_settings && !self.lock().record.used.is_empty() {
             let instead = if in_use.is_some() { "that of the settings is used" } else { "there is none in use" };
             self.note_down(|record| {
                 record.used.clear();
@@ -278,6 +284,12 @@ impl Learn {
         if let Some(thread) = thread {
             let _ = thread.join();
         }
+    }
+
+    /// Whether frames that come are of the condition that a model is learned for here. While they are not, none is offered, and the
+    /// time of collecting stands still.
+    pub(crate) fn holds(&self, holds: bool) {
+        self.holds.store(holds, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -367,6 +379,7 @@ impl Learn {
             missed: record.missed + self.missed.load(Ordering::Relaxed),
             counts,
             room: self.config.learn_bytes,
+            waits: collecting.is_some() && !self.holds.load(Ordering::Relaxed),
             collecting,
             seconds,
             training: inner.training.as_ref().map(|training| training.status()),

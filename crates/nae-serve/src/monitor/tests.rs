@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use axum::body::Bytes;
 use jiff::tz::TimeZone;
 use nae_core::calibration::Calibration;
 use nae_core::contract::Contract;
@@ -33,7 +34,7 @@ fn model() -> Model {
     let calibration = Calibration::from_energies(&mut [0.5; 99]).unwrap();
     let contract = Contract::new(Shape::new(1, 2, 2)).with_calibration(calibration, 0.01).unwrap();
     let detector = Detector::with_backend(ScoringSettings::new(contract), Arc::new(Zeros));
-    Model { detector, card: Vec::new(), digest: "1".to_owned(), bytes: Arc::default() }
+    Model { detector, card: Vec::new(), digest: "1".to_owned(), condition: Condition::Day, bytes: Arc::default() }
 }
 
 struct Watched {
@@ -96,7 +97,7 @@ fn events_are_told_with_all_that_happened() {
         assert_eq!(next(), event(number, energy, anomaly, alarm));
         assert_eq!(raised.map(|shown| shown.frame.number), (number == 3).then_some(3), "an alarm is raised once");
     }
-    watched.monitor.model_changed(Some(&watched.model), false);
+    watched.monitor.model_changed(Condition::Day, Some(&watched.model), false);
     assert_eq!(next(), json!({"event": "model"}));
     watched.frame(0.25);
     assert_eq!(next(), event(6, 0.25, false, false));
@@ -147,7 +148,7 @@ fn while_alarms_are_paused_none_is_up_and_none_is_raised() {
     assert_eq!(up(), (false, 0, 1));
     assert!(watched.frame(1.0).is_some());
     assert_eq!(up(), (true, 1, 1));
-    assert_eq!(watched.monitor.energies(3600.0, 0.0).len(), 8);
+    assert_eq!(watched.monitor.energies(Condition::Day, 3600.0, 0.0).len(), 8);
 }
 
 /// By the sums of the Page-Hinkley test in float64, with a quarter of the threshold for tolerance and five thresholds for
@@ -178,7 +179,7 @@ fn drift_is_told_on_the_frame_on_which_it_is() {
                 assert_eq!(watched.metrics.drift.get(), if first.is_some() { gauge } else { 0 });
             }
             assert!(first.is_some_and(|n| (65..200).contains(&n)), "{before}, {after}: {first:?}");
-            watched.monitor.model_changed(Some(&watched.model), false);
+            watched.monitor.model_changed(Condition::Day, Some(&watched.model), false);
             assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady), "a new threshold begins anew");
         }
     }
@@ -194,12 +195,15 @@ fn a_frame_of_other_regions_counts_for_nothing() {
     let half = r#"[{"kind": "ignore", "vertices": [[0, 0], [1, 0], [1, 1]]}]"#;
     watched.sight.set(Some(Regions::from_json(half).unwrap()), Some("1")).unwrap();
     let mut events = watched.monitor.events();
-    watched.monitor.regions_changed(Some(&watched.model));
+    watched.monitor.regions_changed(&PerCondition { day: Some(Arc::new(model())), night: None });
     assert_eq!(serde_json::to_value(events.try_recv().unwrap()).unwrap(), json!({"event": "regions"}));
     assert_eq!((watched.monitor.alarm_and_drift().0, watched.metrics.alarm.get()), (false, 0), "the alarm is cleared");
-    assert_eq!((watched.monitor.energies(3600.0, 0.0).len(), watched.monitor.recent().len()), (0, 0));
+    assert_eq!(
+        (watched.monitor.energies(Condition::Day, 3600.0, 0.0).len(), watched.monitor.recent(Condition::Day).len()),
+        (0, 0)
+    );
     assert!(watched.frame_of(1.0, before).is_none() && watched.frame(1.0).is_none());
-    assert_eq!(watched.monitor.energies(3600.0, 0.0).len(), 1, "the second is of them");
+    assert_eq!(watched.monitor.energies(Condition::Day, 3600.0, 0.0).len(), 1, "the second is of them");
     assert!(!watched.monitor.alarm_and_drift().0);
     assert!(watched.frame(1.0).is_some(), "two of them raise it");
 }
@@ -209,14 +213,15 @@ fn a_frame_of_other_regions_counts_for_nothing() {
 fn a_frame_without_a_model_is_shown_and_counts_for_nothing() {
     let watched = Watched::new();
     watched.frame(0.25);
-    assert!(watched.monitor.recent().iter().all(|recent| recent.normal));
-    watched.monitor.model_changed(None, true);
+    assert!(watched.monitor.recent(Condition::Day).iter().all(|recent| recent.normal));
+    watched.monitor.model_changed(Condition::Day, None, true);
+    watched.monitor.uses(None, Condition::Day, None);
     assert!(watched.metrics.threshold.get().is_nan());
     let frame = Frame { bytes: Bytes::from_static(b"later"), name: None, taken: Instant::now() };
     watched.monitor.observe_unscored(&frame);
     let latest = watched.monitor.latest().unwrap();
     assert_eq!((latest.frame().number, latest.frame().image.as_ref()), (2, b"later".as_slice()));
-    assert!(latest.scored().is_none() && watched.monitor.energies(3600.0, 0.0).is_empty());
-    let recent = watched.monitor.recent();
+    assert!(latest.scored().is_none() && watched.monitor.energies(Condition::Day, 3600.0, 0.0).is_empty());
+    let recent = watched.monitor.recent(Condition::Day);
     assert!(recent.len() == 2 && recent.iter().all(|recent| !recent.normal));
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use nae_core::drift::Drift;
 use serde_json::json;
 
+use super::super::day_night::DayNightState;
 use super::super::monitor::{Event, Monitor};
 use super::super::source::SourceState;
 
@@ -45,6 +46,8 @@ pub(super) struct Status {
     /// Whether alarms are raised, in a word.
     alarms: &'static str,
     drift: Drift,
+    /// None where day and night are not told apart.
+    day_night: Option<DayNightState>,
     source: &'static str,
     reason: Option<String>,
 }
@@ -58,7 +61,14 @@ impl Status {
             SourceState::Lost(reason) => Some(reason.clone()),
             _ => None,
         };
-        Self { alarm, alarms: monitor.alarms().name(), drift, source: source.name(), reason }
+        Self {
+            alarm,
+            alarms: monitor.alarms().name(),
+            drift,
+            day_night: monitor.day_night(),
+            source: source.name(),
+            reason,
+        }
     }
 
     /// As it is after the event, which may have been some time ago: an alarm that was raised and cleared meanwhile is told as
@@ -71,15 +81,24 @@ impl Status {
             }
             Event::Source { state, reason } => Self { source: state, reason: reason.clone(), ..self.clone() },
             // The alarm begins anew.
-            Event::Model | Event::Regions => Self::of(monitor),
+            Event::Model | Event::Regions | Event::DayNight { .. } => Self::of(monitor),
             Event::Unscored { .. } | Event::Unreadable { .. } | Event::Alarm { .. } | Event::Stopping => self.clone(),
         }
     }
 
     pub(super) fn json(&self) -> String {
-        let Self { alarm, alarms, drift, source, reason } = self;
-        let time = Timestamp::now().to_string();
-        json!({ "alarm": alarm, "alarms": alarms, "source": source, "reason": reason, "drift": drift, "time": time })
-            .to_string()
+        let Self { alarm, alarms, drift, day_night, source, reason } = self;
+        let day_night = day_night.as_ref();
+        json!({
+            "alarm": alarm,
+            "alarms": alarms,
+            "source": source,
+            "reason": reason,
+            "drift": drift,
+            "condition": day_night.map(|now| now.condition),
+            "model_for": day_night.map(|now| now.model_for),
+            "time": Timestamp::now().to_string(),
+        })
+        .to_string()
     }
 }

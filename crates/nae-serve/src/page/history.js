@@ -19,7 +19,7 @@ function historyPieces(slices) {
   for (const slice of slices) {
     const before = pieces.at(-1)?.at(-1);
     const near = before && slice.begin - before.end <= 2000 * Math.max(slice.seconds, before.seconds);
-    if (near && before.model === slice.model) pieces.at(-1).push(slice);
+    if (near && before.model === slice.model && before.night === slice.night) pieces.at(-1).push(slice);
     else pieces.push([slice]);
   }
   return pieces;
@@ -55,6 +55,10 @@ function drawHistory() {
   for (const piece of historyPieces(chart.slices)) {
     const ends = piece.flatMap(({ begin, end, min, max, mean, threshold }) =>
       [{ time: begin, min, max, mean, threshold }, { time: end, min, max, mean, threshold }]);
+    if (piece[0].night) {
+      const [begin, end] = [x(ends[0].time), x(ends.at(-1).time)];
+      drawn.push(svg("rect", { class: "night", x: begin, y: top, width: Math.max(0, end - begin), height: bottom - top }));
+    }
     const line = (name) => ends.map((point) => at(point.time, point[name])).join("L");
     drawn.push(svg("path", { class: "band", d: `M${line("max")}L${ends.toReversed().map((p) => at(p.time, p.min)).join("L")}Z` }));
     drawn.push(svg("path", { class: "mean", d: `M${line("mean")}` }));
@@ -83,7 +87,7 @@ function tellMoment() {
     const alarms = chart.alarms.filter(({ begin }) => begin >= slice.begin && begin < slice.end).map(({ number }) => number);
     const frames = slice.count === 1 ? "1 frame" : `${slice.count} frames`;
     text = `${historyTime(slice.begin, true)}: ${frames}, energy ${short(slice.min)} to ${short(slice.max)}, mean ${short(slice.mean)}, ` +
-      `threshold ${short(slice.threshold)}${alarms.length ? `, alarm ${alarms.join(", ")}` : ""}`;
+      `threshold ${short(slice.threshold)}${slice.night ? ", model of the night" : ""}${alarms.length ? `, alarm ${alarms.join(", ")}` : ""}`;
   }
   element("history-at").textContent = text;
   element("history-moment").setAttribute("aria-valuetext", text);

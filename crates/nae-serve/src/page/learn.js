@@ -3,7 +3,7 @@
 "use strict";
 
 const learnPage = 60;
-const learn = { status: null, points: [], from: 0, before: [], frames: new Map(), tick: 0 };
+const learn = { status: null, condition: "day", chosen: false, points: [], from: 0, before: [], frames: new Map(), tick: 0 };
 
 const learnPhases = {
   idle: "No frames yet. Let the camera see what is normal, and collect.",
@@ -40,6 +40,31 @@ const learnActions = {
   delete: () => ({}),
 };
 
+// The address of something of learning: there is one for the day, and where the two are told apart one for the night.
+function ownLearn(path) {
+  const address = own(`/learn${path}`);
+  return learn.condition === "day" ? address : `${address}${address.includes("?") ? "&" : "?"}condition=${learn.condition}`;
+}
+
+// Learning is shown of the condition that holds, unless somebody chose the other.
+function learnOfCondition(now) {
+  if (!now) learn.chosen = false;
+  const condition = !now ? "day" : learn.chosen ? learn.condition : now.condition;
+  if (condition !== learn.condition) learnOf(condition);
+  element("learn-of").hidden = !now;
+  element("learn-condition").value = condition;
+}
+
+function learnOf(condition) {
+  const chosen = learn.chosen;
+  learn.condition = condition;
+  resetLearn();
+  Object.assign(learn, { condition, chosen });
+  addressLearn();
+  element("learn-of").hidden = false;
+  showLearn().catch(console.warn);
+}
+
 function size(bytes) {
   const [unit, name] = bytes < 2 ** 20 ? [2 ** 10, "KiB"] : bytes < 2 ** 30 ? [2 ** 20, "MiB"] : [2 ** 30, "GiB"];
   const value = bytes / unit;
@@ -54,6 +79,7 @@ function learnSentence(s) {
     if (s.thrown_out) parts.push(`${s.thrown_out} thrown out.`);
     if (s.missed) parts.push(`${s.missed} came too fast to be looked at.`);
   } else if (s.phase === "collecting") parts.push(`${s.kept} frames kept of ${s.seen} seen.`);
+  if (s.waits) parts.push(`It waits for the ${learn.condition}.`);
   if (s.collecting?.left) parts.push(`${span(s.collecting.left)} left.`);
   if (s.training) {
     const { manner, gone, progress } = s.training;
@@ -73,7 +99,10 @@ function learnSentence(s) {
 
 async function showLearn() {
   const first = learn.status === null;
-  const s = await get(own("/learn"));
+  const asked = learn.condition;
+  const s = await get(ownLearn(""));
+  // The other was chosen meanwhile.
+  if (asked !== learn.condition) return;
   const changed = first || s.phase !== learn.status.phase || s.kept !== learn.status.kept
     || s.thrown_out !== learn.status.thrown_out;
   learn.status = s;
@@ -112,7 +141,7 @@ async function showLearn() {
     else element("chart-note").textContent = threshold && shadow
       ? "Dots: the model in use. Rings: the new one. Each energy is shown as a multiple of its own model's threshold."
       : "A model without a threshold cannot be compared on this chart: the new one's energies are not shown.";
-    const slices = await get(own(`/learn/energies?seconds=${state.span}`));
+    const slices = await get(ownLearn(`/energies?seconds=${state.span}`));
     const now = performance.now() / 1000;
     learn.points = slices.map(({ ago, energy }) => ({ at: now - ago, energy }));
   } else learn.points = [];
@@ -127,7 +156,7 @@ function frameItem(number) {
   image.alt = `Frame ${number}`;
   button.append(image);
   item.append(button);
-  draw(image, own(`/learn/frames/${number}/thumbnail`)).catch(console.warn);
+  draw(image, ownLearn(`/frames/${number}/thumbnail`)).catch(console.warn);
   button.addEventListener("click", () => {
     const action = button.classList.contains("out") ? "bring-back" : "throw-out";
     if (learn.status.may.includes(action)) learnDo(action, { frames: [number] });
@@ -137,7 +166,7 @@ function frameItem(number) {
 
 // A page of frames; those that are shown already stay as they are.
 async function showFrames() {
-  const frames = await get(own(`/learn/frames?from=${learn.from}&count=${learnPage}`));
+  const frames = await get(ownLearn(`/frames?from=${learn.from}&count=${learnPage}`));
   const shown = new Map();
   for (const { number, thrown_out } of frames) {
     const frame = learn.frames.get(number) ?? frameItem(number);
@@ -159,7 +188,7 @@ async function showFrames() {
 
 async function learnDo(action, body) {
   try {
-    await post(own(`/learn/${action}`), body);
+    await post(ownLearn(`/${action}`), body);
     element("learn-problem").textContent = "";
   } catch (error) {
     element("learn-problem").textContent = error.message;
@@ -181,14 +210,18 @@ async function save(event, path, name) {
 
 function resetLearn() {
   for (const { image } of learn.frames.values()) URL.revokeObjectURL(image.src);
-  Object.assign(learn, { status: null, points: [], from: 0, before: [], frames: new Map() });
+  Object.assign(learn, { status: null, condition: "day", chosen: false, points: [], from: 0, before: [], frames: new Map() });
   element("learn").hidden = true;
   element("chart-note").hidden = true;
+  element("learn-of").hidden = true;
   element("learn-problem").textContent = "";
   element("learn-frames").replaceChildren();
-  if (!state.camera) return;
-  element("learn-tar").href = own("/learn/frames.tar");
-  element("learn-report").href = own("/learn/report");
+  if (state.camera) addressLearn();
+}
+
+function addressLearn() {
+  element("learn-tar").href = ownLearn("/frames.tar");
+  element("learn-report").href = ownLearn("/report");
 }
 
 function startLearn() {
@@ -198,6 +231,10 @@ function startLearn() {
       if (!sure || window.confirm(sure)) learnDo(action, learnActions[action]());
     });
   }
+  element("learn-condition").addEventListener("change", () => {
+    learn.chosen = true;
+    learnOf(element("learn-condition").value);
+  });
   element("learn-earlier").addEventListener("click", () => {
     learn.from = learn.before.pop() ?? 0;
     showFrames().catch(console.warn);
@@ -208,15 +245,15 @@ function startLearn() {
     showFrames().catch(console.warn);
   });
   element("learn-tar").addEventListener("click", (event) =>
-    save(event, own("/learn/frames.tar"), "frames.tar").catch(console.warn));
+    save(event, ownLearn("/frames.tar"), "frames.tar").catch(console.warn));
   element("learn-report").addEventListener("click", (event) =>
-    save(event, own("/learn/report"), "report.html").catch(console.warn));
+    save(event, ownLearn("/report"), "report.html").catch(console.warn));
   element("learn-file").addEventListener("change", async () => {
     const [file] = element("learn-file").files;
     if (!file) return;
     try {
       const headers = { "content-type": "application/octet-stream" };
-      const response = await ask(own("/learn/take-model"), { method: "POST", headers, body: file });
+      const response = await ask(ownLearn("/take-model"), { method: "POST", headers, body: file });
       element("learn-problem").textContent = response.ok ? "" : (await response.json()).error;
     } catch (error) {
       element("learn-problem").textContent = error.message;

@@ -120,6 +120,7 @@ async function refresh() {
   element("login").hidden = true;
   element("watch").hidden = false;
   showQuiet(s.alarms);
+  showDayNightChip(s.day_night);
   showAlarm(s.alarm);
   showDrift(s.drift);
   showSource(s.source_state, s.source_reason);
@@ -138,6 +139,7 @@ async function refresh() {
   element("card").replaceChildren(...rows);
   // The pictures of alarms have outlines, too.
   await showRegions();
+  await showDayNight();
   await Promise.all([readHistory(), showAlarms(), showFrame(s.latest), showLearn()]);
 }
 
@@ -314,6 +316,9 @@ function happened(event) {
   } else if (event.event === "regions") {
     showAlarm(false);
     showRegions().then(showAlarms).catch(console.warn);
+  } else if (event.event === "day_night") {
+    showAlarm(false);
+    refresh().catch(console.warn);
   } else if (event.event === "source") showSource(event.state, event.reason);
   else if (event.event === "model") refresh().catch(console.warn);
 }
@@ -328,6 +333,7 @@ async function watchOne({ signal }) {
       const reader = (await ask(`/events?camera=${state.camera}`)).body.pipeThrough(new TextDecoderStream()).getReader();
       // What was paused while the page was made is told by no event any more.
       showQuiet((await get(own("/state"))).alarms);
+      await showDayNight();
       let text = "";
       for (;;) {
         const { value, done } = await reader.read();
@@ -361,7 +367,8 @@ function card(name) {
   const alarm = document.createElement("span");
   const source = document.createElement("span");
   const noAlarms = document.createElement("span");
-  head.append(title, alarm, noAlarms, source);
+  const condition = document.createElement("span");
+  head.append(title, alarm, noAlarms, condition, source);
   const bar = document.createElement("div");
   bar.className = "bar";
   bar.ariaHidden = "true";
@@ -372,7 +379,7 @@ function card(name) {
   age.className = "faint";
   link.append(box, head, bar, energy, age);
   item.append(link);
-  return { item, link, image, alarm, noAlarms, source, filled, energy, age, number: null };
+  return { item, link, image, alarm, noAlarms, condition, source, filled, energy, age, number: null };
 }
 
 function span(seconds) {
@@ -390,6 +397,7 @@ function fill(shown, camera) {
   shown.link.className = Object.keys(classes).filter((name) => classes[name]).join(" ");
   badge(shown.alarm, camera.alarm ? "Alarm" : "", "bad");
   badge(shown.noAlarms, quietText(camera.alarms), "warn");
+  badge(shown.condition, camera.day_night?.condition === "night" ? dayNightText(camera.day_night) : "", "");
   if (!camera.scoring && camera.model !== null) badge(shown.source, "model does not return", "warn");
   else badge(shown.source, camera.source_state === "connected" ? "" : camera.source_state, "warn");
   shown.source.title = camera.source_reason ?? "";
@@ -469,6 +477,7 @@ async function showView() {
   resetLearn();
   resetQuiet();
   resetRegions();
+  resetDayNight();
   resetHistory();
   element("cameras").replaceChildren();
   await (state.camera ? watchOne(view) : watchAll(view));
@@ -513,6 +522,7 @@ element("recalibrate").addEventListener("click", () =>
 startLearn();
 startQuiet();
 startRegions();
+startDayNight();
 startHistory();
 setInterval(() => element("watch").hidden || drawChart(), 250);
 showView();

@@ -1,8 +1,7 @@
 //! Whether a camera raises alarms now: not while someone has paused or snoozed them, nor outside the hours of the settings. The
-//! rule is given the times, so that it does not depend on a clock; `hours` has the hours, `kept` what is on disk. Who asks, and
+//! rule is given the times, so that it does not depend on a clock; `hours` (of the crate) has the hours, `kept` what is on disk. Who asks, and
 //! clears an alarm that is up, is the `monitor`: frames are scored and shown all the same.
 
-mod hours;
 mod kept;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use jiff::tz::TimeZone;
 use nae_onnx::file::FileError;
 use serde::Serialize;
 
-pub(crate) use hours::AlarmHours;
+use super::hours::WeekHours;
 
 /// The longest snooze.
 pub(crate) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -91,7 +90,7 @@ struct Rule {
     asked: Asked,
     /// When it was asked for; frames of before are of another time.
     since: Option<Instant>,
-    hours: Option<AlarmHours>,
+    hours: Option<WeekHours>,
     zone: TimeZone,
 }
 
@@ -137,7 +136,7 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// As what is kept in `folder` says. If that cannot be read alarms are raised: one too many is better than none.
-    pub(crate) fn open(folder: &Path, hours: Option<AlarmHours>, zone: TimeZone, now: Moment) -> Self {
+    pub(crate) fn open(folder: &Path, hours: Option<WeekHours>, zone: TimeZone, now: Moment) -> Self {
         let file = folder.join("alarms-paused.json");
         let asked = kept::read(&file, now).unwrap_or_else(|error| {
             tracing::error!(error, "whether alarms were paused is not known: they are raised");
@@ -193,18 +192,6 @@ impl Quiet {
     pub(crate) fn state(&self, now: Moment) -> AlarmState {
         self.rule().state(now)
     }
-}
-
-/// The zone of this machine, by the variable TZ or the system's setting.
-pub(crate) fn local_zone() -> TimeZone {
-    TimeZone::try_system().unwrap_or_else(|error| {
-        tracing::warn!(
-            %error,
-            "the time zone is not known: `alarm_hours` are hours of UTC. Set the variable TZ, where there are no zone files to a \
-             rule such as CET-1CEST,M3.5.0,M10.5.0/3"
-        );
-        TimeZone::UTC
-    })
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ fn berlin() -> TimeZone {
     TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
 }
 
-fn hours(text: &str) -> AlarmHours {
+fn hours(text: &str) -> WeekHours {
     text.parse().unwrap()
 }
 
-fn contain(hours: &AlarmHours, wall: &str) -> bool {
+fn contain(hours: &WeekHours, wall: &str) -> bool {
     hours.contain(wall.parse::<DateTime>().unwrap())
 }
 
@@ -88,17 +88,17 @@ fn what_is_no_hours_is_refused_with_the_part() {
         "Mon 07:00–19:00",
         "Mön 07:00-19:00",
     ] {
-        let said = wrong.parse::<AlarmHours>().unwrap_err();
+        let said = wrong.parse::<WeekHours>().unwrap_err();
         assert!(said.contains(&format!("(`{wrong}` is neither)")), "{said}");
     }
     for (wrong, part) in [("Mon 07:00-08:00, ", ""), ("Mon 07:00-08:00, Tue 8", "Tue 8"), (",", "")] {
-        let said = wrong.parse::<AlarmHours>().unwrap_err();
+        let said = wrong.parse::<WeekHours>().unwrap_err();
         assert!(said.contains(&format!("(`{part}` is neither)")), "{said}");
     }
 }
 
 /// Whether alarms are raised every half hour from `from` on, as UTC.
-fn half_hours(hours: &AlarmHours, zone: &TimeZone, from: &str, count: i64) -> Vec<bool> {
+fn half_hours(hours: &WeekHours, zone: &TimeZone, from: &str, count: i64) -> Vec<bool> {
     let from: Timestamp = from.parse().unwrap();
     let at = |half| from.checked_add(jiff::SignedDuration::from_mins(30 * half)).unwrap();
     (0..count).map(|half| hours.contain(zone.to_datetime(at(half)))).collect()

@@ -131,16 +131,21 @@ impl Sight {
         if self.kept().regions.is_some() { Origin::Kept } else { Origin::Settings }
     }
 
-    /// Uses these from the next frame on, or those of the settings. `model` is in use, if there is one.
+    /// Uses these from the next frame on, or those of the settings. `models` are in use by now, or may be.
     ///
     /// # Errors
     /// They cannot be kept, and hold until the service stops.
-    pub(crate) fn set(&self, regions: Option<Regions>, model: Option<&str>) -> Result<(), FileError> {
+    pub(crate) fn set<'a>(
+        &self,
+        regions: Option<Regions>,
+        models: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), FileError> {
         let mut kept = self.kept();
         let before = self.applied();
-        if let Some(model) = model
-            && !kept.before.iter().any(|before| before.model == model)
-        {
+        for model in models {
+            if kept.before.iter().any(|before| before.model == model) {
+                continue;
+            }
             kept.before.push(Before { model: model.to_owned(), regions: before.digest.clone() });
             let old = kept.before.len().saturating_sub(MODELS);
             kept.before.drain(..old);

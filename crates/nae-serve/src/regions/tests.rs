@@ -322,7 +322,7 @@ fn a_model_that_knows_frames_of_other_regions_is_told_from_one_that_does_not() {
     again.set(None, Some("b")).unwrap();
     assert!(!again.is_strange_to("a", None) && again.is_strange_to("b", None), "as it was");
     for number in 0..2 * MODELS {
-        again.set(None, Some(&number.to_string())).unwrap();
+        again.set(None, Some(number.to_string().as_str())).unwrap();
     }
     assert_eq!(again.kept().before.len(), MODELS);
     assert!(!again.kept().before.iter().any(|before| before.model == "a"));

@@ -11,6 +11,7 @@ use nae_infer::card::ScoringSettings;
 use nae_infer::{BackendKind, Detector, Shape};
 use nae_onnx::metadata::Tiles;
 
+use super::super::day_night::Condition;
 use super::super::regions::Regions;
 use super::*;
 
@@ -55,7 +56,8 @@ fn current(backend: Moody, tiles: Option<Tiles>) -> Arc<Current> {
     let mut settings = ScoringSettings::new(contract);
     settings.tiles = tiles;
     let detector = Detector::with_backend(settings, Arc::new(backend));
-    let model = Model { detector, card: Vec::new(), digest: String::new(), bytes: Arc::default() };
+    let model =
+        Model { detector, card: Vec::new(), digest: String::new(), condition: Condition::Day, bytes: Arc::default() };
     Arc::new(Current::from_pointee(model))
 }
 
@@ -195,7 +197,13 @@ fn each_lane_is_scored_by_its_own_model() {
     let lane = |grey| {
         let settings = ScoringSettings::new(Contract::new(Shape::new(1, 2, 2)));
         let detector = Detector::with_backend(settings, Arc::new(Grey(grey)));
-        let model = Model { detector, card: Vec::new(), digest: grey.to_string(), bytes: Arc::default() };
+        let model = Model {
+            detector,
+            card: Vec::new(),
+            digest: grey.to_string(),
+            condition: Condition::Day,
+            bytes: Arc::default(),
+        };
         let model = Arc::new(Current::from_pointee(model));
         LaneSettings { camera: CameraName::default(), model, timeout: Duration::from_secs(60) }
     };

@@ -56,6 +56,7 @@ fn parsed(csv: &[u8]) -> Vec<Value> {
         "time" | "model" | "id" => json!(text),
         _ if text.is_empty() => Value::Null,
         "cleared" => json!(text),
+        "night" => json!(text.parse::<bool>().unwrap()),
         "seconds" | "count" | "number" => json!(text.parse::<i64>().unwrap()),
         // As the service writes it: the shortest text that is this number of 32 bits.
         "min" | "max" | "threshold" | "energy" => {
@@ -376,13 +377,13 @@ fn fill(path: &Path) {
     change.execute("INSERT INTO model (digest) VALUES ('0a0b0c0d') ON CONFLICT DO NOTHING", ()).unwrap();
     let row = |ago: i64, seconds: i64| {
         let time = milliseconds_ago(ago) / 1000 / seconds * seconds * 1000;
-        let text = "INSERT INTO energy SELECT 1, ?1, ?2, model.id, 9, 0.01, 0.02, 0.05, 0.04 FROM model LIMIT 1";
+        let text = "INSERT INTO energy SELECT 1, ?1, ?2, model.id, 9, 0.01, 0.02, 0.05, 0.04, 0 FROM model LIMIT 1";
         change.execute(text, (seconds, time)).unwrap();
     };
     (3..21 * 96).rev().for_each(|quarter| row(900 * quarter, 900));
     (5..40).rev().for_each(|minute| row(60 * minute, 60));
     for (number, ago) in [10 * 60, 5 * 3600, 3 * 86_400, 20 * 86_400].into_iter().enumerate() {
-        let text = "INSERT INTO alarm SELECT ?1, 1, ?2, ?3, ?3 + 60000, 0.05, 0.04, model.id FROM model LIMIT 1";
+        let text = "INSERT INTO alarm SELECT ?1, 1, ?2, ?3, ?3 + 60000, 0.05, 0.04, model.id, 0 FROM model LIMIT 1";
         change.execute(text, (format!("old-{number}"), 100 + number as i64, milliseconds_ago(ago))).unwrap();
     }
     change.commit().unwrap();

@@ -9,6 +9,7 @@ mod camera;
 mod cameras;
 mod changes;
 mod clients;
+mod day_night;
 mod harness;
 mod history;
 mod inference;

@@ -37,7 +37,7 @@ fn a_camera_of_five_frames_a_second_takes_little() {
             let begin = Instant::now();
             for frame in 0..10 {
                 let time = TODAY + day * DAY + batch * 2000 + frame * 200;
-                recorder.energy(time, energies.next().unwrap(), Some(0.05), "0a0b0c0d");
+                recorder.energy(time, energies.next().unwrap(), Some(0.05), "0a0b0c0d", false);
             }
             let middle = Instant::now();
             received.try_iter().for_each(|message| writer.take(message));

@@ -42,7 +42,7 @@ fn a_file_is_made_for_its_owner_alone_and_goes_on_after_a_restart() {
     let rows = rows(&path, "gate");
     assert_eq!(rows.len(), 1, "the same second");
     assert_eq!((rows[0].count, rows[0].min, rows[0].mean, rows[0].max), (2, 1.0, 2.0, 3.0));
-    assert_eq!((version(&path), writing.get()), (1, 1));
+    assert_eq!((version(&path), writing.get()), (2, 1));
     #[cfg(unix)]
     for name in names(folder.path(), "history.sqlite") {
         let mode =
@@ -51,11 +51,62 @@ fn a_file_is_made_for_its_owner_alone_and_goes_on_after_a_restart() {
     }
 }
 
+/// One of before there was a night: it is gone on with, and what is in it was of the day.
+#[test]
+fn a_file_of_the_first_version_gets_what_it_lacks_and_keeps_what_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = schema::file_in(folder.path());
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(schema::MIGRATIONS[0]).unwrap();
+    old.execute_batch(
+        "INSERT INTO camera VALUES (7, 'gate'); INSERT INTO model VALUES (3, '0a0b0c0d');
+         INSERT INTO energy VALUES (7, 1, 1000, 3, 5, 0.1, 0.2, 0.3, 0.5);
+         INSERT INTO alarm VALUES ('id', 7, 1, 1000, 2000, 2.5, 0.5, 3);",
+    )
+    .unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    let (mut writer, writing, _) = writer(&path, ROOM, Vec::new());
+    writer.take(Message::Energy { camera: 0, point: Point { night: true, ..point(TODAY, 1.0) } });
+    writer.take(Message::Raised { camera: 0, alarm: AlarmRecord { night: true, ..alarm(2, TODAY) } });
+    writer.write();
+    assert_eq!((version(&path), writing.get(), names(folder.path(), "history.sqlite.aside").len()), (2, 1, 0));
+    let rows = rows(&path, "gate");
+    let found: Vec<_> = rows.iter().map(|row| (row.time, row.count, row.night)).collect();
+    assert_eq!(found, [(1000, 5, false), (TODAY, 1, true)]);
+    let read = Connection::open(&path).unwrap();
+    let nights = |view: &str| -> Vec<bool> {
+        let mut all = read.prepare(&format!("SELECT night FROM {view} ORDER BY time")).unwrap();
+        all.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!((nights("energies"), nights("alarms")), (vec![false, true], vec![false, true]));
+}
+
+/// One file may be the model of both; a second has one row for it.
+#[test]
+fn a_row_says_whose_model_it_was_at_its_last_frame() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = schema::file_in(folder.path());
+    let (mut writer, ..) = writer(&path, ROOM, Vec::new());
+    let take = |writer: &mut Writer, time: i64, night: bool| {
+        writer.take(Message::Energy { camera: 0, point: Point { night, ..point(time, 1.0) } });
+    };
+    let nights = || rows(&path, "gate").iter().map(|row| (row.count, row.night)).collect::<Vec<_>>();
+    // Gathered before they are written, and joined with what is there.
+    take(&mut writer, TODAY, false);
+    take(&mut writer, TODAY + 100, true);
+    writer.write();
+    assert_eq!(nights(), [(2, true)]);
+    take(&mut writer, TODAY + 200, false);
+    writer.write();
+    assert_eq!(nights(), [(3, false)]);
+}
+
 #[test]
 fn a_file_that_cannot_be_used_is_set_aside_and_kept() {
     type Spoil = fn(&Path);
     let spoilt: [(&str, Spoil); 5] = [
-        ("newer", |path| Connection::open(path).unwrap().pragma_update(None, "user_version", 2).unwrap()),
+        ("newer", |path| Connection::open(path).unwrap().pragma_update(None, "user_version", 3).unwrap()),
         ("negative", |path| Connection::open(path).unwrap().pragma_update(None, "user_version", -1).unwrap()),
         ("garbage", |path| std::fs::write(path, "no database, but long enough to be looked at. ".repeat(99)).unwrap()),
         ("another table", |path| {

@@ -27,7 +27,7 @@ const TODAY: i64 = 20_600 * DAY;
 const ALL: Span = Span { from: 0, to: 2 * TODAY };
 
 fn point(time: i64, energy: f32) -> Point {
-    Point { time, energy, threshold: Some(0.5), model: "0a0b0c0d".to_owned() }
+    Point { time, energy, threshold: Some(0.5), model: "0a0b0c0d".to_owned(), night: false }
 }
 
 /// All rows of a camera.
@@ -66,7 +66,7 @@ fn add(store: &mut Store, points: impl IntoIterator<Item = Point>) {
 
 fn alarm(number: u64, time: i64) -> AlarmRecord {
     let id = format!("gate-77-{number}");
-    AlarmRecord { id, number, time, energy: 2.5, threshold: Some(0.5), model: "0a0b0c0d".to_owned() }
+    AlarmRecord { id, number, time, energy: 2.5, threshold: Some(0.5), model: "0a0b0c0d".to_owned(), night: false }
 }
 
 /// A writer of the camera `gate`, and its figures: writing, dropped.

@@ -48,6 +48,7 @@ fn expected(points: &[Point], now: i64) -> Vec<Interval> {
                 max: energies().fold(f32::NEG_INFINITY, f32::max),
                 threshold: own.last().unwrap().threshold,
                 model: model.to_owned(),
+                night: own.last().unwrap().night,
             }
         })
         .collect()
@@ -71,7 +72,7 @@ fn frames() -> impl Strategy<Value = Vec<Point>> {
         let mut time = TODAY - 80 * DAY;
         let point = |(apart, energy, threshold, other)| {
             time += apart;
-            Point { time, energy, threshold, model: if other { "one" } else { "two" }.to_owned() }
+            Point { time, energy, threshold, model: if other { "one" } else { "two" }.to_owned(), night: other }
         };
         frames.into_iter().map(point).collect()
     })

@@ -1,6 +1,5 @@
-//! The hours of a week in which alarms are raised, by the clock on the wall: what the setting `alarm_hours` may say, whether a
-//! time is in them, and when they begin again. Where the time zone comes from, and what else keeps alarms from being raised, is
-//! not here.
+//! Hours of a week, by the clock on the wall: what the settings `alarm_hours` and `night_hours` may say, whether a time is in them, when
+//! they begin again, and the time zone they are of. What takes place in them is not here.
 
 use std::str::FromStr;
 
@@ -15,7 +14,7 @@ const WEEK: u16 = 7 * DAY;
 
 /// Hours of a week; at least one span.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AlarmHours(Vec<Span>);
+pub(crate) struct WeekHours(Vec<Span>);
 
 /// Minutes of a week, which begins on Monday at 00:00; a span goes over midnight and over Sunday.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,10 +25,10 @@ struct Span {
     length: u16,
 }
 
-impl AlarmHours {
+impl WeekHours {
     /// Whether the clock on the wall shows a time in them. One that is put back shows an hour twice, and one that is put forward
     /// leaves an hour out; both follow from this.
-    pub(super) fn contain(&self, wall: DateTime) -> bool {
+    pub(crate) fn contain(&self, wall: DateTime) -> bool {
         let days = wall.weekday().to_monday_zero_offset().unsigned_abs();
         let minute = u16::from(days) * DAY
             + u16::from(wall.hour().unsigned_abs()) * 60
@@ -38,7 +37,7 @@ impl AlarmHours {
     }
 
     /// The first moment after `now` that is in them, where `now` is not.
-    pub(super) fn next(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    pub(crate) fn next(&self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut moments = Vec::new();
         let mut date = Some(zone.to_datetime(now).date());
         // The same day of the next week, too: today's beginning may be over.
@@ -62,7 +61,7 @@ impl AlarmHours {
     }
 }
 
-impl FromStr for AlarmHours {
+impl FromStr for WeekHours {
     /// What was expected.
     type Err = String;
 
@@ -79,6 +78,18 @@ impl FromStr for AlarmHours {
         }
         Ok(Self(all))
     }
+}
+
+/// The zone of this machine, by the variable TZ or the system's setting.
+pub(crate) fn local_zone() -> TimeZone {
+    TimeZone::try_system().unwrap_or_else(|error| {
+        tracing::warn!(
+            %error,
+            "the time zone is not known: `alarm_hours` and `night_hours` are hours of UTC. Set the variable TZ, where there are no zone \
+             files to a rule such as CET-1CEST,M3.5.0,M10.5.0/3"
+        );
+        TimeZone::UTC
+    })
 }
 
 /// The spans of `Mon-Fri 07:00-19:00`, of `Sat 08:00-12:00`, or of `22:00-06:00`, which is of every day.
