@@ -11,7 +11,7 @@ const svg = (name, attributes, text) => {
   return made;
 };
 const token = { value: sessionStorage.getItem("token") };
-const state = { camera: null, summary: null, points: [], span: 600, wanted: null, view: new AbortController() };
+const state = { camera: null, summary: null, points: [], span: 600, wanted: null, told: 0, view: new AbortController() };
 
 // Requests end with the view that they are for.
 async function ask(path, options = {}) {
@@ -115,6 +115,7 @@ function setSlider(rate) {
 }
 
 async function refresh() {
+  const told = state.told;
   state.summary = await get(own("/state"));
   const s = state.summary;
   element("login").hidden = true;
@@ -140,7 +141,9 @@ async function refresh() {
   // The pictures of alarms have outlines, too.
   await showRegions();
   await showDayNight();
-  await Promise.all([readHistory(), showAlarms(), showFrame(s.latest), showLearn()]);
+  // A frame that was told of meanwhile is newer than the last of before.
+  const latest = state.told === told ? s.latest : null;
+  await Promise.all([readHistory(), showAlarms(), showFrame(latest), showLearn()]);
 }
 
 // Without a model, learning one takes the place of what there would be to see of it: also for who goes by the keyboard.
@@ -302,6 +305,7 @@ function drawChart() {
 }
 
 function happened(event) {
+  if (event.event === "frame" || event.event === "unscored") state.told += 1;
   if (event.event === "frame") {
     state.points.push({ at: performance.now() / 1000, energy: event.energy });
     if (state.points.length > 20000) state.points.splice(0, 5000);

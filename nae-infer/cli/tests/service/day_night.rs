@@ -527,6 +527,14 @@ fn the_page_shows_and_sets_day_and_night() {
     page.click("#day-night-save");
     says(&mut page, "day-night-problem", "expected days and hours");
     choose(&mut page, "day-night-by", "brightness");
+    // With all its fields, also where a telephone shows it.
+    let over = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    for width in [360, 1200] {
+        page.widen(width);
+        let [left, _, wide, _] = page.place("#day-night-hold");
+        assert!(left >= 0.0 && left + wide <= f64::from(width), "{left} {wide} of {width}");
+        assert_eq!(page.value(over), 0, "{width}");
+    }
     choose(&mut page, "day-night-hold", "0.5");
     page.click("#day-night-save");
     says(&mut page, "day-night-now", "by the brightness of the picture");
