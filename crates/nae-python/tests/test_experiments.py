@@ -31,7 +31,7 @@ def test_a_table_of_cells_and_seeds_that_were_made_apart(mnist, tmp_path):
 
 def test_densities(tmp_path):
     whole = nae_edge.reproduce("gaussians8", scale="smoke", seeds=1, folder=tmp_path / "one", progress=False)
-    assert whole.figures["seeds"] == [0] and len(whole.figures["rows"]) == 10
+    assert whole.figures["seeds"] == [0] and len(whole.figures["rows"]) == 12
 
 
 def test_a_run_is_gone_on_with(tmp_path):

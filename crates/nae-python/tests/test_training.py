@@ -91,7 +91,7 @@ def test_a_distance_to_the_data_needs_no_training(digits):
 
 
 def test_methods_that_cannot_come_back_are_refused(digits):
-    with pytest.raises(ValueError, match="method: expected one of nae, ae, .*, found 'pca'"):
+    with pytest.raises(ValueError, match='method: expected one of nae, ae, .*, found "pca"'):
         nae_edge.train(digits[0][:60], method="pca", **QUICK)
     with pytest.raises(ValueError, match="method: data of your own train an NAE .*preset"):
         nae_edge.train(digits[0][:60], method="vae", **QUICK)
