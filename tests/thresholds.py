@@ -7,8 +7,7 @@ anew, and what share of the normal test data is above each threshold.
 What follows `--` goes to nae-train as it is. The calibration's promise does not depend on how good a model is, so that a
 short training is enough here. With n energies of calibration, a threshold at the k-th largest and m test samples, the number
 above it has a beta-binomial distribution of parameters k and n + 1 - k; a run is inside the band where that number is
-neither in the lowest nor in the highest 2.5%. A threshold between the k-th and the next largest has the lower end of one band
-and the upper of the other. Goes on with what the file does not have; ends with an error where fewer
+neither in the lowest nor in the highest 2.5%. Goes on with what the file does not have; ends with an error where fewer
 than 85% are inside, or one rate is more than 2.5 times its target.
 """
 
@@ -66,9 +65,8 @@ inside, worst = 0, 0.0
 print(f"{'seed':>4} {'target':>8} {'measured':>8} {'band':>17}")
 for seed, run in sorted(kept.items(), key=lambda item: int(item[0])):
     n, m = run["calibration_count"], run["test_count"]
-    rank = run["expected"] * (n + 1)
-    low, _ = band(math.floor(rank + 1e-4), n, m)
-    _, high = band(math.ceil(rank - 1e-4), n, m)
+    k = math.floor(run["expected"] * (n + 1) + 1e-4)
+    low, high = band(k, n, m)
     above = round(run["measured"] * m)
     is_inside = low <= above <= high
     inside += is_inside
