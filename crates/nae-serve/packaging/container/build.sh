@@ -11,14 +11,13 @@ name=${1:-nae-infer}
 
 command -v buildah >/dev/null || { echo "Missing: buildah. On Debian: apt-get install buildah" >&2; exit 1; }
 # `simd` is the backend for every exported model; tract would add 15 MB for models of others.
-cargo build --locked --release -p nae-infer-cli --no-default-features --features serve,simd
+cargo build --locked --profile dist -p nae-infer-cli --no-default-features --features serve,simd
 
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
-program=${CARGO_TARGET_DIR:-target}/release/nae-infer
+program=${CARGO_TARGET_DIR:-target}/dist/nae-infer
 mkdir -p "$context/root/state" "$context/root/tmp"
 cp "$program" "$context/root/"
-strip --strip-all "$context/root/nae-infer"
 # What the program is linked with, where the loader looks for it.
 ldd "$program" | grep -oE '/[^ ]+' | while read -r library; do
   install -D -m 755 "$(realpath "$library")" "$context/root$library"
