@@ -26,6 +26,7 @@ mod http;
 mod in_use;
 mod journal;
 mod keeper;
+mod kept_file;
 mod learn;
 mod limits;
 mod metrics;
@@ -50,6 +51,8 @@ mod source;
 mod tls;
 mod tokens;
 mod webhook;
+#[cfg(test)]
+mod zeros;
 
 use std::iter;
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::kept_file;
 use super::Condition;
 use super::rule::{Rule, RuleText};
 
@@ -32,13 +33,11 @@ struct Text {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Kept, String> {
-    if !path.exists() {
-        return Ok(Kept::default());
-    }
-    let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())?;
-    let wrong = |error: String| format!("{}: expected what day and night are told by: {error}", path.display());
-    let Text { rule, condition } = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-    Ok(Kept { rule: rule.map(Rule::try_from).transpose().map_err(wrong)?, condition })
+    let parse = |bytes: &[u8]| {
+        let Text { rule, condition } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        Ok(Kept { rule: rule.map(Rule::try_from).transpose()?, condition })
+    };
+    Ok(kept_file::read(path, MAX_FILE, "what day and night are told by", parse)?.unwrap_or_default())
 }
 
 /// Replaces the file.

@@ -9,9 +9,8 @@ use nae_core::calibration::Calibration;
 use nae_core::contract::Contract;
 use nae_core::drift::Drift;
 use nae_core::verdict::{AlarmSettings, Verdict};
-use nae_infer::backend::{Backend, BackendError, Reconstructions};
 use nae_infer::card::ScoringSettings;
-use nae_infer::{BackendKind, Detector, Scored, Shape};
+use nae_infer::{Detector, Scored, Shape};
 
 use super::super::camera_name::CameraName;
 use super::super::metrics::{CameraMetrics, Metrics};
@@ -20,20 +19,9 @@ use super::super::quiet::{Moment, Quiet};
 use super::super::regions::{Regions, Sight};
 use super::super::shown::Looked;
 use super::super::source::Frame;
+use super::super::zeros::Zeros;
 use super::*;
 use Condition::{Day, Night};
-
-struct Zeros;
-
-impl Backend for Zeros {
-    fn kind(&self) -> BackendKind {
-        BackendKind::Native
-    }
-
-    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
-        Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
-    }
-}
 
 /// A model of a condition, named after its threshold.
 fn model(condition: Condition, threshold: f32) -> Option<Arc<Model>> {

@@ -4,30 +4,18 @@
 use jiff::tz::TimeZone;
 use nae_core::contract::Contract;
 use nae_core::verdict::AlarmSettings;
-use nae_infer::backend::{Backend, BackendError, Reconstructions};
+use nae_infer::Shape;
 use nae_infer::card::ScoringSettings;
-use nae_infer::{BackendKind, Shape};
 
 use super::super::config::{Config, Flags};
 use super::super::metrics::Metrics;
 use super::super::model::Current;
 use super::super::quiet::{Moment, Quiet};
+use super::super::zeros::Zeros;
 use super::*;
 
 /// The file of the settings.
 const SETTINGS: &str = "model.onnx";
-
-struct Zeros;
-
-impl Backend for Zeros {
-    fn kind(&self) -> BackendKind {
-        BackendKind::Native
-    }
-
-    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
-        Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
-    }
-}
 
 /// A model calibrated on energies up to 0.99.
 fn model(name: &str) -> Arc<Model> {

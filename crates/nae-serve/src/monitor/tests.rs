@@ -7,27 +7,15 @@ use axum::body::Bytes;
 use jiff::tz::TimeZone;
 use nae_core::calibration::Calibration;
 use nae_core::contract::Contract;
-use nae_infer::backend::{Backend, BackendError, Reconstructions};
 use nae_infer::card::ScoringSettings;
-use nae_infer::{BackendKind, Detector, Shape};
+use nae_infer::{Detector, Shape};
 use serde_json::{Value, json};
 
 use super::super::camera_name::CameraName;
 use super::super::metrics::Metrics;
 use super::super::regions::{Applied, Regions};
+use super::super::zeros::Zeros;
 use super::*;
-
-struct Zeros;
-
-impl Backend for Zeros {
-    fn kind(&self) -> BackendKind {
-        BackendKind::Native
-    }
-
-    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
-        Ok(Reconstructions { images: vec![0.0; batch.len()], ..Reconstructions::default() })
-    }
-}
 
 /// Its threshold is ½: of 99 energies, 1% of normal images are above the largest.
 fn model() -> Model {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::super::kept_file;
 use super::{Asked, LONGEST, Moment};
 
 /// The largest file read.
@@ -30,11 +31,8 @@ enum Kept {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn read(path: &Path, now: Moment) -> Result<Asked, String> {
-    if !path.exists() {
-        return Ok(Asked::Nothing);
-    }
-    let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())?;
-    parse(&bytes, now).map_err(|error| format!("{}: expected the state of the alarms: {error}", path.display()))
+    let asked = kept_file::read(path, MAX_FILE, "the state of the alarms", |bytes| parse(bytes, now))?;
+    Ok(asked.unwrap_or(Asked::Nothing))
 }
 
 fn parse(bytes: &[u8], now: Moment) -> Result<Asked, String> {

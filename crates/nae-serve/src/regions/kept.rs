@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::kept_file;
 use super::list::{Regions, Wanted};
 
 /// The largest file read.
@@ -39,13 +40,11 @@ struct Text {
 /// # Errors
 /// What is wrong with it.
 pub(super) fn read(path: &Path) -> Result<Kept, String> {
-    if !path.exists() {
-        return Ok(Kept::default());
-    }
-    let bytes = nae_onnx::file::read(path, MAX_FILE).map_err(|error| error.to_string())?;
-    let wrong = |error: String| format!("{}: expected regions: {error}", path.display());
-    let Text { regions, before } = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-    Ok(Kept { regions: regions.map(Regions::new).transpose().map_err(wrong)?, before })
+    let parse = |bytes: &[u8]| {
+        let Text { regions, before } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        Ok(Kept { regions: regions.map(Regions::new).transpose()?, before })
+    };
+    Ok(kept_file::read(path, MAX_FILE, "regions", parse)?.unwrap_or_default())
 }
 
 /// Replaces the file.

@@ -439,12 +439,8 @@ fn a_model_for_the_night_is_learned_from_frames_of_the_night_alone() {
 #[test]
 fn who_may_look_sees_day_and_night_and_who_may_operate_sets_them() {
     let place = Place::new();
-    let files = ["token", "look-token", "score-token"].map(|name| {
-        std::fs::write(place.path(name), name).unwrap();
-        place.path(name).display().to_string()
-    });
-    let flags = ["--token-file", &files[0], "--look-token-file", &files[1], "--score-token-file", &files[2]];
-    let service = start(&place, &flags);
+    let tokens = place.three_tokens();
+    let service = start(&place, &tokens.iter().map(String::as_str).collect::<Vec<_>>());
     let bearer = |token: &str| format!("Bearer {token}");
     let get = |token: &str| service.get_with("/api/day-night", &[("authorization", &bearer(token))]).status;
     let post = |token: &str, path: &str, body: &str| {

@@ -311,6 +311,15 @@ impl Place {
         self.path("state")
     }
 
+    /// Flags that give a service three tokens, `token`, `look-token` and `score-token`, each for what it is called.
+    pub(crate) fn three_tokens(&self) -> Vec<String> {
+        let flags = |name: &str| {
+            std::fs::write(self.path(name), name).unwrap();
+            [format!("--{name}-file"), self.path(name).display().to_string()]
+        };
+        ["token", "look-token", "score-token"].into_iter().flat_map(flags).collect()
+    }
+
     /// The folder of frames as a source.
     pub(crate) fn source(&self) -> String {
         format!("folder:{}", self.path("frames").display())

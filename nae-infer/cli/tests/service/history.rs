@@ -315,12 +315,8 @@ fn what_is_asked_of_the_history_has_limits() {
         assert!(said.contains("history_") && said.contains("expected"), "{said}");
     }
 
-    let files = ["token", "look-token", "score-token"].map(|name| {
-        std::fs::write(place.path(name), name).unwrap();
-        place.path(name).display().to_string()
-    });
-    let roles = ["--token-file", &files[0], "--look-token-file", &files[1], "--score-token-file", &files[2]];
-    let service = start(&place, &roles);
+    let tokens = place.three_tokens();
+    let service = start(&place, &tokens.iter().map(String::as_str).collect::<Vec<_>>());
     for address in ["/api/history/interval", "/api/history.csv", "/api/alarms.csv"] {
         let ask = |token| service.get_with(address, &[("authorization", &format!("Bearer {token}"))]).status;
         assert_eq!(["token", "look-token", "score-token", "wrong"].map(ask), [200, 200, 403, 401], "{address}");

@@ -219,12 +219,8 @@ fn what_cannot_be_done_now_is_refused_with_what_can() {
 #[test]
 fn looking_at_frames_is_for_who_may_look_and_the_rest_for_who_may_change() {
     let place = Place::new();
-    let files = ["token", "look-token", "score-token"].map(|name| {
-        std::fs::write(place.path(name), name).unwrap();
-        place.path(name).display().to_string()
-    });
-    let flags = ["--token-file", &files[0], "--look-token-file", &files[1], "--score-token-file", &files[2]];
-    let service = start_with(&place, &flags);
+    let tokens = place.three_tokens();
+    let service = start_with(&place, &tokens.iter().map(String::as_str).collect::<Vec<_>>());
     let with =
         |token: &str| [("authorization", format!("Bearer {token}")), ("content-type", "application/json".into())];
     let ask = |token: &str, path: &str| {

@@ -1,0 +1,22 @@
+//! Reading of the small files in which is kept what people set of a camera (pauses, regions, day and night). What is in one, and how it
+//! is written, is its module's.
+
+use std::path::Path;
+
+/// What `parse` makes of the file; none where there is none.
+///
+/// # Errors
+/// That it cannot be read or is larger than `largest` bytes; or which file it is, what was `expected`, and what `parse` says.
+pub(crate) fn read<T>(
+    path: &Path,
+    largest: u64,
+    expected: &str,
+    parse: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let bytes = nae_onnx::file::read(path, largest).map_err(|error| error.to_string())?;
+    let parsed = parse(&bytes).map_err(|error| format!("{}: expected {expected}: {error}", path.display()))?;
+    Ok(Some(parsed))
+}
