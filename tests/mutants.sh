@@ -18,9 +18,9 @@ tool=$target/tools/bin/cargo-mutants
 
 files() { # AREA: package, files, and the tests that are to notice
   case $1 in
-    calibration) echo "nae-core nae-core/src/calibration/*.rs --" ;;
-    verdict) echo "nae-core nae-core/src/verdict.rs nae-core/src/drift.rs --" ;;
-    energy) echo "nae-core nae-core/src/energy/*.rs --" ;;
+    calibration) echo "nae-core nae-core/src/calibration/*.rs -- --lib --test calibration --test decision" ;;
+    verdict) echo "nae-core nae-core/src/verdict.rs nae-core/src/drift.rs -- --lib --test decision" ;;
+    energy) echo "nae-core nae-core/src/energy/*.rs -- --lib --test energy --test engine --test engine_int8 --test int8_values" ;;
     parse) echo "nae-core nae-core/src/model/parse.rs nae-core/src/model/validate.rs nae-core/src/format/bytes.rs nae-core/src/format/header.rs nae-core/src/format/record.rs nae-core/src/format/operation.rs --" ;;
     writer) echo "nae-graph crates/nae-graph/src/emit.rs crates/nae-graph/src/record.rs --" ;;
     journal) echo "nae-serve crates/nae-serve/src/journal.rs -- --lib journal" ;;

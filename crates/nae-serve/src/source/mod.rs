@@ -9,7 +9,7 @@ mod jpeg;
 mod mjpeg;
 mod stdin;
 mod stream;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod v4l2;
 
 use std::fmt;
@@ -42,7 +42,7 @@ pub(crate) enum SourceAddress {
     /// What `ffmpeg` takes: RTSP, with and without TLS, and HTTPS.
     Stream(CameraAddress),
     /// A camera of this machine.
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     Camera(PathBuf),
     /// JPEG images on standard input, one after the other.
     Stdin,
@@ -55,8 +55,14 @@ impl FromStr for SourceAddress {
         match text {
             "none" => Ok(Self::None),
             "-" => Ok(Self::Stdin),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
             _ if text.starts_with("/dev/") => Ok(Self::Camera(text.into())),
+            // linuxvideo does not compile there.
+            #[cfg(all(target_os = "linux", not(target_pointer_width = "64")))]
+            _ if text.starts_with("/dev/") => Err(format!(
+                "{text}: cameras of this machine are read by 64-bit programs only; have another program send it by rtsp:// or \
+                 http://, or pipe its Motion JPEG into standard input (-)"
+            )),
             _ => match (Scheme::of(text), text.strip_prefix("folder:")) {
                 (Some(Scheme::Http), _) => text.parse().map(Self::Mjpeg),
                 (Some(_), _) => text.parse().map(Self::Stream),
@@ -74,7 +80,7 @@ impl fmt::Display for SourceAddress {
             Self::None => f.write_str("none"),
             Self::Folder(path) => write!(f, "folder:{}", path.display()),
             Self::Mjpeg(camera) | Self::Stream(camera) => write!(f, "{camera}"),
-            #[cfg(target_os = "linux")]
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
             Self::Camera(path) => write!(f, "{}", path.display()),
             Self::Stdin => f.write_str("standard input"),
         }
@@ -208,7 +214,7 @@ fn open(settings: &SourceSettings) -> Result<Box<dyn Source>, Lost> {
         SourceAddress::Folder(path) => Box::new(folder::Folder::open(path)?),
         SourceAddress::Mjpeg(camera) => Box::new(mjpeg::Mjpeg::open(camera, settings.silence)?),
         SourceAddress::Stream(camera) => Box::new(stream::Stream::open(camera, settings)?),
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         SourceAddress::Camera(path) => Box::new(v4l2::V4l2::open(path, settings.silence)?),
         SourceAddress::Stdin => Box::new(stdin::Stdin::open()),
     })
