@@ -1,5 +1,5 @@
 //! Figures of docs/camera.md that are of a service as a whole, and that it keeps what is promised. By the program that was built with
-//! the tests, or by that of `NAE_INFER_PROGRAM`.
+//! the tests, or by that of `NAE_SERVED_PROGRAM`.
 
 use std::time::{Duration, Instant};
 

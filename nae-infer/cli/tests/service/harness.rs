@@ -15,7 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The program: the one that was built with the tests, or one that is built as it is shipped, for figures of it.
 pub(crate) fn program() -> PathBuf {
-    std::env::var_os("NAE_INFER_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_nae-infer").into(), PathBuf::from)
+    std::env::var_os("NAE_SERVED_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_nae-infer").into(), PathBuf::from)
 }
 
 pub(crate) fn models() -> PathBuf {

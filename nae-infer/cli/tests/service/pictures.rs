@@ -8,9 +8,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use nae_infer::image::imageops::FilterType;
-use nae_infer::image::{ImageFormat, load_from_memory};
-
 use crate::browser::Browser;
 use crate::cameras::{camera, for_all, frame, scored};
 use crate::harness::{Clock, Place, Service, eventually, picture};
@@ -20,16 +17,9 @@ use crate::learn::{act, digits_where, other_model, phase, status, trainer};
 const DESKTOP: u32 = 1100;
 const PHONE: u32 = 390;
 
-/// Scans of digits that the model knows, enlarged.
+/// Scans of digits that the model knows. Not enlarged: smooth ones are strange to it.
 fn frames(from: usize, count: usize) -> Vec<Vec<u8>> {
-    digits_where(|digit| digit != "1", from, count, |value| 15 * value).iter().map(|pgm| enlarged(pgm)).collect()
-}
-
-fn enlarged(image: &[u8]) -> Vec<u8> {
-    let mut png = std::io::Cursor::new(Vec::new());
-    let image = load_from_memory(image).unwrap().resize_exact(64, 64, FilterType::Triangle);
-    image.write_to(&mut png, ImageFormat::Png).unwrap();
-    png.into_inner()
+    digits_where(|digit| digit != "1", from, count, |value| 15 * value)
 }
 
 /// Keeps a picture, in few colours, which are enough for a page.
@@ -62,9 +52,8 @@ fn several_cameras() {
     let service = Service::with_cameras(&place, &settings, &[]).unwrap();
     let show = |number: usize, cameras: &[&str]| {
         for (at, name) in cameras.iter().enumerate() {
-            let image =
-                if *name == "yard" { enlarged(&picture("half-three")) } else { frames(number + 40 * at, 1).remove(0) };
-            frame(&place, name, &format!("{number}.png"), &image);
+            let image = if *name == "yard" { picture("half-three") } else { frames(number + 40 * at, 1).remove(0) };
+            frame(&place, name, &format!("{number}.pgm"), &image);
         }
     };
     show(1, &["gate", "yard", "dock", "shed"]);
@@ -107,20 +96,21 @@ fn one_camera() {
     for step in 0..STEPS {
         clock.is_wrong_by(STEP * (step - STEPS + 1));
         let image = match step {
-            210..213 => &enlarged(&picture("half-three")),
-            480..482 => &enlarged(&picture("checkerboard")),
+            210..213 => &picture("half-three"),
+            480..482 => &picture("checkerboard"),
             _ => &images[step as usize % images.len()],
         };
-        place.frame(&format!("{step:04}.png"), image);
+        place.frame(&format!("{step:04}.pgm"), image);
         eventually("it is scored", || taken() > step as f64);
     }
     let mut page = Browser::open(&service.url("/")).unwrap();
     page.widen(DESKTOP);
     page.wait_text("frame", "frame ");
+    page.value("document.getElementById('span').value = '60'; document.getElementById('span').dispatchEvent(new Event('change'))");
     page.click("[data-history=\"86400\"]");
     settle();
     let tall = page.value("document.getElementById('day-night').getBoundingClientRect().top + scrollY - 8");
-    keep("serve.png", &page.shot(DESKTOP, tall.as_f64().unwrap(), None));
+    keep("serve.png", &page.shot(DESKTOP, tall.as_f64().unwrap().min(1400.0), None));
     page.widen(PHONE);
     settle();
     keep("serve-phone.png", &page.shot(PHONE, 1500.0, None));
@@ -140,8 +130,8 @@ fn one_camera() {
     act(&service, "collect", r#"{"minutes": 30, "min_distance": 0}"#);
     let seen = || status(&service)["seen"].as_u64().unwrap();
     for (number, image) in frames(3, 80).iter().enumerate() {
-        let image = if number == 17 { &enlarged(&picture("half-three")) } else { image };
-        place.frame(&format!("a-{number:03}.png"), image);
+        let image = if number == 17 { &picture("half-three") } else { image };
+        place.frame(&format!("a-{number:03}.pgm"), image);
         eventually("it is looked at", || seen() > number as u64);
     }
     act(&service, "stop", "{}");
@@ -150,10 +140,9 @@ fn one_camera() {
     eventually("it has trained", || phase(&service) == "trained");
     act(&service, "shadow", "{}");
     for (number, image) in frames(5, 120).iter().enumerate() {
-        place.frame(&format!("b-{number:03}.png"), image);
+        place.frame(&format!("b-{number:03}.pgm"), image);
         std::thread::sleep(Duration::from_millis(150));
     }
-    page.value("document.getElementById('span').value = '60'; document.getElementById('span').dispatchEvent(new Event('change'))");
     // What the picture is about.
     page.value("for (const id of ['history', 'past', 'day-night', 'about']) document.getElementById(id).hidden = true");
     settle();
