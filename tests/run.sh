@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what the tests need, where it is missing, and runs everything: formatting, lints, documentation, unit,
 # integration and parity tests, firmware under QEMU, the commands of the guides in docs/, the packages for crates.io, half a
-# minute of fuzzing each of what reads bytes of unknown origin, the Python package, a client of the camera
+# minute of fuzzing each of what reads bytes of unknown origin, the Python package, clients of the camera
 # service and the exported models in Python, and the slow tests.
 #
 #   tests/run.sh             everything
@@ -168,8 +168,9 @@ if ! $quick; then
   finished wheel
   cat "$logs/wheel.log"
 
-  step "The camera service by a client in Python"
+  step "The camera service by clients in Python"
   .venv/bin/python tests/python/triton_client.py "$logs/debug/nae-infer"
+  .venv/bin/python tests/python/kserve_client.py "$logs/debug/nae-infer"
 
   step "Exported models in Python"
   .venv/bin/python tests/python/check_onnx.py models/digits/digits.onnx tests/vectors/images.npy tests/vectors/energies.npy

@@ -1,10 +1,8 @@
 """Tries the camera service by KServe's client.
 
-    python3 -m venv target/kserve
-    target/kserve/bin/pip install -r tests/python/kserve.txt
-    target/kserve/bin/python tests/python/kserve_client.py target/debug/nae-infer
+    python tests/python/kserve_client.py target/debug/nae-infer
 
-Not part of tests/run.sh: its packages are 450 MB. The requests that it sends are those of Triton's client, and of
+Needs what tests/python/requirements.txt lists. The requests that it sends are those of Triton's client, and of
 `nae-infer/cli/tests/service/inference.rs`; health and readiness it takes from the JSON of the answer.
 """
 

@@ -81,7 +81,7 @@ use crate::monitor::Event;
 use crate::quiet::Moment;
 use crate::scorer::{LaneSettings, Scorer};
 use crate::signals::{Reload, Stop};
-use crate::tls::OwnCertificate;
+use crate::tls::{CertificateFigures, OwnCertificate};
 
 /// How long alarms may take to be delivered when the service stops.
 const LAST_DELIVERIES: Duration = Duration::from_secs(2);
@@ -189,7 +189,11 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
         .await
         .with_context(|| format!("cannot listen on {}; choose another with --listen ADDRESS:PORT", config.listen))?;
     let metrics = Arc::new(Metrics::new());
-    let tls = config.certificate.clone().map(|files| OwnCertificate::watch(files, metrics.certificate_refused.clone()));
+    let figures = || CertificateFigures {
+        refused: metrics.certificate_refused.clone(),
+        expires: metrics.certificate_expires.clone(),
+    };
+    let tls = config.certificate.clone().map(|files| OwnCertificate::watch(files, figures()));
     let tls = tls.transpose().map_err(anyhow::Error::msg)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let page = format!("{scheme}://{}/", listener.local_addr()?);

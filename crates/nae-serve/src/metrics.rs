@@ -34,6 +34,8 @@ pub(crate) enum Limit {
     Changes,
     /// Have something scored.
     Scores,
+    /// Have connections.
+    Connections,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -86,6 +88,8 @@ pub(crate) struct Metrics {
     pub(crate) handshakes_failed: Counter,
     /// Whether files of the certificate cannot be used, so that one before them is in use.
     pub(crate) certificate_refused: Gauge,
+    /// When the certificate in use ends, in seconds of Unix time; NaN where there is none, so that no comparison is true of it.
+    pub(crate) certificate_expires: Gauge<f64, AtomicU64>,
     labelled: Labelled,
     dropped: Family<Of, Counter>,
     alarms: Family<Of, Counter>,
@@ -162,6 +166,7 @@ impl Metrics {
             wrong_tokens: Counter::default(),
             handshakes_failed: Counter::default(),
             certificate_refused: Gauge::default(),
+            certificate_expires: Gauge::default(),
             labelled: Labelled::default(),
             dropped: Family::default(),
             alarms: Family::default(),
@@ -191,7 +196,11 @@ impl Metrics {
         r.register("anomalies", "Images above the threshold", l.anomalies.clone());
         r.register("frames_dropped", "Frames that made room for newer ones", this.dropped.clone());
         r.register("requests", "Answers, by status", this.requests.clone());
-        r.register("limited", "Requests that came too often, by what is limited", this.limited.clone());
+        r.register(
+            "limited",
+            "Requests that came too often, and connections that were too many, by what is limited",
+            this.limited.clone(),
+        );
         r.register("wrong_tokens", "Requests with a wrong token", this.wrong_tokens.clone());
         r.register("tls_handshakes_failed", "Connections without an agreement on TLS", this.handshakes_failed.clone());
         r.register(
@@ -199,6 +208,13 @@ impl Metrics {
             "1 while the certificate's files cannot be used, and the one before is in use",
             this.certificate_refused.clone(),
         );
+        r.register_with_unit(
+            "tls_certificate_expires_timestamp",
+            "Unix time at which the certificate in use, or one of its chain, ends; NaN without one",
+            Unit::Seconds,
+            this.certificate_expires.clone(),
+        );
+        this.certificate_expires.set(f64::NAN);
         r.register("alarms", "Alarms raised", this.alarms.clone());
         r.register("alarms_delivered", "Alarms a receiver acknowledged", l.delivered.clone());
         r.register("alarm_delivery_failures", "Attempts that failed", l.delivery_failures.clone());
@@ -234,7 +250,7 @@ impl Metrics {
             "1 while the model for the night is in use, 0 while that of the day is",
             this.night_model_in_use.clone(),
         );
-        for limit in [Limit::WrongTokens, Limit::Changes, Limit::Scores] {
+        for limit in [Limit::WrongTokens, Limit::Changes, Limit::Scores, Limit::Connections] {
             drop(this.limited.get_or_create(&By { limit }));
         }
         this

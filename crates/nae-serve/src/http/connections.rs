@@ -1,4 +1,4 @@
-//! How clients come here: connections, encrypted or not, how many there may be, and how long one may take to say what it wants.
+//! How clients come here: connections, encrypted or not, and how long one may take to say what it wants and to take the answer.
 
 use std::io;
 use std::net::IpAddr;
@@ -18,16 +18,19 @@ use rumqttc::tokio_rustls::TlsAcceptor;
 use rumqttc::tokio_rustls::server::TlsStream;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use super::super::Service;
+use super::super::limits::Client;
+use super::super::metrics::Limit;
 use super::access::Peer;
+use super::patience::Patient;
+use super::places::Places;
 use super::{Problem, router};
 
-/// Connections at a time, those that are not encrypted yet among them.
-const CONNECTIONS: usize = 512;
 /// How long a client may take to send the head of a request, and before that to agree on how to encrypt.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// How long requests that have begun may take when the service stops.
 const DRAIN: Duration = Duration::from_secs(10);
 /// What a connection of TLS begins with: a record of its handshake (RFC 8446, 5.1). No request does.
@@ -41,16 +44,22 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let answers = TowerToHyperService::new(router(Arc::clone(&service)));
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Places::new();
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
     loop {
         let accepted = async {
-            // The semaphore is never closed.
-            let place = Arc::clone(&places).acquire_owned().await.ok();
-            (Listener::accept(&mut listener).await, place)
+            loop {
+                let (stream, peer) = Listener::accept(&mut listener).await;
+                let is_proxy = service.config.trusted_proxies.trust(peer.ip());
+                match places.take((!is_proxy).then(|| Client::from(peer.ip()))).await {
+                    Some(place) => return (stream, peer, place),
+                    // Its connection is closed, without a word: to say one would take a place.
+                    None => service.metrics.limited(Limit::Connections),
+                }
+            }
         };
-        let ((stream, peer), place) = tokio::select! {
+        let (stream, peer, place) = tokio::select! {
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
@@ -96,7 +105,7 @@ impl Connection {
             request.extensions_mut().insert(Peer(peer));
             answers.call(request)
         });
-        let connection = http().serve_connection(TokioIo::new(stream), answers);
+        let connection = http().serve_connection(TokioIo::new(Patient::new(stream, ANSWER_TIME)), answers);
         // A client that went away is not our error.
         let _ = watcher.watch(connection).await;
     }

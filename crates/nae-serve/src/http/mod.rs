@@ -1,5 +1,5 @@
 //! The service over HTTP: what requests and answers have in common, and the table of addresses. What an address does is in the
-//! module that the table names; `connections` is how clients come here.
+//! module that the table names; `connections` is how clients come here, in the `places` that there are, with `patience`.
 
 mod access;
 mod asked;
@@ -12,6 +12,8 @@ mod history;
 pub(super) mod inference;
 mod learn;
 mod page;
+mod patience;
+mod places;
 mod regions;
 mod score;
 mod watching;

@@ -48,7 +48,9 @@ impl FromStr for TrustedProxies {
 }
 
 impl TrustedProxies {
-    fn trust(&self, address: IpAddr) -> bool {
+    /// Whether an address is one of theirs.
+    pub(crate) fn trust(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 

@@ -25,6 +25,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Lines of the child that are kept.
 const LINES: usize = 3;
 
+/// Nobody asks for a stream's rate. To find it, the child would hold back the first twenty frames, or five seconds of them, and then give
+/// them all at once: the camera would be seen late, and frames dropped.
+const NO_RATE_PROBE: &str = "fpsprobesize 0";
+/// With several threads, decoder and encoder hold back a frame for each: of a camera of one frame a second, an alarm would come seconds
+/// late.
+const ONE_THREAD: [&str; 2] = ["-threads", "1"];
+
 /// An open stream.
 pub(super) struct Stream {
     address: CameraAddress,
@@ -154,7 +161,7 @@ fn playlist(address: &CameraAddress, silence: Duration) -> String {
         // Motion JPEG has no clock of its own.
         Scheme::Http | Scheme::Https => "option use_wallclock_as_timestamps 1\n",
     };
-    format!("ffconcat version 1.0\nfile '{quoted}'\noption timeout {timeout}\n{options}")
+    format!("ffconcat version 1.0\nfile '{quoted}'\noption timeout {timeout}\noption {NO_RATE_PROBE}\n{options}")
 }
 
 /// What a camera may have the child open: not files, and not others in the clear where it speaks TLS itself.
@@ -187,11 +194,14 @@ fn filters(settings: &SourceSettings) -> String {
 fn command(address: &CameraAddress, settings: &SourceSettings) -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-hide_banner", "-nostats", "-loglevel", "error"]);
+    // Of the same option the last counts: who needs more threads, or to look longer, can say so.
+    command.args(ONE_THREAD).args(format!("-{NO_RATE_PROBE}").split(' '));
     command.args(&settings.ffmpeg_arguments);
     // A camera that changes its resolution keeps the filters, and with them the count of frames.
     command.args(["-reinit_filter", "0", "-protocol_whitelist", protocols(address.scheme)]);
     command.args(["-f", "concat", "-safe", "0", "-i", "pipe:0", "-map", "0:v:0", "-vf", &filters(settings)]);
     command.args(["-fps_mode", "passthrough", "-enc_time_base", "1:1000", "-c:v", "mjpeg", "-q:v", "2"]);
+    command.args(ONE_THREAD);
     command.args(["-f", "mjpeg", "pipe:1"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     child::of_service(&mut command);

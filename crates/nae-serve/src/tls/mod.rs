@@ -1,8 +1,9 @@
 //! Files of TLS, all PEM: what the service needs as a client of a broker (`client`), and its own certificate as a server
-//! (`server`). Not here: who connects, and how long that may take (`mqtt`, `http`).
+//! (`server`), which has a time in which it holds (`validity`). Not here: who connects, and how long that may take (`mqtt`, `http`).
 
 mod client;
 mod server;
+mod validity;
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use rumqttc::tokio_rustls::rustls::pki_types::CertificateDer;
 use rumqttc::tokio_rustls::rustls::pki_types::pem::PemObject;
 
 pub(crate) use client::TlsFiles;
-pub(crate) use server::{CertificateFiles, OwnCertificate};
+pub(crate) use server::{CertificateFigures, CertificateFiles, OwnCertificate};
 
 /// The largest file read.
 const MAX_FILE: u64 = 1 << 20;

@@ -1,11 +1,13 @@
 //! The service's own certificate. Its files are read again and again, so that a renewed one is taken without a restart; one that
-//! cannot be used leaves that which is in use, and is said once.
+//! cannot be used leaves that which is in use, and is said once. So is one that will not hold for long, every day.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use jiff::Timestamp;
 use prometheus_client::metrics::gauge::Gauge;
 use ring::digest::{SHA256, digest};
 use rumqttc::tokio_rustls::TlsAcceptor;
@@ -17,6 +19,7 @@ use rumqttc::tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use rumqttc::tokio_rustls::rustls::sign::CertifiedKey;
 use tokio::time::MissedTickBehavior;
 
+use super::validity::{Holds, Said, Validity};
 use super::{certificates, read};
 
 /// How often the files are looked at. What has changed is taken when it is the same twice.
@@ -34,7 +37,8 @@ pub(crate) struct CertificateFiles {
 type Seen = Result<[Vec<u8>; 2], String>;
 
 impl CertificateFiles {
-    /// Reads them and looks whether they belong together. Whether a certificate has expired is for its clients to say.
+    /// Reads them and looks whether they belong together. One that has expired is taken: clients say so, and it is better than
+    /// no page.
     ///
     /// # Errors
     /// Which file is wrong, and how.
@@ -69,12 +73,20 @@ impl ResolvesServerCert for OwnCertificate {
     }
 }
 
+/// What `/metrics` shows of it.
+pub(crate) struct CertificateFigures {
+    /// 1 while the files cannot be used.
+    pub(crate) refused: Gauge,
+    /// When it ends, in seconds of Unix time.
+    pub(crate) expires: Gauge<f64, AtomicU64>,
+}
+
 impl OwnCertificate {
-    /// Opens the files, and from then on takes what they become; `refused` is 1 while that cannot be used. Within a runtime.
+    /// Opens the files, and from then on takes what they become. Within a runtime.
     ///
     /// # Errors
     /// Which file is wrong, and how.
-    pub(crate) fn watch(files: CertificateFiles, refused: Gauge) -> Result<TlsAcceptor, String> {
+    pub(crate) fn watch(files: CertificateFiles, figures: CertificateFigures) -> Result<TlsAcceptor, String> {
         let (mut renewal, certified) = Renewal::open(files)?;
         let own = Arc::new(Self { in_use: ArcSwap::from_pointee(certified) });
         // By name: without one, rustls panics where a program has a second provider linked.
@@ -84,6 +96,8 @@ impl OwnCertificate {
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&own) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let (mut said, file) = (Said::default(), renewal.files.certificate.clone());
+        own.say_how_long(&mut said, &figures.expires, &file);
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(LOOK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,7 +110,8 @@ impl OwnCertificate {
                 // It does not panic, and is not ended before the process is.
                 let Ok((same, found)) = looked.await else { return };
                 renewal = same;
-                own.take(found, &refused);
+                own.take(found, &figures.refused);
+                own.say_how_long(&mut said, &figures.expires, &file);
             }
         });
         Ok(TlsAcceptor::from(Arc::new(config)))
@@ -114,6 +129,27 @@ impl OwnCertificate {
                 refused.set(1);
                 tracing::error!(%error, "the certificate cannot be used; the one before stays in use until its files change");
             }
+        }
+    }
+
+    /// That clients are about to refuse it has to be known before they do: who looks on then sees nothing any more.
+    fn say_how_long(&self, said: &mut Said, figure: &Gauge<f64, AtomicU64>, file: &Path) {
+        let validity = Validity::of_chain(&self.in_use.load().cert);
+        figure.set(validity.map_or(f64::NAN, |validity| validity.end.as_second() as f64));
+        let now = Timestamp::now();
+        let Some((Validity { begin, end }, news)) =
+            validity.and_then(|validity| Some((validity, said.news(validity.holds(now), now)?)))
+        else {
+            return;
+        };
+        let file = file.display();
+        match news {
+            Holds::Yes => tracing::info!(expires = %end, "the certificate holds"),
+            Holds::NotYet => {
+                tracing::error!(%file, begins = %begin, "the certificate does not hold yet: clients refuse it")
+            }
+            Holds::NotForLong => tracing::warn!(%file, expires = %end, "the certificate expires soon: renew it"),
+            Holds::NoMore => tracing::error!(%file, expired = %end, "the certificate has expired: clients refuse it"),
         }
     }
 }

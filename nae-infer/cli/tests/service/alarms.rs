@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::harness::{PATIENCE, Place, Service, SmallDisk, eventually, picture};
+use crate::harness::{Clock, PATIENCE, Place, Service, SmallDisk, eventually, picture};
 
 /// Two anomalies in a row raise an alarm, a normal frame takes it back.
 const QUICK: [&str; 6] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2"];
@@ -240,22 +240,9 @@ fn hmac(key: &[u8], message: &[u8]) -> String {
 /// A clock that is put right backwards, in the middle of it and before a start.
 #[test]
 fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
-    // Debian's package faketime.
-    let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH);
-    if !Path::new(&library).exists() {
-        eprintln!("skipped: there is no {library}");
-        return;
-    }
     let place = Place::new();
-    let (clock, log) = (place.path("clock"), place.path("alarms.jsonl"));
-    std::fs::write(&clock, "+0").unwrap();
-    let variables = [
-        ("LD_PRELOAD", Path::new(&library)),
-        ("FAKETIME_TIMESTAMP_FILE", &clock),
-        ("FAKETIME_NO_CACHE", Path::new("1")),
-        // Timers go by the monotonic clock, which no one puts right.
-        ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
-    ];
+    let Some(clock) = Clock::new(&place) else { return };
+    let (variables, log) = (clock.variables(), place.path("alarms.jsonl"));
     let receiver = Absent::new();
     let address = receiver.address();
     let url = format!("http://{address}/alarm");
@@ -266,7 +253,7 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
     let service = Service::start_with(&place.state(), &arguments, &variables);
     raise(&service, &place, "before", 2);
     // A day back, while two alarms wait for the webhook.
-    std::fs::write(&clock, "-86400").unwrap();
+    clock.is_wrong_by(-86_400);
     raise(&service, &place, "after", 2);
     let received = webhook(receiver.appear());
     assert_eq!(numbers(&received, 3), [0, 1, 2, 3], "raised 4, delivered 4, lost 0");
@@ -281,7 +268,7 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
     service.kill();
 
     // A day more.
-    std::fs::write(&clock, "-172800").unwrap();
+    clock.is_wrong_by(-172_800);
     std::fs::remove_dir_all(place.path("frames")).unwrap();
     std::fs::create_dir(place.path("frames")).unwrap();
     let service = Service::start_with(&place.state(), &arguments, &variables);

@@ -190,6 +190,18 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
+    /// A picture of the upper part of the page, this wide and high, or of what a selector finds, as PNG.
+    pub(crate) fn shot(&mut self, width: u32, height: f64, part: Option<&str>) -> Vec<u8> {
+        let [mut left, mut top, mut across, mut down] = [0.0, 0.0, f64::from(width), height];
+        if let Some(selector) = part {
+            [left, top, across, down] = self.place(selector);
+            top += self.value("window.scrollY").as_f64().unwrap();
+        }
+        let clip = json!({"x": left, "y": top, "width": across, "height": down, "scale": 1});
+        let shot = self.call("Page.captureScreenshot", json!({"clip": clip, "captureBeyondViewport": true}));
+        base64(shot["data"].as_str().unwrap())
+    }
+
     /// Waits until an element has this text in it.
     pub(crate) fn wait_text(&mut self, id: &str, text: &str) {
         let mut found = Value::Null;
@@ -203,6 +215,22 @@ impl Browser {
         }
         panic!("no `{text}` in #{id}: {found}");
     }
+}
+
+/// Bytes that were written as letters (RFC 4648).
+fn base64(text: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = text.bytes().filter_map(|letter| LETTERS.iter().position(|&known| known == letter));
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0, 0);
+    for digit in digits {
+        bits = (bits << 6 | digit) & 0xFFFF;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    bytes
 }
 
 impl Drop for Browser {

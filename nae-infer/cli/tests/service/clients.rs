@@ -1,13 +1,14 @@
 //! Requests of all kinds, good, bad, slow and many.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nae_infer::image::ImageFormat;
 use serde_json::json;
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{PATIENCE, Place, Service, eventually, models, picture};
 
@@ -258,6 +259,100 @@ fn slow_clients_and_deaf_ones_keep_nobody_waiting() {
     first.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut rest = Vec::new();
     assert!(first.read_to_end(&mut rest).is_ok(), "the connection is closed");
+}
+
+/// A connection that comes from this address of loopback.
+pub(crate) fn connect_from(address: Ipv4Addr, service: &Service) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+    socket.connect(&service.address.parse::<SocketAddr>().unwrap().into()).unwrap();
+    socket.into()
+}
+
+/// One address has a thousand connections and sends a byte a second by each, of a head or a body.
+#[test]
+fn a_thousand_requests_of_a_byte_a_second_keep_no_other_address_waiting() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+        return;
+    }
+    const MANY: usize = 1000;
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source()]);
+    for _ in 0..100 {
+        assert_eq!(service.post("/score", &picture("six")).status, 200);
+    }
+    let before = service.memory();
+    let body = [b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n".as_slice(), &[b'P'; 9000]];
+    let texts = [[b"GET /readyz HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 9000]].concat(), body.concat()];
+    // The head of the second is whole at once, so that its body is waited for.
+    let heads = [5, body[0].len()];
+    let begin = Instant::now();
+    let mut clients: Vec<_> = (0..MANY)
+        .map(|i| {
+            let mut client = connect_from(Ipv4Addr::new(127, 0, 0, 2), &service);
+            let _ = client.write_all(&texts[i % 2][..heads[i % 2]]);
+            client.set_nonblocking(true).unwrap();
+            Some(client)
+        })
+        .collect();
+    let (mut answered, mut slowest, mut most) = (0, Duration::ZERO, 0);
+    for second in 0..45 {
+        thread::sleep(Duration::from_secs(second).saturating_sub(begin.elapsed()));
+        for (i, client) in clients.iter_mut().enumerate() {
+            let at = heads[i % 2] + second as usize;
+            let is_open = client.as_mut().is_some_and(|client| {
+                // What is answered, or an end.
+                let read = client.read(&mut [0; 1000]);
+                read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+                    && client.write_all(&texts[i % 2][at..=at]).is_ok()
+            });
+            if !is_open {
+                *client = None;
+            }
+        }
+        place.frame(&format!("{second:02}.png"), &picture("six"));
+        for _ in 0..4 {
+            let asked = Instant::now();
+            assert_eq!(service.post("/score", &picture("six")).status, 200);
+            slowest = slowest.max(asked.elapsed());
+            answered += 1;
+        }
+        most = most.max(service.memory());
+    }
+    let left = clients.iter().flatten().count();
+    let frames = service.metric("nae_frames_total{origin=\"Source\"}");
+    println!(
+        "{MANY} slow requests: {answered} others answered, the slowest in {slowest:?}; {frames} frames scored, {} dropped; memory from \
+         {before} to {most} KiB",
+        service.metric("nae_frames_dropped_total")
+    );
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert_eq!((left, frames), (0, 45.0), "all slow ones have been sent away");
+    assert!(most < before + 32_768, "{before} to {most} KiB");
+    // Half of the places.
+    assert_eq!(service.metric("nae_limited_total{limit=\"Connections\"}"), (MANY - 256) as f64);
+}
+
+/// Whoever asks for more and more and takes none of it would have a place for ever.
+#[test]
+fn who_takes_no_answer_is_sent_away() {
+    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
+        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+        return;
+    }
+    const REQUESTS: usize = 2000;
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let size = service.get("/openapi.json").body.len();
+    let mut client = connect_from(Ipv4Addr::LOCALHOST, &service);
+    client.write_all(&b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(REQUESTS)).unwrap();
+    thread::sleep(Duration::from_secs(35));
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut got = Vec::new();
+    // The connection is cut.
+    let _ = client.read_to_end(&mut got);
+    assert!(got.len() < REQUESTS * size / 2, "{} of {} bytes", got.len(), REQUESTS * size);
 }
 
 #[test]

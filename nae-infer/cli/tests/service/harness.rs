@@ -13,6 +13,11 @@ use serde_json::Value;
 /// How long anything may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The program: the one that was built with the tests, or one that is built as it is shipped, for figures of it.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("NAE_SERVED_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_nae-infer").into(), PathBuf::from)
+}
+
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits")
 }
@@ -91,7 +96,7 @@ impl Service {
 
     fn run(state: &Path, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
         let own = |name: &str, value| if arguments.contains(&name) { vec![] } else { vec![name.to_owned(), value] };
-        let mut process = Command::new(env!("CARGO_BIN_EXE_nae-infer"))
+        let mut process = Command::new(program())
             .envs(variables.iter().copied())
             .arg("serve")
             .args(own("--threads", "2".to_owned()))
@@ -245,9 +250,12 @@ impl Service {
 
     /// Memory it takes, in KiB.
     pub(crate) fn memory(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        memory(self.id())
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// As if the power went.
@@ -262,6 +270,21 @@ impl Drop for Service {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Memory that a process takes, in KiB.
+pub(crate) fn memory(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Time of the processors that a process has had, its ended children's not among it.
+pub(crate) fn processor_time(process: u32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // In hundredths of a second, as Linux shows it everywhere.
+    let ticks = text.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+    Duration::from_millis(10 * ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>())
 }
 
 /// Who started a process that runs, and its group; `None` where it has ended, waited for or not.
@@ -330,6 +353,42 @@ impl Place {
         let hidden = self.path("frames").join(format!(".{name}"));
         std::fs::write(&hidden, bytes).unwrap();
         std::fs::rename(hidden, self.path("frames").join(name)).unwrap();
+    }
+}
+
+/// A clock of a service that can be wrong, by Debian's package faketime.
+pub(crate) struct Clock {
+    library: PathBuf,
+    file: PathBuf,
+}
+
+impl Clock {
+    /// Right at first; `None` where the package is not installed.
+    pub(crate) fn new(place: &Place) -> Option<Self> {
+        let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1", std::env::consts::ARCH).into();
+        let this = Self { library, file: place.path("clock") };
+        if !this.library.exists() {
+            eprintln!("skipped: there is no {}", this.library.display());
+            return None;
+        }
+        this.is_wrong_by(0);
+        Some(this)
+    }
+
+    /// What a service has to be started with.
+    pub(crate) fn variables(&self) -> [(&'static str, &Path); 4] {
+        [
+            ("LD_PRELOAD", &self.library),
+            ("FAKETIME_TIMESTAMP_FILE", &self.file),
+            ("FAKETIME_NO_CACHE", Path::new("1")),
+            // Timers go by the monotonic clock, which no one puts right.
+            ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
+        ]
+    }
+
+    /// Puts it ahead by so many seconds of what is right, or back.
+    pub(crate) fn is_wrong_by(&self, seconds: i64) {
+        std::fs::write(&self.file, format!("{seconds:+}")).unwrap();
     }
 }
 

@@ -346,6 +346,39 @@ fn a_training_is_cancelled_and_one_that_fails_says_why() {
     });
 }
 
+/// The child has no room for its model, nor the service for saying so on disk.
+#[test]
+fn a_full_disk_ends_a_training_and_nothing_else() {
+    let place = Place::new();
+    let Some(_disk) = SmallDisk::mount(&place.state()) else { return };
+    trainer(&place);
+    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    std::fs::write(place.path("hold"), "").unwrap();
+    let service = collected(&place);
+    let before = in_use(&service);
+    act(&service, "train", r#"{"minutes": 1}"#);
+    eventually("it runs", || child(&place).is_some_and(runs));
+    let filler = place.state().join("filler");
+    assert!(std::fs::write(&filler, vec![1; 8 << 20]).is_err());
+    std::fs::remove_file(place.path("hold")).unwrap();
+    eventually("it has failed", || phase(&service) == "collected");
+    let failed = status(&service);
+    let note = failed["note"].as_str().unwrap();
+    assert!(note.contains("No space left on device"), "{note}");
+    assert_eq!((&failed["kept"], in_use(&service)), (&json!(6), before));
+    place.frame("z.png", &picture("six"));
+    eventually("frames are scored", || service.get("/api/state").json()["latest"]["name"] == "z.png");
+    // With room again it works, also for a service that was killed meanwhile.
+    std::fs::remove_file(&filler).unwrap();
+    service.kill();
+    let service = start(&place);
+    eventually("it has ended, or goes on to its end", || ["collected", "trained"].contains(&phase(&service).as_str()));
+    if phase(&service) == "collected" {
+        act(&service, "train", r#"{"minutes": 1}"#);
+    }
+    eventually("it has trained", || phase(&service) == "trained");
+}
+
 #[test]
 fn where_there_is_no_nae_train_the_frames_go_elsewhere_and_the_model_comes_back() {
     let place = Place::new();
@@ -542,6 +575,16 @@ fn each_camera_learns_for_itself_and_one_trains_at_a_time() {
 
 /// Scans of digits, 8×8 pixels of 17 levels: `count` of them, every eighth from line `from` on, since neighbours are of one hand.
 pub(crate) fn digits(from: usize, count: usize, pixel: impl Fn(u8) -> u8) -> Vec<Vec<u8>> {
+    digits_where(|_| true, from, count, pixel)
+}
+
+/// Those that stand for one of these numbers.
+pub(crate) fn digits_where(
+    wanted: impl Fn(&str) -> bool,
+    from: usize,
+    count: usize,
+    pixel: impl Fn(u8) -> u8,
+) -> Vec<Vec<u8>> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/nae-data/digits.csv.gz");
     let output = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -549,7 +592,8 @@ pub(crate) fn digits(from: usize, count: usize, pixel: impl Fn(u8) -> u8) -> Vec
         let pixels = line.split(',').take(64).map(|value| pixel(value.parse().unwrap()));
         [b"P5 8 8 255\n".to_vec(), pixels.collect()].concat()
     };
-    text.lines().skip(from).step_by(8).take(count).map(image).collect()
+    let is_wanted = |line: &&str| wanted(line.rsplit(',').next().unwrap());
+    text.lines().skip(from).step_by(8).filter(is_wanted).take(count).map(image).collect()
 }
 
 /// The real `nae-train`, where slow tests are asked for.

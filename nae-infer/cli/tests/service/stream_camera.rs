@@ -10,19 +10,24 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Between two pictures.
+/// Between two pictures, where nothing else is asked for.
 const PERIOD: Duration = Duration::from_millis(40);
+/// How long one that is slow thinks about an answer, and about a piece of a picture.
+const SLOW_ANSWER: Duration = Duration::from_millis(800);
+const SLOW_PIECE: Duration = Duration::from_millis(10);
 
 /// What a camera does from now on, with connections that are there and with those that come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Manner {
     Plays,
+    /// As one does that is at the end of a bad line: late, and in small pieces.
+    Slow,
     /// Takes connections and says nothing; one that plays stops.
     Silent,
     /// Answers, and sends, what makes no sense.
@@ -183,6 +188,8 @@ pub(crate) struct Camera {
 
 struct Shared {
     pictures: Pictures,
+    /// Between two pictures of a video.
+    period: Duration,
     login: Option<Login>,
     tls: Option<Arc<ServerConfig>>,
     manner: Mutex<Manner>,
@@ -197,12 +204,17 @@ struct Shared {
 impl Camera {
     /// On a port of the system's choice.
     pub(crate) fn start(pictures: Pictures) -> Self {
-        Self::build("127.0.0.1:0".parse().unwrap(), pictures, None, None)
+        Self::every(PERIOD, pictures)
+    }
+
+    /// One that sends a picture of a video whenever this time has passed.
+    pub(crate) fn every(period: Duration, pictures: Pictures) -> Self {
+        Self::build("127.0.0.1:0".parse().unwrap(), pictures, period, None, None)
     }
 
     /// One that plays for some only.
     pub(crate) fn with_login(pictures: Pictures, login: Login) -> Self {
-        Self::build("127.0.0.1:0".parse().unwrap(), pictures, Some(login), None)
+        Self::build("127.0.0.1:0".parse().unwrap(), pictures, PERIOD, Some(login), None)
     }
 
     /// One that speaks TLS, with a certificate that it made itself; files go into `folder`.
@@ -220,20 +232,28 @@ impl Camera {
         let certificate = CertificateDer::from_pem_file(certificate).unwrap();
         let key = PrivateKeyDer::from_pem_file(key).unwrap();
         let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
-        Self::build("127.0.0.1:0".parse().unwrap(), pictures, None, Some(Arc::new(config)))
+        Self::build("127.0.0.1:0".parse().unwrap(), pictures, PERIOD, None, Some(Arc::new(config)))
     }
 
     /// The same camera, after it went away.
     pub(crate) fn again(&self) -> Self {
         let shared = &self.shared;
-        Self::build(self.address, shared.pictures.clone(), shared.login.clone(), shared.tls.clone())
+        let (pictures, login, tls) = (shared.pictures.clone(), shared.login.clone(), shared.tls.clone());
+        Self::build(self.address, pictures, shared.period, login, tls)
     }
 
-    fn build(address: SocketAddr, pictures: Pictures, login: Option<Login>, tls: Option<Arc<ServerConfig>>) -> Self {
+    fn build(
+        address: SocketAddr,
+        pictures: Pictures,
+        period: Duration,
+        login: Option<Login>,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             pictures,
+            period,
             login,
             tls,
             manner: Mutex::new(Manner::Plays),
@@ -318,7 +338,7 @@ impl Shared {
             match self.manner() {
                 Manner::Silent => thread::sleep(PERIOD),
                 Manner::Gone => return Err(std::io::ErrorKind::ConnectionAborted.into()),
-                Manner::Plays | Manner::Garbage => return Ok(()),
+                Manner::Plays | Manner::Slow | Manner::Garbage => return Ok(()),
             }
         }
     }
@@ -331,6 +351,9 @@ impl Shared {
             }
             let Some(first) = request.first() else { return Ok(()) };
             self.wait()?;
+            if self.manner() == Manner::Slow {
+                thread::sleep(SLOW_ANSWER);
+            }
             if self.manner() == Manner::Garbage {
                 return stream.get_mut().write_all(&[b"\xFF\0nothing that \r\n".as_slice(); 40].concat());
             }
@@ -386,6 +409,8 @@ impl Shared {
     /// RTP (RFC 3550), a packet a unit (RFC 6184, 5.6; RFC 7798, 4.4.1), between the requests (RFC 2326, 10.12).
     fn play(&self, stream: &mut impl Write, pictures: &[Vec<Vec<u8>>]) -> std::io::Result<()> {
         let (mut sequence, mut next) = (0_u16, 0);
+        let ticks = (90_000.0 * self.period.as_secs_f64()).round() as u32;
+        let mut due = Instant::now();
         for number in 0_usize.. {
             self.wait()?;
             let part = self.part.lock().unwrap().clone();
@@ -398,7 +423,7 @@ impl Shared {
                 let last = if at + 1 == picture.len() { 0x80 } else { 0 };
                 let mut packet = vec![0x80, last | 96];
                 packet.extend(sequence.to_be_bytes());
-                packet.extend((3600 * number as u32).to_be_bytes());
+                packet.extend((ticks * number as u32).to_be_bytes());
                 packet.extend([0, 0, 0, 7]);
                 match self.manner() {
                     Manner::Garbage => packet.extend((0..200).map(|n| (n * 37 + number) as u8)),
@@ -406,10 +431,17 @@ impl Shared {
                 }
                 sequence = sequence.wrapping_add(1);
                 let length = u16::try_from(packet.len()).unwrap().to_be_bytes();
-                stream.write_all(&[[b'$', 0, length[0], length[1]].as_slice(), &packet].concat())?;
+                let packet = [[b'$', 0, length[0], length[1]].as_slice(), &packet].concat();
+                let is_slow = self.manner() == Manner::Slow;
+                for piece in packet.chunks(if is_slow { 40 } else { packet.len() }) {
+                    thread::sleep(if is_slow { SLOW_PIECE } else { Duration::ZERO });
+                    stream.write_all(piece)?;
+                }
             }
             self.sent.fetch_add(1, Ordering::Relaxed);
-            thread::sleep(PERIOD);
+            // By the clock, but what was missed while it was silent is not made up for.
+            due = (due + self.period).max(Instant::now());
+            thread::sleep(due.saturating_duration_since(Instant::now()));
         }
         Ok(())
     }

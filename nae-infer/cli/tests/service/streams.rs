@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -214,6 +215,61 @@ fn a_stream_that_breaks_is_lost_with_the_reason_and_found_again() {
     assert!(children.len() <= 1, "one at a time: {children:?}");
     camera.be(Manner::Plays);
     wait_frames(&service);
+}
+
+/// Neither to see what the rate of a camera is, nor because there are threads to be kept busy. That a picture of RTP is whole is seen when
+/// the next begins.
+#[test]
+fn no_frame_of_a_stream_waits_for_more_than_the_next() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    for codec in ["H264", "H265"] {
+        let camera = Camera::every(Duration::from_millis(250), video(codec, "six", 64));
+        let source = format!("rtsp://{}/live", camera.place());
+        let arguments = ["--source", &source, "--source-timeout", "60", "--queue", "40"];
+        let service = Service::start(&place.path(codec), &arguments);
+        eventually("the first is scored", || frames(&service) >= 1.0);
+        let first = camera.sent();
+        eventually("three more come", || camera.sent() > first + 3);
+        camera.be(Manner::Silent);
+        eventually("all that were sent but the last are scored", || frames(&service) >= camera.sent() as f64 - 1.0);
+        println!("{codec}: {first} frames were sent when the first was scored");
+        // H.264 may say with the seventh in which order they are.
+        assert!(first <= 12, "{codec}: {first}");
+    }
+}
+
+/// It takes more than three seconds to say what it has, and some tenths of one for a picture. `ffmpeg` wants to see some before it gives
+/// the first.
+#[test]
+fn a_slow_camera_is_lost_or_waited_for_as_the_timeout_says() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let camera = Camera::start(video("H264", "six", 64));
+    camera.be(Manner::Slow);
+    let source = format!("rtsp://{}/live", camera.place());
+    let service = Service::start(&place.state(), &["--source", &source, "--source-timeout", "2"]);
+    let reason = wait_lost(&service);
+    assert!(reason.contains("no frame for 2s"), "{reason}");
+    drop(service);
+
+    let service = Service::start(&place.state(), &["--source", &source, "--source-timeout", "60"]);
+    let begin = Instant::now();
+    wait_frames(&service);
+    println!("a slow camera's first frames after {:?}", begin.elapsed());
+    let (sent, before, connections) = (camera.sent(), frames(&service), camera.connections());
+    eventually("ten more come", || frames(&service) >= before + 10.0);
+    assert!(camera.sent() >= sent + 8, "as they were sent");
+    assert_eq!(
+        (camera.connections(), service.metric("nae_source_up")),
+        (connections, 1.0),
+        "it was not lost meanwhile"
+    );
+    assert_eq!(state(&service)["latest"]["anomaly"], false);
 }
 
 #[test]

@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::harness::{PATIENCE, Place, Service, eventually, picture};
+use crate::clients::connect_from;
+use crate::harness::{Clock, PATIENCE, Place, Service, eventually, picture};
 use crate::mosquitto::{authority, certificate};
 
 /// A folder with an authority `ca`, and its certificate for `name`.
@@ -19,11 +20,15 @@ fn files(place: &Place, name: &str, days: u32) {
     certificate(&place.path(""), "ca", name, days);
 }
 
-/// A service with the certificate.
-fn start(place: &Place, name: &str, more: &[&str]) -> Service {
+/// A service with the certificate, and these variables.
+fn start_with(place: &Place, name: &str, variables: &[(&str, &Path)]) -> Service {
     let [certificate, key] = ["pem", "key"].map(|end| place.path(&format!("{name}.{end}")).display().to_string());
     let arguments = ["--tls-certificate-file", &certificate, "--tls-key-file", &key];
-    Service::start(&place.state(), &[&arguments[..], more].concat())
+    Service::start_with(&place.state(), &arguments, variables)
+}
+
+fn start(place: &Place, name: &str) -> Service {
+    start_with(place, name, &[])
 }
 
 /// Someone who believes the authority `ca` of the folder, with a connection for each request.
@@ -55,6 +60,13 @@ fn replace(place: &Place, new: &str, old: &str) {
     fs::rename(place.path("in-between"), place.path(old)).unwrap();
 }
 
+/// When the certificate in use ends, by its figure.
+fn expires(client: &ureq::Agent, service: &Service) -> f64 {
+    let metrics = get(client, service, "/metrics").unwrap();
+    let line = metrics.lines().find_map(|line| line.strip_prefix("nae_tls_certificate_expires_timestamp_seconds "));
+    line.unwrap().parse().unwrap()
+}
+
 #[test]
 fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_works() {
     let place = Place::new();
@@ -62,15 +74,19 @@ fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_works() {
     certificate(&place.path(""), "ca", "new", 2);
     // Of 0 days: it is over with the second in which it was made.
     thread::sleep(Duration::from_millis(1500));
-    let service = start(&place, "own", &[]);
+    let service = start(&place, "own");
     let client = client(&place);
     let error = get(&client, &service, "/readyz").unwrap_err();
     assert!(error.to_lowercase().contains("expired"), "{error}");
+    let line = service.started.lines().find(|line| line.contains("the certificate has expired")).unwrap();
+    assert!(line.contains("own.pem"), "{line}");
     for end in ["pem", "key"] {
         replace(&place, &format!("new.{end}"), &format!("own.{end}"));
     }
     service.wait_log("the certificate was read anew and is in use");
     assert!(is_answered(&client, &service));
+    let (now, ends) = (SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64(), expires(&client, &service));
+    assert!((now + 170_000.0..now + 172_900.0).contains(&ends), "two days from {now}: {ends}");
 
     let refused = || {
         let metrics = get(&client, &service, "/metrics").unwrap();
@@ -94,11 +110,42 @@ fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_works() {
     assert!(!refused());
 }
 
+/// Of ninety days, by a clock that is put ahead.
+#[test]
+fn that_a_certificate_expires_is_said_before_it_does() {
+    const DAY: i64 = 86_400;
+    let place = Place::new();
+    let Some(clock) = Clock::new(&place) else { return };
+    files(&place, "own", 90);
+    let service = start_with(&place, "own", &clock.variables());
+    assert!(service.started.contains("the certificate holds"), "{}", service.started);
+    for (days, said) in [
+        (77, "the certificate expires soon"),
+        (78, "the certificate expires soon"),
+        (91, "the certificate has expired"),
+        (0, "the certificate holds"),
+        (-1, "the certificate does not hold yet"),
+    ] {
+        clock.is_wrong_by(days * DAY);
+        let line = service.wait_log("the certificate ");
+        assert!(line.contains(said), "after {days} days: {line}");
+    }
+    clock.is_wrong_by(77 * DAY);
+    service.wait_log("the certificate expires soon");
+    // A renewed one is the end of it.
+    certificate(&place.path(""), "ca", "new", 180);
+    for end in ["pem", "key"] {
+        replace(&place, &format!("new.{end}"), &format!("own.{end}"));
+    }
+    assert!(service.wait_log("the certificate ").contains("was read anew"));
+    assert!(service.wait_log("the certificate ").contains("holds"));
+}
+
 #[test]
 fn the_service_speaks_two_versions_of_tls_and_tells_who_speaks_none() {
     let place = Place::new();
     files(&place, "own", 2);
-    let service = start(&place, "own", &[]);
+    let service = start(&place, "own");
     let speaks = |version: &str| {
         Command::new("openssl")
             .args(["s_client", "-connect", &service.address, "-verify_return_error", version, "-CAfile"])
@@ -134,7 +181,8 @@ fn the_service_speaks_two_versions_of_tls_and_tells_who_speaks_none() {
 /// Connections that begin TLS and say no more: nothing, or the beginning of a record.
 fn begin(service: &Service, number: usize) -> Vec<TcpStream> {
     let one = |i: usize| {
-        let mut stream = TcpStream::connect(&service.address).unwrap();
+        // No address may have all places.
+        let mut stream = connect_from(Ipv4Addr::new(127, 0, 0, 2 + (i % 4) as u8), service);
         if i.is_multiple_of(2) {
             stream.write_all(&[22, 3, 1]).unwrap();
         }
@@ -147,7 +195,7 @@ fn begin(service: &Service, number: usize) -> Vec<TcpStream> {
 fn slow_handshakes_keep_nobody_waiting() {
     let place = Place::new();
     files(&place, "own", 2);
-    let service = start(&place, "own", &[]);
+    let service = start(&place, "own");
     let client = client(&place);
     let mut idle = begin(&service, 100);
     let started = Instant::now();
@@ -178,7 +226,7 @@ fn handshakes_have_places_of_the_connections() {
     }
     let place = Place::new();
     files(&place, "own", 2);
-    let service = start(&place, "own", &[]);
+    let service = start(&place, "own");
     let started = Instant::now();
     let _idle = begin(&service, 512);
     assert!(is_answered(&client(&place), &service));
