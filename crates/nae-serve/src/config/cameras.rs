@@ -140,7 +140,7 @@ impl FoundSettings {
         });
         let alarm_hours = self.parse("alarm_hours", str::parse);
         let regions = self.regions();
-        let queue = self.number("queue", 1, 10_000).unwrap_or(4);
+        let queue = self.number("queue", 1, 10_000).unwrap_or(8);
         let score_timeout = self.seconds("score_timeout", 10.0);
         let picture_bytes = self.number("pictures", 0, 1 << 30).unwrap_or(256_u64) << 20;
         let learn_bytes = self.number("learn_room", 0, 1 << 30).unwrap_or(1024_u64) << 20;

@@ -149,7 +149,7 @@ pub struct Flags {
     /// in shares of width and height; in the file [[regions]]. Regions that are set on the page go over these [default: all]
     #[arg(long, value_name = "JSON")]
     pub(super) regions: Option<String>,
-    /// Frames that may wait; the oldest is dropped for a new one [default: 4]
+    /// Frames that may wait; the oldest is dropped for a new one [default: 8]
     #[arg(long, value_name = "N")]
     pub(super) queue: Option<String>,
     /// The longest that scoring may take before its thread is given up, in seconds [default: 10]

@@ -52,7 +52,7 @@ fn of_ten_cameras_by_rtsp_no_frame_is_dropped() {
     }
     let service = Service::with_cameras(&place, &settings, &[]).unwrap();
     eventually("each is watched", || cameras.iter().all(|(name, _)| scored(&service, name) >= 2.0));
-    // Of H.264 `ffmpeg` gives the first seven frames at once, for which there may be no room on a busy machine.
+    // Of H.264 `ffmpeg` gives the first seven frames at once: there is room for them, but on a busy machine not for more.
     std::thread::sleep(Duration::from_secs(2));
     let at_first: Vec<usize> = cameras.iter().map(|(name, _)| dropped(&service, name) as usize).collect();
     let programs = || service.children().into_iter().map(processor_time).sum::<Duration>();
