@@ -1,11 +1,12 @@
 """Tries the camera service on a real Home Assistant: its entities are found, and follow alarm, camera and service.
 
-    python3.11 -m venv target/home-assistant
+    python3.13 -m venv target/home-assistant
     target/home-assistant/bin/pip install -r tests/python/home_assistant.txt
     target/home-assistant/bin/python tests/python/home_assistant.py target/debug/nae-infer
 
 Needs mosquitto. Home Assistant runs within this process, in a folder of its own, and is given the broker as its user interface
-does it. Not part of tests/run.sh: Home Assistant wants a Python of its own, and versions of packages that others do not.
+does it. Not part of tests/run.sh: Home Assistant wants a Python of its own (3.13; an older one runs by 3.11), and versions of packages
+that others do not.
 """
 
 import asyncio
