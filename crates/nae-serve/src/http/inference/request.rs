@@ -59,7 +59,8 @@ struct Requested {
 /// Parameters of a request, an input or an output; those that are not here say nothing to this service.
 #[derive(Default, Deserialize)]
 struct Parameters {
-    binary_data_size: Option<usize>,
+    /// As wide on every machine, so that a size that lies is refused in the same words.
+    binary_data_size: Option<u64>,
     binary_data: Option<bool>,
     binary_data_output: Option<bool>,
     shared_memory_region: Option<String>,
@@ -169,12 +170,12 @@ fn pixels(tensor: Tensor, binary: &Bytes, shape: Shape, range: Preprocessing) ->
         }
         (None, Some(size)) => {
             let expected = if eight { values } else { 4 * values };
-            if size != expected {
+            if size != expected as u64 {
                 let reason =
                     format!("expected a `binary_data_size` of {expected} for {found:?} of {datatype}, found {size}");
                 return Err(wrong(reason));
             }
-            if binary.len() != size {
+            if binary.len() != expected {
                 let reason = format!(
                     "expected {size} bytes after the JSON, as `binary_data_size` says, found {}; where the JSON ends is \
                      in the header `Inference-Header-Content-Length`",
