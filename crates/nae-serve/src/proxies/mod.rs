@@ -88,7 +88,7 @@ impl TrustedProxies {
 
     /// What the client of a trusted proxy called this service; empty where it does not say, or is not trusted.
     pub(crate) fn hosts(&self, peer: IpAddr, headers: &HeaderMap) -> Vec<String> {
-        if !self.trust(peer.to_canonical()) {
+        if !self.trust(peer) {
             return Vec::new();
         }
         let of_elements = elements(headers).unwrap_or_default().into_iter().filter_map(|element| element.host);
@@ -97,7 +97,7 @@ impl TrustedProxies {
 
     /// Whether a header says that there is a proxy which is not known here.
     pub(crate) fn are_missing_one(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
-        !self.trust(peer.to_canonical()) && (x_forwarded_for(headers).is_some() || elements(headers).is_some())
+        !self.trust(peer) && (x_forwarded_for(headers).is_some() || elements(headers).is_some())
     }
 }
 

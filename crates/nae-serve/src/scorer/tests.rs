@@ -226,7 +226,9 @@ fn lanes_take_turns() {
     let (sender, scored) = channel();
     let submit = |lane: usize, first: f32| {
         let sender = sender.clone();
-        lanes[lane].submit(Input::Prepared(vec![first, 0.0, 0.0, 0.0]), move |_| sender.send(lane).unwrap());
+        lanes[lane].submit(Input::Prepared(vec![first, 0.0, 0.0, 0.0]), move |answer| {
+            sender.send((lane, answer.map(|a| a.scored.energy))).unwrap();
+        });
     };
     // All wait before the first is done.
     let closed = gate.lock().unwrap();
@@ -234,8 +236,10 @@ fn lanes_take_turns() {
     (1..20 * BATCH).for_each(|_| submit(0, 1.0));
     submit(1, 1.0);
     drop(closed);
-    let order: Vec<usize> = (0..20 * BATCH + 1).map(|_| scored.recv_timeout(LATER).unwrap()).collect();
-    let before = order.iter().position(|&lane| lane == 1).unwrap();
+    let answers: Vec<_> = (0..20 * BATCH + 1).map(|_| scored.recv_timeout(LATER).unwrap()).collect();
+    assert_eq!(answers[0], (0, Ok(9.0)));
+    assert!(answers[1..].iter().all(|(_, answer)| *answer == Ok(0.25)));
+    let before = answers.iter().position(|(lane, _)| *lane == 1).unwrap();
     assert!(before <= 2 * BATCH, "{before} of the other lane were before it");
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::harness::{Clock, PATIENCE, Place, Service, SmallDisk, eventually, picture};
+use crate::harness::{Clock, PATIENCE, Place, Service, SmallDisk, eventually, picture, slow_tests_are_asked_for};
 
 /// Two anomalies in a row raise an alarm, a normal frame takes it back.
 const QUICK: [&str; 6] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2"];
@@ -284,8 +284,7 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
 /// The tenth of a second matters less than that whatever was raised arrives.
 #[test]
 fn no_alarm_is_lost_over_many_kills() {
-    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    if !slow_tests_are_asked_for() {
         return;
     }
     let place = Place::new();

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::{PATIENCE, eventually};
@@ -199,7 +201,7 @@ impl Browser {
         }
         let clip = json!({"x": left, "y": top, "width": across, "height": down, "scale": 1});
         let shot = self.call("Page.captureScreenshot", json!({"clip": clip, "captureBeyondViewport": true}));
-        base64(shot["data"].as_str().unwrap())
+        STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()
     }
 
     /// Waits until an element has this text in it.
@@ -215,22 +217,6 @@ impl Browser {
         }
         panic!("no `{text}` in #{id}: {found}");
     }
-}
-
-/// Bytes that were written as letters (RFC 4648).
-fn base64(text: &str) -> Vec<u8> {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits = text.bytes().filter_map(|letter| LETTERS.iter().position(|&known| known == letter));
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0, 0);
-    for digit in digits {
-        bits = (bits << 6 | digit) & 0xFFFF;
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    bytes
 }
 
 impl Drop for Browser {

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::alarms::{Absent, webhook};
 use crate::camera::jpeg;
-use crate::harness::{PATIENCE, Place, Service, eventually, model, picture};
+use crate::harness::{PATIENCE, Place, Service, eventually, model, picture, slow_tests_are_asked_for};
 use crate::mosquitto::{Broker, Message, mosquitto};
 
 /// The beginning of a file of settings: the digits model for all.
@@ -436,8 +436,7 @@ fn alarms_of_each_camera_arrive_once_after_a_kill() {
 
 #[test]
 fn no_alarm_of_any_camera_is_lost_over_many_kills() {
-    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    if !slow_tests_are_asked_for() {
         return;
     }
     const NAMES: [&str; 2] = ["gate", "yard"];

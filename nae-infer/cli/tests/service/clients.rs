@@ -10,7 +10,7 @@ use nae_infer::image::ImageFormat;
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use crate::harness::{PATIENCE, Place, Service, eventually, models, picture};
+use crate::harness::{PATIENCE, Place, Service, eventually, models, picture, slow_tests_are_asked_for};
 
 #[test]
 fn an_image_is_scored_as_on_the_command_line() {
@@ -272,8 +272,7 @@ pub(crate) fn connect_from(address: Ipv4Addr, service: &Service) -> TcpStream {
 /// One address has a thousand connections and sends a byte a second by each, of a head or a body.
 #[test]
 fn a_thousand_requests_of_a_byte_a_second_keep_no_other_address_waiting() {
-    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    if !slow_tests_are_asked_for() {
         return;
     }
     const MANY: usize = 1000;
@@ -337,8 +336,7 @@ fn a_thousand_requests_of_a_byte_a_second_keep_no_other_address_waiting() {
 /// Whoever asks for more and more and takes none of it would have a place for ever.
 #[test]
 fn who_takes_no_answer_is_sent_away() {
-    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    if !slow_tests_are_asked_for() {
         return;
     }
     const REQUESTS: usize = 2000;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::alarms::webhook;
 use crate::broker::{certificates, encrypted};
 use crate::cameras::{camera, dropped, for_all, scored};
-use crate::harness::{Place, Service, eventually, memory, models, picture, processor_time};
+use crate::harness::{Place, Service, eventually, memory, models, picture, processor_time, slow_tests_are_asked_for};
 use crate::learn::{digits, digits_where};
 use crate::mosquitto::{Broker, mosquitto};
 use crate::stream_camera::{Camera, Manner, Pictures};
@@ -15,14 +15,6 @@ use crate::streams::{can_run, video};
 /// A number that a variable says.
 fn set<T: std::str::FromStr>(variable: &str, else_: T) -> T {
     std::env::var(variable).ok().map_or(else_, |value| value.parse().ok().unwrap())
-}
-
-fn slow_tests_are_asked_for() -> bool {
-    let asked = std::env::var_os("NAE_SLOW_TESTS").is_some();
-    if !asked {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
-    }
-    asked
 }
 
 /// What the whole machine does, as its one-minute average.

@@ -18,6 +18,15 @@ pub(crate) fn program() -> PathBuf {
     std::env::var_os("NAE_SERVED_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_nae-infer").into(), PathBuf::from)
 }
 
+/// Whether tests of minutes are to run; says so where not.
+pub(crate) fn slow_tests_are_asked_for() -> bool {
+    let asked = std::env::var_os("NAE_SLOW_TESTS").is_some();
+    if !asked {
+        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    }
+    asked
+}
+
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/digits")
 }

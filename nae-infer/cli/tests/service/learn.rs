@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::changes::suspicious;
-use crate::harness::{Place, Service, SmallDisk, eventually, model, picture, runs};
+use crate::harness::{Place, Service, SmallDisk, eventually, model, picture, runs, slow_tests_are_asked_for};
 
 /// A frame of one grey.
 fn grey(level: u8) -> Vec<u8> {
@@ -598,8 +598,7 @@ pub(crate) fn digits_where(
 
 /// The real `nae-train`, where slow tests are asked for.
 pub(crate) fn real_trainer() -> Option<PathBuf> {
-    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    if !slow_tests_are_asked_for() {
         return None;
     }
     let beside = || Path::new(env!("CARGO_BIN_EXE_nae-infer")).with_file_name("nae-train");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::clients::connect_from;
-use crate::harness::{Clock, PATIENCE, Place, Service, eventually, picture};
+use crate::harness::{Clock, PATIENCE, Place, Service, eventually, picture, slow_tests_are_asked_for};
 use crate::mosquitto::{authority, certificate};
 
 /// A folder with an authority `ca`, and its certificate for `name`.
@@ -220,8 +220,7 @@ fn slow_handshakes_keep_nobody_waiting() {
 
 #[test]
 fn handshakes_have_places_of_the_connections() {
-    if std::env::var_os("NAE_SLOW_TESTS").is_none() {
-        eprintln!("skipped: NAE_SLOW_TESTS is not set");
+    if !slow_tests_are_asked_for() {
         return;
     }
     let place = Place::new();
