@@ -87,6 +87,8 @@ pub enum OwnMethod {
     Nae,
     /// The Mahalanobis distance to them.
     Mahalanobis,
+    /// The distance to the nearest of them.
+    Knn,
 }
 
 impl OwnMethod {
@@ -95,6 +97,7 @@ impl OwnMethod {
         match method {
             MethodKind::Nae => Some(Self::Nae),
             MethodKind::Mahalanobis => Some(Self::Mahalanobis),
+            MethodKind::Knn => Some(Self::Knn),
             _ => None,
         }
     }
@@ -264,10 +267,16 @@ pub fn plan(
         raw.data.held_out = wishes.held_out;
         draft = Config::new(raw).map_err(OwnError::given("--held-out"))?;
     }
-    if wishes.method == OwnMethod::Mahalanobis {
+    let fitted = match wishes.method {
+        OwnMethod::Nae => None,
+        OwnMethod::Mahalanobis => Some((MethodKind::Mahalanobis, "the Mahalanobis distance to the data")),
+        OwnMethod::Knn => Some((MethodKind::Knn, "the distance to the nearest of the data")),
+    };
+    if let Some((method, _)) = fitted {
         let mut raw = draft.raw().clone();
-        raw.method = MethodKind::Mahalanobis;
-        draft = Config::new(raw).map_err(OwnError::given("--method mahalanobis"))?;
+        raw.method = method;
+        raw.baselines.knn.vectors = raw.baselines.knn.vectors.min(loaded.train.len().max(1));
+        draft = Config::new(raw).map_err(OwnError::given("--method"))?;
     }
     let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, wishes.seed, loaded)?;
@@ -279,9 +288,8 @@ pub fn plan(
 
     let train = prepared.split.train.len();
     let (config, schedule) = match wishes.length {
-        _ if wishes.method == OwnMethod::Mahalanobis => {
-            let said = "the Mahalanobis distance to the data: nothing is trained, whatever the time";
-            (prepared.config.clone(), said.to_owned())
+        _ if let Some((_, distance)) = fitted => {
+            (prepared.config.clone(), format!("{distance}: nothing is trained, whatever the time"))
         }
         Length::Time(time) => {
             let speed = speed::measure(&prepared.config, &prepared.split, engine, device);

@@ -248,10 +248,10 @@ impl Prepared {
             decision,
         });
         let references = self.features().into_iter().flat_map(Features::references);
+        let references = references.chain(self.neighbours.as_ref().map(neighbours_column));
         let references =
             references.filter(move |reference| method.columns().iter().all(|own| own.key != reference.key));
-        let neighbours = self.neighbours.as_ref().map(neighbours_column);
-        plain.into_iter().chain(own).chain(references).chain(neighbours).collect()
+        plain.into_iter().chain(own).chain(references).collect()
     }
 
     /// What a model is evaluated against: a user's outliers first, then `outlier_sets`.

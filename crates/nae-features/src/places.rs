@@ -32,6 +32,7 @@ pub fn per_place(graph: &mut Graph, tensor: TensorId, network: &Graph) -> Result
                 activation: dense.activation,
             }),
             Op::Activation(activation) => Op::Activation(*activation),
+            Op::Softmax => Op::Softmax,
             Op::L2Normalize { epsilon } => Op::L2NormalizePlaces { epsilon: *epsilon },
             Op::Add { other } => Op::Add { other: tensors[*other] },
             Op::Multiply { other } => Op::Multiply { other: tensors[*other] },

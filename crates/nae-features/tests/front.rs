@@ -159,7 +159,9 @@ fn a_network_of_vectors_sees_each_place_by_itself() {
     network.push_from(second, Op::Add { other: first });
     network.push(dense(&mut numbers, 3, 7));
     network.push(Op::L2Normalize { epsilon: f32::MIN_POSITIVE });
-    network.push(dense(&mut numbers, 4, 3));
+    network.push(dense(&mut numbers, 5, 3));
+    network.push(Op::Softmax);
+    network.push(dense(&mut numbers, 4, 5));
     let mut maps = Graph::new(Shape::new(4, 2, 3));
     let read = maps.push(nae_core::layer::Activation::Identity);
     let last = per_place(&mut maps, read, &network).unwrap();
@@ -174,7 +176,7 @@ fn a_network_of_vectors_sees_each_place_by_itself() {
         }
     }
     network.push(Op::ReshapeChannelsFirst(Shape::new(1, 2, 2)));
-    assert_eq!(per_place(&mut maps, read, &network).unwrap_err().node, 6);
+    assert_eq!(per_place(&mut maps, read, &network).unwrap_err().node, 8);
 }
 
 #[test]

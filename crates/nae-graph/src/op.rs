@@ -53,6 +53,8 @@ pub enum Op {
         /// Least norm divided by; finite, above zero.
         epsilon: f32,
     },
+    /// exp(x) over the sum of exp(x) of the channels of each place: shares that sum to 1. Not in a `.nae` file.
+    Softmax,
     /// Group normalisation; there is no 8-bit form.
     GroupNormalize(GroupNormalize),
     /// The same values, in HWC order, under another shape. A reshape of CHW data (ONNX, PyTorch)

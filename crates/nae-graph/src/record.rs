@@ -70,6 +70,7 @@ pub(crate) fn record(
         Op::L2NormalizePlaces { .. } => {
             return Err(GraphError::NotInFile { layer: step.node, what: "normalisation of each place" });
         }
+        Op::Softmax => return Err(GraphError::NotInFile { layer: step.node, what: "softmax" }),
         Op::Clamp { .. } => return Err(GraphError::NotInFile { layer: step.node, what: "clamp" }),
         Op::Int8(layer) => int8(step.node, layer, pair, inputs, layout, parameters)?,
     };

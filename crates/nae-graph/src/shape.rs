@@ -26,6 +26,7 @@ impl Op {
             | Self::Clamp { .. }
             | Self::L2Normalize { .. }
             | Self::L2NormalizePlaces { .. }
+            | Self::Softmax
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Quantize(_)

@@ -162,6 +162,7 @@ impl Raising<'_> {
                 }
             }
             Op::L2NormalizePlaces { .. } => self.builder.l2_normalize_places(name, x),
+            Op::Softmax => self.builder.softmax(name, x),
             Op::GroupNormalize(norm) => {
                 let norm =
                     GroupNorm { groups: norm.groups, scale: &norm.scale, shift: &norm.shift, epsilon: norm.epsilon };

@@ -109,6 +109,7 @@ fn maps_mean_the_same_in_onnx() {
     let shift = vec![0.1, 0.2, -0.3, 0.4];
     graph.push(GroupNormalize { groups: 2, scale, shift, epsilon: 1e-5 });
     graph.push(Op::L2NormalizePlaces { epsilon: f32::MIN_POSITIVE });
+    graph.push(Op::Softmax);
     let gate = graph.push(Activation::Sigmoid);
     let product = graph.push_from(clamped, Op::Multiply { other: gate });
     let body = graph.push(layers.conv([4, 4], [1, 1]));
@@ -132,7 +133,8 @@ fn vectors_and_maps_mean_the_same_in_onnx() {
     let dense = layers.dense([6, inputs]).after_flatten_chw(graph.input()).unwrap();
     let first = graph.push(dense.with_activation(Activation::LeakyRelu { slope: 0.1 }));
     let second = graph.push(layers.dense([6, 6]).with_activation(Activation::Relu));
-    let sum = graph.push_from(second, Op::Add { other: first });
+    graph.push_from(second, Op::Add { other: first });
+    let sum = graph.push(Op::Softmax);
     // A sum of a vector and of maps with one pixel.
     let pixel = graph.push(layers.conv([6, 6], [1, 1]));
     graph.push_from(pixel, Op::Add { other: sum });

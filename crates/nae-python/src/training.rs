@@ -100,8 +100,8 @@ impl Request {
 
     fn wishes(&self) -> Result<Wishes, Failure> {
         let method = OwnMethod::of(self.method()?.unwrap_or_default()).ok_or_else(|| {
-            "method: data of your own train an NAE (nae) or have the Mahalanobis distance taken (mahalanobis); for another \
-             method, give the run's config.toml as preset"
+            "method: data of your own train an NAE (nae) or have a distance taken (mahalanobis, knn); for another method, give \
+             the run's config.toml as preset"
                 .to_owned()
         })?;
         let tile = within("tile", self.tile, 12..=82)?;

@@ -90,6 +90,18 @@ def test_a_distance_to_the_data_needs_no_training(digits):
     assert np.corrcoef(ranks)[0, 1] > 0.9
 
 
+def test_the_nearest_of_the_data_are_a_model(digits):
+    normal, outliers = digits[0][digits[1] != 1], digits[0][digits[1] == 1]
+    trained = nae_edge.train(normal[:1000], method="knn", progress=False)
+    assert trained.report.figures["method"] == "knn"
+    # The least squared distance by numpy; the model has those of the 1,000 that it is trained on.
+    known, asked = normal[:1000].reshape(1000, -1) / 255.0, np.concatenate([normal[1000:1200], outliers])
+    rest = asked.reshape(len(asked), -1) / 255.0
+    expected = ((rest[:, None] - known[None]) ** 2).mean(axis=2).min(axis=1)
+    ranks = [np.argsort(np.argsort(values)) for values in (expected, trained.detector.score(asked).energies)]
+    assert np.corrcoef(ranks)[0, 1] > 0.9
+
+
 def test_methods_that_cannot_come_back_are_refused(digits):
     with pytest.raises(ValueError, match='method: expected one of nae, ae, .*, found "pca"'):
         nae_edge.train(digits[0][:60], method="pca", **QUICK)

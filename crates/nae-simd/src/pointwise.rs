@@ -173,6 +173,33 @@ pub fn normalize_backward(output: &Planes, norms: &[f32], gradient: &mut Planes)
     }
 }
 
+/// exp(x) over the sum of exp(x) of each vector of `len` numbers, in place. The largest becomes exp(0), so that nothing
+/// overflows.
+pub fn softmax(x: &mut [f32], len: usize) {
+    for vector in x.chunks_exact_mut(len) {
+        let largest = vector.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let mut sum = 0.0;
+        for value in &mut *vector {
+            *value = (*value - largest).exp();
+            sum += *value;
+        }
+        for value in vector {
+            *value /= sum;
+        }
+    }
+}
+
+/// The gradient before [`softmax`] in each place, whose output was `output`: s·(g − ⟨s, g⟩), in place.
+pub fn softmax_backward(output: &Planes, gradient: &mut Planes) {
+    let len = output.size.c;
+    for (g, shares) in gradient.data.chunks_exact_mut(len).zip(output.data.chunks_exact(len)) {
+        let along: f32 = g.iter().zip(shares).map(|(g, share)| g * share).sum();
+        for (g, share) in g.iter_mut().zip(shares) {
+            *g = share * (*g - along);
+        }
+    }
+}
+
 /// Mean squared difference of each sample, and its gradient with respect to `x`: 2(x − r)/D. That with respect to the
 /// reconstruction is its negative.
 pub fn squared_l2(x: &Planes, reconstruction: &Planes) -> (Vec<f32>, Planes) {

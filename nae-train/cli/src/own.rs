@@ -22,8 +22,8 @@ pub(crate) fn plan(
 ) -> anyhow::Result<Job> {
     let Some(method) = OwnMethod::of(args.method.map_or(MethodKind::Nae, MethodKind::from)) else {
         bail!(
-            "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from, or have the \
-             Mahalanobis distance taken; for another method, give the run's config.toml as --preset"
+            "--method: data of your own train an NAE, and the table has the plain autoencoder it starts from, or have a distance \
+             taken (mahalanobis, knn); for another method, give the run's config.toml as --preset"
         );
     };
     if let Some(outliers) = &args.outliers {

@@ -228,6 +228,8 @@ pub(crate) enum MethodArg {
     Pixelcnn,
     /// Mahalanobis distance to the data, which takes seconds; also of data of your own.
     Mahalanobis,
+    /// Distance to the nearest of the data that are remembered, which takes seconds; also of data of your own.
+    Knn,
 }
 
 impl From<MethodArg> for MethodKind {
@@ -245,6 +247,7 @@ impl From<MethodArg> for MethodKind {
             MethodArg::Glow => Self::Glow,
             MethodArg::Pixelcnn => Self::Pixelcnn,
             MethodArg::Mahalanobis => Self::Mahalanobis,
+            MethodArg::Knn => Self::Knn,
         }
     }
 }

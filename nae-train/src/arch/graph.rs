@@ -84,6 +84,7 @@ impl LearnedGraph {
     fn layer(&mut self, name: &str, layer: &Layer, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
         match layer {
             Layer::Pointwise(layer) => (self.push(name, tensor, layer.activation()), from),
+            Layer::Softmax(_) => (self.push(name, tensor, Op::Softmax), from),
             Layer::Conv(conv) => self.convolution(name, conv, &floats(&conv.weight), None, tensor, from),
             Layer::SpectralConv(layer) => {
                 // The division by σ is folded into the weight.

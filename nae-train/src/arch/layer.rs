@@ -7,7 +7,7 @@ use burn::nn::{
     Elu, EluConfig, GroupNorm, GroupNormConfig, LeakyRelu, LeakyReluConfig, Linear, LinearConfig, PaddingConfig2d,
     Relu, Sigmoid,
 };
-use burn::tensor::activation::sigmoid;
+use burn::tensor::activation::{sigmoid, softmax};
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use nae_core::layer::Activation;
@@ -33,6 +33,8 @@ pub enum Layer {
     Reshape(Reshape),
     /// A function of every value.
     Pointwise(Pointwise),
+    /// Shares of the channels of each place.
+    Softmax(Softmax),
     /// Largest of each block.
     MaxPool(MaxPool2d),
     /// Mean of each block.
@@ -90,6 +92,10 @@ pub struct Reshape {
     height: usize,
     width: usize,
 }
+
+/// exp(x) over the sum of exp(x) of the channels of each place.
+#[derive(Module, Debug, Default)]
+pub struct Softmax {}
 
 /// skip(x) + body(x).
 #[derive(Module, Debug)]
@@ -160,6 +166,7 @@ impl Layer {
                 Self::Pointwise(Pointwise::Elu(EluConfig::new().with_alpha(f64::from(alpha)).init()))
             }
             LayerSpec::Sigmoid => Self::Pointwise(Pointwise::Sigmoid(Sigmoid::new())),
+            LayerSpec::Softmax => Self::Softmax(Softmax::default()),
             LayerSpec::MaxPool { window } => {
                 Self::MaxPool(MaxPool2dConfig::new([window, window]).with_strides([window, window]).init())
             }
@@ -199,6 +206,7 @@ impl Layer {
                 x.reshape([n, *channels, *height, *width])
             }
             Self::Pointwise(layer) => layer.forward(x),
+            Self::Softmax(_) => softmax(x, 1),
             Self::MaxPool(layer) => layer.forward(x),
             Self::AvgPool(layer) => layer.forward(x),
             Self::Upsample(layer) => layer.forward(x),

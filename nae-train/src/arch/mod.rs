@@ -10,6 +10,7 @@
 //! | `igebm` | the authors' code's pair for CIFAR-10 | 3×32×32 |
 //! | [`dense`] | dense layers | any |
 //! | `linear` | a linear map each way, for the Mahalanobis distance | any |
+//! | `memory` | a softmax over remembered samples, for nearest neighbours | any |
 //! | [`small_conv`] | for microcontrollers | squares of 12 to 40 pixels |
 //!
 //! `layer` has the modules, `spectral` and `upsample` those that burn lacks, `autoencoder` puts them together.
@@ -31,6 +32,7 @@ pub(crate) mod init;
 pub(crate) mod latent;
 pub(crate) mod layer;
 pub(crate) mod linear;
+pub(crate) mod memory;
 pub(crate) mod small_conv;
 pub mod spec;
 pub(crate) mod spectral;

@@ -61,6 +61,8 @@ pub enum LayerSpec {
     },
     /// 1 / (1 + exp(−x)).
     Sigmoid,
+    /// exp(x) over the sum of exp(x) of the channels of each place.
+    Softmax,
     /// Largest of each `window` × `window` block; a remainder at the border is dropped.
     MaxPool {
         /// Side of the block and stride, in pixels.
@@ -152,7 +154,7 @@ impl LayerSpec {
                 let shape = Shape::new(channels, height, width);
                 (shape.len() == input.len()).then_some(shape)?
             }
-            Self::Relu | Self::LeakyRelu { .. } | Self::Elu { .. } | Self::Sigmoid => input,
+            Self::Relu | Self::LeakyRelu { .. } | Self::Elu { .. } | Self::Sigmoid | Self::Softmax => input,
             Self::MaxPool { window } | Self::AvgPool { window } => maps(channels, &|side| side.checked_div(window))?,
             Self::Upsample { size } => Shape::new(channels, size, size),
             Self::Nearest { factor } => maps(channels, &|side| side.checked_mul(factor))?,
@@ -181,6 +183,7 @@ impl LayerSpec {
             | Self::LeakyRelu { .. }
             | Self::Elu { .. }
             | Self::Sigmoid
+            | Self::Softmax
             | Self::Reshape { .. }
             | Self::MaxPool { .. }
             | Self::AvgPool { .. }
@@ -208,6 +211,7 @@ impl fmt::Display for LayerSpec {
             Self::LeakyRelu { slope } => write!(f, "LReLU({slope})"),
             Self::Elu { alpha } => write!(f, "ELU({alpha})"),
             Self::Sigmoid => f.write_str("Sigmoid"),
+            Self::Softmax => f.write_str("Softmax"),
             Self::MaxPool { window } => write!(f, "MaxPool({window})"),
             Self::AvgPool { window } => write!(f, "AvgPool({window})"),
             Self::Upsample { size } => write!(f, "Bilinear to {size}×{size}"),

@@ -32,6 +32,8 @@ pub enum MethodKind {
     Pixelcnn,
     /// The Mahalanobis distance to the data, for which nothing is trained.
     Mahalanobis,
+    /// The distance to the nearest of the data that are remembered, for which nothing is trained.
+    Knn,
 }
 
 /// A column of a table of AUROCs.
@@ -45,7 +47,7 @@ pub struct TableColumn {
 
 impl MethodKind {
     /// All of them, the paper's first.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Nae,
         Self::Ae,
         Self::Dae,
@@ -58,6 +60,7 @@ impl MethodKind {
         Self::Glow,
         Self::Pixelcnn,
         Self::Mahalanobis,
+        Self::Knn,
     ];
 
     /// As in the paper's tables.
@@ -75,6 +78,7 @@ impl MethodKind {
             Self::Glow => "Glow",
             Self::Pixelcnn => "PixelCNN++",
             Self::Mahalanobis => "Mahalanobis",
+            Self::Knn => "kNN",
         }
     }
 
@@ -93,6 +97,7 @@ impl MethodKind {
             Self::Glow => "glow",
             Self::Pixelcnn => "pixelcnn",
             Self::Mahalanobis => "mahalanobis",
+            Self::Knn => "knn",
         }
     }
 
@@ -104,7 +109,7 @@ impl MethodKind {
     /// Why its models are not exported, where they are not: what they decide by is no path from image to reconstruction.
     pub fn why_not_exported(self) -> Option<&'static str> {
         match self {
-            Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae | Self::Mahalanobis => None,
+            Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae | Self::Mahalanobis | Self::Knn => None,
             Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
             Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
             Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
@@ -115,7 +120,7 @@ impl MethodKind {
 
     /// Whether its latents are in ℝ^D whatever the preset says: Gaussians, codes, scores and free latents are not on a sphere.
     pub fn is_euclidean(self) -> bool {
-        matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly | Self::Mahalanobis)
+        matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly | Self::Mahalanobis | Self::Knn)
     }
 
     /// Its columns in a table, one for each decision function of its models, in their order. The plain autoencoder before
@@ -137,7 +142,14 @@ impl MethodKind {
             Self::Glow => &[TableColumn { key: "glow", title: "Glow" }],
             Self::Pixelcnn => &[TableColumn { key: "pixelcnn", title: "PixelCNN++" }],
             Self::Mahalanobis => &[TableColumn { key: "mahalanobis", title: "Mahalanobis" }],
+            // The key of the reference beside other methods, whose place it takes.
+            Self::Knn => &[TableColumn { key: "nearest_neighbours", title: "kNN" }],
         }
+    }
+
+    /// Whether it is fitted by one pass over the data, and nothing is trained.
+    pub fn is_fitted(self) -> bool {
+        matches!(self, Self::Mahalanobis | Self::Knn)
     }
 
     /// Key of its first column.
@@ -343,6 +355,23 @@ impl Default for Autoregressive {
     }
 }
 
+/// Settings of nearest neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Neighbours {
+    /// Samples that are remembered, at most; fewer where they have many values.
+    pub vectors: usize,
+    /// τ of the softmax, in units of the median squared distance between a remembered sample and the nearest other: near 0
+    /// the nearest alone counts, at more their mean by nearness.
+    pub temperature: f32,
+}
+
+impl Default for Neighbours {
+    fn default() -> Self {
+        Self { vectors: 4096, temperature: 0.1 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,7 +379,7 @@ mod tests {
     #[test]
     fn every_method_is_found_by_its_name() {
         assert_eq!(MethodKind::ALL.map(|method| method as usize), std::array::from_fn(|k| k));
-        assert_eq!(MethodKind::Mahalanobis as usize + 1, MethodKind::ALL.len(), "the last of them");
+        assert_eq!(MethodKind::Knn as usize + 1, MethodKind::ALL.len(), "the last of them");
         for method in MethodKind::ALL {
             assert_eq!(MethodKind::from_name(method.name()), Some(method));
         }

@@ -18,6 +18,7 @@ use nae_core::energy::Energy;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::linear::{self, linear};
+use crate::arch::memory::memory;
 use crate::arch::{AutoencoderSpec, LatentSpace};
 use crate::sample::SamplerConfig;
 use nae_data::Augmentation;
@@ -29,7 +30,7 @@ use raw::require;
 pub use architecture::ArchitectureConfig;
 pub use features::FeatureSettings;
 pub use methods::{
-    Adversarial, Autoregressive, Denoising, FeedForward, Flow, GaussianMixture, MethodKind, Regularization,
+    Adversarial, Autoregressive, Denoising, FeedForward, Flow, GaussianMixture, MethodKind, Neighbours, Regularization,
     TableColumn, Variational, VectorQuantized, Wasserstein,
 };
 pub use preset::{Preset, PresetError};
@@ -222,6 +223,8 @@ pub struct Baselines {
     pub glow: Flow,
     /// PixelCNN++.
     pub pixelcnn: Autoregressive,
+    /// Nearest neighbours.
+    pub knn: Neighbours,
 }
 
 /// Everything a run needs to know besides its seed, checked.
@@ -239,19 +242,20 @@ impl Config {
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
         let mut architecture = raw.architecture.spec()?.with_energy(raw.energy.into());
-        if raw.method == MethodKind::Mahalanobis {
+        if raw.method.is_fitted() {
             let image = architecture.image();
-            require(
-                "architecture.kind",
-                image,
-                "samples of at most 1,024 values, with method = \"mahalanobis\"",
-                |image| image.len() <= linear::MOST_VALUES,
-            )?;
             if architecture.energy() != Energy::SquaredL2 {
-                let expected = "\"squared_l2\", with method = \"mahalanobis\"";
+                let expected = "\"squared_l2\", with this method, which is a distance";
                 return Err(ConfigError { key: "energy", expected, found: format!("{:?}", architecture.energy()) });
             }
-            architecture = linear(image).expect("a network is for images that have values");
+            let network = if raw.method == MethodKind::Knn {
+                memory(image, raw.baselines.knn.vectors)
+            } else {
+                let expected = "samples of at most 1,024 values, with method = \"mahalanobis\"";
+                require("architecture.kind", image, expected, |image| image.len() <= linear::MOST_VALUES)?;
+                linear(image)
+            };
+            architecture = network.expect("a network is for images that have values");
         }
         if raw.method.is_euclidean() {
             architecture = architecture.with_latent_space(LatentSpace::Euclidean);

@@ -237,7 +237,7 @@ impl RawConfig {
         ] {
             require(key, weight, "at least 0", at_least_0)?;
         }
-        let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, igebm, glow, pixelcnn } = self.baselines;
+        let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, igebm, glow, pixelcnn, knn } = self.baselines;
         require("baselines.dae.noise", dae.noise, "at least 0", at_least_0)?;
         require("baselines.vae.sigma", vae.sigma, "above 0", |s| positive(f64::from(*s)))?;
         require("baselines.vae.samples", vae.samples, "1 to 10000", |n| (1..=10_000).contains(n))?;
@@ -252,6 +252,8 @@ impl RawConfig {
         {
             require(key, value, "above 0", |v| positive(f64::from(*v)))?;
         }
+        require("baselines.knn.vectors", knn.vectors, "1 to 65536", |n| (1..=1 << 16).contains(n))?;
+        require("baselines.knn.temperature", knn.temperature, "at least 0", at_least_0)?;
         require("baselines.pixelcnn.blocks", pixelcnn.blocks, "1 to 100", |n| (1..=100).contains(n))?;
         require("baselines.pixelcnn.filters", pixelcnn.filters, "1 to 4096", |n| (1..=4096).contains(n))?;
         require("baselines.glow.steps", glow.steps, "1 to 1000", |n| (1..=1000).contains(n))?;

@@ -7,7 +7,7 @@
 //! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational, `wae` the
 //! Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a Gaussian
 //! `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm`, a network
-//! whose output is the energy, `glow`, a flow, and `pixelcnn`, a product over pixels. `mahalanobis` trains nothing.
+//! whose output is the energy, `glow`, a flow, and `pixelcnn`, a product over pixels. `mahalanobis` and `knn` train nothing.
 //!
 //! All but the NAE and GANomaly are a [`GradientMethod`](gradient_method::GradientMethod); `halves` has encoder and decoder run
 //! by the engine for losses of their own; `gradients`, `optimizer` and `state` are what they share. Negative samples are in
@@ -22,6 +22,7 @@ pub mod gradient_method;
 pub(crate) mod gradients;
 pub(crate) mod halves;
 pub(crate) mod igebm;
+pub(crate) mod knn;
 pub(crate) mod mahalanobis;
 mod mixture;
 pub(crate) mod mmd;
@@ -219,7 +220,7 @@ pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Mod
             let temperature = config.sampler().temperature;
             Box::new(checkpoint::load(nae::NormalizedAutoencoder::new(start, temperature), name, path)?)
         }
-        MethodKind::Ae | MethodKind::Dae | MethodKind::Wae | MethodKind::Mahalanobis => {
+        MethodKind::Ae | MethodKind::Dae | MethodKind::Wae | MethodKind::Mahalanobis | MethodKind::Knn => {
             Box::new(checkpoint::load(checkpoint::blank(spec, device), name, path)?)
         }
         MethodKind::Vae => {

@@ -44,7 +44,7 @@ impl Summary<'_> {
         let kept = self.outcome.kept_update;
         match self.prepared.config.method() {
             MethodKind::Nae => {}
-            MethodKind::Mahalanobis => return "fitted by one pass over the data".to_owned(),
+            method if method.is_fitted() => return "fitted by one pass over the data".to_owned(),
             _ => return format!("state of epoch {kept} kept"),
         }
         match self.outcome.ending {

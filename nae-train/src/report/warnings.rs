@@ -21,8 +21,8 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
     let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { prepared.config.method() };
-    // By its measure normal data are as far apart as they are from their mean.
-    let trained = prepared.config.method() != MethodKind::Mahalanobis;
+    // By a distance normal data may be as far apart as they are from their mean.
+    let trained = !prepared.config.method().is_fitted();
     if trained && let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column())) {
         let energy = prepared.config.architecture().energy();
         warnings.extend(learnt_nothing(&split.test, &split.train.mean(), energy, reached));
@@ -77,7 +77,7 @@ fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
     (neighbours > model).then(|| {
         format!(
             "nearest neighbours detect {} better than the {} does: AUROC {neighbours:.3} against {model:.3}. Where there is room \
-             for the training data and time to search them, they are the better choice; this program does not export them",
+             for the data that they remember and time to search them, they are the better choice: --method knn makes that model",
             names(&rows),
             method.title(),
         )

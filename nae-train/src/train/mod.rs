@@ -37,7 +37,6 @@ use crate::methods::dagmm::{DagmmMethod, GaussianMixtureAutoencoder};
 use crate::methods::ganomaly::{Ganomaly, GanomalyMethod};
 use crate::methods::glow::{Glow, GlowMethod};
 use crate::methods::igebm::{EnergyNetwork, IgebmMethod};
-use crate::methods::mahalanobis;
 use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::pixelcnn::{PixelCnn, PixelCnnMethod};
 use crate::methods::state::StateError;
@@ -45,6 +44,7 @@ use crate::methods::vae::{VaeMethod, VariationalAutoencoder};
 use crate::methods::vqvae::{VectorQuantizedAutoencoder, VqvaeMethod};
 use crate::methods::wae::WaeMethod;
 use crate::methods::{Decision, EpochMethod, Model, UpdateFigures};
+use crate::methods::{knn, mahalanobis};
 use crate::seed::Stream;
 use nae_data::{ImageSet, Split, outliers};
 use normalizing::Normalizing;
@@ -150,7 +150,7 @@ impl Trainer<'_> {
                 let begun = Normalizing::new(self.config, start, first, self.seed, self.engine, self.device);
                 self.normalize(begun, order)
             }
-            Stage::Epochs(_) if self.config.method() == MethodKind::Mahalanobis => Ok(self.fit_mahalanobis()),
+            Stage::Epochs(_) if self.config.method().is_fitted() => Ok(self.fit()),
             Stage::Epochs(from) => self.train_baseline(&mut order, from),
             Stage::Normalizing(state) => {
                 let begun = Normalizing::restore(*state, self.config, self.seed, self.engine, self.device)?;
@@ -191,9 +191,14 @@ impl Trainer<'_> {
     }
 
     /// One pass over the data, which no request to stop breaks off.
-    fn fit_mahalanobis(mut self) -> Outcome {
+    /// What is fitted by one pass over the data.
+    fn fit(mut self) -> Outcome {
         let begun = self.begin(Phase::Training, 0, 1);
-        let model = mahalanobis::fit(&self.split.train, self.config.architecture(), self.device);
+        let (train, spec) = (&self.split.train, self.config.architecture());
+        let model = match self.config.method() {
+            MethodKind::Knn => knn::fit(train, spec, self.config.baselines().knn, self.device),
+            _ => mahalanobis::fit(train, spec, self.device),
+        };
         self.observer.progress(&Progress { phase: Phase::Training, step: 1, figures: UpdateFigures::default() });
         self.end(Phase::Training, 1, begun);
         self.observer.checkpoint(&model);
@@ -206,7 +211,7 @@ impl Trainer<'_> {
         let baselines = self.config.baselines();
         let noise = Stream::Baseline.of(self.seed);
         let mut method: Box<dyn EpochMethod> = match self.config.method() {
-            MethodKind::Nae | MethodKind::Mahalanobis | MethodKind::Ae | MethodKind::Dae => {
+            MethodKind::Nae | MethodKind::Mahalanobis | MethodKind::Knn | MethodKind::Ae | MethodKind::Dae => {
                 let corruption = (self.config.method() == MethodKind::Dae).then_some((baselines.dae, noise));
                 let start = self.fresh_autoencoder();
                 Box::new(AutoencoderMethod::new(start, settings, corruption, self.engine, self.device))

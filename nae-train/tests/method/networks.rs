@@ -71,6 +71,7 @@ pub(crate) fn layers() -> Vec<AutoencoderSpec> {
         vec![LayerSpec::LeakyRelu { slope: 0.2 }],
         vec![LayerSpec::Elu { alpha: 0.8 }],
         vec![LayerSpec::Sigmoid],
+        vec![LayerSpec::Softmax],
         vec![LayerSpec::MaxPool { window: 4 }],
         vec![LayerSpec::AvgPool { window: 4 }],
         vec![LayerSpec::Upsample { size: 13 }],

@@ -114,6 +114,7 @@ pub(super) fn name(layer: &Op) -> &'static str {
         Op::Clamp { .. } => "clamp",
         Op::L2Normalize { .. } => "L2 normalisation",
         Op::L2NormalizePlaces { .. } => "L2 normalisation of places",
+        Op::Softmax => "softmax",
         Op::GroupNormalize(_) => "group normalisation",
         Op::Reshape(_) => "reshape",
         Op::Add { .. } => "sum",

@@ -180,6 +180,16 @@ impl GraphBuilder {
         self.node(name, "Div", &[x, norm], shape, Vec::new())
     }
 
+    /// `Softmax` over the second axis: of the features of `[N, D]`, of the channels in each place of `[N, C, H, W]`.
+    ///
+    /// # Errors
+    /// [`BuildError::Shape`] where there is no second axis.
+    pub fn softmax(&mut self, name: &str, x: Value) -> Result<Value, BuildError> {
+        self.sample_axes(name, "Softmax", x)?;
+        let shape = self.shape_of(name, x)?.to_vec();
+        self.node(name, "Softmax", &[x], shape, vec![AttributeProto::int("axis", 1)])
+    }
+
     /// Batch, height and width of `[N, C, H, W]`.
     fn places(&self, name: &str, operator: &'static str, x: Value) -> Result<[Dim; 3], BuildError> {
         match self.shape_of(name, x)? {

@@ -205,6 +205,8 @@ pub enum Operator {
     TopK {
         k: usize,
     },
+    /// Shares of exp(x) along the second axis.
+    Softmax,
     /// Division by the L1 (`p` 1) or L2 (`p` 2) norm along an axis.
     LpNormalization {
         axis: usize,
@@ -245,6 +247,7 @@ impl Operator {
             Self::ReduceSum { .. } => "ReduceSum",
             Self::ReduceL2 { .. } => "ReduceL2",
             Self::TopK { .. } => "TopK",
+            Self::Softmax => "Softmax",
             Self::LpNormalization { .. } => "LpNormalization",
         }
     }

@@ -15,7 +15,7 @@
 //!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional, without
 //!   `ceil_mode`); `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,
 //!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
-//!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `TopK`, `Expand`; `Constant`, `Identity`, `Dropout`;
+//!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Softmax`, `TopK`, `Expand`; `Constant`, `Identity`, `Dropout`;
 //! - what exporters compute from shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of integers, where
 //!   the result is known beforehand but for the batch;
 //! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`,

@@ -101,6 +101,7 @@ impl Lowering<'_> {
                 self.norms.insert(node.output, norm);
                 return Ok(());
             }
+            Operator::Softmax => self.softmax(node)?,
             Operator::LpNormalization { axis, p: 2 } => {
                 let norm = self.norm(node, &[*axis])?;
                 self.normalize(node, norm)?
@@ -228,6 +229,16 @@ impl Lowering<'_> {
         let op = if norm.places { Op::L2NormalizePlaces { epsilon } } else { Op::L2Normalize { epsilon } };
         let place = self.push(node, from, op);
         Ok(Place { flattened: from.flattened, ..place })
+    }
+
+    /// Over the channels of each place; a flattened map has no such axis any more.
+    fn softmax(&mut self, node: &OnnxNode) -> Result<Place, LowerError> {
+        match self.operand(node, 0)? {
+            Place { flattened: Some(_), .. } => {
+                Err(self.unsupported(node, "it goes over the whole of a flattened map"))
+            }
+            from => Ok(self.push(node, from, Op::Softmax)),
+        }
     }
 
     /// A layer of two values.

@@ -4,7 +4,8 @@
 //! - the reconstruction is the output called `reconstruction`, or the only output of the image's
 //!   shape; the latent is the output called `latent`, if there is one; other outputs are left out;
 //! - `Conv` (one group, or one for each channel), `ConvTranspose` (one group), both without dilation, `Gemm`, `MatMul`,
-//!   `MaxPool`, `AveragePool`, `GlobalAveragePool`, `Resize`, `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Clip`;
+//!   `MaxPool`, `AveragePool`, `GlobalAveragePool`, `Resize`, `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Clip`,
+//!   `Softmax` over channels;
 //! - `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: elements change their order from channels first
 //!   to channels last, so the weights of the dense layer before or after are reordered;
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for

@@ -137,6 +137,12 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &OnnxGraph, 
             largest.truncate(*k);
             largest
         }
+        Operator::Softmax => {
+            // Over the channels, which a place's values are `pixels` apart.
+            let pixels: usize = shape[1..].iter().product();
+            let sum = |place: usize| x[0].data.iter().skip(place).step_by(pixels).map(|v| v.exp()).sum::<f64>();
+            x[0].data.iter().enumerate().map(|(at, v)| v.exp() / sum(at % pixels)).collect()
+        }
         Operator::LpNormalization { .. } => {
             let norm = x[0].data.iter().map(|v| v * v).sum::<f64>().sqrt();
             map(&|v| v / norm)

@@ -115,8 +115,9 @@ def train(
     there that was broken off is gone on with, by its own settings and on the same data; where there is none, it begins.
     `checkpoint_every` are the seconds between two states to go on from.
 
-    `method` is what is trained: `nae`, or `mahalanobis`, the distance to the data by mean and covariance, which takes
-    seconds. With a preset it takes the place of the preset's, and may be `ae`, `dae`, `vae` or `wae`, too.
+    `method` is what is trained: `nae`, or `mahalanobis`, the distance to the data by mean and covariance, or `knn`, the
+    distance to the nearest of them, which take seconds. With a preset it takes the place of the preset's, and may be
+    `ae`, `dae`, `vae` or `wae`, too.
 
     With a preset, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
 

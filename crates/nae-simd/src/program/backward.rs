@@ -6,7 +6,7 @@ use super::forward::{Saved, Trace};
 use super::gradients::Gradients;
 use super::{Operation, Program, Step};
 use crate::plane::Planes;
-use crate::pointwise::{activate_backward, add, multiply, normalize_backward, rectify_backward};
+use crate::pointwise::{activate_backward, add, multiply, normalize_backward, rectify_backward, softmax_backward};
 use crate::resample::{average_pool_backward, max_pool_backward, nearest_backward};
 use crate::sums::Finish;
 
@@ -96,6 +96,10 @@ impl Step {
             }
             (Operation::Normalize(_), Saved::Norms(norms)) => {
                 normalize_backward(output, norms, &mut gradient);
+                gradient
+            }
+            (Operation::Softmax, _) => {
+                softmax_backward(output, &mut gradient);
                 gradient
             }
             (Operation::GroupNorm(norm, slots), Saved::Moments(moments)) => {

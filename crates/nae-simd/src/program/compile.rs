@@ -200,6 +200,7 @@ impl Context {
             },
             Op::L2Normalize { epsilon } => Operation::Normalize(*epsilon),
             Op::L2NormalizePlaces { epsilon } => Operation::NormalizePlaces(*epsilon),
+            Op::Softmax => Operation::Softmax,
             Op::GroupNormalize(norm) => {
                 let (scale, shift) = (norm.scale.clone(), norm.shift.clone());
                 let slots = self.learned.map(|_| [slots.vector(scale.len()), slots.vector(shift.len())]);

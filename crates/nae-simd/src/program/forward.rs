@@ -5,7 +5,7 @@ use nae_graph::TensorId;
 use super::{Operation, Program};
 use crate::group::Moments;
 use crate::plane::Planes;
-use crate::pointwise::{activate, add, clamp, multiply, normalize, rectify};
+use crate::pointwise::{activate, add, clamp, multiply, normalize, rectify, softmax};
 use crate::resample::{average_pool, max_pool, nearest};
 
 /// What a program gives for a batch.
@@ -151,6 +151,12 @@ impl Operation {
                 let mut x = x.own();
                 let channels = x.size.c;
                 normalize(&mut x.data, channels, *least);
+                x
+            }
+            Self::Softmax => {
+                let mut x = x.own();
+                let channels = x.size.c;
+                softmax(&mut x.data, channels);
                 x
             }
             Self::GroupNorm(norm, _) => {

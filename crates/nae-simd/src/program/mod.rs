@@ -111,6 +111,8 @@ enum Operation {
     Normalize(f32),
     /// The same in each place. Forward alone.
     NormalizePlaces(f32),
+    /// Shares of exp(x) in each place.
+    Softmax,
     GroupNorm(Box<GroupNorm>, Option<[usize; 2]>),
     /// The largest, or the mean, of blocks side by side.
     MaxPool(usize),

@@ -119,6 +119,7 @@ fn every_method_trains_and_exports() {
         ("vae", &["vae_reconstruction", "vae_likelihood"]),
         ("wae", &["wae"]),
         ("mahalanobis", &["mahalanobis"]),
+        ("knn", &["nearest_neighbours"]),
         ("vqvae", &["vqvae"]),
         ("dagmm", &["dagmm"]),
         ("ganomaly", &["ganomaly"]),

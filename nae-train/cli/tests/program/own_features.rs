@@ -70,8 +70,11 @@ fn a_model_of_features_scores_as_it_was_trained() {
     assert!(auroc > 0.9, "spots of black in waves: {auroc}");
     let references = ["mahalanobis", "nearest_neighbours"].map(|key| rows[0][key].as_f64().unwrap());
     assert!(references.iter().all(|auroc| (0.5..=1.0).contains(auroc)), "{references:?}");
-    let distance = the_distance_alone(path, &data, &extra);
+    let distance = the_distance_alone(path, &data, &extra, "mahalanobis");
     assert!((distance - references[0]).abs() < 0.005, "of whitened features: {distance} {references:?}");
+    // Of one neighbour, softly, where the reference has the mean of three.
+    let distance = the_distance_alone(path, &data, &extra, "knn");
+    assert!((distance - references[1]).abs() < 0.05, "of whitened features: {distance} {references:?}");
 
     // The exported model, given the images as files: what the trainer made of them.
     let detector = Detector::builder().backend(BackendKind::Simd).open(&model).unwrap();
@@ -124,25 +127,26 @@ fn a_model_of_features_scores_as_it_was_trained() {
     assert!(said.contains("expected the network that the run was begun with"), "{said}");
 }
 
-/// The AUROC of the first outliers by `--method mahalanobis`, whose model scores images as files.
-fn the_distance_alone(folder: &Path, data: &Path, extra: &[&str]) -> f64 {
-    let extra = [extra, &["--method", "mahalanobis"]].concat();
-    let output = run(&mut train(folder, "distance", "--data", data, &extra));
+/// The AUROC of the first outliers by a `method` that trains nothing, whose model scores images as files.
+fn the_distance_alone(folder: &Path, data: &Path, extra: &[&str], method: &str) -> f64 {
+    let extra = [extra, &["--method", method]].concat();
+    let output = run(&mut train(folder, method, "--data", data, &extra));
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("the Mahalanobis distance to the data: nothing is trained"), "{said}");
+    assert!(said.contains(": nothing is trained, whatever the time"), "{said}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(result["warnings"].as_array().unwrap().iter().all(|warning| !warning.to_string().contains("reconstructs")));
     let row = &result["auroc"]["rows"][0];
     assert!(row.get("autoencoder").is_none() && row["nearest_neighbours"].is_number(), "{row}");
-    let detector = Detector::builder().backend(BackendKind::Simd).open(folder.join("distance.onnx")).unwrap();
+    let model = folder.join(format!("{method}.onnx"));
+    let detector = Detector::builder().backend(BackendKind::Simd).open(model).unwrap();
     let threshold = detector.threshold().unwrap();
     let above = std::fs::read_dir(data).unwrap().filter(|entry| {
         let image = nae_infer::image::open(entry.as_ref().unwrap().path()).unwrap();
         detector.score(&image).unwrap().energy > threshold
     });
     assert!(above.count() <= 12, "of 60 normal images are above the threshold");
-    row["mahalanobis"].as_f64().unwrap()
+    row[if method == "knn" { "nearest_neighbours" } else { method }].as_f64().unwrap()
 }
 
 #[test]

@@ -218,6 +218,47 @@ fn the_distance_to_a_table_is_a_model_for_every_backend() {
 }
 
 #[test]
+fn the_nearest_rows_of_a_table_are_a_model() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let (data, odd) = (path.join("ring.csv"), path.join("odd.csv"));
+    // Readings on a ring; what lies at its middle has the mean of all.
+    let write = |file: &Path, count: usize, radius: f64| {
+        let row = |n: usize| {
+            let (sine, cosine) = (2.4 * n as f64).sin_cos();
+            let around = radius + 0.05 * (7.1 * n as f64).sin();
+            format!("{:.5},{:.5}\n", around * sine, around * cosine)
+        };
+        std::fs::write(file, (0..count).fold("x,y\n".to_owned(), |text, n| text + &row(n))).unwrap();
+    };
+    write(&data, 300, 1.0);
+    write(&odd, 40, 0.2);
+    let extra = ["--json", "--method", "knn", "--outliers", odd.to_str().unwrap()];
+    let output = run(&mut train(path, "one", &data, &extra));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["method"], "knn");
+    let row = &result["auroc"]["rows"][0];
+    assert_eq!(row["nearest_neighbours"].as_f64(), Some(1.0), "{row}");
+    assert!(result["warnings"].as_array().unwrap().iter().all(|warning| !warning.to_string().contains("nearest")));
+    let energies = [BackendKind::Simd, BackendKind::Tract].map(|backend| {
+        let detector = Detector::builder().backend(backend).open(path.join("one.onnx")).unwrap();
+        let columns = detector.settings().columns.as_ref().unwrap().clone();
+        let table = table::read(&path.join("odd.csv")).unwrap();
+        let positions = table.positions(&columns).unwrap();
+        let prepared = table.rows()[1].prepare(&positions, &columns).unwrap();
+        let score = detector.score_prepared(&prepared).unwrap()[0].clone();
+        assert!(score.energy > detector.threshold().unwrap());
+        score.energy
+    });
+    assert!((energies[1] / energies[0] - 1.0).abs() < 1e-3, "{energies:?}");
+    let model = path.join("one.onnx");
+    let said = refused(nae_train().arg("deploy").arg(&model).arg("-o").arg(path.join("one.nae")));
+    assert!(said.contains("softmax"), "{said}");
+    assert_made_again(path, &data);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_before_training() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();

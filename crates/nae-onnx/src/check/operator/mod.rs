@@ -81,6 +81,7 @@ impl<'c> Interpreter<'c, '_> {
             "ReduceSum" => self.reduce(|axes, keepdims| Operator::ReduceSum { axes, keepdims }, 13),
             "ReduceL2" => self.reduce(|axes, keepdims| Operator::ReduceL2 { axes, keepdims }, 18),
             "TopK" => self.top_k(),
+            "Softmax" => self.softmax(),
             "LpNormalization" => self.lp_normalization(),
             "Constant" => self.constant(),
             "Identity" => self.attributes(&[]).and_then(|_| Ok(Meaning::Same(self.input(0, "the value")?))),

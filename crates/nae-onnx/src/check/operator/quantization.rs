@@ -133,6 +133,7 @@ impl Interpreter<'_, '_> {
                 Operator::Activation(Activation::Relu | Activation::Sigmoid)
                 | Operator::Abs
                 | Operator::Sqrt
+                | Operator::Softmax
                 | Operator::ReduceL2 { .. } => {
                     return false;
                 }

@@ -234,6 +234,20 @@ impl<'c> Interpreter<'c, '_> {
         Ok(Meaning::Node { operator: Operator::TopK { k }, inputs: vec![x], shape, operations: values as u64 })
     }
 
+    /// Over the second axis alone. Before operator set 13 it went over that axis and all that follow, which is the same
+    /// for `[N, D]`.
+    pub(super) fn softmax(&self) -> Result<Meaning, CheckError> {
+        self.at_most(1)?;
+        let a = self.attributes(&["axis"])?;
+        let rank = self.shape(self.data(0, "input")?).len();
+        let flattens = self.checker.opset < 13;
+        let axis = a.int("axis", if flattens { 1 } else { -1 })?;
+        match shape::axis(axis, rank) {
+            Some(1) if rank == 2 || !flattens => self.same_shape(Operator::Softmax),
+            _ => Err(self.wrong("axis", "the second, 1, in operator set 13 or later", axis.to_string())),
+        }
+    }
+
     pub(super) fn lp_normalization(&self) -> Result<Meaning, CheckError> {
         self.at_most(1)?;
         let a = self.attributes(&["axis", "p"])?;

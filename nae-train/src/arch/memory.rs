@@ -1,0 +1,32 @@
+//! A memory of samples and a softmax over it: what nearest neighbours are written as ([`knn`](crate::methods::knn)).
+
+use nae_core::Shape;
+
+use super::autoencoder_spec::AutoencoderSpec;
+use super::latent::LatentSpace;
+use super::spec::{LayerSpec, SpecError, fc};
+
+/// The most weights of each of the two dense layers: four megabytes.
+const MOST_WEIGHTS: usize = 1 << 20;
+
+/// One dense layer to a score for each of at most `vectors` remembered samples, their shares by softmax, and one dense
+/// layer back to a sample: fewer where samples have more than some hundred values, so that a layer has at most 2²⁰ weights.
+///
+/// # Errors
+/// [`SpecError`] where a size is zero.
+pub(crate) fn memory(image: Shape, vectors: usize) -> Result<AutoencoderSpec, SpecError> {
+    let values = image.len();
+    let vectors = vectors.min((MOST_WEIGHTS / values.max(1)).max(1));
+    let mut decoder = vec![fc(values)];
+    if image != Shape::vector(values) {
+        decoder.push(LayerSpec::Reshape { shape: [image.channels, image.height, image.width] });
+    }
+    let encoder = vec![fc(vectors), LayerSpec::Softmax];
+    AutoencoderSpec::new(
+        format!("memory image={image} vectors={vectors}"),
+        image,
+        encoder,
+        decoder,
+        LatentSpace::Euclidean,
+    )
+}

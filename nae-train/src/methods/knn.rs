@@ -1,0 +1,180 @@
+//! The distance to the nearest of the samples that are remembered, as the reconstruction error of an autoencoder: nothing is
+//! trained, and what runs an autoencoder runs this, too.
+//!
+//! Remembered is a coreset of the training samples m₁ … m_M, chosen as PatchCore chooses it (Roth et al., CVPR 2022, section
+//! 3.2): one after the other the sample that is farthest from all that were chosen. The latents are shares that sum to 1,
+//! z = softmax(−‖x − m_k‖²/τ), and the reconstruction is Σ z_k m_k. With a small τ that is the nearest of them, and the
+//! energy ‖x − f(x)‖²/D the squared distance to it, per dimension. ‖x‖² is the same for all k, so that the scores are a
+//! dense layer's: 2⟨x, m_k⟩/τ − ‖m_k‖²/τ.
+
+use burn::tensor::Device;
+use nae_data::ImageSet;
+
+use crate::arch::{Autoencoder, AutoencoderSpec, checkpoint};
+use crate::config::methods::Neighbours;
+
+/// Samples that the coreset is chosen from, evenly from all.
+const CANDIDATES: usize = 1 << 14;
+/// Of a place in the memory that stays empty: its share is exp(−10³⁰), which is zero.
+const EMPTY: f32 = -1e30;
+/// τ is at least so much of the mean squared distance from the mean: scores of more than 10⁵ would be rounding.
+const LEAST_TEMPERATURE: f64 = 1e-5;
+
+/// The autoencoder that remembers samples of `train`, with the layers of `spec`: those of
+/// [`memory`](crate::arch::memory::memory). On the autodiff form of `device`.
+pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours, device: &Device) -> Autoencoder {
+    let (dimension, places) = (train.shape().len(), spec.latent_dim());
+    let candidates = train.select(&train.evenly(CANDIDATES));
+    let vector = |at: usize| &candidates.values()[at * dimension..(at + 1) * dimension];
+    let chosen = coreset(candidates.values(), dimension, places);
+    let mean: Vec<f64> = train.mean().into_iter().map(f64::from).collect();
+    let spread = (0..candidates.len()).map(|at| squared_distance_to(vector(at), &mean)).sum::<f64>()
+        / candidates.len().max(1) as f64;
+    let temperature = (f64::from(settings.temperature) * nearest_other(&chosen, &vector))
+        .max(LEAST_TEMPERATURE * spread)
+        .max(f64::from(f32::MIN_POSITIVE));
+
+    // As `Linear` has them: inputs by rows, outputs by columns. About the mean, where products lose fewer digits.
+    let mut scores = vec![0.0; dimension * places];
+    let mut bias = vec![EMPTY; places];
+    let mut remembered = vec![0.0; places * dimension];
+    for (place, &at) in chosen.iter().enumerate() {
+        let (mut offset, mut norm) = (0.0, 0.0);
+        for (input, (&value, mean)) in vector(at).iter().zip(&mean).enumerate() {
+            let centred = f64::from(value) - mean;
+            scores[input * places + place] = (2.0 * centred / temperature) as f32;
+            offset += mean * centred;
+            norm += centred * centred;
+        }
+        bias[place] = (-(2.0 * offset + norm) / temperature) as f32;
+        remembered[place * dimension..(place + 1) * dimension].copy_from_slice(vector(at));
+    }
+    let mut autoencoder = checkpoint::blank(spec, device);
+    autoencoder.encoder = autoencoder.encoder.with_dense(scores, bias);
+    autoencoder.decoder = autoencoder.decoder.with_dense(remembered, vec![0.0; dimension]);
+    autoencoder
+}
+
+/// Which of `vectors`, of `dimension` numbers each, are remembered: at most `most`, fewer where fewer differ.
+fn coreset(vectors: &[f32], dimension: usize, most: usize) -> Vec<usize> {
+    let vector = |at: usize| &vectors[at * dimension..(at + 1) * dimension];
+    let count = vectors.len() / dimension;
+    let mut distances = vec![f32::INFINITY; count];
+    let mut chosen = Vec::new();
+    while chosen.len() < most {
+        let farthest = (0..count).max_by(|&a, &b| distances[a].total_cmp(&distances[b]).then(b.cmp(&a)));
+        let Some(next) = farthest.filter(|&at| distances[at] > 0.0) else { break };
+        chosen.push(next);
+        for (distance, other) in distances.iter_mut().zip(vectors.chunks_exact(dimension)) {
+            *distance = distance.min(squared_distance(vector(next), other));
+        }
+    }
+    chosen
+}
+
+/// The median over the remembered samples of the squared distance to the nearest other; 0 where there is no other.
+fn nearest_other<'v>(chosen: &[usize], vector: &impl Fn(usize) -> &'v [f32]) -> f64 {
+    let nearest = |&at: &usize| {
+        let others = chosen.iter().filter(|&&other| other != at);
+        others.map(|&other| squared_distance(vector(at), vector(other))).reduce(f32::min)
+    };
+    let mut distances: Vec<f32> = chosen.iter().filter_map(nearest).collect();
+    distances.sort_unstable_by(f32::total_cmp);
+    distances.get(distances.len() / 2).copied().map_or(0.0, f64::from)
+}
+
+fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+fn squared_distance_to(a: &[f32], mean: &[f64]) -> f64 {
+    a.iter().zip(mean).map(|(&a, mean)| (f64::from(a) - mean).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Tensor, TensorData};
+    use nae_core::Shape;
+
+    use super::*;
+    use crate::arch::memory::memory;
+    use crate::methods::{Decision, Model};
+
+    /// Points on a curve that no plane holds, 60 of them.
+    fn points() -> ImageSet {
+        let numbers = (0..60u32).flat_map(|at| {
+            let t = at as f32 * 0.1;
+            [0.5 + 0.3 * t.sin(), 0.5 + 0.3 * t.cos(), 0.1 * t]
+        });
+        ImageSet::new(Shape::vector(3), numbers.collect(), vec![0; 60]).expect("valid")
+    }
+
+    fn energies(model: &dyn Model, vectors: &[f32], shape: Shape) -> Vec<f32> {
+        let Shape { channels, height, width } = shape;
+        let data = TensorData::new(vectors.to_vec(), [vectors.len() / shape.len(), channels, height, width]);
+        let x = Tensor::from_data(data, &Device::flex());
+        model.decide(Decision::Reconstruction, x).into_data().try_into_vec().expect("floats")
+    }
+
+    fn fitted(train: &ImageSet, places: usize, temperature: f32) -> Autoencoder {
+        let spec = memory(train.shape(), places).expect("valid");
+        fit(train, &spec, Neighbours { vectors: places, temperature }, &Device::flex())
+    }
+
+    /// The squared distance of each of `asked` to the nearest of `known`, per dimension, in 64 bits.
+    fn nearest(known: &ImageSet, asked: &[f32]) -> Vec<f64> {
+        let dimension = known.shape().len();
+        let distance = |a: &[f32], b: &[f32]| {
+            a.iter().zip(b).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum::<f64>() / dimension as f64
+        };
+        let to_all = |x| known.values().chunks_exact(dimension).map(move |m| distance(x, m));
+        asked.chunks_exact(dimension).map(|x| to_all(x).fold(f64::INFINITY, f64::min)).collect()
+    }
+
+    #[test]
+    fn the_energy_is_the_distance_to_the_nearest() {
+        let train = points();
+        let asked = [0.51, 0.79, 0.02, 0.9, 0.9, 0.9, -1.0, 0.0, 2.0, 0.5, 0.5, 0.3];
+        // Room for more than there are: what stays empty is never the nearest.
+        for places in [60, 80] {
+            let found = energies(&fitted(&train, places, 1e-3), &asked, train.shape());
+            for (found, expected) in found.iter().zip(nearest(&train, &asked)) {
+                assert!((f64::from(*found) - expected).abs() < 1e-4 * expected.max(0.1), "{found} {expected}");
+            }
+        }
+        // Images are taken as vectors of their values.
+        let shape = Shape::new(1, 1, 3);
+        let images = ImageSet::new(shape, train.values().to_vec(), vec![0; 60]).expect("valid");
+        assert_eq!(
+            energies(&fitted(&images, 60, 0.1), &asked, shape),
+            energies(&fitted(&train, 60, 0.1), &asked, train.shape())
+        );
+    }
+
+    #[test]
+    fn a_softer_memory_reconstructs_what_lies_between() {
+        // Halfway between two remembered samples, both shares are a half and the reconstruction is exact.
+        let train = ImageSet::new(Shape::vector(2), vec![0.0, 0.0, 0.1, 0.0, 0.0, 0.9], vec![0; 3]).expect("valid");
+        let found = energies(&fitted(&train, 3, 0.1), &[0.05, 0.0, 0.06, 0.0], train.shape());
+        assert!(found[0] < 1e-8, "{found:?}");
+        // The nearest others are at squared distances .01, .01 and .81: τ is .001. Shares are as 1 to e^{-(.0036 - .0016)/.001}.
+        let share = 1.0 / (1.0 + (-2.0_f32).exp());
+        assert!((found[1] - (0.06 - 0.1 * share).powi(2) / 2.0).abs() < 1e-7, "{found:?}");
+    }
+
+    #[test]
+    fn the_farthest_are_remembered_first() {
+        // From the first: 10, then 4 (at 4 from 0, where 1 and 9 are at 1), then 1 or 9: the first of equals.
+        let line = [0.0, 1.0, 4.0, 9.0, 10.0, 10.0];
+        assert_eq!(coreset(&line, 1, 4), [0, 4, 2, 1]);
+        // What is there twice is remembered once.
+        assert_eq!(coreset(&line, 1, 9), [0, 4, 2, 1, 3]);
+        assert_eq!(coreset(&[], 1, 3), [0; 0]);
+    }
+
+    #[test]
+    fn data_that_are_all_alike_are_one_sample() {
+        let alike = ImageSet::new(Shape::vector(2), vec![0.25; 8], vec![0; 4]).expect("valid");
+        assert_eq!(energies(&fitted(&alike, 4, 0.1), &[0.25, 0.25, 0.75, 0.25], Shape::vector(2)), [0.0, 0.125]);
+    }
+}
