@@ -134,6 +134,8 @@ mod tests {
         assert_eq!(confident_rate(19, 0.1, 0.01), Ok(0.1));
         // One energy: 1 − 0.25 ≥ 0.5, and 1/2 ≤ 0.75.
         assert_eq!(count_for_confidence(0.75, 0.5), Ok(1));
+        // A rate of 1/4 takes no more than three.
+        assert_eq!(count_for_confidence(0.25, 0.01), Ok(3));
     }
 
     #[test]
