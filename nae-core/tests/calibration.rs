@@ -2,7 +2,9 @@
 //! and exact quantiles.
 #![allow(clippy::unwrap_used)]
 
-use nae_core::calibration::{Calibration, CalibrationError, CalibrationView, TABLE_LEN, confident_rate};
+use nae_core::calibration::{
+    Calibration, CalibrationError, CalibrationView, CollectError, Collector, TABLE_LEN, confident_rate,
+};
 use proptest::prelude::*;
 
 /// p by its definition.
@@ -63,6 +65,42 @@ fn rates_that_round_badly_give_the_count_meant() {
             assert!(threshold >= expected && threshold <= expected + count as f32 / 255.0 + 1.0);
         }
     }
+}
+
+/// With rates of whole numbers of n + 1, the threshold for k/(n + 1) is the k-th largest, down to the least.
+#[test]
+fn a_handful_of_energies_has_a_threshold_for_every_rank() {
+    let energies = [1.0, 2.0, 4.0, 8.0];
+    for n in 1..=energies.len() {
+        let calibration = Calibration::from_sorted(&energies[..n]).unwrap();
+        assert_eq!(calibration.table(), &energies[..n]);
+        for k in 1..=n {
+            let rate = k as f32 / (n + 1) as f32;
+            assert_eq!(calibration.threshold(rate), Ok(energies[n - k]), "{k} of {n}");
+            assert_eq!(calibration.p_value(energies[n - k]), Ok((k + 1) as f32 / (n + 1) as f32), "{k} of {n}");
+        }
+        // No more than all of them.
+        assert_eq!(calibration.threshold(0.999), Ok(1.0), "{n}");
+    }
+}
+
+#[test]
+fn a_collector_takes_finite_energies_up_to_its_size() {
+    let mut collector = Collector::<3>::new();
+    assert!(collector.is_empty());
+    assert_eq!(collector.clone().finish(), Err(CalibrationError::Empty));
+    for energy in [f32::NAN, f32::INFINITY] {
+        assert_eq!(collector.observe(energy), Err(CollectError::NonFinite));
+    }
+    assert_eq!((collector.len(), collector.is_empty()), (0, true));
+    for (count, energy) in [3.0, 1.0, 2.0].into_iter().enumerate() {
+        assert_eq!((collector.len(), collector.observe(energy)), (count, Ok(())));
+        assert!(!collector.is_empty());
+    }
+    assert_eq!((collector.observe(0.0), collector.len()), (Err(CollectError::Full), 3));
+    let calibration = collector.finish().unwrap();
+    assert_eq!(calibration.table(), [1.0, 2.0, 3.0]);
+    assert_eq!(calibration.threshold(0.25), Ok(3.0));
 }
 
 #[test]

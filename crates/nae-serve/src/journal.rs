@@ -404,4 +404,104 @@ mod tests {
             assert!(!heads.is_empty(), "one head is left whichever is damaged");
         }
     }
+
+    #[test]
+    fn of_too_many_receivers_whoever_is_farthest_behind_makes_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        let names: Vec<String> = (0..RECEIVERS).map(|n| format!("receiver {n}")).collect();
+        for name in &names {
+            journal.subscribe(name, name).unwrap();
+        }
+        add(&journal, "first");
+        for name in names.iter().filter(|name| **name != names[3]) {
+            journal.acknowledge(name, 0).unwrap();
+        }
+        journal.subscribe(&names[0], &names[0]).unwrap();
+        assert_eq!(journal.behind(&names[3]), (1, 0), "one that is known takes no room");
+        journal.subscribe("another", "another").unwrap();
+        assert_eq!(journal.behind(&names[3]), (0, 0), "it is not known any more");
+        add(&journal, "second");
+        for name in names.iter().filter(|name| **name != names[3]).map(String::as_str).chain(["another"]) {
+            assert_eq!(journal.next_for(name, NOW), Some((1, "second".into())), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_of_another_name_gets_what_the_first_did_not_have() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("old", "old").unwrap();
+        add(&journal, "for old");
+        journal.subscribe("new", "old").unwrap();
+        assert_eq!((journal.behind("new"), journal.behind("old")), ((1, 0), (0, 0)));
+    }
+
+    #[test]
+    fn heads_are_written_in_turn_and_spare_the_slots() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_in(folder.path()));
+        let journal = Journal::open_with(folder.path(), 0, 50).unwrap();
+        assert!(is_in(folder.path()));
+        journal.subscribe("hook", "hook").unwrap();
+        for number in 0..40 {
+            add(&journal, &number.to_string());
+            journal.acknowledge("hook", number).unwrap();
+        }
+        drop(journal);
+        let journal = Journal::open_with(folder.path(), 0, 50).unwrap();
+        assert_eq!((journal.behind("hook"), journal.recent(50).len()), ((0, 0), 40));
+        assert_eq!(add(&journal, "40"), 40);
+    }
+
+    #[test]
+    fn an_alarm_may_fill_its_slot_and_one_that_is_longer_is_sent_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        let full = "x".repeat(SLOT - SLOT_HEAD);
+        add(&journal, &full);
+        let longer = format!("{full}x");
+        let (number, written) = journal.append(|_, _| longer.clone());
+        assert_eq!((number, written.unwrap_err().kind()), (1, io::ErrorKind::InvalidInput));
+        journal.acknowledge("hook", 0).unwrap();
+        assert_eq!(journal.next_for("hook", NOW), Some((1, longer)));
+        drop(journal);
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        assert_eq!(journal.recent(9), [(0, full)]);
+    }
+
+    #[test]
+    fn whoever_waits_is_woken_by_an_alarm_and_by_the_end() {
+        const LONG: Duration = Duration::from_secs(60);
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        let began = std::time::Instant::now();
+        std::thread::scope(|threads| {
+            let waiting = threads.spawn(|| journal.next_for("hook", LONG));
+            std::thread::sleep(Duration::from_millis(50));
+            add(&journal, "now");
+            assert_eq!(waiting.join().unwrap(), Some((0, "now".into())));
+        });
+        assert_eq!(journal.next_for("hook", LONG), Some((0, "now".into())), "without waiting");
+        journal.acknowledge("hook", 0).unwrap();
+        assert!(!journal.wait_closed(NOW));
+        std::thread::scope(|threads| {
+            let waiting = threads.spawn(|| (journal.next_for("hook", LONG), journal.wait_closed(LONG)));
+            std::thread::sleep(Duration::from_millis(50));
+            journal.close();
+            assert_eq!(waiting.join().unwrap(), (None, true));
+        });
+        assert!(began.elapsed() < LONG / 2);
+    }
+
+    #[test]
+    fn what_is_no_file_is_an_error_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("alarms.journal")).unwrap();
+        assert!(Journal::open(folder.path(), 5).is_err());
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["alarms.journal"]);
+    }
 }

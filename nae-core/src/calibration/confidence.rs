@@ -132,6 +132,26 @@ mod tests {
         // Little confidence asks for no more than the rate itself does.
         assert_eq!(count_for_confidence(0.1, 0.01), Ok(9));
         assert_eq!(confident_rate(19, 0.1, 0.01), Ok(0.1));
+        // One energy: 1 − 0.25 ≥ 0.5, and 1/2 ≤ 0.75.
+        assert_eq!(count_for_confidence(0.75, 0.5), Ok(1));
+        // A rate of 1/4 takes no more than three.
+        assert_eq!(count_for_confidence(0.25, 0.01), Ok(3));
+    }
+
+    #[test]
+    fn the_interval_of_a_million_energies_is_that_of_the_normal_distribution() {
+        // The lower tail of one is the upper tail of the other; summed from the wrong end, either is 0 or not a number.
+        let table: [f32; 256] = core::array::from_fn(|i| i as f32);
+        let calibration = Calibration::from_table(1_000_000, &table).unwrap();
+        for rate in [0.1_f64, 0.5, 0.9] {
+            // What the table has for this rate, or less: entry j has rank ⌊j·999,999/255⌋.
+            let entry = (255.0 * (1.0 - rate)).ceil();
+            let share = 1.0 - (entry * 999_999.0 / 255.0).floor() / 1e6;
+            let deviation = libm::sqrt(share * (1.0 - share) / 1e6);
+            let (low, high) = calibration.rate_interval(rate as f32, 0.95).unwrap();
+            assert!((f64::from(low) - share + 1.96 * deviation).abs() < 1e-5, "{rate}: {low}");
+            assert!((f64::from(high) - share - 1.96 * deviation).abs() < 1e-5, "{rate}: {high}");
+        }
     }
 
     #[test]

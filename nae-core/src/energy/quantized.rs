@@ -120,6 +120,13 @@ mod tests {
         for value in [0u64, 1, 3, (1 << 24) - 1, 1 << 24, (1 << 24) + 1, (1 << 25) + 3, (1 << 25) - 1, u64::MAX] {
             assert_eq!(rounded(value.into(), 0), value as f32, "{value}");
         }
+        // Just above a tie, by the last of 32 bits and by one below them.
+        for value in [0x80_0000_8000_u64, 0x80_0000_8100, 0x80_0000_8101, 0x80_0000_8001] {
+            assert_eq!(rounded(value.into(), 0), value as f32, "{value:x}");
+        }
+        // Powers of two beyond those of one normal factor.
+        assert_eq!(rounded(1, -100), 2f32.powi(-100));
+        assert_eq!(rounded(1, 100), 2f32.powi(100));
         assert_eq!(rounded(u128::MAX, -120), 256.0);
         assert_eq!(rounded(3, -40), 3.0 * 2f32.powi(-40));
         assert_eq!(rounded(5 << 100, -150), 5.0 * 2f32.powi(-50));
@@ -131,7 +138,12 @@ mod tests {
         assert_eq!(Energy::SquaredL2.evaluate_i8((&[], one), (&[], one)), Err(EnergyError::Empty));
         assert_eq!(Energy::SquaredL2.evaluate_i8((&[1], one), (&[], one)), Err(EnergyError::ReconstructionLength));
         assert_eq!(Energy::Ssim.evaluate_i8((&[1], one), (&[1], one)), Err(EnergyError::NonFinite));
-        assert_eq!(Energy::L1.evaluate_i8((&[1], one), (&[1], q(300_000.0, 0))), Err(EnergyError::NonFinite));
+        // Scales up to a factor of 2¹⁶ apart, whichever is the larger.
+        let (near, far) = (q(65_536.0, 0), q(131_072.0, 0));
+        assert_eq!(Energy::L1.evaluate_i8((&[1], one), (&[1], near)), Ok(65_535.0));
+        assert_eq!(Energy::L1.evaluate_i8((&[1], near), (&[1], one)), Ok(65_535.0));
+        assert_eq!(Energy::L1.evaluate_i8((&[1], one), (&[1], far)), Err(EnergyError::NonFinite));
+        assert_eq!(Energy::L1.evaluate_i8((&[1], far), (&[1], one)), Err(EnergyError::NonFinite));
     }
 
     proptest! {

@@ -294,3 +294,128 @@ const fn threshold_at(bytes: &[u8; HEADER_LEN], flags: u8, count: usize) -> Resu
     }
     if rate.to_bits() == 0 && energy.to_bits() == 0 { Ok(None) } else { Err(ModelError::Calibration) }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            layers: 3,
+            calibration_count: 300,
+            table_len: 256,
+            parameter_words: 70_001,
+            arena_words: 70_002,
+            latent: 2,
+            element: Element::F32,
+            input: Shape::new(7, 8, 9),
+            preprocessing: Preprocessing::new(-1.0, 2.0, ResizeFilter::Box).unwrap(),
+            energy: Energy::L1,
+            temperature: Temperature::new(0.5).unwrap(),
+            log_normalizer: Some(-2.5),
+            threshold: Some(Threshold { energy: 0.75, false_positive_rate: 0.05 }),
+        }
+    }
+
+    /// What the parser says of a header with these bytes changed.
+    fn changed(header: Header, at: usize, bytes: &[u8]) -> Result<Header, ModelError> {
+        let mut all = header.emit().unwrap();
+        put(&mut all, at, bytes);
+        Header::parse(&all)
+    }
+
+    #[test]
+    fn what_is_emitted_is_parsed() {
+        let quantization = Quantization::new(0.125, -5).unwrap();
+        for element in [Element::F32, Element::I8(quantization)] {
+            for log_normalizer in [None, header().log_normalizer] {
+                for threshold in [None, header().threshold] {
+                    let header = Header { element, log_normalizer, threshold, ..header() };
+                    assert_eq!(Header::parse(&header.emit().unwrap()), Ok(header));
+                }
+            }
+        }
+        let none = Header { calibration_count: 0, table_len: 0, threshold: None, ..header() };
+        assert_eq!(Header::parse(&none.emit().unwrap()), Ok(none));
+    }
+
+    #[test]
+    fn sizes_are_taken_up_to_their_limits() {
+        let parse = |header: Header| Header::parse(&header.emit().unwrap());
+        for (layers, expected) in [(0, false), (1, true), (MAX_LAYERS, true), (MAX_LAYERS + 1, false)] {
+            let header = Header { layers, ..header() };
+            assert_eq!(parse(header), if expected { Ok(header) } else { Err(ModelError::LayerCount) });
+        }
+        for (arena_words, expected) in [(0, true), (MAX_VALUES, true), (MAX_VALUES + 1, false)] {
+            let header = Header { arena_words, ..header() };
+            assert_eq!(parse(header), if expected { Ok(header) } else { Err(ModelError::ArenaLength) });
+        }
+        let most = calibration::MAX_COUNT;
+        for (calibration_count, table_len, expected) in [
+            (5, 5, true),
+            (5, 6, false),
+            (300, 255, false),
+            (300, 257, false),
+            (most, 256, true),
+            (most + 1, 256, false),
+        ] {
+            let header = Header { calibration_count, table_len, ..header() };
+            assert_eq!(parse(header), if expected { Ok(header) } else { Err(ModelError::Calibration) });
+        }
+    }
+
+    #[test]
+    fn a_threshold_has_a_calibration_an_energy_and_a_rate() {
+        for (at, value) in [
+            (field::THRESHOLD, f32::INFINITY),
+            (field::THRESHOLD, f32::NAN),
+            (field::RATE, 0.0),
+            (field::RATE, -0.5),
+            (field::RATE, 1.0),
+            (field::RATE, f32::NAN),
+        ] {
+            assert_eq!(changed(header(), at, &value.to_le_bytes()), Err(ModelError::Calibration), "{at}: {value}");
+        }
+        let without = Header { calibration_count: 0, table_len: 0, ..header() };
+        assert_eq!(Header::parse(&without.emit().unwrap()), Err(ModelError::Calibration));
+        // Without the flag there is nothing.
+        let without = Header { threshold: None, ..header() };
+        for at in [field::RATE, field::THRESHOLD] {
+            assert_eq!(changed(without, at, &0.5_f32.to_le_bytes()), Err(ModelError::Calibration), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_log_normalizer_is_finite_and_flagged() {
+        for value in [f32::NAN, f32::INFINITY] {
+            let found = changed(header(), field::LOG_NORMALIZER, &value.to_le_bytes());
+            assert_eq!(found, Err(ModelError::Temperature), "{value}");
+        }
+        let without = Header { log_normalizer: None, ..header() };
+        let found = changed(without, field::LOG_NORMALIZER, &1.0_f32.to_le_bytes());
+        assert_eq!(found, Err(ModelError::Temperature));
+        for flags in [4, 0x80, 0xFF] {
+            assert_eq!(changed(header(), field::FLAGS, &[flags]), Err(ModelError::Reserved), "{flags}");
+        }
+    }
+
+    #[test]
+    fn structural_similarity_is_of_floats_from_0_to_1() {
+        let range = |low, high| Preprocessing::new(low, high, ResizeFilter::Box).unwrap();
+        let ssim =
+            |low, high, element| Header { energy: Energy::Ssim, preprocessing: range(low, high), element, ..header() };
+        let integers = Element::I8(Quantization::new(0.125, -5).unwrap());
+        for (low, high, element, expected) in [
+            (0.0, 1.0, Element::F32, true),
+            (0.0, 2.0, Element::F32, false),
+            (-1.0, 1.0, Element::F32, false),
+            (0.0, 1.0, integers, false),
+        ] {
+            let header = ssim(low, high, element);
+            let found = Header::parse(&header.emit().unwrap());
+            assert_eq!(found, if expected { Ok(header) } else { Err(ModelError::Energy) }, "{low} {high}");
+        }
+    }
+}

@@ -487,4 +487,42 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_mode_that_its_kind_does_not_have_is_refused() {
+        for (operation, is_f32) in operations() {
+            let mut bytes = record(operation, is_f32).emit().unwrap();
+            let modes = match operation {
+                Operation::AveragePool2d { .. } | Operation::ResizeBilinear { .. } => 2,
+                Operation::Dense(_) if !is_f32 => 2,
+                // As many groups as a byte can say.
+                Operation::GroupNormalize { .. } => 256,
+                _ => 1,
+            };
+            if let Ok(mode) = u8::try_from(modes) {
+                bytes[field::MODE] = mode;
+                assert_eq!(Record::parse(&bytes), Err(LayerFault::Kind), "{operation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_has_what_its_kind_has() {
+        for (operation, _) in operations() {
+            let kind = operation.kind();
+            assert_eq!(operation.linear().is_some(), kind.has_weights(), "{operation:?}");
+            if let Some(linear) = operation.linear() {
+                assert_eq!((linear.weights(), linear.bias()), (WEIGHTS, BIAS), "{operation:?}");
+            }
+            assert_eq!(operation.other(), kind.has_other().then_some(12), "{operation:?}");
+            let activation = match operation {
+                Operation::Conv2d(_, Linear::F32 { .. }) => Activation::LeakyRelu { slope: 0.25 },
+                Operation::ConvTranspose2d { linear: Linear::F32 { .. }, .. } => Activation::Tanh,
+                Operation::Dense(Linear::F32 { .. }) => Activation::Elu { alpha: 0.5 },
+                Operation::Activation(_) => Activation::Sigmoid,
+                _ => Activation::Identity,
+            };
+            assert_eq!(operation.activation(), activation, "{operation:?}");
+        }
+    }
 }

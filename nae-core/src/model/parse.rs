@@ -156,9 +156,10 @@ impl<'a> Model<'a> {
             return Err(LengthError);
         }
         let preprocessing = self.contract.preprocessing;
-        // An affine map that is right at both ends and has steps of one is right everywhere.
-        let ends = [0, 255].map(|byte| quantization.quantize(preprocessing.value(byte)));
-        let is_shift = preprocessing.low() == 0.0 && ends == [-128, 127] && quantization.zero_point() == -128;
+        // An affine map that is right at 0 and 254 is less than half a step off between. The greatest byte says nothing of
+        // the steps, since all above it become 127, too.
+        let known = [0, 254, 255].map(|byte| quantization.quantize(preprocessing.value(byte)));
+        let is_shift = preprocessing.low() == 0.0 && known == [-128, 126, 127] && quantization.zero_point() == -128;
         for (value, byte) in image.iter_mut().zip(bytes) {
             *value = if is_shift { (byte ^ 0x80) as i8 } else { quantization.quantize(preprocessing.value(*byte)) };
         }

@@ -1,0 +1,152 @@
+//! What the parser says of files made by hand: sizes, parts and the calibration they hold. Altered and truncated files are
+//! in `hostile.rs`.
+#![allow(clippy::unwrap_used)]
+
+mod models;
+
+use models::floats;
+use nae_core::Shape;
+use nae_core::calibration::{Calibration, CalibrationView};
+use nae_core::contract::{LengthError, Preprocessing, ResizeFilter};
+use nae_core::density::Temperature;
+use nae_core::energy::Energy;
+use nae_core::format::seal;
+use nae_core::layer::{Activation, Element};
+use nae_core::model::{Model, ModelError, Operators};
+use nae_core::quantization::Quantization;
+use nae_graph::{Conv2d, Dense, Graph, Int8Layer, Int8Operation, Op, emit};
+
+/// Where the table of energies starts in a file of so many layers.
+const fn table_at(layers: usize) -> usize {
+    128 + 80 * layers
+}
+
+/// A dense layer from 4 values to 3 and one back, the code between marked as latent.
+fn dense() -> Graph {
+    let mut graph = Graph::new(Shape::vector(4));
+    graph.latent = Some(graph.push(Dense::from_out_in(&[0.5; 12], [3, 4], None).unwrap()));
+    graph.push(Dense::from_out_in(&[0.25; 12], [4, 3], None).unwrap());
+    graph
+}
+
+#[test]
+fn a_model_has_what_its_graph_has() {
+    let mut graph = dense();
+    graph.contract.energy = Energy::L1;
+    graph.contract.preprocessing = Preprocessing::new(-1.0, 2.0, ResizeFilter::Box).unwrap();
+    graph.contract.temperature = Temperature::new(0.5).unwrap();
+    let calibration = Calibration::from_sorted(&[1.0, 2.0, 4.0]).unwrap();
+    graph.contract =
+        graph.contract.with_calibration(calibration.clone(), 0.25).unwrap().with_log_normalizer(7.5).unwrap();
+    let bytes = emit(&graph).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!((model.input_shape(), model.latent_shape()), (Shape::vector(4), Some(Shape::vector(3))));
+    assert_eq!((model.latent_tensor(), model.layer_count()), (1, 2));
+    assert_eq!(
+        (model.image_quantization(), model.reconstruction_quantization(), model.latent_quantization()),
+        Default::default()
+    );
+    // Both layers' outputs beside the code, which is read at the end.
+    assert_eq!(model.arena_len(), 4 + 3);
+    assert_eq!((model.energy(), model.preprocessing()), (Energy::L1, graph.contract.preprocessing));
+    assert_eq!((model.temperature().get(), model.log_normalizer()), (0.5, Some(7.5)));
+    assert_eq!((model.target_false_positive_rate(), model.threshold()), (Some(0.25), Some(4.0)));
+    assert_eq!(model.calibration().map(|c| c.to_owned()), Some(calibration));
+    assert_eq!((model.weight_count(), model.multiply_accumulates()), (12 + 3 + 12 + 4, 24));
+    assert_eq!(model.parameter_bytes(), 4 * 31);
+    assert_eq!(model.layers().map(|layer| layer.output.channels).collect::<Vec<_>>(), [3, 4]);
+    assert_ne!(model.operators(), Operators::NONE);
+    assert_eq!(model.contract().input, Shape::vector(4));
+}
+
+/// A 1×1 convolution multiplies at every place; a dense layer once.
+#[test]
+fn multiplications_are_counted_at_every_place() {
+    let mut graph = Graph::new(Shape::new(1, 3, 5));
+    graph.push(Conv2d::from_oihw(&[0.5, 0.25], [2, 1, 1, 1], None).unwrap());
+    graph.push(Dense::from_out_in(&[0.5; 450], [15, 30], None).unwrap());
+    graph.push(Op::Reshape(Shape::new(1, 3, 5)));
+    let bytes = emit(&graph).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!((model.weight_count(), model.multiply_accumulates()), (2 + 2 + 450 + 15, 2 * 15 + 450));
+}
+
+#[test]
+fn a_file_may_end_with_its_layers() {
+    let mut graph = Graph::new(Shape::vector(4));
+    // Its own latent code, the last tensor.
+    graph.latent = Some(graph.push(Activation::Tanh));
+    let mut bytes = emit(&graph).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!((bytes.len(), model.parameter_bytes(), model.weight_count()), (128 + 80, 0, 0));
+    assert_eq!((model.latent_tensor(), model.latent_shape()), (1, Some(Shape::vector(4))));
+    assert!(model.calibration().is_none());
+    bytes[52] = 2;
+    seal(&mut bytes).unwrap();
+    assert_eq!(Model::parse(&bytes).map(|_| ()), Err(ModelError::Latent), "beyond the last");
+}
+
+#[test]
+fn the_table_of_energies_ascends_and_is_finite() {
+    let mut graph = dense();
+    graph.contract = graph.contract.with_p_values(Calibration::from_sorted(&[1.0, 2.0, 4.0]).unwrap());
+    let bytes = emit(&graph).unwrap();
+    let with = |energies: [f32; 3]| {
+        let mut bytes = bytes.clone();
+        for (at, energy) in (table_at(2)..).step_by(4).zip(energies) {
+            bytes[at..at + 4].copy_from_slice(&energy.to_le_bytes());
+        }
+        seal(&mut bytes).unwrap();
+        Model::parse(&bytes).map(|model| model.calibration().map(|c: CalibrationView<'_>| c.to_owned()))
+    };
+    for energies in [[1.0, 2.0, 4.0], [2.0, 2.0, 2.0], [f32::MIN, 0.0, f32::MAX]] {
+        assert_eq!(with(energies), Ok(Some(Calibration::from_sorted(&energies).unwrap())), "{energies:?}");
+    }
+    for energies in
+        [[2.0, 1.0, 4.0], [1.0, 4.0, 2.0], [f32::NAN, 1.0, 2.0], [1.0, 2.0, f32::NAN], [1.0, 2.0, f32::INFINITY]]
+    {
+        assert_eq!(with(energies), Err(ModelError::Calibration), "{energies:?}");
+    }
+}
+
+/// The 8-bit values of the bytes of an image, as a model with this range and scale takes them.
+fn quantized(low: f32, high: f32, quantization: Quantization, bytes: &[u8; 4]) -> [i8; 4] {
+    let mut graph = Graph::new(Shape::vector(4));
+    graph.element = Element::I8(quantization);
+    graph.push(Int8Layer::new(Int8Operation::Reshape(Shape::vector(4)), quantization));
+    graph.contract.preprocessing = Preprocessing::new(low, high, ResizeFilter::Box).unwrap();
+    let file = emit(&graph).unwrap();
+    let model = Model::parse(&file).unwrap();
+    assert_eq!(model.image_quantization(), Some(quantization));
+    assert_eq!(model.reconstruction_quantization(), Some(quantization));
+    let mut image = [1; 4];
+    assert_eq!(model.quantize_bytes(&bytes[..3], &mut image), Err(LengthError));
+    assert_eq!(image, [1; 4], "nothing is written");
+    assert_eq!(model.quantize_bytes(bytes, &mut image), Ok(()));
+    image
+}
+
+#[test]
+fn bytes_become_the_models_8_bit_values() {
+    let q = |scale, zero_point| Quantization::new(scale, zero_point).unwrap();
+    let bytes = [0, 1, 128, 255];
+    // A shift by 128, and what looks like one at an end or two.
+    assert_eq!(quantized(0.0, 1.0, q(1.0 / 255.0, -128), &bytes), [-128, -127, 0, 127]);
+    assert_eq!(quantized(0.0, 1.0, q(3.0 / 255.0, -128), &bytes), [-128, -128, -85, -43]);
+    assert_eq!(quantized(0.0, 1.0, q(0.5 / 255.0, -128), &bytes), [-128, -126, 127, 127]);
+    // −1 and everything below 0 is below the least of i8, 1/255 is the step.
+    assert_eq!(quantized(-1.0, 1.0, q(1.0 / 255.0, -128), &bytes), [-128, -128, -127, 127]);
+    assert_eq!(quantized(-1.0, 1.0, q(0.01, 0), &bytes), [-100, -99, 0, 100]);
+    let float = emit(&dense()).unwrap();
+    assert_eq!(Model::parse(&float).unwrap().quantize_bytes(&bytes, &mut [0; 4]), Err(LengthError));
+}
+
+#[test]
+fn the_latent_code_of_an_8_bit_model_has_its_scale() {
+    let file = models::integers_in(nae_core::kernels::int8::Layout::Plain);
+    let model = Model::parse(&file).unwrap();
+    assert_eq!(model.latent_quantization(), Some(Quantization::new(1.0 / 128.0, 0).unwrap()));
+    assert_eq!(model.reconstruction_quantization(), Some(Quantization::new(0.004, -128).unwrap()));
+    assert_eq!(Model::parse(&floats()).unwrap().latent_quantization(), None);
+    assert_eq!(models::all().len(), 3);
+}
