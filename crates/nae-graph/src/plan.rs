@@ -110,7 +110,8 @@ fn extent(buffers: &[Buffer]) -> (isize, isize) {
 }
 
 /// The start of the smallest gap for buffer `index` between the placed buffers that live when it does; where there is none,
-/// above or below them, whichever makes the arena longer by less.
+/// above or below them, whichever makes the arena longer by less; where it is the same, below for an output that may lie
+/// over its input there.
 fn place(buffers: &[Buffer], index: usize) -> isize {
     let (wanted, (from, to)) = (&buffers[index], extent(buffers));
     let len = wanted.len as isize;
@@ -136,9 +137,10 @@ fn place(buffers: &[Buffer], index: usize) -> isize {
         end = end.max(stop);
     }
     let below = taken.first().map_or(from, |&(start, _)| start) - len;
+    let (longer_below, longer_above) = ((from - below).max(0), (end + len - to).max(0));
     match best {
         Some((_, offset)) => offset,
-        None if (from - below).max(0) < (end + len - to).max(0) => below,
+        None if longer_below < longer_above || longer_below == longer_above && wanted.over.is_some() => below,
         None => end,
     }
 }

@@ -52,6 +52,11 @@ fn check(core: &str, machine: &str, elf: &Path, recorded: u64) {
     println!("  flash                                {flash} bytes, of which the model {model}");
     assert_near(core, *most, recorded);
     assert!(run.stack > 0 && run.stack < 2048, "{} bytes of stack", run.stack);
+    if core == "Cortex-M4F" && !FLOAT {
+        // What was asked of this model.
+        assert!(*most <= 900_000, "{most} executed instructions");
+        assert!(run.arena + run.stack <= 5_120, "{} + {} bytes", run.arena, run.stack);
+    }
 
     // The engine has no panicking path that the compiler could not rule out.
     // (The ring's positions are taken modulo its room, which heapless's ends know at run time only.)
