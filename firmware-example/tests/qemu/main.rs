@@ -82,13 +82,13 @@ fn check(core: &str, machine: &str, elf: &Path, recorded: u64) {
 
 #[test]
 fn cortex_m4f() {
-    let recorded = if FLOAT { 1_607_312 } else { 899_956 };
+    let recorded = if FLOAT { 1_607_312 } else { 897_673 };
     check("Cortex-M4F", "mps2-an386", &variable("NAE_FIRMWARE_M4F"), recorded);
 }
 
 #[test]
 fn cortex_m3_without_fpu() {
-    let recorded = if FLOAT { 76_477_963 } else { 3_542_854 };
+    let recorded = if FLOAT { 76_477_963 } else { 3_514_894 };
     check("Cortex-M3", "mps2-an385", &variable("NAE_FIRMWARE_M3"), recorded);
 }
 
@@ -101,12 +101,12 @@ fn check_int8(core: &str, machine: &str, elf: &str, recorded: u64) {
 
 #[test]
 fn cortex_m0() {
-    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 6_324_740);
+    check_int8("Cortex-M0", "microbit", "NAE_FIRMWARE_M0", 6_342_353);
 }
 
 #[test]
 fn cortex_m7() {
-    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 899_956);
+    check_int8("Cortex-M7", "mps2-an500", "NAE_FIRMWARE_M4F", 897_673);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn cortex_m55() {
 
 #[test]
 fn risc_v() {
-    let recorded = if FLOAT { 66_643_618 } else { 4_057_167 };
+    let recorded = if FLOAT { 66_643_618 } else { 4_067_509 };
     check("RV32IMAC", "virt", &variable("NAE_FIRMWARE_RISC_V"), recorded);
 }
 
