@@ -116,7 +116,7 @@ fn cortex_m33() {
 
 #[test]
 fn cortex_m55() {
-    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 853_657);
+    check_int8("Cortex-M55", "mps3-an547", "NAE_FIRMWARE_M55", 855_189);
 }
 
 #[test]
