@@ -8,7 +8,7 @@ use nae_core::energy::Energy;
 use nae_core::engine::{Engine, EngineError};
 use nae_core::kernels::int8::Layout;
 use nae_core::layer::{Activation, Element, Padding, ResizeMode};
-use nae_core::model::{Model, Preprocessing, ResizeFilter};
+use nae_core::model::{LayerFault, Model, ModelError, Preprocessing, ResizeFilter};
 use nae_core::quantization::Quantization;
 use nae_graph::{AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, Int8Layer, Int8Operation, MaxPool2d, Op, emit};
 use proptest::prelude::*;
@@ -131,7 +131,12 @@ fn spread_out(file: &[u8]) -> Vec<u8> {
             end += 100_000;
         }
     }
-    bytes[36..40].copy_from_slice(&(end as u32).to_le_bytes());
+    with_arena(bytes, end)
+}
+
+/// The same file with an arena of so many words and the right checksum.
+fn with_arena(mut bytes: Vec<u8>, len: usize) -> Vec<u8> {
+    bytes[36..40].copy_from_slice(&(len as u32).to_le_bytes());
     let mut crc = u32::MAX;
     for byte in &bytes[20..] {
         crc ^= u32::from(*byte);
@@ -175,6 +180,66 @@ proptest! {
         }
         prop_assert!(results.iter().all(|r| *r == results[0]));
         prop_assert!(results[0].1.is_some() == graph.latent.is_some());
+    }
+}
+
+/// A table, the layer, and a dense layer; the table's output, which the layer reads, begins `distance` words behind the
+/// layer's.
+fn with_distance(file: &[u8], distance: usize) -> Vec<u8> {
+    let mut bytes = file.to_vec();
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
+    let words = |layer: usize| (0..3).map(|i| word(128 + 80 * layer + 8 + 4 * i)).product::<usize>().div_ceil(4);
+    let end = (distance + words(0)).max(words(1));
+    let mut put = |layer: usize, field: usize, value: usize| {
+        bytes[128 + 80 * layer + field..][..4].copy_from_slice(&(value as u32).to_le_bytes());
+    };
+    put(0, 20, distance);
+    put(1, 20, 0);
+    put(2, 20, end);
+    if file[128 + 80 + 71] == Layout::Paired as u8 {
+        put(1, 76, end + words(2));
+        put(2, 76, end + words(2));
+    }
+    with_arena(bytes, end + words(2) + 100_000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn a_layer_over_its_input_gives_the_same(
+        (channels, height, width) in (1usize..9, 1usize..10, 1usize..6),
+        (kind, numbers, seed) in (0u8..4, any::<[u16; 8]>(), any::<u64>()),
+        more in 0usize..30,
+    ) {
+        let image = Shape::new(channels, height, width);
+        let from = q(0.02, 7);
+        let mut graph = Graph::new(image);
+        graph.element = Element::I8(q(1.0 / 255.0, -128));
+        let mut numbers = numbers.map(usize::from);
+        if kind > 1 {
+            numbers[2] = 0; // stride 1 down
+        }
+        let mut seed = seed;
+        graph.push(Int8Layer::new(Int8Operation::Table(integers(256, &mut seed)), from));
+        graph.push(layer(&(kind, numbers, seed), image, from, None));
+        graph.push(dense(*graph.shapes().unwrap().last().unwrap(), image, q(0.004, -100), &mut 5));
+        let pixels = integers(image.len(), &mut seed);
+        for layout in [Layout::Plain, Layout::Paired] {
+            graph.layout = layout;
+            let file = emit(&graph).unwrap();
+            let words = aligned(&file);
+            let record = Model::parse(bytemuck::cast_slice(&words)).unwrap().layers().nth(1).unwrap();
+            // Where the kernel does not fit, it is another kind of layer.
+            let Some(lead) = record.lead(image, 1) else { continue };
+            let apart = run(&spread_out(&file), &pixels);
+            prop_assert_eq!(&run(&file, &pixels), &apart);
+            prop_assert_eq!(&run(&with_distance(&file, lead + more), &pixels), &apart);
+            // A word less, and a row would be written over what it reads.
+            let overlap = ModelError::Layer { index: 1, fault: LayerFault::Overlap };
+            let less = with_distance(&file, lead - 1);
+            prop_assert_eq!(Model::parse(bytemuck::cast_slice(&aligned(&less))).unwrap_err(), overlap);
+        }
     }
 }
 

@@ -200,6 +200,26 @@ fn faults_of_8_bit_models_are_named() {
     assert_eq!(fault(addition + 4, &1i32.to_le_bytes()), named(13, LayerFault::Quantization));
 }
 
+#[test]
+fn rows_that_are_still_to_be_read_are_not_written_over() {
+    let file = models::in_bands();
+    let layers: Vec<_> = Model::parse(&file).unwrap().layers().collect();
+    let (input, output) = (&layers[0], &layers[1]);
+    let end = output.offset + output.output.len().div_ceil(4);
+    assert!(output.offset < input.offset && input.offset < end, "they lie apart");
+    let lead = output.lead(input.output, 1).unwrap();
+    let moved = |offset: usize| {
+        let mut altered = file.clone();
+        altered[128 + 80 + 20..][..4].copy_from_slice(&(offset as u32).to_le_bytes());
+        mend(&mut altered);
+        try_to_run(&altered)
+    };
+    // The third layer's tensors may be in the way then.
+    assert_ne!(moved(input.offset - lead), Err(named(1, LayerFault::Overlap)));
+    assert_eq!(moved(input.offset - lead + 1), Err(named(1, LayerFault::Overlap)));
+    assert_eq!(moved(input.offset), Err(named(1, LayerFault::Overlap)));
+}
+
 fn named(index: u16, fault: LayerFault) -> ModelError {
     ModelError::Layer { index, fault }
 }
@@ -213,6 +233,7 @@ proptest! {
     ) {
         for mut altered in models::all() {
             for &(at, byte) in &changes {
+                let at = at % altered.len();
                 altered[at] = byte;
             }
             mend(&mut altered);

@@ -6,9 +6,13 @@ use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::contract::{Contract, Preprocessing, ResizeFilter};
 use nae_core::energy::Energy;
 use nae_core::format::MAX_LAYERS;
-use nae_core::layer::{Activation, Padding, ResizeMode};
+use nae_core::kernels::int8::Layout;
+use nae_core::layer::{Activation, Element, Padding, ResizeMode};
 use nae_core::model::{Model, ModelError};
-use nae_graph::{Conv2d, ConvTranspose2d, Dense, Graph, GraphError, GroupNormalize, MaxPool2d, Op, emit};
+use nae_core::quantization::Quantization;
+use nae_graph::{
+    Conv2d, ConvTranspose2d, Dense, Graph, GraphError, GroupNormalize, Int8Layer, Int8Operation, MaxPool2d, Op, emit,
+};
 
 fn conv(input: usize, output: usize, kernel: usize) -> Conv2d {
     let shape = [output, input, kernel, kernel];
@@ -179,4 +183,78 @@ fn the_arena_of_digits_is_as_small_as_can_be() {
     let bytes = emit(&graph).unwrap();
     // 12×12×16 beside 14×14×8, in the decoder with the latent code kept.
     assert_eq!(Model::parse(&bytes).unwrap().arena_len(), 2304 + 1568 + 32);
+}
+
+/// The same in 8 bits: image, layer by layer, and back.
+fn digits_in_8_bits(layout: Layout) -> Graph {
+    let scale = Quantization::new(0.02, 3).unwrap();
+    let mut graph = Graph::new(Shape::new(1, 16, 16));
+    (graph.layout, graph.element) = (layout, Element::I8(scale));
+    let ones = |conv: &[usize]| vec![1; conv.iter().product()];
+    let down = |from: usize, to: usize, kernel: usize| {
+        let conv = conv(from, to, kernel).with_parameters(ones(&[from, to, kernel, kernel]), vec![0; to]);
+        Int8Layer::new(Int8Operation::Conv2d(conv, vec![0.01]), scale)
+    };
+    let up = |from: usize, to: usize, kernel: usize| {
+        let conv = transposed(from, to, kernel).with_parameters(ones(&[from, to, kernel, kernel]), vec![0; to]);
+        Int8Layer::new(Int8Operation::ConvTranspose2d(conv, vec![0.01]), scale)
+    };
+    let side = |side| {
+        let resize = Int8Operation::Resize { height: side, width: side, mode: ResizeMode::BilinearAlignCorners };
+        Int8Layer::new(resize, scale)
+    };
+    let pool = MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE };
+    graph.push(down(1, 8, 3));
+    graph.push(down(8, 16, 3));
+    graph.push(Int8Layer::new(Int8Operation::MaxPool2d(pool), scale));
+    graph.push(down(16, 32, 3));
+    graph.push(down(32, 128, 4));
+    graph.latent = Some(graph.push(down(128, 32, 1)));
+    graph.push(up(32, 32, 3));
+    graph.push(side(5));
+    graph.push(up(32, 16, 3));
+    graph.push(side(12));
+    graph.push(up(16, 8, 3));
+    graph.push(up(8, 1, 3));
+    graph
+}
+
+/// The layers of an 8-bit file whose output begins before its input ends.
+fn over_their_input(bytes: &[u8]) -> Vec<usize> {
+    let layers: Vec<_> = Model::parse(bytes).unwrap().layers().collect();
+    let span = |layer: usize| layers[layer].offset..layers[layer].offset + layers[layer].output.len().div_ceil(4);
+    let meets = |&layer: &usize| {
+        let Some(input) = layers[layer].input.checked_sub(1) else { return false };
+        let (input, output) = (span(input), span(layer));
+        layers[layer].operation.kind().has_weights() && output.start < input.end && input.start < output.end
+    };
+    (0..layers.len()).filter(meets).collect()
+}
+
+#[test]
+fn where_memory_is_short_convolutions_of_8_bits_lie_over_their_input() {
+    // Without: 12×12×16 beside 14×14×8, scratch memory for two windows of 3×3×16, and the latent code.
+    let apart = 2304 + 1568 + 576 + 32;
+    let paired = emit(&digits_in_8_bits(Layout::Paired)).unwrap();
+    assert_eq!(4 * Model::parse(&paired).unwrap().arena_len(), 3568);
+    assert!(3568 < apart);
+    // The two that needed most, in the encoder and in the decoder, and no other.
+    assert_eq!(over_their_input(&paired), [1, 10]);
+    let plain = emit(&digits_in_8_bits(Layout::Plain)).unwrap();
+    assert_eq!(over_their_input(&plain), [1, 10]);
+    assert!(4 * Model::parse(&plain).unwrap().arena_len() < apart - 576);
+    // None where another layer needs more.
+    let mut graph = digits_in_8_bits(Layout::Paired);
+    graph.nodes.truncate(10);
+    let pool = MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE };
+    for op in [
+        Int8Operation::Resize { height: 32, width: 32, mode: ResizeMode::Nearest },
+        Int8Operation::MaxPool2d(pool),
+        Int8Operation::Requantize,
+    ] {
+        graph.push(Int8Layer::new(op, Quantization::new(0.02, 3).unwrap()));
+    }
+    let last = conv(16, 1, 1).with_parameters(vec![1; 16], vec![0]);
+    graph.push(Int8Layer::new(Int8Operation::Conv2d(last, vec![0.01]), Quantization::new(0.02, 3).unwrap()));
+    assert_eq!(over_their_input(&emit(&graph).unwrap()), [0; 0]);
 }

@@ -2,8 +2,8 @@
 
 use super::Engine;
 use super::tensor::{Image, Operands, Tensor, apart, in_place, operands, with_scratch};
-use crate::kernels;
 use crate::kernels::int8::{self, Add, L2Normalize, Layout, Multiplier, Multiply, Range, Requantize, Weights};
+use crate::kernels::{self, Rows};
 use crate::model::{Int8Linear, Kind, Linear, Operation, Operators, Pair, Record};
 
 /// 128, the reciprocal of the scale that normalisation gives.
@@ -33,19 +33,26 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             Operation::Conv2d(geometry, Linear::I8(linear)) if Self::has(Operators::kind_i8(Kind::Conv2d)) => {
                 let windows = geometry.windows(source.shape, target.shape);
                 let (weights, range) = (self.weights(linear), range(linear.clamp));
-                let (input, output, scratch) = with_scratch(source, target, scratch, image, arena);
-                int8::conv2d(&windows, zero_point, weights, range, scratch, input, output);
+                for band in Rows::of(windows).bands(source.distance(target)) {
+                    let rows = (target, band.output, band.windows.output.len());
+                    let (input, output, scratch) = with_scratch((source, band.input), rows, scratch, image, arena);
+                    int8::conv2d(&band.windows, zero_point, weights, range, scratch, input, output);
+                }
             }
             Operation::ConvTranspose2d { geometry, linear: Linear::I8(linear), .. }
                 if Self::has(Operators::kind_i8(Kind::ConvTranspose2d)) =>
             {
                 let windows = geometry.windows(source.shape, target.shape);
                 let (weights, range) = (self.weights(linear), range(linear.clamp));
-                let (input, output, scratch) = with_scratch(source, target, scratch, image, arena);
-                int8::conv_transpose2d(&windows, zero_point, weights, range, scratch, input, output);
+                for band in Rows::of_transposed(windows).bands(source.distance(target)) {
+                    let rows = (target, band.output, band.windows.output.len());
+                    let (input, output, scratch) = with_scratch((source, band.input), rows, scratch, image, arena);
+                    int8::conv_transpose2d(&band.windows, zero_point, weights, range, scratch, input, output);
+                }
             }
             Operation::Dense(Linear::I8(linear)) if Self::has(Operators::kind_i8(Kind::Dense)) => {
-                let (input, output, scratch) = with_scratch(source, target, scratch, image, arena);
+                let whole = (target, 0, target.len());
+                let (input, output, scratch) = with_scratch((source, 0), whole, scratch, image, arena);
                 self.dense(Layer { linear, zero_point, range: range(linear.clamp), scratch, input, output });
             }
             Operation::MaxPool2d(geometry) if Self::has(Operators::kind_i8(Kind::MaxPool2d)) => {

@@ -64,8 +64,15 @@ impl Tensor {
     }
 
     /// Number of values. The parser has seen that it is no more than memory can hold.
-    fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         self.shape.channels.wrapping_mul(self.shape.height).wrapping_mul(self.shape.width)
+    }
+
+    /// How many bytes behind the start of `target` this tensor begins; where it begins before, or is the image, as many as
+    /// there can be.
+    pub(super) fn distance(self, target: Self) -> usize {
+        let words = self.offset.and_then(|offset| offset.checked_sub(target.offset.unwrap_or(0)));
+        words.map_or(usize::MAX, |words| 4 * words)
     }
 
     fn words(self) -> usize {
@@ -130,44 +137,45 @@ pub(super) fn apart<'a, S: Value, T: Value>(
     (source.outside(target, image, before, after), view_mut(output, target.len()))
 }
 
-/// As [`apart`], with `len` words from word `start` on, which neither meets, to write to.
+/// The inputs, outputs and scratch memory of a layer that has any, or of a band of its rows: the values of `source` from
+/// `input` on, `len` values of `target` from `output` on, and the words of `scratch`. None of them meet.
 pub(super) fn with_scratch<'a>(
-    source: Tensor,
-    target: Tensor,
-    Span { start, len }: Span,
+    (source, input): (Tensor, usize),
+    (target, output, len): (Tensor, usize, usize),
+    scratch: Span,
     image: Image<'a>,
     arena: &'a mut [f32],
 ) -> (&'a [i8], &'a mut [i8], &'a mut [u32]) {
-    if len == 0 {
-        let (input, output) = apart(source, target, image, arena);
-        return (input, output, &mut []);
-    }
+    let bytes: &mut [i8] = bytemuck::cast_slice_mut(arena);
+    let output = (4 * target.offset.unwrap_or(0) + output, len);
+    // Without scratch memory, none behind the output.
+    let scratch = if scratch.len > 0 { (4 * scratch.start, 4 * scratch.len) } else { (output.0 + len, 0) };
     // The first and the second of output and scratch, and what lies before, between and after.
-    let output = (target.offset.unwrap_or(0), target.words());
-    let scratch_first = start < output.0;
-    let (first, second) = if scratch_first { ((start, len), output) } else { (output, (start, len)) };
-    let Some((before, rest)) = arena.split_at_mut_checked(first.0) else {
+    let scratch_first = scratch.0 < output.0;
+    let (first, second) = if scratch_first { (scratch, output) } else { (output, scratch) };
+    let Some((before, rest)) = bytes.split_at_mut_checked(first.0) else {
         return Default::default();
     };
-    let Some((first_words, rest)) = rest.split_at_mut_checked(first.1) else {
+    let Some((first_bytes, rest)) = rest.split_at_mut_checked(first.1) else {
         return Default::default();
     };
     let between = second.0.saturating_sub(first.0 + first.1);
     let Some((between, rest)) = rest.split_at_mut_checked(between) else {
         return Default::default();
     };
-    let Some((second_words, after)) = rest.split_at_mut_checked(second.1) else {
+    let Some((second_bytes, after)) = rest.split_at_mut_checked(second.1) else {
         return Default::default();
     };
-    let (output_words, scratch) = if scratch_first { (second_words, first_words) } else { (first_words, second_words) };
-    let at = |offset: usize| Tensor { offset: Some(offset), ..source };
-    let input = match source.offset {
-        None => image.i8,
-        Some(offset) if offset >= second.0 + second.1 => at(offset - second.0 - second.1).values(after),
-        Some(offset) if offset >= first.0 + first.1 => at(offset - first.0 - first.1).values(between),
-        Some(_) => source.values(before),
+    let (output, scratch) = if scratch_first { (second_bytes, first_bytes) } else { (first_bytes, second_bytes) };
+    let rest = source.len().saturating_sub(input);
+    let values = match source.offset.map(|offset| 4 * offset + input) {
+        None => image.i8.get(input..),
+        Some(at) if at >= second.0 + second.1 => after.get(at - second.0 - second.1..),
+        Some(at) if at >= first.0 + first.1 => between.get(at - first.0 - first.1..),
+        Some(at) => before.get(at..),
     };
-    (input, view_mut(output_words, target.len()), bytemuck::try_cast_slice_mut(scratch).unwrap_or_default())
+    let values = values.and_then(|values| values.get(..rest)).unwrap_or_default();
+    (values, output, bytemuck::try_cast_slice_mut(scratch).unwrap_or_default())
 }
 
 /// A layer's output holding its input, copied there if it is elsewhere.

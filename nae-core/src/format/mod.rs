@@ -93,8 +93,9 @@
 //! Every field: the lengths, the checksum, that each layer's output has the shape and type its input and
 //! geometry give, that parameters and arena ranges lie inside, that no layer overwrites a tensor that
 //! is still to be read (the latent tensor is read at the end), that a layer's output is apart
-//! from its inputs or, where the kind can work in place, exactly on it, that scratch memory is apart
-//! from all of these, that all floats are finite, that no 8-bit layer's sums can leave 32 bits, that the scales of
+//! from its inputs or, where the kind can work in place, exactly on it, or begins so far before it that every row ends before
+//! what is read for it and later ones (8-bit kind 1, and kind 2 of stride 1 down; [`Record::lead`]), that scratch memory is
+//! apart from all of these, that all floats are finite, that no 8-bit layer's sums can leave 32 bits, that the scales of
 //! an 8-bit image and its reconstruction are within a factor of 2¹⁶, and unused fields zero. What passes
 //! cannot make the engine read or write out of bounds.
 

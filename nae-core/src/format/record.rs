@@ -5,6 +5,7 @@ use super::bytes::{all_zero, f32_at, put_f32, put_u16, put_u32, u16_at, u32_at};
 use super::operation::{Geometry, Int8Linear, Int8Pair, Linear, Operation, Pair, Span};
 use super::{FieldRange, Kind, Kinds, LayerFault};
 use crate::Shape;
+use crate::kernels::Rows;
 use crate::kernels::int8::{self, Layout};
 use crate::layer::{Activation, Element, Padding};
 use crate::quantization::Quantization;
@@ -223,6 +224,23 @@ impl Record {
                 Span { start: linear.scratch, len: int8::dense_scratch_words(linear.layout, input.len()) }
             }
             _ => Span { start: 0, len: 0 },
+        }
+    }
+
+    /// How many words behind the output's start the input, of this shape, has to begin where the output lies over rows of
+    /// it that have been read, and `rows` rows or more are written before the next are read. `None` where output and input
+    /// lie apart: for all but 8-bit convolutions, and transposed ones of stride 1 down.
+    pub const fn lead(&self, input: Shape, rows: usize) -> Option<usize> {
+        let all = match &self.operation {
+            Operation::Conv2d(geometry, Linear::I8(_)) => Rows::of(geometry.windows(input, self.output)),
+            Operation::ConvTranspose2d { geometry, linear: Linear::I8(_), .. } => {
+                Rows::of_transposed(geometry.windows(input, self.output))
+            }
+            _ => return None,
+        };
+        match all.lead(rows) {
+            Some(values) => Some(values.div_ceil(4)),
+            None => None,
         }
     }
 }

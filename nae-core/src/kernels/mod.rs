@@ -8,6 +8,7 @@
 //! channel, each product rounded before it is added (no fused multiply-add), on every target. So
 //! results are equal bit for bit.
 
+mod bands;
 mod conv;
 mod convert;
 mod elementwise;
@@ -17,6 +18,7 @@ mod pool;
 mod resize;
 mod transpose;
 
+pub(crate) use bands::Rows;
 pub(crate) use conv::{conv2d, dense};
 pub(crate) use convert::{dequantize, quantize};
 pub(crate) use elementwise::{activate, add, add_in_place, l2_normalize, multiply, multiply_in_place};

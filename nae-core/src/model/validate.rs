@@ -215,12 +215,17 @@ pub(super) const fn may_overwrite(
         Some(other) => other == tensor,
         None => false,
     };
-    last_read == writer_index
-        && writer.operation.kind().works_in_place()
-        && writer.input == tensor
-        && a.start == b.start
-        && a.len == b.len
-        && !is_other
+    if last_read != writer_index || writer.input != tensor || is_other {
+        return false;
+    }
+    if writer.operation.kind().works_in_place() {
+        return a.start == b.start && a.len == b.len;
+    }
+    // Row by row, behind what is still read.
+    match writer.lead(input, 1) {
+        Some(lead) => b.start >= a.start && b.start - a.start >= lead,
+        None => false,
+    }
 }
 
 #[cfg(test)]

@@ -93,7 +93,25 @@ pub(crate) fn integers_in(layout: Layout) -> Vec<u8> {
     emit(&graph).unwrap()
 }
 
+/// An 8-bit file whose second layer writes over rows of its input that it has read.
+pub(crate) fn in_bands() -> Vec<u8> {
+    let q = scale(0.02, 3);
+    let mut graph = Graph::new(Shape::new(1, 6, 6));
+    graph.layout = Layout::Paired;
+    graph.element = Element::I8(scale(1.0 / 255.0, -128));
+    let conv = |input: usize, output: usize| {
+        let count = 9 * input * output;
+        let conv = Conv2d::from_oihw(&weights(count), [output, input, 3, 3], None).unwrap();
+        let conv = conv.with_padding(Padding::all(1)).with_parameters(integers(count), vec![5; output]);
+        Int8Layer::new(Int8Operation::Conv2d(conv, vec![0.01]), q)
+    };
+    graph.push(conv(1, 4));
+    graph.push(conv(4, 4));
+    graph.push(conv(4, 1));
+    emit(&graph).unwrap()
+}
+
 /// All of them.
-pub(crate) fn all() -> [Vec<u8>; 3] {
-    [floats(), integers_in(Layout::Plain), integers_in(Layout::Paired)]
+pub(crate) fn all() -> [Vec<u8>; 4] {
+    [floats(), integers_in(Layout::Plain), integers_in(Layout::Paired), in_bands()]
 }

@@ -254,12 +254,14 @@ impl<'a> Columns<'a> {
     }
 
     fn filters(&mut self, down: Reach, across: Reach) -> &mut Filters<'a> {
-        let same = |made: &[Reach; 2]| made[0].taps() == down.taps() && made[1].taps() == across.taps();
-        let made = match self.made.take() {
-            Some(made) if same(&made.0) => made,
-            _ => ([down, across], Filters::new(&Taps::of(self.convolution, down, across), self.layer, self.odd)),
-        };
-        &mut self.made.insert(made).1
+        let same =
+            |(made, _): &([Reach; 2], Filters<'a>)| made[0].taps() == down.taps() && made[1].taps() == across.taps();
+        if !self.made.as_ref().is_some_and(same) {
+            self.made = None;
+        }
+        let (convolution, layer, odd) = (self.convolution, self.layer, self.odd);
+        let make = || ([down, across], Filters::new(&Taps::of(convolution, down, across), layer, odd));
+        &mut self.made.get_or_insert_with(make).1
     }
 }
 

@@ -25,6 +25,26 @@ pub(in super::super) fn blend(
     }
 }
 
+/// One value: from the next of each pixel, which the registers r0 to r3 count up, to the next of the target.
+#[cfg(not(nae_mve))]
+macro_rules! value {
+    () => {
+        "ldrsb r10, [r0], #1
+        ldrsb r11, [r1], #1
+        ldrsb r12, [r2], #1
+        mul r10, r10, r4
+        mla r10, r11, r5, r10
+        ldrsb r11, [r3], #1
+        mla r10, r12, r6, r10
+        mla r10, r11, r7, r10
+        // Half away from zero.
+        add r10, r10, r10, asr #31
+        add r10, r10, lr
+        asr r10, r10, #20
+        strb r10, [r8], #1"
+    };
+}
+
 /// # Safety
 /// Each pixel has `channels` values, and so has `target`.
 #[cfg(not(nae_mve))]
@@ -43,27 +63,26 @@ unsafe extern "C" fn blend_asm(
         "push {{r4-r11, lr}}",
         "ldr r12, [sp, #36]",
         "ldrd r8, r9, [sp, #40]",
-        "cmp r9, #0",
-        "beq 2f",
         "ldm r12, {{r4-r7}}",
         "mov lr, #0x80000",
+        // Four at a time, then what is left over.
+        "subs r9, r9, #4",
+        "blo 2f",
         "1:",
-        "ldrsb r10, [r0], #1",
-        "ldrsb r11, [r1], #1",
-        "ldrsb r12, [r2], #1",
-        "mul r10, r10, r4",
-        "mla r10, r11, r5, r10",
-        "ldrsb r11, [r3], #1",
-        "mla r10, r12, r6, r10",
-        "mla r10, r11, r7, r10",
-        // Half away from zero.
-        "add r10, r10, r10, asr #31",
-        "add r10, r10, lr",
-        "subs r9, r9, #1",
-        "asr r10, r10, #20",
-        "strb r10, [r8], #1",
-        "bne 1b",
+        value!(),
+        value!(),
+        value!(),
+        value!(),
+        "subs r9, r9, #4",
+        "bhs 1b",
         "2:",
+        "adds r9, r9, #4",
+        "beq 4f",
+        "3:",
+        value!(),
+        "subs r9, r9, #1",
+        "bne 3b",
+        "4:",
         "pop {{r4-r11, pc}}",
     )
 }

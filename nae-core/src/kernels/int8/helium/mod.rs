@@ -115,12 +115,14 @@ impl<'a> Columns<'a> {
     }
 
     fn filters(&mut self, down: Reach, across: Reach) -> &mut Filters<'a> {
-        let same = |made: &[Reach; 2]| made[0].taps() == down.taps() && made[1].taps() == across.taps();
-        let made = match self.made.take() {
-            Some(made) if same(&made.0) => made,
-            _ => ([down, across], Filters::new(&taps(self.convolution, down, across), self.layer)),
-        };
-        &mut self.made.insert(made).1
+        let same =
+            |(made, _): &([Reach; 2], Filters<'a>)| made[0].taps() == down.taps() && made[1].taps() == across.taps();
+        if !self.made.as_ref().is_some_and(same) {
+            self.made = None;
+        }
+        let (convolution, layer) = (self.convolution, self.layer);
+        let make = || ([down, across], Filters::new(&taps(convolution, down, across), layer));
+        &mut self.made.get_or_insert_with(make).1
     }
 }
 
