@@ -111,7 +111,7 @@ fn cortex_m7() {
 
 #[test]
 fn cortex_m33() {
-    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 900_640);
+    check_int8("Cortex-M33", "mps2-an505", "NAE_FIRMWARE_M33", 897_909);
 }
 
 #[test]
@@ -128,13 +128,13 @@ fn risc_v() {
 /// As an async task that an interrupt wakes.
 #[test]
 fn embassy_on_cortex_m4() {
-    check_framework("embassy", "NAE_FIRMWARE_EMBASSY", 899_708);
+    check_framework("embassy", "NAE_FIRMWARE_EMBASSY", 897_143);
 }
 
 /// With the timer's task above, and scores in `idle`.
 #[test]
 fn rtic_on_cortex_m4() {
-    check_framework("RTIC", "NAE_FIRMWARE_RTIC", 899_708);
+    check_framework("RTIC", "NAE_FIRMWARE_RTIC", 897_143);
 }
 
 fn check_framework(name: &str, elf: &str, recorded: u64) {
@@ -170,7 +170,7 @@ fn ad01_on_cortex_m4() {
     println!("  arena and peak stack                 {} + {} bytes", run.arena, run.stack);
     println!("  flash beyond weights and biases      {beyond} bytes");
     assert_eq!(run.energies.len(), 8);
-    assert_near("ad01", most, 319_216);
+    assert_near("ad01", most, 318_134);
     assert!(run.arena + run.stack <= 2560 && beyond <= 8_192);
 }
 
@@ -222,7 +222,7 @@ fn sound_on_cortex_m4() {
     println!("Cortex-M4F (mps2-an386), sound to alarm, {} energies equal to the host bit for bit", host.len());
     let most = *run.instructions.iter().max().unwrap();
     println!("  executed instructions per hop        {most}");
-    assert_near("sound", most, 413_308);
+    assert_near("sound", most, 411_844);
     println!("  peak stack                           {} bytes", run.stack);
 }
 
