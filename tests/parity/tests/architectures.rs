@@ -203,6 +203,10 @@ fn nae_core_and_simd_agree_with_burn_where_they_have_the_layers() {
             }
             Err(error) => {
                 let error = error.to_string();
+                if error.contains("a softmax, which a .nae file has no form for") {
+                    case.compare(BackendKind::Simd, RELATIVE);
+                    continue;
+                }
                 assert!(error.contains("it reorders the elements of feature maps"), "{name}: {error}");
             }
         }
@@ -212,8 +216,8 @@ fn nae_core_and_simd_agree_with_burn_where_they_have_the_layers() {
     {
         assert!(lowered.iter().any(|name| name.starts_with(needed)), "{needed} is not lowered: {lowered:?}");
     }
-    // All layers but the reshape of maps.
-    assert_eq!(lowered.iter().filter(|name| !name.contains('=')).count(), networks::layers().len() - 1, "{lowered:?}");
+    // All layers but the reshape of maps and the softmax.
+    assert_eq!(lowered.iter().filter(|name| !name.contains('=')).count(), networks::layers().len() - 2, "{lowered:?}");
 }
 
 /// A network of points in the plane takes prepared values only.

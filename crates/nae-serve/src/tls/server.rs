@@ -97,7 +97,8 @@ impl OwnCertificate {
             .with_cert_resolver(Arc::clone(&own) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let (mut said, file) = (Said::default(), renewal.files.certificate.clone());
-        own.say_how_long(&mut said, &figures.expires, &file);
+        figures.expires.set(own.end());
+        own.say_how_long(&mut said, &file);
         tokio::spawn(async move {
             let mut ticks = tokio::time::interval(LOOK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -110,35 +111,44 @@ impl OwnCertificate {
                 // It does not panic, and is not ended before the process is.
                 let Ok((same, found)) = looked.await else { return };
                 renewal = same;
-                own.take(found, &figures.refused);
-                own.say_how_long(&mut said, &figures.expires, &file);
+                own.take(found, &figures);
+                own.say_how_long(&mut said, &file);
             }
         });
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    fn take(&self, found: Option<Result<CertifiedKey, String>>, refused: &Gauge) {
+    fn take(&self, found: Option<Result<CertifiedKey, String>>, figures: &CertificateFigures) {
         match found {
             None => {}
             Some(Ok(certified)) => {
                 self.in_use.store(Arc::new(certified));
-                refused.set(0);
+                // Before it is said: who reads that looks at the figures next.
+                figures.refused.set(0);
+                figures.expires.set(self.end());
                 tracing::info!("the certificate was read anew and is in use");
             }
             Some(Err(error)) => {
-                refused.set(1);
+                figures.refused.set(1);
                 tracing::error!(%error, "the certificate cannot be used; the one before stays in use until its files change");
             }
         }
     }
 
+    fn validity(&self) -> Option<Validity> {
+        Validity::of_chain(&self.in_use.load().cert)
+    }
+
+    /// When the one in use ends, in seconds of Unix time.
+    fn end(&self) -> f64 {
+        self.validity().map_or(f64::NAN, |validity| validity.end.as_second() as f64)
+    }
+
     /// That clients are about to refuse it has to be known before they do: who looks on then sees nothing any more.
-    fn say_how_long(&self, said: &mut Said, figure: &Gauge<f64, AtomicU64>, file: &Path) {
-        let validity = Validity::of_chain(&self.in_use.load().cert);
-        figure.set(validity.map_or(f64::NAN, |validity| validity.end.as_second() as f64));
+    fn say_how_long(&self, said: &mut Said, file: &Path) {
         let now = Timestamp::now();
         let Some((Validity { begin, end }, news)) =
-            validity.and_then(|validity| Some((validity, said.news(validity.holds(now), now)?)))
+            self.validity().and_then(|validity| Some((validity, said.news(validity.holds(now), now)?)))
         else {
             return;
         };
