@@ -275,7 +275,9 @@ pub fn plan(
     if let Some((method, _)) = fitted {
         let mut raw = draft.raw().clone();
         raw.method = method;
-        raw.baselines.knn.vectors = raw.baselines.knn.vectors.min(loaded.train.len().max(1));
+        if method == MethodKind::Knn {
+            raw.baselines.knn.vectors = raw.baselines.knn.vectors.min(loaded.train.len().max(1));
+        }
         draft = Config::new(raw).map_err(OwnError::given("--method"))?;
     }
     let engine = engines.engine(draft.architecture())?;

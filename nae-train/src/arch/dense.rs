@@ -4,7 +4,7 @@ use nae_core::Shape;
 
 use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
-use super::spec::{LayerSpec, SpecError, fc};
+use super::spec::{LayerSpec, SpecError, as_image, fc};
 
 /// Range of a decoder's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -41,9 +41,7 @@ pub fn dense(
     if output == DenseOutput::Sigmoid {
         decoder.push(LayerSpec::Sigmoid);
     }
-    if image != Shape::vector(image.len()) {
-        decoder.push(LayerSpec::Reshape { shape: [image.channels, image.height, image.width] });
-    }
+    decoder.extend(as_image(image));
     let list = widths.iter().map(ToString::to_string).collect::<Vec<_>>().join("-");
     let name = format!("dense image={image} widths={list} latent_dim={latent_dim}");
     AutoencoderSpec::new(name, image, encoder, decoder, latent_space)

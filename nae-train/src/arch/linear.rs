@@ -5,7 +5,7 @@ use nae_core::Shape;
 
 use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
-use super::spec::{LayerSpec, SpecError, fc};
+use super::spec::{SpecError, as_image, fc};
 
 /// The most values of a sample: two layers of a million weights each, and some seconds for the principal components.
 pub(crate) const MOST_VALUES: usize = 1024;
@@ -17,8 +17,6 @@ pub(crate) const MOST_VALUES: usize = 1024;
 pub(crate) fn linear(image: Shape) -> Result<AutoencoderSpec, SpecError> {
     let values = image.len();
     let mut decoder = vec![fc(values)];
-    if image != Shape::vector(values) {
-        decoder.push(LayerSpec::Reshape { shape: [image.channels, image.height, image.width] });
-    }
+    decoder.extend(as_image(image));
     AutoencoderSpec::new(format!("linear image={image}"), image, vec![fc(values)], decoder, LatentSpace::Euclidean)
 }

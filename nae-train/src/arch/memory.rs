@@ -4,7 +4,7 @@ use nae_core::Shape;
 
 use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
-use super::spec::{LayerSpec, SpecError, fc};
+use super::spec::{LayerSpec, SpecError, as_image, fc};
 
 /// The most weights of each of the two dense layers: four megabytes.
 const MOST_WEIGHTS: usize = 1 << 20;
@@ -18,9 +18,7 @@ pub(crate) fn memory(image: Shape, vectors: usize) -> Result<AutoencoderSpec, Sp
     let values = image.len();
     let vectors = vectors.min((MOST_WEIGHTS / values.max(1)).max(1));
     let mut decoder = vec![fc(values)];
-    if image != Shape::vector(values) {
-        decoder.push(LayerSpec::Reshape { shape: [image.channels, image.height, image.width] });
-    }
+    decoder.extend(as_image(image));
     let encoder = vec![fc(vectors), LayerSpec::Softmax];
     AutoencoderSpec::new(
         format!("memory image={image} vectors={vectors}"),

@@ -255,6 +255,12 @@ pub fn fc(features: usize) -> LayerSpec {
     LayerSpec::Dense { features }
 }
 
+/// What brings a vector of as many values to the shape of an image; nothing where the image is that vector.
+pub(super) fn as_image(image: Shape) -> Option<LayerSpec> {
+    let Shape { channels, height, width } = image;
+    (image != Shape::vector(image.len())).then_some(LayerSpec::Reshape { shape: [channels, height, width] })
+}
+
 /// The same layers with spectral normalisation of every convolution, also within blocks. Transposed convolutions and
 /// dense layers stay as they are: a dense layer that is to be normalised is written as a 1×1 convolution.
 pub fn with_spectral_norm(mut layers: Vec<LayerSpec>) -> Vec<LayerSpec> {

@@ -27,8 +27,8 @@ pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours
     let candidates = train.select(&train.evenly(CANDIDATES));
     let vector = |at: usize| &candidates.values()[at * dimension..(at + 1) * dimension];
     let chosen = coreset(candidates.values(), dimension, places);
-    let mean: Vec<f64> = train.mean().into_iter().map(f64::from).collect();
-    let spread = (0..candidates.len()).map(|at| squared_distance_to(vector(at), &mean)).sum::<f64>()
+    let mean = train.mean();
+    let spread = (0..candidates.len()).map(|at| f64::from(squared_distance(vector(at), &mean))).sum::<f64>()
         / candidates.len().max(1) as f64;
     let temperature = (f64::from(settings.temperature) * nearest_other(&chosen, &vector))
         .max(LEAST_TEMPERATURE * spread)
@@ -40,7 +40,8 @@ pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours
     let mut remembered = vec![0.0; places * dimension];
     for (place, &at) in chosen.iter().enumerate() {
         let (mut offset, mut norm) = (0.0, 0.0);
-        for (input, (&value, mean)) in vector(at).iter().zip(&mean).enumerate() {
+        for (input, (&value, &mean)) in vector(at).iter().zip(&mean).enumerate() {
+            let mean = f64::from(mean);
             let centred = f64::from(value) - mean;
             scores[input * places + place] = (2.0 * centred / temperature) as f32;
             offset += mean * centred;
@@ -87,18 +88,13 @@ fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
-fn squared_distance_to(a: &[f32], mean: &[f64]) -> f64 {
-    a.iter().zip(mean).map(|(&a, mean)| (f64::from(a) - mean).powi(2)).sum()
-}
-
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Tensor, TensorData};
     use nae_core::Shape;
 
     use super::*;
     use crate::arch::memory::memory;
-    use crate::methods::{Decision, Model};
+    use crate::methods::reference::tests::energies;
 
     /// Points on a curve that no plane holds, 60 of them.
     fn points() -> ImageSet {
@@ -107,13 +103,6 @@ mod tests {
             [0.5 + 0.3 * t.sin(), 0.5 + 0.3 * t.cos(), 0.1 * t]
         });
         ImageSet::new(Shape::vector(3), numbers.collect(), vec![0; 60]).expect("valid")
-    }
-
-    fn energies(model: &dyn Model, vectors: &[f32], shape: Shape) -> Vec<f32> {
-        let Shape { channels, height, width } = shape;
-        let data = TensorData::new(vectors.to_vec(), [vectors.len() / shape.len(), channels, height, width]);
-        let x = Tensor::from_data(data, &Device::flex());
-        model.decide(Decision::Reconstruction, x).into_data().try_into_vec().expect("floats")
     }
 
     fn fitted(train: &ImageSet, places: usize, temperature: f32) -> Autoencoder {

@@ -59,13 +59,11 @@ fn shrunk(covariance: DMatrix<f64>, count: usize) -> DMatrix<f64> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Tensor, TensorData};
     use nae_core::Shape;
 
     use super::*;
     use crate::arch::linear::linear;
-    use crate::methods::reference;
-    use crate::methods::{Decision, Model};
+    use crate::methods::reference::{self, tests::energies};
 
     /// Points (a, b, a + b/4) around (.5, .2, .3), which vary more along the first axis than along the second.
     fn points() -> ImageSet {
@@ -74,13 +72,6 @@ mod tests {
             [0.5 + a, 0.2 + b, 0.3 + a / 2.0 + b * b]
         });
         ImageSet::new(Shape::vector(3), numbers.collect(), vec![0; 40]).expect("valid")
-    }
-
-    fn energies(model: &dyn Model, vectors: &[f32], shape: Shape) -> Vec<f32> {
-        let Shape { channels, height, width } = shape;
-        let data = TensorData::new(vectors.to_vec(), [vectors.len() / shape.len(), channels, height, width]);
-        let x = Tensor::from_data(data, &Device::flex());
-        model.decide(Decision::Reconstruction, x).into_data().try_into_vec().expect("floats")
     }
 
     fn fitted(train: &ImageSet) -> Autoencoder {

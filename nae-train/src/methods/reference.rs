@@ -137,7 +137,7 @@ fn floats(x: Tensor<2>) -> Vec<f32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use nae_core::Shape;
 
     use super::*;
@@ -146,9 +146,15 @@ mod tests {
         ImageSet::new(Shape::vector(2), values.to_vec(), vec![0; values.len() / 2]).expect("valid")
     }
 
-    fn decided(model: &dyn Model, values: &[f32]) -> Vec<f32> {
-        let x = tensor(values.to_vec(), [values.len() / 2, 2, 1, 1], &Device::flex());
+    /// What `model` gives for samples of this shape, one after the other.
+    pub(in crate::methods) fn energies(model: &dyn Model, values: &[f32], shape: Shape) -> Vec<f32> {
+        let Shape { channels, height, width } = shape;
+        let x = tensor(values.to_vec(), [values.len() / shape.len(), channels, height, width], &Device::flex());
         model.decide(Decision::Reconstruction, x).into_data().try_into_vec().expect("floats")
+    }
+
+    fn decided(model: &dyn Model, values: &[f32]) -> Vec<f32> {
+        energies(model, values, Shape::vector(2))
     }
 
     #[test]
@@ -161,10 +167,8 @@ mod tests {
         assert!((found[0] - 2.0 / 6.0).abs() < 1e-6 && (found[1] - 1.5 / 6.0).abs() < 1e-6, "{found:?}");
         // A column ten times as wide counts no more than the other, and a constant one not at all.
         let wide = ImageSet::new(Shape::vector(3), vec![0.0, 0.0, 0.5, 1.0, 0.1, 0.5], vec![0; 2]).expect("valid");
-        let x = tensor(vec![1.0, 0.0, 0.5, 0.0, 0.1, 0.5], [2, 3, 1, 1], &Device::flex());
-        let found = NearestNeighbours::standardized(&wide).decide(Decision::Reconstruction, x);
+        let found = energies(&NearestNeighbours::standardized(&wide), &[1.0, 0.0, 0.5, 0.0, 0.1, 0.5], wide.shape());
         // Deviations are .5 and .05, so that both corners are at a squared distance of 4 from both rows.
-        let found = found.into_data().try_into_vec::<f32>().expect("floats");
         assert!(found.iter().all(|distance| (distance - 4.0 / 3.0).abs() < 1e-4), "{found:?}");
         // Fewer than it averages.
         assert_eq!(decided(&NearestNeighbours::new(&set(&[0.0, 0.0])), &[0.0, 1.0]), [0.5]);

@@ -183,21 +183,36 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     assert!(message.contains("line 2") && message.contains("\"y\"") && message.contains("--missing fill"), "{message}");
 }
 
+/// A table of two columns.
+fn write_table(file: &Path, header: &str, count: usize, row: impl Fn(usize) -> [f64; 2]) {
+    let rows = (0..count).map(row).map(|[a, b]| format!("{a:.5},{b:.5}\n"));
+    std::fs::write(file, format!("{header}\n{}", rows.collect::<String>())).unwrap();
+}
+
+/// What the model gives the second row of a table, and its threshold.
+fn energy_and_threshold(model: &Path, backend: BackendKind, file: &Path) -> [f32; 2] {
+    let detector = Detector::builder().backend(backend).open(model).unwrap();
+    let columns = detector.settings().columns.as_ref().unwrap().clone();
+    let table = table::read(file).unwrap();
+    let positions = table.positions(&columns).unwrap();
+    let prepared = table.rows()[1].prepare(&positions, &columns).unwrap();
+    [detector.score_prepared(&prepared).unwrap()[0].energy, detector.threshold().unwrap()]
+}
+
 #[test]
 fn the_distance_to_a_table_is_a_model_for_every_backend() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     let (data, odd) = (path.join("pump.csv"), path.join("odd.csv"));
     // Readings (t, 10 t + a little): what is usual is how they go together.
-    let write = |file: &Path, count: usize, slope: f64| {
-        let row = |n: usize| {
+    let row = |slope: f64| {
+        move |n: usize| {
             let (t, little) = (2.4 * n as f64).sin_cos();
-            format!("{t:.5},{:.5}\n", slope * t + 0.3 * little)
-        };
-        std::fs::write(file, (0..count).fold("t,ten\n".to_owned(), |text, n| text + &row(n))).unwrap();
+            [t, slope * t + 0.3 * little]
+        }
     };
-    write(&data, 300, 10.0);
-    write(&odd, 40, -10.0);
+    write_table(&data, "t,ten", 300, row(10.0));
+    write_table(&odd, "t,ten", 40, row(-10.0));
     let extra = ["--json", "--method", "mahalanobis", "--outliers", odd.to_str().unwrap()];
     let output = run(&mut train(path, "one", &data, &extra));
     assert!(output.status.success(), "{output:?}");
@@ -205,14 +220,8 @@ fn the_distance_to_a_table_is_a_model_for_every_backend() {
     assert_eq!(result["method"], "mahalanobis");
     let auroc = result["auroc"]["rows"][0]["mahalanobis"].as_f64().unwrap();
     assert!(auroc > 0.9, "rows whose slope has the other sign: {auroc}");
-    let backends = [BackendKind::Native, BackendKind::Simd, BackendKind::Tract].map(|backend| {
-        let detector = Detector::builder().backend(backend).open(path.join("one.onnx")).unwrap();
-        let columns = detector.settings().columns.as_ref().unwrap().clone();
-        let table = table::read(&path.join("odd.csv")).unwrap();
-        let positions = table.positions(&columns).unwrap();
-        let prepared = table.rows()[1].prepare(&positions, &columns).unwrap();
-        detector.score_prepared(&prepared).unwrap()[0].energy
-    });
+    let backends = [BackendKind::Native, BackendKind::Simd, BackendKind::Tract]
+        .map(|backend| energy_and_threshold(&path.join("one.onnx"), backend, &odd)[0]);
     assert!(backends.iter().all(|energy| (energy / backends[0] - 1.0).abs() < 1e-4), "{backends:?}");
     assert_made_again(path, &data);
 }
@@ -223,16 +232,15 @@ fn the_nearest_rows_of_a_table_are_a_model() {
     let path = folder.path();
     let (data, odd) = (path.join("ring.csv"), path.join("odd.csv"));
     // Readings on a ring; what lies at its middle has the mean of all.
-    let write = |file: &Path, count: usize, radius: f64| {
-        let row = |n: usize| {
+    let row = |radius: f64| {
+        move |n: usize| {
             let (sine, cosine) = (2.4 * n as f64).sin_cos();
             let around = radius + 0.05 * (7.1 * n as f64).sin();
-            format!("{:.5},{:.5}\n", around * sine, around * cosine)
-        };
-        std::fs::write(file, (0..count).fold("x,y\n".to_owned(), |text, n| text + &row(n))).unwrap();
+            [around * sine, around * cosine]
+        }
     };
-    write(&data, 300, 1.0);
-    write(&odd, 40, 0.2);
+    write_table(&data, "x,y", 300, row(1.0));
+    write_table(&odd, "x,y", 40, row(0.2));
     let extra = ["--json", "--method", "knn", "--outliers", odd.to_str().unwrap()];
     let output = run(&mut train(path, "one", &data, &extra));
     assert!(output.status.success(), "{output:?}");
@@ -242,14 +250,9 @@ fn the_nearest_rows_of_a_table_are_a_model() {
     assert_eq!(row["nearest_neighbours"].as_f64(), Some(1.0), "{row}");
     assert!(result["warnings"].as_array().unwrap().iter().all(|warning| !warning.to_string().contains("nearest")));
     let energies = [BackendKind::Simd, BackendKind::Tract].map(|backend| {
-        let detector = Detector::builder().backend(backend).open(path.join("one.onnx")).unwrap();
-        let columns = detector.settings().columns.as_ref().unwrap().clone();
-        let table = table::read(&path.join("odd.csv")).unwrap();
-        let positions = table.positions(&columns).unwrap();
-        let prepared = table.rows()[1].prepare(&positions, &columns).unwrap();
-        let score = detector.score_prepared(&prepared).unwrap()[0].clone();
-        assert!(score.energy > detector.threshold().unwrap());
-        score.energy
+        let [energy, threshold] = energy_and_threshold(&path.join("one.onnx"), backend, &odd);
+        assert!(energy > threshold);
+        energy
     });
     assert!((energies[1] / energies[0] - 1.0).abs() < 1e-3, "{energies:?}");
     let model = path.join("one.onnx");
