@@ -12,6 +12,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::softplus;
 use burn::tensor::{Device, Tensor};
+use nae_core::Shape;
 use rand::Rng;
 use serde_bytes::ByteBuf;
 
@@ -217,9 +218,8 @@ impl Method for GanomalyMethod {
         state::save(&self.model, &self.optimizer, &self.draws)
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        self.draws = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
+    fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError> {
+        state::restore(state, image, &mut self.model, &mut self.optimizer, &mut self.draws)
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
 use super::gradients::{BatchLoss, sharded};
+use super::state;
 use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
@@ -277,6 +278,12 @@ pub(crate) struct Kept {
     normalized: bool,
     /// The noise within a level is drawn from it.
     noise: NoiseSource,
+}
+
+impl state::Kept for Kept {
+    fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
+        self.noise.difference(&begun.noise, image)
+    }
 }
 
 impl GlowMethod {

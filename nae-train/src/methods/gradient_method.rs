@@ -5,12 +5,11 @@
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use nae_core::Shape;
 use serde_bytes::ByteBuf;
 
 use super::optimizer::Optimizer;
-use super::state::{self, StateError};
+use super::state::{self, Kept, StateError};
 use super::{EpochMethod, Method, Model, UpdateFigures};
 use crate::config::Pretraining;
 
@@ -20,7 +19,7 @@ pub trait Objective {
     type Model: Model + Module + 'static;
     /// What an update leaves to the next beside the model and the optimiser's moments, such as the place in the random
     /// numbers.
-    type Kept: Serialize + DeserializeOwned;
+    type Kept: Kept;
 
     /// One update on the batch `x` `[N, C, H, W]`: the model after it, and the figures of the one before. Weights are
     /// stepped by `step`, once.
@@ -84,9 +83,8 @@ impl<O: Objective> Method for GradientMethod<O> {
         state::save(&self.model, &self.optimizer, &self.kept)
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        self.kept = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        Ok(())
+    fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError> {
+        state::restore(state, image, &mut self.model, &mut self.optimizer, &mut self.kept)
     }
 
     fn into_model(self: Box<Self>) -> Box<dyn Model> {

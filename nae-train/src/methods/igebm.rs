@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
 use super::gradients::{BatchLoss, sharded};
+use super::state;
 use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::LatentSpace;
@@ -113,6 +114,13 @@ pub(crate) struct Kept {
     buffer: ReplayBuffer,
     /// The chains draw from it.
     noise: NoiseSource,
+}
+
+impl state::Kept for Kept {
+    fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
+        let buffer = self.buffer.goes_on_from(&begun.buffer, image.len());
+        if buffer { self.noise.difference(&begun.noise, image) } else { Some("replay buffer") }
+    }
 }
 
 impl IgebmMethod {

@@ -49,6 +49,7 @@ use std::fmt;
 use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
+use nae_core::Shape;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -71,11 +72,12 @@ pub trait Method {
     /// # Errors
     /// `StateError` where it cannot be written.
     fn state(&self) -> Result<ByteBuf, StateError>;
-    /// Goes on from `state`, which the same method with the same settings has given.
+    /// Goes on from `state`, which the same method with the same settings has given, on samples of the shape `image`. To be
+    /// called before the first update.
     ///
     /// # Errors
-    /// `StateError` where it is of another method or network.
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError>;
+    /// `StateError` where it is of another method, network or run; the method is of no use then.
+    fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError>;
     /// The state reached, when training is over.
     fn into_model(self: Box<Self>) -> Box<dyn Model>;
 }

@@ -6,15 +6,16 @@ use std::path::Path;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
+use nae_core::Shape;
 use nae_simd::Workspace;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::autoencoder::coefficient;
 use super::balance::Balance;
 use super::gradients::{BatchLoss, add_l2, sharded};
 use super::optimizer::{Optimizer, Rates, ScalarAdam, constant};
-use super::state::{self, StateError};
+use super::state::{self, Kept, StateError};
 use super::{Decision, Method, Model, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
@@ -310,9 +311,10 @@ impl Method for NaeMethod {
         state::save(&self.model, &self.optimizer, (&self.temperature, &self.sampler, &self.balance))
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), StateError> {
-        let Rest(temperature, sampler, balance) = state::restore(state, &mut self.model, &mut self.optimizer)?;
-        (self.temperature, self.sampler, self.balance) = (temperature, sampler, balance);
+    fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError> {
+        let mut rest = Rest(self.temperature.clone(), self.sampler.clone(), self.balance);
+        state::restore(state, image, &mut self.model, &mut self.optimizer, &mut rest)?;
+        Rest(self.temperature, self.sampler, self.balance) = rest;
         Ok(())
     }
 
@@ -322,13 +324,23 @@ impl Method for NaeMethod {
 }
 
 /// What is kept of a method beside weights and moments.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Rest(
     Option<ScalarAdam>,
     NegativeSampler,
     // States of earlier programs end before.
     #[serde(default)] Option<Balance>,
 );
+
+impl Kept for Rest {
+    fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
+        let Self(temperature, sampler, balance) = self;
+        if temperature.is_some() != begun.0.is_some() || balance.is_some() != begun.2.is_some() {
+            return Some("settings");
+        }
+        sampler.difference(&begun.1, image)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -386,10 +398,12 @@ mod tests {
         let nae = method(start(16), &config().training(), Engine::Cpu);
         let before = state::save(&nae.model, &nae.optimizer, (&nae.temperature, &nae.sampler)).expect("written");
         let mut other = method(start(16), &config().training(), Engine::Cpu);
-        other.restore(&before).expect("read");
+        let image = Shape::new(1, 16, 16);
+        other.restore(&before, image).expect("read");
         let mut limited = method(start(16), &config().training(), Engine::Cpu).with_limit(0.5);
         limited.balance.as_mut().expect("there is a limit").follow(0.75);
-        other.restore(&limited.state().expect("written")).expect("read");
+        let mut other = method(start(16), &config().training(), Engine::Cpu).with_limit(0.5);
+        other.restore(&limited.state().expect("written"), image).expect("read");
         assert_eq!(other.balance, limited.balance);
     }
 

@@ -1,9 +1,13 @@
 //! Adam (Kingma and Ba, ICLR 2015), with PyTorch's constants as in the authors' code: for all weights at one rate, for
 //! encoder and decoder at rates of their own, and for a single number.
 
-use burn::module::{Module, Param};
+use std::collections::HashMap;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
-use burn::tensor::{Bytes, Device, Tensor, TensorData};
+use burn::store::RecordError;
+use burn::tensor::{Bytes, DType, Device, Shape, Tensor, TensorData};
+use burn_pack::Reader;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -60,12 +64,34 @@ impl Optimizer {
         Ok(ByteBuf::from(self.adam.into_bytes()?.to_vec()))
     }
 
-    /// Goes on from the moments in `state`, of a model with the same parameter identifiers.
+    /// Goes on from the moments in `state`, of the weights of `model`.
     ///
     /// # Errors
-    /// [`StateError`] where they are not from [`state`](Self::state).
-    pub(crate) fn restore(&mut self, state: ByteBuf) -> Result<(), StateError> {
-        self.adam = fresh(self.beta_1).from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
+    /// [`StateError`] where they are not from [`state`](Self::state), or of other weights: burn panics at both, here or at
+    /// the next step.
+    pub(crate) fn restore(&mut self, state: ByteBuf, model: &impl Module) -> Result<(), StateError> {
+        let bytes = Bytes::from_bytes_vec(state.into_vec());
+        let mut shapes = Shapes::default();
+        model.visit(&mut shapes);
+        let reader = Reader::from_bytes(bytes.clone()).map_err(RecordError::from)?;
+        // Counts of steps, and the number of dimensions of each weight.
+        for (name, &scalar) in reader.scalars() {
+            let rank = name.strip_suffix(".__rank").map(|id| {
+                let shape = id.parse().ok().and_then(|id: u64| shapes.0.get(&ParamId::from(id)));
+                shape.is_some_and(|shape| usize::try_from(scalar) == Ok(shape.rank()))
+            });
+            if !rank.unwrap_or_else(|| u32::try_from(scalar).is_ok()) {
+                return Err(StateError::OtherRun("moments"));
+            }
+        }
+        for tensor in reader.into_tensors().map_err(RecordError::from)? {
+            let (_, kind, shape, parameter, _) = tensor.into_parts().map_err(RecordError::from)?;
+            let expected = parameter.and_then(|id| shapes.0.get(&ParamId::from(id)));
+            if kind != DType::F32 || expected != Some(&shape) {
+                return Err(StateError::OtherRun("moments"));
+            }
+        }
+        self.adam = fresh(self.beta_1).from_bytes(bytes)?;
         Ok(())
     }
 
@@ -104,6 +130,16 @@ impl Optimizer {
     }
 }
 
+/// The shape of each weight.
+#[derive(Default)]
+struct Shapes(HashMap<ParamId, Shape>);
+
+impl ModuleVisitor for Shapes {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.0.insert(param.id, param.shape());
+    }
+}
+
 fn fresh(beta_1: f64) -> ModuleOptimizer {
     let adam = AdamConfig::new().with_beta_1(beta_1 as f32).with_beta_2(BETA_2 as f32);
     adam.with_epsilon(EPSILON as f32).init()
@@ -126,7 +162,8 @@ impl ScalarAdam {
 
     /// `value` after one step along `gradient`.
     pub(crate) fn step(&mut self, value: f64, gradient: f64) -> f64 {
-        self.steps += 1;
+        // A stored count may be any.
+        self.steps = self.steps.saturating_add(1);
         self.mean = BETA_1 * self.mean + (1.0 - BETA_1) * gradient;
         self.variance = BETA_2 * self.variance + (1.0 - BETA_2) * gradient * gradient;
         let mean = self.mean / (1.0 - BETA_1.powi(self.steps));

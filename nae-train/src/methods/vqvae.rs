@@ -12,6 +12,7 @@ use std::path::Path;
 use burn::module::{Module, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use nae_core::Shape;
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,7 @@ use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
 use super::gradients::{BatchLoss, add_l2};
 use super::halves::{Halves, HalvesEngine};
 use super::mmd::squared_distances;
+use super::state::Kept;
 use super::{Decision, Model, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::{Autoencoder, AutoencoderSpec};
@@ -145,6 +147,13 @@ pub(crate) struct Use {
     shares: Vec<f32>,
     /// Where unused codes begin again is drawn from these.
     draws: NoiseSource,
+}
+
+impl Kept for Use {
+    fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
+        let codes = self.shares.len() == begun.shares.len();
+        if codes { self.draws.difference(&begun.draws, image) } else { Some("count of codes") }
+    }
 }
 
 impl VqvaeMethod {

@@ -49,7 +49,15 @@ impl Metrics {
     pub(crate) fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, RunFolderError> {
         let open = |name: &str, length| {
             let file = OpenOptions::new().append(true).open(folder.join(name));
-            let cut = file.and_then(|file| file.set_len(length).map(|()| file));
+            let cut = file.and_then(|file| {
+                let found = file.metadata()?.len();
+                if found < length {
+                    let what =
+                        format!("it had {length} bytes when the state of the run was written, and has {found} now");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+                }
+                file.set_len(length).map(|()| file)
+            });
             cut.map_err(|cause| failed(folder, name, cause))
         };
         let lines = BufWriter::new(open(METRICS, lengths.lines)?);

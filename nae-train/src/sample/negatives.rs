@@ -2,6 +2,7 @@
 //! algorithm 1, with equations 8 and 16 in the place of its slips).
 
 use burn::tensor::{Tensor, TensorData};
+use nae_core::Shape;
 use serde::{Deserialize, Serialize};
 
 use super::frozen::FrozenEnergy;
@@ -65,6 +66,29 @@ impl NegativeSampler {
         let drawn = config.reuse.map(ReplayBuffer::new);
         let (persistent, acceptance) = (PersistentChains::default(), Acceptance::default());
         Self { config, latent_dim, buffer, persistent, drawn, noise, acceptance }
+    }
+
+    /// What in it cannot be of the sampler that began as `begun`, for data of the shape `image`; `None` where it may go on
+    /// from there.
+    pub(crate) fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
+        let goes_on = |kept: &Option<ReplayBuffer>, begun: &Option<ReplayBuffer>, len| match (kept, begun) {
+            (Some(kept), Some(begun)) => kept.goes_on_from(begun, len),
+            (kept, begun) => kept.is_none() && begun.is_none(),
+        };
+        let start = if self.config.start.is_latent() { self.latent_dim } else { image.len() };
+        if self.config != begun.config || self.latent_dim != begun.latent_dim {
+            Some("sampler")
+        } else if !self.noise.is_stream_of(&begun.noise) {
+            Some("seed")
+        } else if !goes_on(&self.buffer, &begun.buffer, start) {
+            Some("replay buffer")
+        } else if !goes_on(&self.drawn, &begun.drawn, image.len()) {
+            Some("remembered samples")
+        } else if !self.persistent.are_of(image.len()) {
+            Some("persistent chains")
+        } else {
+            None
+        }
     }
 
     /// As many negative samples as `data` `[N, C, H, W]` has images, from chains at `temperature`.

@@ -53,6 +53,11 @@ impl NoiseSource {
         Self { rng }
     }
 
+    /// Whether it is at some place of the same stream of the same seed as `other`.
+    pub(crate) fn is_stream_of(&self, other: &Self) -> bool {
+        self.rng.get_seed() == other.rng.get_seed() && self.rng.get_stream() == other.rng.get_stream()
+    }
+
     /// The generator itself, for draws that are no tensor.
     pub fn rng(&mut self) -> &mut ChaCha8Rng {
         &mut self.rng

@@ -20,6 +20,11 @@ impl PersistentChains {
         }
     }
 
+    /// Whether all states are of `len` values.
+    pub(crate) fn are_of(&self, len: usize) -> bool {
+        self.states.iter().all(|state| state.len() == len)
+    }
+
     /// Keeps the last states. A smaller batch than before leaves the other chains where they are.
     pub(crate) fn keep(&mut self, states: &[f32], len: usize) {
         for (place, state) in states.chunks_exact(len).enumerate() {

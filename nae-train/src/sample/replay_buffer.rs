@@ -28,6 +28,15 @@ impl ReplayBuffer {
         Self { config, states: Vec::new(), oldest: 0 }
     }
 
+    /// Whether it may be what `begun`, which keeps states of `len` values, has come to.
+    pub(crate) fn goes_on_from(&self, begun: &Self, len: usize) -> bool {
+        let full = self.len() == self.config.size;
+        self.config == begun.config
+            && self.len() <= self.config.size
+            && self.states.iter().all(|state| state.len() == len)
+            && (self.oldest == 0 || full && self.oldest < self.len())
+    }
+
     /// Number of states kept.
     pub fn len(&self) -> usize {
         self.states.len()

@@ -24,6 +24,15 @@ impl BatchOrder {
         Self { order: (0..len).collect(), at: len, noise }
     }
 
+    /// Whether it may be what `begun` has come to.
+    pub(crate) fn goes_on_from(&self, begun: &Self) -> bool {
+        let mut positions = self.order.clone();
+        positions.sort_unstable();
+        positions.into_iter().eq(0..begun.order.len())
+            && self.at <= self.order.len()
+            && self.noise.is_stream_of(&begun.noise)
+    }
+
     /// Whether all positions of an epoch have been handed out, or none yet of the first.
     pub fn epoch_is_over(&self) -> bool {
         self.at == self.order.len()

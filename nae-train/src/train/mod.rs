@@ -134,7 +134,13 @@ impl Trainer<'_> {
     /// [`TrainError::State`] where `resume` is not of this run, or what the observer wants to store cannot be written;
     /// [`TrainError::NotANumber`] where training ran away before the NAE's stopping could judge it.
     pub fn train(mut self, resume: Option<Snapshot>) -> Result<Outcome, TrainError> {
-        let Snapshot { mut order, stage } = resume.unwrap_or_else(|| self.beginning());
+        let beginning = self.beginning();
+        let Snapshot { mut order, stage } = match resume {
+            Some(resume) if !resume.order.goes_on_from(&beginning.order) => {
+                return Err(StateError::OtherRun("order of the data").into());
+            }
+            resume => resume.unwrap_or(beginning),
+        };
         match stage {
             Stage::Epochs(from) if self.config.method() == MethodKind::Nae => {
                 let autoencoder = self.pretrain(&mut order, from)?;
@@ -152,10 +158,11 @@ impl Trainer<'_> {
             }
             Stage::Epochs(_) if self.config.method().is_fitted() => Ok(self.fit()),
             Stage::Epochs(from) => self.train_baseline(&mut order, from),
-            Stage::Normalizing(state) => {
+            Stage::Normalizing(state) if self.config.method() == MethodKind::Nae => {
                 let begun = Normalizing::restore(*state, self.config, self.seed, self.engine, self.device)?;
                 self.normalize(begun, order)
             }
+            Stage::Normalizing(_) => Err(StateError::OtherRun("method").into()),
         }
     }
 
@@ -190,8 +197,7 @@ impl Trainer<'_> {
         Ok(method.into_trained())
     }
 
-    /// One pass over the data, which no request to stop breaks off.
-    /// What is fitted by one pass over the data.
+    /// What is fitted by one pass over the data, which no request to stop breaks off.
     fn fit(mut self) -> Outcome {
         let begun = self.begin(Phase::Training, 0, 1);
         let (train, spec) = (&self.split.train, self.config.architecture());
@@ -280,7 +286,7 @@ impl Trainer<'_> {
         let images = &self.split.train;
         let EpochsState { mut done, mut means, method: state } = from;
         if let Some(state) = state {
-            method.restore(&state)?;
+            method.restore(&state, images.shape())?;
         }
         let begun = self.begin(phase, done, settings.epochs);
         while done < settings.epochs {
@@ -349,7 +355,6 @@ impl Trainer<'_> {
         Ok(Outcome { autoencoder: Some(autoencoder), model: Box::new(model), kept_update, negative_weight, ending })
     }
 
-    /// Looks at the state reached after an update on the batch `x`, and keeps it where it is the best.
     fn begin(&mut self, phase: Phase, done: usize, total: usize) -> Instant {
         tracing::debug!(?phase, done, total, engine = ?self.engine, "begins");
         self.observer.begin(phase, done, total);
@@ -361,6 +366,7 @@ impl Trainer<'_> {
         tracing::debug!(?phase, done, seconds = begun.elapsed().as_secs_f64(), "ends");
     }
 
+    /// Looks at the state reached after an update on the batch `x`, and keeps it where it is the best.
     fn look_and_judge(&mut self, run: &mut Normalizing, x: &Tensor<4>) -> Verdict {
         let (positive_energy, negative_energy) = run.take_energies();
         let since = run.negatives().map(|negatives| Since { positive_energy, negative_energy, data: x, negatives });

@@ -91,9 +91,14 @@ impl Normalizing {
         if new.training.fixed_manifold {
             new.method = new.method.on_manifold_of(new.autoencoder.clone());
         }
-        new.method.restore(&state.method)?;
-        if let (Some(average), Some(weights)) = (&mut new.average, state.average) {
-            average.restore(state::with_weights(nae().valid(), weights)?);
+        new.method.restore(&state.method, config.architecture().image())?;
+        match (&mut new.average, state.average) {
+            (Some(average), Some(weights)) => average.restore(state::with_weights(nae().valid(), weights)?),
+            (None, None) => {}
+            _ => return Err(StateError::OtherRun("running mean")),
+        }
+        if state.sums.updates > state.update {
+            return Err(StateError::OtherRun("count of updates"));
         }
         new.watch = Watch::new(config.stopping(), state.best, state::with_weights(nae(), state.kept)?);
         new.sums = state.sums;

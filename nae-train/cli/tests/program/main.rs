@@ -6,6 +6,7 @@ mod changed;
 mod cli;
 mod deploy_int8;
 mod eval;
+mod foreign_state;
 mod gather;
 mod harness;
 mod made_up_mnist;

@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use nae_data::own::Corrupt;
 use nae_train::config::MethodKind;
 use nae_train::config::{Autoregressive, Flow};
-use nae_train::config::{Config, preset};
+use nae_train::config::{Config, RawConfig, preset};
 use nae_train::engine::Engine;
 use nae_train::eval::decided;
 use nae_train::export;
@@ -23,10 +23,10 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// Breaks a run off after some updates, of whatever part, and has what it goes on from as bytes.
-struct Break<'a> {
-    after: usize,
-    stop: &'a AtomicBool,
-    stored: Option<Vec<u8>>,
+pub(crate) struct Break<'a> {
+    pub(crate) after: usize,
+    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stored: Option<Vec<u8>>,
 }
 
 impl Observer for Break<'_> {
@@ -61,11 +61,9 @@ fn model(prepared: &Prepared, outcome: &Outcome) -> Vec<u8> {
     export::model(&*outcome.model, &prepared.config, None, &metadata).unwrap()
 }
 
-/// Every method, and every kind of negative samples that keeps something between updates, broken off in all parts of
-/// the run and within epochs.
-#[test]
-fn every_method_goes_on_to_the_same_model() {
-    let device = Device::flex();
+/// The settings of a few updates: of NAE training with every kind of negative samples that keeps something between
+/// updates, and of every other method.
+pub(crate) fn short_runs() -> Vec<RawConfig> {
     let short = |name: &str, change: &dyn Fn(&str) -> String| {
         let text = preset::PRESETS.iter().find(|p| p.name == name).unwrap().text;
         preset::parse(&change(text), name).unwrap().raw().clone()
@@ -107,7 +105,14 @@ fn every_method_goes_on_to_the_same_model() {
         config.baselines.glow = Flow { steps: 2, hidden_channels: 4 };
         configs.push(config);
     }
-    for raw in configs {
+    configs
+}
+
+/// Every method broken off in all parts of the run and within epochs.
+#[test]
+fn every_method_goes_on_to_the_same_model() {
+    let device = Device::flex();
+    for raw in short_runs() {
         let prepared = Prepared::new(Config::new(raw).unwrap(), 0, None, Corrupt::Refuse).unwrap();
         let never = AtomicBool::new(false);
         let whole = prepared.train(Engine::Cpu, &device, &mut Silent, &never, None).unwrap();
@@ -210,6 +215,13 @@ fn after_ctrl_c_a_run_goes_on() {
         assert!(message.contains("resume.bin") && message.contains(said), "{message}");
     }
     std::fs::write(&state, &good).unwrap();
+    // What was measured by then is to be gone on with, not to be filled up with zeros.
+    let events = path.join("broken/events.out.tfevents.nae");
+    let measured = std::fs::read(&events).unwrap();
+    std::fs::write(&events, &measured[..10]).unwrap();
+    let message = refused(&mut resume(path, "broken"));
+    assert!(message.contains("events.out.tfevents.nae") && message.contains("has 10 now"), "{message}");
+    std::fs::write(&events, &measured).unwrap();
     // The same, broken off by an earlier program.
     std::fs::create_dir(path.join("earlier")).unwrap();
     for file in std::fs::read_dir(path.join("broken")).unwrap().map(Result::unwrap) {
