@@ -7,6 +7,7 @@ use nae_onnx::builder::{Dim, display_shape};
 use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check};
 use nae_onnx::lower::{LowerError, described, lower_features};
+use nae_simd::CompileError;
 use sha2::{Digest as _, Sha256};
 
 use crate::whitening::Projection;
@@ -65,6 +66,24 @@ pub enum BackboneError {
         /// Columns of the grid.
         columns: usize,
     },
+    /// It has several outputs, and none is named.
+    #[error("expected one output, or the name of the one to use; found {found}")]
+    SeveralOutputs {
+        /// The outputs it has.
+        found: String,
+    },
+    /// It takes other images.
+    #[error("expected an input [N, {channels}, H, W] of fixed size for images of {channels} channels{}, found {found}",
+        if *channels == 1 { ", or [N, 3, H, W]" } else { "" })]
+    Channels {
+        /// Of the images.
+        channels: usize,
+        /// The input it has.
+        found: String,
+    },
+    /// A layer of it has no loop.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
     /// It has too many features a place.
     #[error("its outputs have {found} channels together; at most {MAX_FEATURES} can be used: name fewer")]
     TooMany {

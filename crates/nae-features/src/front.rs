@@ -5,10 +5,9 @@ use nae_graph::{Graph, Op};
 use nae_simd::{CompileError, Options, Planes, Program, Size, Workspace};
 
 use crate::backbone::Backbone;
+use crate::parallel::{TOGETHER, side_by_side};
 use crate::whitening::{Moments, Projection};
 
-/// Images that go through together.
-const TOGETHER: usize = 4;
 /// The whitening is fitted on at most so many places: more do not change it.
 const PLACES: usize = 100_000;
 /// Deviations of a component that become the whole range. What lies beyond, of one normal place in a thousand or so,
@@ -62,27 +61,16 @@ impl Front {
     /// Features of images, channels first and of the backbone's shape: of each image the K numbers of each place, row by
     /// row. On as many threads as the machine has; the result does not depend on their number.
     pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = images.len().div_ceil(threads).max(1);
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = images.chunks(share).map(|part| scope.spawn(move || self.run_here(part))).collect();
-            let joined = workers.into_iter().map(|worker| match worker.join() {
-                Ok(part) => part,
-                Err(panic) => std::panic::resume_unwind(panic),
+        side_by_side(images, |images| {
+            let workspace = Workspace::default();
+            let size: Size = self.program.input();
+            let together = images.chunks(TOGETHER).flat_map(|part| {
+                let planes = Planes::from_channels_first(&workspace, part.len(), size, &part.concat());
+                let features = self.program.run(planes).output;
+                // Planes have their channels last: a place's numbers follow one another.
+                features.data.chunks_exact(self.shape.len()).map(<[f32]>::to_vec).collect::<Vec<_>>()
             });
-            joined.flatten().collect()
+            together.collect()
         })
-    }
-
-    fn run_here(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
-        let workspace = Workspace::default();
-        let size: Size = self.program.input();
-        let together = images.chunks(TOGETHER).flat_map(|part| {
-            let planes = Planes::from_channels_first(&workspace, part.len(), size, &part.concat());
-            let features = self.program.run(planes).output;
-            // Planes have their channels last: a place's numbers follow one another.
-            features.data.chunks_exact(self.shape.len()).map(<[f32]>::to_vec).collect::<Vec<_>>()
-        });
-        together.collect()
     }
 }

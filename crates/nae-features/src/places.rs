@@ -36,6 +36,7 @@ pub fn per_place(graph: &mut Graph, tensor: TensorId, network: &Graph) -> Result
             Op::L2Normalize { epsilon } => Op::L2NormalizePlaces { epsilon: *epsilon },
             Op::Add { other } => Op::Add { other: tensors[*other] },
             Op::Multiply { other } => Op::Multiply { other: tensors[*other] },
+            Op::Concatenate { other } => Op::Concatenate { other: tensors[*other] },
             _ => return Err(NotOfVectors { node: index }),
         };
         tensors.push(graph.push_from(tensors[*input], op));

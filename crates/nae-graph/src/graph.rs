@@ -90,18 +90,11 @@ impl Graph {
         for (index, node) in self.nodes.iter().enumerate() {
             let input =
                 *shapes.get(node.input).ok_or(GraphError::UnknownTensor { layer: index, tensor: node.input })?;
-            if let Some(other) = node.op.other() {
-                match shapes.get(other) {
-                    None => {
-                        return Err(GraphError::UnknownTensor { layer: index, tensor: other });
-                    }
-                    Some(shape) if *shape != input => {
-                        return Err(GraphError::InputShape { layer: index, expected: input, found: *shape });
-                    }
-                    Some(_) => {}
-                }
-            }
-            shapes.push(node.op.output_shape(index, input)?);
+            let other = node
+                .op
+                .other()
+                .map(|tensor| shapes.get(tensor).copied().ok_or(GraphError::UnknownTensor { layer: index, tensor }));
+            shapes.push(node.op.output_shape(index, input, other.transpose()?)?);
         }
         Ok(shapes)
     }

@@ -73,6 +73,12 @@ pub enum Op {
         /// The other tensor.
         other: TensorId,
     },
+    /// The channels of the input and, after them, those of another tensor of the same height and width. Not in a `.nae`
+    /// file.
+    Concatenate {
+        /// The other tensor.
+        other: TensorId,
+    },
     /// From `f32` to 8 bits.
     Quantize(Quantization),
     /// From 8 bits to `f32`.
@@ -85,7 +91,7 @@ impl Op {
     /// The second tensor it reads.
     pub fn other(&self) -> Option<TensorId> {
         match self {
-            Self::Add { other } | Self::Multiply { other } => Some(*other),
+            Self::Add { other } | Self::Multiply { other } | Self::Concatenate { other } => Some(*other),
             Self::Int8(layer) => layer.operation.other(),
             _ => None,
         }

@@ -71,6 +71,9 @@ pub(crate) fn record(
             return Err(GraphError::NotInFile { layer: step.node, what: "normalisation of each place" });
         }
         Op::Softmax => return Err(GraphError::NotInFile { layer: step.node, what: "softmax" }),
+        Op::Concatenate { .. } => {
+            return Err(GraphError::NotInFile { layer: step.node, what: "concatenation of channels" });
+        }
         Op::Clamp { .. } => return Err(GraphError::NotInFile { layer: step.node, what: "clamp" }),
         Op::Int8(layer) => int8(step.node, layer, pair, inputs, layout, parameters)?,
     };

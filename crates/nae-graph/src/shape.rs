@@ -9,9 +9,22 @@ use nae_core::Shape;
 use nae_core::layer::Padding;
 
 impl Op {
-    /// Shape of the output for an input of shape `input`; `index` names the layer in errors.
-    pub(crate) fn output_shape(&self, index: usize, input: Shape) -> Result<Shape, GraphError> {
+    /// Shape of the output for an input of shape `input`, and another of shape `other` where two are read; `index` names the
+    /// layer in errors.
+    pub(crate) fn output_shape(&self, index: usize, input: Shape, other: Option<Shape>) -> Result<Shape, GraphError> {
+        let other = other.unwrap_or(input);
+        let expected = match self {
+            Self::Concatenate { .. } => Shape { channels: other.channels, ..input },
+            _ => input,
+        };
+        if other != expected {
+            return Err(GraphError::InputShape { layer: index, expected, found: other });
+        }
         let shape = match self {
+            Self::Concatenate { .. } => match input.channels.checked_add(other.channels) {
+                Some(channels) => Shape { channels, ..input },
+                None => return Err(GraphError::Geometry { layer: index }),
+            },
             Self::Conv2d(conv) => conv.output_shape(index, input)?,
             Self::ConvTranspose2d(conv) => conv.output_shape(index, input)?,
             Self::DepthwiseConv2d(conv) => conv.output_shape(index, input)?,

@@ -105,6 +105,10 @@ impl Raising<'_> {
                 let [a, b] = self.of_one_rank(name, ["body", "gate"], x, *other)?;
                 return self.builder.mul(name, a, b);
             }
+            Op::Concatenate { other } => {
+                let parts = self.of_one_rank(name, ["first", "second"], x, *other)?;
+                return self.builder.concat(name, &parts);
+            }
             _ => {}
         }
         let x = as_maps(self.builder, &format!("{name}.maps"), x)?;

@@ -102,8 +102,8 @@ fn bad_attributes_are_refused() {
         ),
         (
             "encoder.pool",
-            AttributeProto::int("ceil_mode", 1),
-            "node `encoder.pool` (MaxPool): ceil_mode: expected 0, found 1",
+            AttributeProto::int("ceil_mode", 2),
+            "node `encoder.pool` (MaxPool): ceil_mode: expected 0 or 1, found 2",
         ),
         (
             "decoder.up.0",

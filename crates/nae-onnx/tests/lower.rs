@@ -168,6 +168,59 @@ fn other_peoples_graphs_are_lowered() {
 }
 
 /// Group normalisation by our exporter, by PyTorch's, with the square as a power, and as ONNX's own operators.
+/// The image is [N, 2, 3, 4]: a window of the last row alone.
+#[test]
+fn windows_are_rounded_up_where_a_file_says_so() {
+    let pool = |operator: &str, from: &str, to: &str, ceil: i64| {
+        let both = |name: &str| AttributeProto::ints(name, [2, 2]);
+        node(operator, &[from], to, vec![both("kernel_shape"), both("strides"), AttributeProto::int("ceil_mode", ceil)])
+    };
+    for operator in ["MaxPool", "AveragePool"] {
+        let nodes = vec![pool(operator, "x", "p", 1), node("ConvTranspose", &["p", "w"], "m", vec![])];
+        compare(&by_hand(nodes, vec![constant("w", &[2, 2, 2, 3], 1)]), 1e-6);
+        let nodes = vec![pool(operator, "x", "p", 0), node("ConvTranspose", &["p", "w"], "m", vec![])];
+        compare(&by_hand(nodes, vec![constant("w", &[2, 2, 3, 3], 1)]), 1e-6);
+    }
+    // Of a plane of four and a padding of one, the last window of two, three apart, begins in the padding.
+    let attributes = vec![
+        AttributeProto::ints("kernel_shape", [2, 2]),
+        AttributeProto::ints("strides", [1, 3]),
+        AttributeProto::ints("pads", [0, 1, 0, 1]),
+        AttributeProto::int("ceil_mode", 1),
+    ];
+    let e = refusal(vec![node("MaxPool", &["x"], "m", attributes)], vec![]);
+    assert!(e.starts_with("node `m` (MaxPool): ceil_mode: expected windows that meet the input"), "{e}");
+    let mut included = pool("AveragePool", "x", "m", 1);
+    included.attribute.push(AttributeProto::int("count_include_pad", 1));
+    let e = refusal(vec![included], vec![]);
+    assert!(e.starts_with("node `m` (AveragePool): ceil_mode: expected 0 where padding counts"), "{e}");
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused() {
+    let refused = |inputs: &[&str], axis: i64| {
+        let turned = vec![AttributeProto::ints("kernel_shape", [2, 1])];
+        let pool = node("MaxPool", &["x"], "low", turned);
+        refusal(vec![pool, node("Concat", inputs, "m", vec![AttributeProto::int("axis", axis)])], vec![])
+    };
+    let e = refused(&["x", "low"], 1);
+    assert_eq!(
+        e,
+        "node `m` (Concat): inputs: expected the shape of [N, 2, 3, 4] but for the second axis, found [N, 2, 2, 4]"
+    );
+    let e = refused(&["x", "x"], 2);
+    assert_eq!(e, "node `m` (Concat): axis: expected the second, 1, found 2");
+    // A `.nae` file has no such layer.
+    let e = to_nae(&by_hand(
+        vec![
+            node("Concat", &["x", "x"], "j", vec![AttributeProto::int("axis", -3)]),
+            node("Conv", &["j", "w"], "m", vec![]),
+        ],
+        vec![constant("w", &[2, 4, 1, 1], 1)],
+    ));
+    assert!(e.unwrap_err().to_string().contains("a concatenation of channels, which a .nae file has no form for"));
+}
+
 #[test]
 fn group_normalisation_is_lowered_however_it_is_spelled() {
     let mut g = GraphBuilder::new("ours");

@@ -104,7 +104,14 @@ fn maps_mean_the_same_in_onnx() {
     let (weights, bias) = (layers.weights(4 * 15, 15), layers.weights(4, 8));
     let depthwise = DepthwiseConv2d::from_oihw(&weights, [4, 1, 3, 5], Some(&bias)).unwrap();
     graph.push(depthwise.with_padding(Padding { top: 1, left: 2, bottom: 1, right: 2 }));
-    let clamped = graph.push(Op::Clamp { min: -0.5, max: 0.75 });
+    // Kernels that are longer one way, of one input, and both results one after the other.
+    let from = graph.push(Op::Clamp { min: -0.5, max: 0.75 });
+    let across = layers.conv([5, 4], [1, 7]).with_padding(Padding { left: 3, right: 3, ..Padding::NONE });
+    let across = graph.push(across);
+    let down = layers.conv([2, 4], [5, 1]).with_padding(Padding { top: 2, bottom: 2, ..Padding::NONE });
+    let down = graph.push_from(from, down);
+    graph.push_from(across, Op::Concatenate { other: down });
+    let clamped = graph.push(layers.conv([4, 7], [1, 1]));
     let scale = vec![1.5, -0.5, 0.8, 1.0];
     let shift = vec![0.1, 0.2, -0.3, 0.4];
     graph.push(GroupNormalize { groups: 2, scale, shift, epsilon: 1e-5 });
@@ -134,7 +141,10 @@ fn vectors_and_maps_mean_the_same_in_onnx() {
     let first = graph.push(dense.with_activation(Activation::LeakyRelu { slope: 0.1 }));
     let second = graph.push(layers.dense([6, 6]).with_activation(Activation::Relu));
     graph.push_from(second, Op::Add { other: first });
-    let sum = graph.push(Op::Softmax);
+    let shares = graph.push(Op::Softmax);
+    let twelve = graph.push_from(shares, Op::Concatenate { other: first });
+    graph.push_from(twelve, layers.dense([6, 12]));
+    let sum = graph.push(Activation::Sigmoid);
     // A sum of a vector and of maps with one pixel.
     let pixel = graph.push(layers.conv([6, 6], [1, 1]));
     graph.push_from(pixel, Op::Add { other: sum });

@@ -158,7 +158,7 @@ fn main() {
         let (from, to) = (Size { h: side, w: side, c: inp }, Size { h: other, w: other, c: out });
         let values = |n: usize| (0..n).map(|i| (i as f32 * 0.7).sin()).collect::<Vec<f32>>();
         let weight = values(kernel * kernel * inp * out);
-        let window = KernelWindow { kernel: [kernel, kernel], stride: 1, padding: 0 };
+        let window = KernelWindow { kernel: [kernel, kernel], stride: 1, padding: [0; 2] };
         let back = match reading {
             Reading::Convolution => Reading::Transposed,
             Reading::Transposed => Reading::Convolution,

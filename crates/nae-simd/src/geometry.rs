@@ -7,15 +7,15 @@
 
 use crate::plane::Size;
 
-/// Kernel, stride and padding, the same along both axes but for the kernel.
+/// Kernel, stride and padding; the stride is the same along both axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelWindow {
     /// Rows and columns of the kernel.
     pub kernel: [usize; 2],
     /// Distance between neighbouring windows.
     pub stride: usize,
-    /// Zeros around the larger plane.
-    pub padding: usize,
+    /// Zeros above and to the left of the larger plane; how many there are below and to the right follows from the sizes.
+    pub padding: [usize; 2],
 }
 
 /// In which direction a kernel is read: each is the other's adjoint.
@@ -72,8 +72,9 @@ pub fn taps(reading: Reading, kernel: usize, stride: usize) -> Vec<Vec<usize>> {
     }
 }
 
-fn reaches(reading: Reading, kernel: usize, window: KernelWindow, from: usize, to: usize) -> Vec<Reach> {
-    let KernelWindow { stride, padding, .. } = window;
+/// Along the rows (axis 0) or the columns (axis 1).
+fn reaches(reading: Reading, axis: usize, window: KernelWindow, from: usize, to: usize) -> Vec<Reach> {
+    let (kernel, stride, padding) = (window.kernel[axis], window.stride, window.padding[axis]);
     // The inputs that taps 0.. would read start at `at`, which is before the first where the kernel hangs over.
     let clip = |phase: usize, at: isize, taps: usize| {
         let low = at.max(0);
@@ -94,8 +95,8 @@ fn reaches(reading: Reading, kernel: usize, window: KernelWindow, from: usize, t
 
 /// The classes of output pixels from `from` to `to`, whose channels do not matter but for the values of a pixel.
 pub fn classes(reading: Reading, window: KernelWindow, from: Size, to: Size) -> Vec<Class> {
-    let rows = reaches(reading, window.kernel[0], window, from.h, to.h);
-    let columns = reaches(reading, window.kernel[1], window, from.w, to.w);
+    let rows = reaches(reading, 0, window, from.h, to.h);
+    let columns = reaches(reading, 1, window, from.w, to.w);
     let mut classes: Vec<Class> = Vec::new();
     let part = |reach: &Reach| Part { phase: reach.phase, first: reach.first, len: reach.len };
     for (y, row) in rows.iter().enumerate() {

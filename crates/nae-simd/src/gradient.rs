@@ -24,7 +24,7 @@ const CACHED_OF_EIGHT: usize = 1 << 13;
 /// may be given in pieces, but is rounded otherwise then.
 pub fn weight_gradient(wide: &Planes, narrow: &Planes, window: KernelWindow, gradient: &mut [f32]) {
     debug_assert_eq!(gradient.len(), window.kernel[0] * window.kernel[1] * wide.size.c * narrow.size.c);
-    let bordered = (window.padding > 0).then(|| wide.bordered(window.padding));
+    let bordered = (window.padding != [0; 2]).then(|| wide.bordered(window.padding));
     let wide = bordered.as_ref().unwrap_or(wide);
     if !winograd::gradient::add_to(wide, narrow, window, gradient) {
         on_vectors_of(lanes(narrow.size.c), Sums { wide, narrow, window, gradient });

@@ -115,7 +115,7 @@ mod tests {
 
     fn pointwise(weights: [f32; 2]) -> Vec<f32> {
         let (from, to) = (Size { h: 1, w: 1, c: 2 }, Size { h: 1, w: 1, c: 1 });
-        let window = KernelWindow { kernel: [1, 1], stride: 1, padding: 0 };
+        let window = KernelWindow { kernel: [1, 1], stride: 1, padding: [0; 2] };
         let kernel = Kernel::new(Reading::Convolution, window, from, to, &[], |_, i, _, _| weights[i]);
         kernel.phases[0][0].weights.clone()
     }

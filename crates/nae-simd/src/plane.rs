@@ -51,6 +51,19 @@ impl Planes {
         planes
     }
 
+    /// The channels of both in each place; `other` has the same samples, height and width.
+    pub fn beside(&self, other: &Self) -> Self {
+        let size = Size { c: self.size.c + other.size.c, ..self.size };
+        let mut planes = Self::scratch(&self.workspace, self.n, size);
+        let places = self.data.chunks_exact(self.size.c).zip(other.data.chunks_exact(other.size.c));
+        for (place, (first, second)) in planes.data.chunks_exact_mut(size.c).zip(places) {
+            let (left, right) = place.split_at_mut(first.len());
+            left.copy_from_slice(first);
+            right.copy_from_slice(second);
+        }
+        planes
+    }
+
     /// From values in channel-first order.
     pub fn from_channels_first(workspace: &Workspace, n: usize, size: Size, values: &[f32]) -> Self {
         let mut planes = Self::scratch(workspace, n, size);
@@ -104,15 +117,15 @@ impl Planes {
         planes
     }
 
-    /// With a border of `border` zeros around each sample.
-    pub fn bordered(&self, border: usize) -> Self {
+    /// With so many rows of zeros above and below each sample, and so many columns at either side.
+    pub fn bordered(&self, [rows, columns]: [usize; 2]) -> Self {
         let Size { h, w, c } = self.size;
-        let size = Size { h: h + 2 * border, w: w + 2 * border, c };
+        let size = Size { h: h + 2 * rows, w: w + 2 * columns, c };
         let mut wide = Self::zeros(&self.workspace, self.n, size);
         for (from, to) in self.data.chunks_exact(self.size.len()).zip(wide.data.chunks_exact_mut(size.len())) {
-            let inner = to.chunks_exact_mut(size.w * c).skip(border);
+            let inner = to.chunks_exact_mut(size.w * c).skip(rows);
             for (from, to) in from.chunks_exact(w * c).zip(inner) {
-                to[border * c..][..w * c].copy_from_slice(from);
+                to[columns * c..][..w * c].copy_from_slice(from);
             }
         }
         wide
@@ -160,9 +173,18 @@ mod tests {
     #[test]
     fn a_border_is_zero() {
         let (_, planes) = counting(2, Size { h: 2, w: 3, c: 2 });
-        let wide = planes.bordered(1);
-        assert_eq!(wide.size, Size { h: 4, w: 5, c: 2 });
+        let wide = planes.bordered([1, 2]);
+        assert_eq!(wide.size, Size { h: 4, w: 7, c: 2 });
         assert_eq!(wide.data.iter().sum::<f32>(), planes.data.iter().sum::<f32>());
-        assert_eq!(wide.data[12..18], planes.data[..6]);
+        assert_eq!(wide.data[18..24], planes.data[..6]);
+    }
+
+    #[test]
+    fn channels_stand_beside_each_other() {
+        let (first, a) = counting(2, Size { h: 2, w: 3, c: 2 });
+        let (second, b) = counting(2, Size { h: 2, w: 3, c: 1 });
+        let samples = first.chunks(12).zip(second.chunks(6));
+        let expected: Vec<f32> = samples.flat_map(|(a, b)| [a, b].concat()).collect();
+        assert_eq!(a.beside(&b).to_channels_first(), expected);
     }
 }

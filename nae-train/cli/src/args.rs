@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     /// Draw new images from a trained model.
     Sample(SampleArgs),
+    /// How far a model's new images are from its data, by a frozen network (FID).
+    Fid(FidArgs),
     /// What every stopping signal would have cost some runs: half of them to choose on, half to show.
     StoppingStudy(StudyArgs),
     /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
@@ -172,6 +174,45 @@ pub(crate) struct SampleArgs {
     /// What computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train fid runs/celeba --network inception.onnx --data celeba/
+  nae-train fid runs/digits-0 --network inception.onnx --count 1000 --json
+
+The network is given images with values from 0 to 1, brought to its size by bilinear interpolation. How Inception is
+exported so that figures compare with published ones is in docs/training.md.")]
+pub(crate) struct FidArgs {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// The network that images are compared by, with an input [N, 3, H, W] of fixed size.
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) network: PathBuf,
+    /// The output of the network that is used; the mean over its places, where there are several [default: its only one].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) output: Option<String>,
+    /// The data that the run was trained on, where they are not part of the program [default: their folder in $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// How many images are drawn.
+    #[arg(long, default_value_t = 50_000)]
+    pub(crate) count: usize,
+    /// How many images of the training data are looked at [default: all].
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) real: Option<usize>,
+    /// Seed of the chains.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// What computes gradients.
+    #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
+    pub(crate) engine: EngineArg,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[arg(skip)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]

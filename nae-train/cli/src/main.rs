@@ -7,7 +7,9 @@ mod deploy;
 mod devices;
 mod eval;
 mod export;
+mod fid;
 mod gather;
+mod generator;
 mod instructions;
 mod job;
 mod own;
@@ -27,7 +29,7 @@ use clap::{CommandFactory as _, Parser as _};
 use nae_terminal::manual;
 use nae_train::shard;
 
-use args::{Cli, Command, CompareArgs, ReproduceArgs, TrainArgs};
+use args::{Cli, Command, CompareArgs, FidArgs, ReproduceArgs, TrainArgs};
 
 /// Ends as a shell expects of an interrupted program: 128 + SIGINT.
 const INTERRUPTED: u8 = 130;
@@ -65,6 +67,7 @@ fn command(cli: Cli) -> anyhow::Result<Done> {
         Some(Command::Export(args)) => export::run(&args),
         Some(Command::Eval(args)) => eval::run(&args),
         Some(Command::Sample(args)) => sample::run(&args),
+        Some(Command::Fid(args)) => fid::run(&FidArgs { quiet, ..args }),
         Some(Command::Compare(args)) => compare::run(&CompareArgs { quiet, ..args }),
         Some(Command::Reproduce(args)) => reproduce::run(&ReproduceArgs { quiet, ..args }),
         Some(Command::Gather(args)) => gather::run(&args),

@@ -119,6 +119,7 @@ pub(super) fn name(layer: &Op) -> &'static str {
         Op::Reshape(_) => "reshape",
         Op::Add { .. } => "sum",
         Op::Multiply { .. } => "product",
+        Op::Concatenate { .. } => "concatenation",
         _ => "layer",
     }
 }

@@ -190,6 +190,31 @@ impl GraphBuilder {
         self.node(name, "Softmax", &[x], shape, vec![AttributeProto::int("axis", 1)])
     }
 
+    /// `Concat` along the second axis: features of `[N, D]`, channels of `[N, C, H, W]`.
+    ///
+    /// # Errors
+    /// [`BuildError::Shape`] where there is no second axis, or the other axes differ.
+    pub fn concat(&mut self, name: &str, parts: &[Value]) -> Result<Value, BuildError> {
+        let mut shape: Vec<Dim> = Vec::new();
+        for &part in parts {
+            self.sample_axes(name, "Concat", part)?;
+            let found = self.shape_of(name, part)?.to_vec();
+            let joined = match (shape.get(1), found[1]) {
+                (None, _) => found.clone(),
+                (Some(Dim::Fixed(sum)), Dim::Fixed(more)) => {
+                    [&[shape[0], Dim::Fixed(sum + more)], &shape[2..]].concat()
+                }
+                _ => Vec::new(),
+            };
+            if joined.len() != found.len() || joined[0] != found[0] || joined[2..] != found[2..] {
+                let expected = crate::builder::display_shape(&shape);
+                return Err(BuildError::Shape { node: name.to_owned(), operator: "Concat", expected, found });
+            }
+            shape = joined;
+        }
+        self.node(name, "Concat", parts, shape, vec![AttributeProto::int("axis", 1)])
+    }
+
     /// Batch, height and width of `[N, C, H, W]`.
     fn places(&self, name: &str, operator: &'static str, x: Value) -> Result<[Dim; 3], BuildError> {
         match self.shape_of(name, x)? {

@@ -207,6 +207,8 @@ pub enum Operator {
     },
     /// Shares of exp(x) along the second axis.
     Softmax,
+    /// One after the other along the second axis.
+    Concat,
     /// Division by the L1 (`p` 1) or L2 (`p` 2) norm along an axis.
     LpNormalization {
         axis: usize,
@@ -248,6 +250,7 @@ impl Operator {
             Self::ReduceL2 { .. } => "ReduceL2",
             Self::TopK { .. } => "TopK",
             Self::Softmax => "Softmax",
+            Self::Concat => "Concat",
             Self::LpNormalization { .. } => "LpNormalization",
         }
     }

@@ -102,6 +102,7 @@ impl Lowering<'_> {
                 return Ok(());
             }
             Operator::Softmax => self.softmax(node)?,
+            Operator::Concat => self.concatenate(node)?,
             Operator::LpNormalization { axis, p: 2 } => {
                 let norm = self.norm(node, &[*axis])?;
                 self.normalize(node, norm)?
@@ -239,6 +240,21 @@ impl Lowering<'_> {
             }
             from => Ok(self.push(node, from, Op::Softmax)),
         }
+    }
+
+    /// Two at a time.
+    fn concatenate(&mut self, node: &OnnxNode) -> Result<Place, LowerError> {
+        let mut joined = self.operand(node, 0)?;
+        for index in 0..node.inputs.len() {
+            let place = self.operand(node, index)?;
+            if place.flattened.is_some() {
+                return Err(self.unsupported(node, "it joins a flattened map"));
+            }
+            if index > 0 {
+                joined = self.push(node, joined, Op::Concatenate { other: place.tensor });
+            }
+        }
+        Ok(joined)
     }
 
     /// A layer of two values.

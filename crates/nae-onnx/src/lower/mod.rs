@@ -5,7 +5,7 @@
 //!   shape; the latent is the output called `latent`, if there is one; other outputs are left out;
 //! - `Conv` (one group, or one for each channel), `ConvTranspose` (one group), both without dilation, `Gemm`, `MatMul`,
 //!   `MaxPool`, `AveragePool`, `GlobalAveragePool`, `Resize`, `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Clip`,
-//!   `Softmax` over channels;
+//!   `Softmax` and `Concat` over channels;
 //! - `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze`: elements change their order from channels first
 //!   to channels last, so the weights of the dense layer before or after are reordered;
 //! - `BatchNormalization`, and `Add`, `Sub`, `Mul`, `Div` by a constant for all elements or for
@@ -15,7 +15,7 @@
 //! - group normalisation: `GroupNormalization`, `InstanceNormalization`, or the mean, the variance and the division by
 //!   its root written out, between two `Reshape`;
 //! - QDQ-quantised models, as the floats they stand for; [`lower_with_scales`] gives their scales beside them;
-//! - what exporters compute from shapes (`Shape`, `Gather`, `Slice`, `Concat` …) is gone by then: see [`crate::check`].
+//! - what exporters compute from shapes (`Shape`, `Gather`, `Slice` …) is gone by then: see [`crate::check`].
 //!
 //! Where ONNX divides a sample of zeros by its norm, and gets NaN, the engine gets zeros.
 //!

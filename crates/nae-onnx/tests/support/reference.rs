@@ -143,6 +143,8 @@ fn apply(operator: &Operator, x: &[&Array], shape: &[usize], graph: &OnnxGraph, 
             let sum = |place: usize| x[0].data.iter().skip(place).step_by(pixels).map(|v| v.exp()).sum::<f64>();
             x[0].data.iter().enumerate().map(|(at, v)| v.exp() / sum(at % pixels)).collect()
         }
+        // Values of one sample.
+        Operator::Concat => x.iter().flat_map(|part| part.data.iter().copied()).collect(),
         Operator::LpNormalization { .. } => {
             let norm = x[0].data.iter().map(|v| v * v).sum::<f64>().sqrt();
             map(&|v| v / norm)

@@ -135,7 +135,8 @@ impl Step {
                 | Operation::Depthwise(_)
                 | Operation::Clamp(..)
                 | Operation::Scale(_)
-                | Operation::NormalizePlaces(_),
+                | Operation::NormalizePlaces(_)
+                | Operation::Concatenate,
                 _,
             ) => {
                 unreachable!("refused by the compiler where there is a way back")

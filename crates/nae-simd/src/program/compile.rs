@@ -172,13 +172,17 @@ impl Context {
                 let weights = Weights { reading: Reading::Transposed, window, weights, bias };
                 self.kernel(weights, step.activation, [from, to], slots)?
             }
-            Op::DepthwiseConv2d(_) | Op::Clamp { .. } | Op::L2NormalizePlaces { .. } if self.both_ways => {
-                return Err("is a depthwise convolution, a clamp or a norm of places, which has no way back");
+            Op::DepthwiseConv2d(_) | Op::Clamp { .. } | Op::L2NormalizePlaces { .. } | Op::Concatenate { .. }
+                if self.both_ways =>
+            {
+                return Err(
+                    "is a depthwise convolution, a clamp, a norm of places or a concatenation, which has no way back",
+                );
             }
             Op::DepthwiseConv2d(layer) => Operation::Depthwise(Box::new(Depthwise::new(layer, to))),
             Op::Clamp { min, max } => Operation::Clamp(*min, *max),
             Op::Dense(Dense { weights, bias, .. }) => {
-                let window = KernelWindow { kernel: [from.h, from.w], stride: 1, padding: 0 };
+                let window = KernelWindow { kernel: [from.h, from.w], stride: 1, padding: [0; 2] };
                 let weights = Weights { reading: Reading::Convolution, window, weights, bias };
                 self.kernel(weights, step.activation, [from, to], slots)?
             }
@@ -211,6 +215,7 @@ impl Context {
             Op::ReshapeChannelsFirst(_) => Operation::ReshapeChannelsFirst(to),
             Op::Add { .. } => Operation::Add,
             Op::Multiply { .. } => Operation::Multiply,
+            Op::Concatenate { .. } => Operation::Concatenate,
             _ => return Err("is of 8 bits"),
         })
     }
@@ -293,10 +298,7 @@ fn window(kernel: [usize; 2], [down, across]: [usize; 2], padding: Padding) -> R
     if down != across {
         return Err("has another stride down than across");
     }
-    if padding.top != padding.left {
-        return Err("has another padding at the top than at the left");
-    }
-    Ok(KernelWindow { kernel, stride: down, padding: padding.top })
+    Ok(KernelWindow { kernel, stride: down, padding: [padding.top, padding.left] })
 }
 
 /// The side of a pool's windows, where they are squares side by side.

@@ -178,6 +178,10 @@ impl Operation {
             Self::ReshapeChannelsFirst(to) => x.get().reshaped(*to),
             Self::Add => combined(x, other, add),
             Self::Multiply => combined(x, other, multiply),
+            Self::Concatenate => match other {
+                Some(Other::At(other)) => x.get().beside(other),
+                Some(Other::Itself) | None => x.get().beside(x.get()),
+            },
             Self::Identity => x.own(),
         };
         (output, saved)

@@ -128,6 +128,8 @@ enum Operation {
     ReshapeChannelsFirst(Size),
     Add,
     Multiply,
+    /// The channels of both. Forward alone.
+    Concatenate,
     Identity,
 }
 
@@ -184,7 +186,7 @@ mod kernel {
                 Reading::Convolution => (input, gradient),
                 Reading::Transposed => (gradient, input),
             };
-            let once = [wide.size.h, wide.size.w] == self.window.kernel && self.window.padding == 0;
+            let once = [wide.size.h, wide.size.w] == self.window.kernel && self.window.padding == [0; 2];
             if once {
                 gradients.defer(weight, wide, narrow);
             } else {

@@ -207,7 +207,7 @@ mod tests {
             };
             let (x, g) = (planes(wide, 0.7), planes(narrow, 0.3));
             let mut gradient = vec![1.0; 9 * from * to];
-            weight_gradient(&x, &g, KernelWindow { kernel: [3, 3], stride: 1, padding }, &mut gradient);
+            weight_gradient(&x, &g, KernelWindow { kernel: [3, 3], stride: 1, padding: [padding; 2] }, &mut gradient);
             for (at, value) in gradient.into_iter().enumerate() {
                 let (tap, a, b) = (at / (from * to), at / to % from, at % to);
                 let mut sum = 1.0;

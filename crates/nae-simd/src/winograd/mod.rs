@@ -48,12 +48,13 @@ impl Winograd {
         lanes: usize,
         weight: impl Fn(usize, usize, usize, usize) -> f32,
     ) -> Option<Self> {
-        if !is_quicker(window, [from, to], lanes) || window.padding > 2 {
+        let [padding, other] = window.padding;
+        if !is_quicker(window, [from, to], lanes) || padding > 2 || padding != other {
             return None;
         }
         let border = match reading {
-            Reading::Convolution => window.padding,
-            Reading::Transposed => 2 - window.padding,
+            Reading::Convolution => padding,
+            Reading::Transposed => 2 - padding,
         };
         let order = &taps(reading, 3, 1)[0];
         let step = VECTORS * lanes;

@@ -1,11 +1,12 @@
-//! `nae-train eval` and `sample`: a trained model on data it has and on data it has not seen, and what it takes for
+//! `nae-train eval`, `sample` and `fid`: a trained model on data it has and on data it has not seen, and what it takes for
 //! normal.
 
 use std::path::{Path, PathBuf};
 
 use crate::changed::{preset, replaced};
 use crate::harness::{nae_train, refused, run, train};
-use serde_json::Value;
+use nae_onnx::builder::{Conv2d, GraphBuilder, Pool2d};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 fn result(command: &mut std::process::Command) -> Value {
@@ -87,4 +88,43 @@ fn a_model_is_measured_in_every_form_it_has() {
     let one = sample("one.png", "1");
     assert!(one.starts_with(b"\x89PNG"));
     assert!(one == sample("again.png", "1") && one != sample("other.png", "2"));
+
+    // FID, by a network of four features.
+    let network = path.join("network.onnx");
+    std::fs::write(&network, network_of_four_features()).unwrap();
+    let fid = |count: &str, seed: &str| {
+        let mut command = nae_train();
+        command.args(["fid", "-q"]).arg(&folder_of_run).arg("--network").arg(&network);
+        command.args(["--count", count, "--seed", seed]);
+        command
+    };
+    let found = |seed: &str| result(fid("60", seed).args(["--real", "200", "--json"]));
+    let first = found("1");
+    let distance = first["fid"].as_f64().unwrap();
+    assert_eq!(first, json!({ "fid": distance, "real": 200, "generated": 60, "features": 4, "output": "pool" }));
+    assert!(distance > 0.0 && first == found("1") && first != found("2"), "{distance}");
+    let output = run(&mut fid("3", "1"));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("against 968 of the training data") && said.contains("3 images are too few"), "{said}");
+    let message = refused(&mut fid("1", "1"));
+    assert!(message.contains("takes two images and more of both kinds"), "{message}");
+    let message = refused(fid("60", "1").args(["--output", "logits"]));
+    assert!(
+        message.contains("network.onnx: no network for a FID") && message.contains("`pool` [N, 4, 1, 1]"),
+        "{message}"
+    );
+}
+
+/// Of colour images of 32×32 pixels: `pool` has four features.
+fn network_of_four_features() -> Vec<u8> {
+    let mut graph = GraphBuilder::new("network");
+    let image = graph.image_input("image", [3, 32, 32]).unwrap();
+    let weights: Vec<f32> = (0..4 * 3 * 25).map(|k| ((k * k % 31) as f32 - 15.0) / 10.0).collect();
+    let maps =
+        graph.conv2d("conv", image, &Conv2d { stride: [3; 2], ..Conv2d::new(4, [5, 5], &weights, None) }).unwrap();
+    let maps = graph.sigmoid("sigmoid", maps).unwrap();
+    let pool = Pool2d { kernel: [10; 2], stride: [1; 2], padding: [0; 4] };
+    let pool = graph.average_pool2d("pool.mean", maps, &pool).unwrap();
+    graph.output("pool", pool).unwrap();
+    graph.finish_bytes().unwrap()
 }

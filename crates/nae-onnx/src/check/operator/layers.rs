@@ -229,13 +229,18 @@ impl Interpreter<'_, '_> {
         self.at_most(1)?;
         let own = if maximum { "storage_order" } else { "count_include_pad" };
         let a = self.attributes(&[&WINDOW[..], &["ceil_mode", own]].concat())?;
-        a.only("ceil_mode", 0)?;
         let x = self.data(0, "input")?;
         let [c, h, w] = self.maps(x)?;
         if !a.has("kernel_shape") {
             return Err(self.wrong("kernel_shape", "two integers", "none"));
         }
-        let window = self.window(&a, [1; 2], [h, w])?;
+        let mut window = self.window(&a, [1; 2], [h, w])?;
+        if a.flag("ceil_mode", false)? {
+            if !maximum && a.flag("count_include_pad", false)? {
+                return Err(self.wrong("ceil_mode", "0 where padding counts in a mean", "1"));
+            }
+            self.last_windows(&mut window, [h, w])?;
+        }
         if !maximum && window.dilation != [1; 2] {
             return Err(self.wrong("dilations", "[1, 1]", format!("{:?}", window.dilation)));
         }
@@ -249,6 +254,22 @@ impl Interpreter<'_, '_> {
         };
         let operations = product(&[c, oh, ow, window.kernel[0], window.kernel[1]]);
         Ok(Meaning::Node { operator, inputs: vec![x], shape: maps_shape(c, oh, ow), operations })
+    }
+
+    /// Pads at the end, so that the last windows of `ceil_mode` are whole: what is beyond the input does not count. A window
+    /// that would be of padding alone is taken by some runtimes and left out by others, and is refused.
+    fn last_windows(&self, window: &mut WindowAttributes, size: [usize; 2]) -> Result<(), CheckError> {
+        for axis in 0..2 {
+            let stride = window.stride[axis];
+            let padded = size[axis] + window.padding[axis] + window.padding[axis + 2];
+            let Some(room) = padded.checked_sub(shape::span(window, axis)) else { continue };
+            let last = room.next_multiple_of(stride);
+            if last >= size[axis] + window.padding[axis] {
+                return Err(self.wrong("ceil_mode", "windows that meet the input", "one that is of padding alone"));
+            }
+            window.padding[axis + 2] += last - room;
+        }
+        Ok(())
     }
 
     pub(super) fn global_average_pool(&self) -> Result<Meaning, CheckError> {

@@ -1,0 +1,109 @@
+//! A frozen network that gives one vector for an image: what images are compared by as a whole.
+
+use nae_core::Shape;
+use nae_core::layer::{Activation, Padding, ResizeMode};
+use nae_graph::{Conv2d, Graph, Op};
+use nae_onnx::builder::display_shape;
+use nae_onnx::check::{Limits, check};
+use nae_onnx::lower::{LowerError, described, lower_features};
+use nae_simd::{Options, Planes, Program, Workspace};
+
+use crate::backbone::BackboneError;
+use crate::parallel::{TOGETHER, side_by_side};
+
+/// From images of a shape to one vector each: bilinear to the network's size, grey as three equal colours where the network
+/// takes three, the network, and the mean over what places its output has.
+#[derive(Debug)]
+pub struct Embedding {
+    resized: Program,
+    network: Program,
+    output: Shape,
+    name: String,
+}
+
+impl Embedding {
+    /// By an ONNX file's bytes, of images of the shape `image` with values in [0, 1]. `output` names the output that is used;
+    /// it may be left out where there is one only.
+    ///
+    /// # Errors
+    /// [`BackboneError`] says what was expected and what was found.
+    pub fn parse(onnx: &[u8], output: Option<&str>, image: Shape) -> Result<Self, BackboneError> {
+        let model = check(onnx, &Limits::default())?;
+        let name = match (output, model.graph.outputs.as_slice()) {
+            (Some(name), _) => name,
+            (None, [(name, _)]) => name,
+            _ => return Err(BackboneError::SeveralOutputs { found: described(&model.graph) }),
+        };
+        let input = match model.graph.sample_shape(model.graph.input) {
+            Some(input) if input.channels == image.channels || (input.channels == 3 && image.channels == 1) => input,
+            _ => {
+                let found = display_shape(&model.graph.values[model.graph.input].shape);
+                return Err(BackboneError::Channels { channels: image.channels, found });
+            }
+        };
+        let (mut graph, tensors) = lower_features(&model, &[name])?;
+        if tensors[0] != graph.nodes.len() {
+            graph.push_from(tensors[0], Activation::Identity);
+        }
+        let shapes = graph.shapes().map_err(|error| LowerError::Write { node: None, error })?;
+        let output = shapes.last().copied().unwrap_or(input);
+        let program = |graph: &Graph| Program::compile(graph, &Options::scoring()).map_err(BackboneError::Compile);
+        let resized = program(&brought_to(input, image))?;
+        Ok(Self { resized, network: program(&graph)?, output, name: name.to_owned() })
+    }
+
+    /// Numbers of a vector.
+    pub const fn len(&self) -> usize {
+        self.output.channels
+    }
+
+    /// Whether vectors have no numbers, which the check of a network rules out.
+    pub const fn is_empty(&self) -> bool {
+        self.output.channels == 0
+    }
+
+    /// The output that is used.
+    pub fn output(&self) -> &str {
+        &self.name
+    }
+
+    /// The vectors of `images`, channels first and of the shape it was made for. On as many threads as the machine has; the
+    /// result does not depend on their number.
+    pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
+        side_by_side(images, |images| {
+            let workspace = Workspace::default();
+            let together = images.chunks(TOGETHER).flat_map(|part| {
+                let planes = Planes::from_channels_first(&workspace, part.len(), self.resized.input(), &part.concat());
+                let features = self.network.run(self.resized.run(planes).output).output;
+                // Channels last: of each image one place after the other.
+                features.data.chunks_exact(self.output.len()).map(|image| self.mean(image)).collect::<Vec<_>>()
+            });
+            together.collect()
+        })
+    }
+
+    fn mean(&self, places: &[f32]) -> Vec<f32> {
+        let count = (self.output.height * self.output.width) as f32;
+        let sum = |channel: usize| places.iter().skip(channel).step_by(self.len()).sum::<f32>();
+        (0..self.len()).map(|channel| sum(channel) / count).collect()
+    }
+}
+
+/// Images of the shape `image` at the size and with the colours of `input`.
+fn brought_to(input: Shape, image: Shape) -> Graph {
+    let mut graph = Graph::new(image);
+    graph.push(Op::Resize { height: input.height, width: input.width, mode: ResizeMode::BilinearHalfPixel });
+    if input.channels != image.channels {
+        graph.push(Conv2d {
+            in_channels: image.channels,
+            out_channels: input.channels,
+            kernel: [1, 1],
+            stride: [1, 1],
+            padding: Padding::NONE,
+            weights: vec![1.0; input.channels * image.channels],
+            bias: vec![0.0; input.channels],
+            activation: Activation::Identity,
+        });
+    }
+    graph
+}

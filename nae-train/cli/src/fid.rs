@@ -1,0 +1,60 @@
+//! `nae-train fid`: how far a model's new images are from its data, by a frozen network.
+
+use anyhow::Context as _;
+use nae_data::own::Corrupt;
+use nae_features::Embedding;
+use nae_onnx::check::Limits;
+use nae_onnx::file;
+use nae_terminal::progress::Progress;
+use nae_train::engine::EngineChoice;
+use nae_train::eval;
+use nae_train::run::Prepared;
+use nae_train::seed::Stream;
+use serde_json::json;
+
+use crate::Done;
+use crate::args::FidArgs;
+use crate::generator::Generator;
+
+pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
+    let generator = Generator::read(&args.run, EngineChoice::from(args.engine))?;
+    let shape = generator.config.architecture().image();
+    let bytes = file::read(&args.network, Limits::default().bytes)?;
+    let embedding = Embedding::parse(&bytes, args.output.as_deref(), shape)
+        .with_context(|| format!("{}: no network for a FID", args.network.display()))?;
+    let prepared = Prepared::new(generator.config.clone(), generator.seed, args.data.as_deref(), Corrupt::Skip)?;
+    let images = &prepared.split.train;
+    let of_data = args.real.map_or(images.len(), |most| images.len().min(most));
+    let real: Vec<&[f32]> = (0..of_data).map(|index| images.image(index)).collect();
+
+    let progress = Progress::new("FID", "images", 0, of_data + args.count, args.quiet);
+    let mut noise = Stream::Pictures.of(args.seed);
+    let distance =
+        eval::fid(&embedding, &real, args.count, |n| generator.draw(n, &mut noise), |more| progress.advance(more));
+    progress.finish();
+    let distance = distance.with_context(|| {
+        format!(
+            "a FID takes two images and more of both kinds, found {of_data} of the data and {}; and a network that gives finite \
+             numbers for them",
+            args.count
+        )
+    })?;
+    let features = embedding.len();
+    if args.json {
+        let output = embedding.output();
+        println!(
+            "{}",
+            json!({ "fid": distance, "real": of_data, "generated": args.count, "features": features, "output": output })
+        );
+        return Ok(Done::Whole);
+    }
+    println!("FID {distance:.3}: {} new images against {of_data} of the training data", args.count);
+    println!("by `{}` of {}, {features} features", embedding.output(), args.network.display());
+    let fewest = of_data.min(args.count);
+    if fewest <= features {
+        println!(
+            "{fewest} images are too few for the covariance of {features} features: compare with figures of the same counts only"
+        );
+    }
+    Ok(Done::Whole)
+}

@@ -1,0 +1,49 @@
+//! What draws new images: the model of a run folder, with the chains of its preset.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use burn::tensor::{Device, Tensor};
+use nae_train::config::Config;
+use nae_train::engine::{Engine, EngineChoice};
+use nae_train::methods::{self, Model};
+use nae_train::report::{CHECKPOINT, RunFolder};
+use nae_train::sample::{NewImages, NoiseSource, Precision};
+
+pub(crate) struct Generator {
+    pub(crate) config: Config,
+    /// That the run was made with.
+    pub(crate) seed: u64,
+    model: Box<dyn Model>,
+    chains: NewImages,
+    engine: Engine,
+    device: Device,
+}
+
+impl Generator {
+    /// Of the run folder `run`.
+    pub(crate) fn read(run: &Path, engine: EngineChoice) -> anyhow::Result<Self> {
+        let (device, shown) = (Device::flex(), run.display());
+        let (config, seed) = RunFolder::read(run)?;
+        if config.features().is_some() {
+            bail!("{shown}: a run on features; what it draws are features, which no picture can be made of");
+        }
+        let model = methods::load(&config, &run.join(CHECKPOINT), &device)?;
+        let Some(chains) = NewImages::new(&config.sampler()) else {
+            bail!("{shown}: its preset has no latent chain, and images are drawn by way of one");
+        };
+        model.autoencoder().with_context(|| format!("{shown}: its model has no decoder"))?;
+        let engine = engine.engine(config.architecture())?;
+        Ok(Self { config, seed, model, chains, engine, device })
+    }
+
+    /// The next `count` images `[N, C, H, W]`.
+    pub(crate) fn draw(&self, count: usize, noise: &mut NoiseSource) -> Tensor<4> {
+        let spec = self.config.architecture();
+        let shape = spec.image();
+        let autoencoder = self.model.autoencoder().expect("there is one, or it would not have been read");
+        let extents = [shape.channels, shape.height, shape.width];
+        let frozen = self.engine.freeze(autoencoder, extents, Precision::F32, &self.device);
+        self.chains.draw(&*frozen, count, spec.latent_dim(), self.model.temperature(), noise, &self.device)
+    }
+}
