@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Eval(EvalArgs),
     /// Draw new images from a trained model.
     Sample(SampleArgs),
+    /// What a model makes of normal images and of outliers, as a picture.
+    Reconstruct(ReconstructArgs),
     /// How far a model's new images are from its data, by a frozen network (FID).
     Fid(FidArgs),
     /// What every stopping signal would have cost some runs: half of them to choose on, half to show.
@@ -174,6 +176,35 @@ pub(crate) struct SampleArgs {
     /// What computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nae-train reconstruct runs/digits-0 -o reconstructions.png
+  nae-train reconstruct runs/mine --data good/ --outliers scratched/ -o reconstructions.png
+  nae-train reconstruct runs/mnist-holdout-cpu/digit-4-0 --sets \"normal test images\" --sets \"digit 4 (held out)\" -o 4.png")]
+pub(crate) struct ReconstructArgs {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// The picture to write.
+    #[arg(long, short, value_name = "FILE.png")]
+    pub(crate) output: PathBuf,
+    /// The data that the run was trained on, where they are not part of the program [default: their folder in $NAE_DATA].
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// Outliers: a folder or an archive of images; once for each set. Beside them come those that the run was evaluated on.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub(crate) outliers: Vec<PathBuf>,
+    /// A set that is shown, by its name in the run's table, or \"normal test images\"; once for each [default: all].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sets: Vec<String>,
+    /// Images of each set, at most.
+    #[arg(long, default_value_t = 10, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
+    pub(crate) count: usize,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

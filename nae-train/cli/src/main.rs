@@ -15,6 +15,7 @@ mod job;
 mod own;
 mod pictures;
 mod presets;
+mod reconstruct;
 mod reproduce;
 mod sample;
 mod study;
@@ -67,6 +68,7 @@ fn command(cli: Cli) -> anyhow::Result<Done> {
         Some(Command::Export(args)) => export::run(&args),
         Some(Command::Eval(args)) => eval::run(&args),
         Some(Command::Sample(args)) => sample::run(&args),
+        Some(Command::Reconstruct(args)) => reconstruct::run(&args),
         Some(Command::Fid(args)) => fid::run(&FidArgs { quiet, ..args }),
         Some(Command::Compare(args)) => compare::run(&CompareArgs { quiet, ..args }),
         Some(Command::Reproduce(args)) => reproduce::run(&ReproduceArgs { quiet, ..args }),

@@ -89,6 +89,28 @@ fn a_model_is_measured_in_every_form_it_has() {
     assert!(one.starts_with(b"\x89PNG"));
     assert!(one == sample("again.png", "1") && one != sample("other.png", "2"));
 
+    // What comes out of the model, beside what its autoencoder gave.
+    let picture = path.join("reconstructed.png");
+    let reconstruct = |extra: &[&str]| {
+        let mut command = nae_train();
+        command.arg("reconstruct").arg(&folder_of_run).args(["--count", "4", "-o"]).arg(&picture).args(extra);
+        command
+    };
+    let sets = ["--sets", "normal test images", "--sets", "digit 1 (held out)"];
+    let found = result(reconstruct(&sets).arg("--json"));
+    assert_eq!(found["models"], json!(["autoencoder", "NAE"]));
+    let rows = found["sets"].as_array().unwrap();
+    assert_eq!([&rows[0]["row"], &rows[1]["row"]], [1, 4]);
+    assert!(rows.iter().all(|row| row["mean_energies"].as_array().unwrap().iter().all(|e| e.as_f64() > Some(0.0))));
+    // Six rows of four images, each four pixels a pixel, two apart.
+    let picture = std::fs::read(&picture).unwrap();
+    let size = [16, 20].map(|at| u32::from_be_bytes(*picture[at..].first_chunk().unwrap()));
+    assert_eq!(size, [4 * 66 - 2, 6 * 66 - 2]);
+    let output = run(reconstruct(&[]).arg("--outliers").arg(&outliers));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("standing (given)"));
+    let message = refused(&mut reconstruct(&["--sets", "digit 7"]));
+    assert!(message.contains("no set \"digit 7\"") && message.contains("\"digit 1 (held out)\""), "{message}");
+
     // FID, by a network of four features.
     let network = path.join("network.onnx");
     std::fs::write(&network, network_of_four_features()).unwrap();

@@ -3,19 +3,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
 
 use super::{Made, PicturesError, SHOWN, mean_of, rows};
 use nae_train::config::Config;
 use nae_train::engine::{Engine, EngineChoice};
-use nae_train::eval::Table;
+use nae_train::eval::{Table, reconstructed};
 use nae_train::methods::Model;
 use nae_train::run::Prepared;
 use nae_train::sample::{NewImages, Precision};
 use nae_train::seed::Stream;
-use nae_train::tensors::Batches as _;
 use nae_train::train::Look;
 use nae_train::train::{Both, Observer};
 
@@ -51,18 +49,13 @@ pub fn along_training(
     // A row for each look: first what the latent chain found, then where the visible one ended.
     let samples = shown.iter().map(|frame| Tensor::cat(vec![frame.manifold.clone(), frame.end.clone()], 0)).collect();
 
-    let reconstructed = |x: &Tensor<4>, model: &dyn Model| {
-        model.autoencoder().map(|autoencoder| autoencoder.valid().reconstruct(x.clone()))
-    };
+    let models = outcome.autoencoder.iter().map(|plain| plain as &dyn Model);
+    let models: Vec<&dyn Model> = models.chain([&*outcome.model]).collect();
     let mut pictured = Vec::new();
     for set in [&prepared.split.test, &prepared.split.held_out] {
-        if set.is_empty() {
-            continue;
+        if !set.is_empty() {
+            pictured.extend(reconstructed(set, SHOWN, &models, device).rows);
         }
-        let x = set.batch(&set.evenly(SHOWN), device);
-        pictured.push(x.clone());
-        pictured.extend(outcome.autoencoder.as_ref().and_then(|plain| reconstructed(&x, plain)));
-        pictured.extend(reconstructed(&x, &*outcome.model));
     }
     let table = Table::of(&prepared.evaluate(&prepared.columns(&outcome), engine, device));
     Ok(Made {

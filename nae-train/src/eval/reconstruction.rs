@@ -1,0 +1,32 @@
+//! Images, and what autoencoders make of them: an outlier that comes out as it went in is missed (paper, figures "Examples of
+//! reconstructed outliers" and "Reconstruction examples in MNIST hold-out class detection").
+
+use burn::module::Module as _;
+use burn::tensor::{Device, Tensor};
+use nae_data::ImageSet;
+
+use crate::energy::mean;
+use crate::methods::{Decision, Model};
+use crate::tensors::Batches as _;
+
+/// Some images of a set and their reconstructions.
+pub struct Reconstructed {
+    /// The images, and below them what each model makes of them: `[N, C, H, W]` each.
+    pub rows: Vec<Tensor<4>>,
+    /// Of each model the mean reconstruction error of these images; NaN where there are none.
+    pub energies: Vec<f64>,
+}
+
+/// At most `count` images of `set`, evenly from all, and what each of `models` makes of them. A model without an autoencoder
+/// has no row.
+pub fn reconstructed(set: &ImageSet, count: usize, models: &[&dyn Model], device: &Device) -> Reconstructed {
+    let x = set.batch(&set.evenly(count), device);
+    let (mut rows, mut energies) = (vec![x.clone()], Vec::new());
+    for model in models {
+        let Some(autoencoder) = model.autoencoder() else { continue };
+        rows.push(autoencoder.valid().reconstruct(x.clone()));
+        let of_each: Vec<f32> = model.decide(Decision::Reconstruction, x.clone()).into_data().iter::<f32>().collect();
+        energies.push(mean(&of_each));
+    }
+    Reconstructed { rows, energies }
+}
