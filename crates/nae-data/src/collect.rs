@@ -10,12 +10,14 @@ use crate::image_form::{ImageForm, Samples};
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::Parts;
 
-/// The most values a set may have: two gigabytes of them.
-const MAX_VALUES: usize = 1 << 29;
+/// The most values a user's set may have: two gigabytes of them.
+pub(super) const MAX_VALUES: usize = 1 << 29;
 
 /// Gathers the images of files.
 pub(super) struct Collector {
     shape: Shape,
+    /// The most values there may be.
+    most: usize,
     files: Vec<Gathered>,
     /// Tiles, where images are cut.
     samples: usize,
@@ -37,14 +39,14 @@ pub(super) struct Collected {
 }
 
 impl Collector {
-    pub(super) fn new(form: &ImageForm) -> Self {
+    pub(super) fn new(form: &ImageForm, most: usize) -> Self {
         let top_k = form.tiles.map(|tiles| tiles.top_k);
-        Self { shape: form.shape, files: Vec::new(), samples: 0, top_k }
+        Self { shape: form.shape, most, files: Vec::new(), samples: 0, top_k }
     }
 
     /// The most images or tiles there may be.
     pub(super) fn limit(&self) -> usize {
-        MAX_VALUES / self.shape.len()
+        self.most / self.shape.len()
     }
 
     /// Files added.
@@ -109,7 +111,7 @@ mod tests {
 
     fn collected(files: &[(&str, f32)]) -> Collected {
         let form = ImageForm::resized(Shape::new(1, 1, 1), ResizeFilter::Bilinear);
-        let mut collector = Collector::new(&form);
+        let mut collector = Collector::new(&form, MAX_VALUES);
         for (name, value) in files {
             assert!(collector.add(name, &value.to_le_bytes(), vec![Samples { values: vec![*value], grid: None }]));
         }

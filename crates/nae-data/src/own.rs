@@ -16,7 +16,7 @@ use nae_input::{Named, Pixels};
 use nae_onnx::metadata::{Tiles, Transforms};
 use serde::{Deserialize, Serialize};
 
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, MAX_VALUES};
 use crate::error::DataError;
 use crate::files::{Files, zip_in_memory};
 
@@ -157,7 +157,7 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
         let collection = load(path, &form(&own), corrupt)?;
         return Ok((own, collection));
     }
-    let collection = match gather(&files, &form(&own), corrupt, true)? {
+    let collection = match gather(&files, &form(&own), corrupt, true, MAX_VALUES)? {
         Some(collection) => collection,
         // A coloured one was among them.
         None => {
@@ -173,8 +173,18 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
 /// # Errors
 /// [`DataError`] names the folder or archive, what was expected, what was found, and what to do.
 pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collection, DataError> {
+    load_at_most(path, form, corrupt, MAX_VALUES)
+}
+
+/// The same with so many values at most.
+pub(super) fn load_at_most(
+    path: &Path,
+    form: &ImageForm,
+    corrupt: Corrupt,
+    most: usize,
+) -> Result<Collection, DataError> {
     let files = Files::open(path)?;
-    let collection = gather(&files, form, corrupt, false)?;
+    let collection = gather(&files, form, corrupt, false, most)?;
     // Only a search for grey images ends without.
     collection.ok_or_else(|| empty(path, 0))
 }
@@ -245,9 +255,15 @@ fn is_list(bytes: &[u8]) -> bool {
 }
 
 /// Reads all images in one form; `None` as soon as one is coloured where `grey_only`.
-fn gather(files: &Files, form: &ImageForm, corrupt: Corrupt, grey_only: bool) -> Result<Option<Collection>, DataError> {
+fn gather(
+    files: &Files,
+    form: &ImageForm,
+    corrupt: Corrupt,
+    grey_only: bool,
+    most: usize,
+) -> Result<Option<Collection>, DataError> {
     let (path, shape) = (files.path(), form.shape);
-    let mut collector = Collector::new(form);
+    let mut collector = Collector::new(form, most);
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
     let others = Cell::new(0);
     let wanted = |name: &str| {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::cifar;
+use crate::collect::MAX_VALUES;
 use crate::digest::hex;
 use crate::digits;
 use crate::error::DataError;
@@ -36,6 +37,9 @@ pub enum Source {
     /// The same images as files of another compression, in folders `train/CLASS` and `test/CLASS` or archives
     /// `train.tar` and `test.tar`; other pixels where it was lossy, and other figures.
     Cifar10Jpeg,
+    /// ImageNet at 32×32 pixels (van den Oord, Kalchbrenner and Kavukcuoglu 2016): the archives `train_32x32.tar` and
+    /// `valid_32x32.tar`, or what they unpack to.
+    Imagenet32,
     /// A user's images, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
     Own(OwnImages),
@@ -101,8 +105,21 @@ const CIFAR10: Named = Named {
     load: |folder, _| load_cifar(folder),
 };
 
-const CIFAR10_JPEG: Named =
-    Named { title: "JPEG CIFAR-10", folder: Some("cifar10-jpeg"), load: load_jpeg_cifar, ..CIFAR10 };
+const CIFAR10_JPEG: Named = Named {
+    title: "JPEG CIFAR-10",
+    folder: Some("cifar10-jpeg"),
+    load: |folder, corrupt| load_files(folder, ["train", "test"], MAX_VALUES as u64, corrupt),
+    ..CIFAR10
+};
+
+const IMAGENET32: Named = Named {
+    title: "ImageNet32",
+    folder: Some("imagenet32"),
+    load: |folder, corrupt| load_files(folder, ["train_32x32", "valid_32x32"], IMAGENET32_VALUES, corrupt),
+    ..CIFAR10
+};
+/// 1,281,149 images have 2^31.9; in memory they take 16 GB, and twice that while they are read.
+const IMAGENET32_VALUES: u64 = 1 << 32;
 
 impl Source {
     /// The set, where it has a name; `None` for images and tables that a user brings.
@@ -113,6 +130,7 @@ impl Source {
             Self::FashionMnist => Some(&FASHION_MNIST),
             Self::Cifar10 => Some(&CIFAR10),
             Self::Cifar10Jpeg => Some(&CIFAR10_JPEG),
+            Self::Imagenet32 => Some(&IMAGENET32),
             Self::Own(_) | Self::Table(_) => None,
         }
     }
@@ -259,10 +277,14 @@ fn load_cifar(folder: &Path) -> Result<Loaded, DataError> {
     Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
 }
 
-/// CIFAR-10's images as files, in two folders or archives.
-fn load_jpeg_cifar(folder: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
-    let part = |name: &str| own::load(&part_of(folder, name), &ImageForm::resized(cifar::SHAPE, own::RESIZE), corrupt);
-    let (train, test) = (part("train")?, part("test")?);
+/// Coloured images of 32×32 pixels as files, in two folders or archives: for training and for testing, with so many values
+/// each at most.
+fn load_files(folder: &Path, parts: [&str; 2], most: u64, corrupt: Corrupt) -> Result<Loaded, DataError> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let form = ImageForm::resized(cifar::SHAPE, own::RESIZE);
+    let part = |name: &str| own::load_at_most(&part_of(folder, name), &form, corrupt, most);
+    let [train, test] = parts.map(part);
+    let (train, test) = (train?, test?);
     let mut warnings = train.warnings();
     warnings.extend(test.warnings());
     let sha256 = hex(Sha256::new_with_prefix(format!("{} {}", train.sha256, test.sha256)));

@@ -480,6 +480,9 @@ pub(crate) enum ExperimentArg {
     /// CIFAR-10 against other images.
     #[value(name = "cifar10-ood")]
     Cifar10Ood,
+    /// ImageNet at 32x32 pixels against other images.
+    #[value(name = "imagenet32-ood")]
+    Imagenet32Ood,
     /// MNIST, 9 held out, by length of pre-training.
     MnistPretraining,
     /// MNIST, 9 held out, by latent chain, replay buffer and latent space.

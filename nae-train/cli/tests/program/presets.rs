@@ -62,7 +62,10 @@ fn data(folder: &Path, name: &str) -> PathBuf {
                 std::fs::write(data.join(file), (0..30).flat_map(record).collect::<Vec<u8>>()).unwrap();
             }
         }
-        "imagenet32-ood" => pictures(&data, 120, 32, 32),
+        "imagenet32-ood" => {
+            pictures(&data.join("train_32x32"), 120, 32, 32);
+            pictures(&data.join("valid_32x32"), 30, 32, 32);
+        }
         // Larger than the crop, so that there is something to leave out.
         _ => pictures(&data, 120, 178, 218),
     }

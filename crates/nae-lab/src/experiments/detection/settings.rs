@@ -33,6 +33,7 @@ pub const EXPERIMENTS: &[Known] = &[
     Known { name: "mnist-methods", text: include_str!("../../../experiments/mnist-methods.toml") },
     Known { name: "mnist-ood", text: include_str!("../../../experiments/mnist-ood.toml") },
     Known { name: "cifar10-ood", text: include_str!("../../../experiments/cifar10-ood.toml") },
+    Known { name: "imagenet32-ood", text: include_str!("../../../experiments/imagenet32-ood.toml") },
     Known { name: "mnist-pretraining", text: include_str!("../../../experiments/mnist-pretraining.toml") },
     Known { name: "mnist-sampling", text: include_str!("../../../experiments/mnist-sampling.toml") },
     Known { name: "mnist-latent-dim", text: include_str!("../../../experiments/mnist-latent-dim.toml") },
