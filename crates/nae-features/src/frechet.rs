@@ -49,7 +49,7 @@ mod tests {
     /// Vectors of this mean, whose covariance is diagonal with these variances.
     fn axes(mean: [f64; 3], variances: [f64; 3]) -> Moments {
         let place = |k: usize| {
-            let (axis, sign) = (k / 2, if k % 2 == 0 { 1.0 } else { -1.0 });
+            let (axis, sign) = (k / 2, if k.is_multiple_of(2) { 1.0 } else { -1.0 });
             // Six vectors, two of which differ along each axis: the sum of squares is divided by five.
             let by = |i: usize| if i == axis { sign * (2.5 * variances[i]).sqrt() } else { 0.0 };
             (0..3).map(|i| (mean[i] + by(i)) as f32).collect()

@@ -8,7 +8,8 @@ use burn::tensor::Device;
 use ciborium::Value;
 use ciborium::value::Integer;
 use nae_data::own::Corrupt;
-use nae_train::config::{Config, MethodKind, RawConfig};
+use nae_train::arch::{DenseOutput, LatentSpace};
+use nae_train::config::{ArchitectureConfig, Config, MethodKind, RawConfig};
 use nae_train::engine::Engine;
 use nae_train::run::Prepared;
 use nae_train::train::{Silent, Snapshot};
@@ -113,8 +114,16 @@ fn written(value: &Value) -> Vec<u8> {
 }
 
 /// Goes on for one update from every change of the state that a run of `raw` has after `after` updates.
-fn no_change_panics(raw: RawConfig, after: usize, packs: &[&str]) {
+fn no_change_panics(mut raw: RawConfig, after: usize, packs: &[&str]) {
     let device = Device::flex();
+    // Small, so that hundreds of updates are nothing.
+    raw.architecture = ArchitectureConfig::Dense {
+        image: [1, 16, 16],
+        widths: vec![6],
+        output: DenseOutput::default(),
+        latent_dim: 3,
+        latent_space: LatentSpace::Sphere,
+    };
     let prepared = Prepared::new(Config::new(raw).unwrap(), 0, None, Corrupt::Refuse).unwrap();
     let name = format!("{} by {}, after {after}", prepared.config.name(), prepared.config.method().name());
     let stop = AtomicBool::new(false);

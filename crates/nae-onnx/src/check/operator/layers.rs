@@ -259,12 +259,12 @@ impl Interpreter<'_, '_> {
     /// Pads at the end, so that the last windows of `ceil_mode` are whole: what is beyond the input does not count. A window
     /// that would be of padding alone is taken by some runtimes and left out by others, and is refused.
     fn last_windows(&self, window: &mut WindowAttributes, size: [usize; 2]) -> Result<(), CheckError> {
-        for axis in 0..2 {
+        for (axis, size) in size.into_iter().enumerate() {
             let stride = window.stride[axis];
-            let padded = size[axis] + window.padding[axis] + window.padding[axis + 2];
+            let padded = size + window.padding[axis] + window.padding[axis + 2];
             let Some(room) = padded.checked_sub(shape::span(window, axis)) else { continue };
             let last = room.next_multiple_of(stride);
-            if last >= size[axis] + window.padding[axis] {
+            if last >= size + window.padding[axis] {
                 return Err(self.wrong("ceil_mode", "windows that meet the input", "one that is of padding alone"));
             }
             window.padding[axis + 2] += last - room;
