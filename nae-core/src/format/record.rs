@@ -493,6 +493,59 @@ mod tests {
     }
 
     #[test]
+    fn every_activation_is_parsed() {
+        use Activation::{Elu, Identity, LeakyRelu, Relu, Sigmoid, Tanh};
+        for activation in [Identity, Relu, LeakyRelu { slope: 0.25 }, Sigmoid, Tanh, Elu { alpha: 0.5 }] {
+            let record = record(Operation::Dense(float(activation)), true);
+            assert_eq!(Record::parse(&record.emit().unwrap()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn scratch_memory_is_that_of_the_kernel() {
+        let input = Shape::new(5, 6, 7);
+        let scratch = |operation, is_f32| record(operation, is_f32).scratch(input);
+        // Two words for each four of 210 inputs.
+        assert_eq!(scratch(Operation::Dense(int8(None)), false), Span { start: 70_005, len: 106 });
+        let (geometry, output_padding) = (Geometry { stride: [1, 1], ..GEOMETRY }, [0, 0]);
+        let windows = geometry.windows(input, Shape::new(14, 15, 16));
+        for (operation, len) in [
+            (Operation::Conv2d(geometry, int8(None)), int8::conv2d_scratch_words(Layout::Paired, &windows)),
+            (
+                Operation::ConvTranspose2d { geometry, output_padding, linear: int8(None) },
+                int8::conv_transpose2d_scratch_words(Layout::Paired, &windows),
+            ),
+        ] {
+            assert!(len > 0);
+            assert_eq!(scratch(operation, false), Span { start: 70_005, len }, "{operation:?}");
+        }
+        assert_eq!(scratch(Operation::Dense(float(Activation::Relu)), true).len, 0);
+    }
+
+    /// Pixels of 6 values are made of pixels of 4, eight a row. The last of three rows ends 144 values from the output's start,
+    /// and is made of the input's last, 64 from the input's.
+    #[test]
+    fn an_output_may_lie_over_rows_that_have_been_read() {
+        let lead = |operation, is_f32, rows| {
+            Record { output: Shape::new(6, 3, 8), ..record(operation, is_f32) }.lead(Shape::new(4, 3, 8), rows)
+        };
+        let geometry = |stride| Geometry { kernel: [1, 1], stride: [stride, 1], padding: Padding::NONE };
+        let transposed = |stride| Operation::ConvTranspose2d {
+            geometry: geometry(stride),
+            output_padding: [0, 0],
+            linear: int8(None),
+        };
+        for operation in [Operation::Conv2d(geometry(1), int8(None)), transposed(1)] {
+            assert_eq!(lead(operation, false, 1), Some(20), "{operation:?}");
+            // All rows before the next are read: the input begins where the output ends.
+            assert_eq!(lead(operation, false, 3), Some(36), "{operation:?}");
+        }
+        assert_eq!(lead(transposed(2), false, 1), None);
+        assert_eq!(lead(Operation::Conv2d(geometry(1), float(Activation::Relu)), true, 1), None);
+        assert_eq!(lead(Operation::Dense(int8(None)), false, 1), None);
+    }
+
+    #[test]
     fn a_byte_that_changes_nothing_is_refused() {
         for (operation, is_f32) in operations() {
             let record = record(operation, is_f32);
