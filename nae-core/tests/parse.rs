@@ -10,6 +10,7 @@ use nae_core::calibration::{Calibration, CalibrationView};
 use nae_core::contract::{LengthError, Preprocessing, ResizeFilter};
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
+use nae_core::engine::Engine;
 use nae_core::format::seal;
 use nae_core::layer::{Activation, Element};
 use nae_core::model::{Model, ModelError, Operators};
@@ -59,16 +60,31 @@ fn a_model_has_what_its_graph_has() {
     assert_eq!(model.contract().input, Shape::vector(4));
 }
 
-/// A 1×1 convolution multiplies at every place; a dense layer once.
+/// A 1×1 convolution multiplies at every place; a dense layer once, also where it makes maps.
 #[test]
 fn multiplications_are_counted_at_every_place() {
     let mut graph = Graph::new(Shape::new(1, 3, 5));
     graph.push(Conv2d::from_oihw(&[0.5, 0.25], [2, 1, 1, 1], None).unwrap());
-    graph.push(Dense::from_out_in(&[0.5; 450], [15, 30], None).unwrap());
-    graph.push(Op::Reshape(Shape::new(1, 3, 5)));
+    let maps = Shape::new(1, 3, 5);
+    graph.push(Dense::from_out_in(&[0.5; 450], [15, 30], None).unwrap().before_reshape_chw(maps).unwrap());
     let bytes = emit(&graph).unwrap();
     let model = Model::parse(&bytes).unwrap();
     assert_eq!((model.weight_count(), model.multiply_accumulates()), (2 + 2 + 450 + 15, 2 * 15 + 450));
+}
+
+#[test]
+fn the_latent_code_is_where_the_file_says() {
+    let mut graph = Graph::new(Shape::vector(4));
+    graph.push(Op::Activation(Activation::Relu));
+    graph.latent = Some(graph.push(Dense::from_out_in(&[0.5; 12], [3, 4], None).unwrap()));
+    graph.push(Dense::from_out_in(&[0.25; 12], [4, 3], None).unwrap());
+    let bytes = emit(&graph).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!((model.latent_tensor(), model.latent_shape()), (2, Some(Shape::vector(3))));
+    let engine = Engine::new(&model).unwrap();
+    let mut arena = vec![0.0; model.arena_len()];
+    let output = engine.run(&[1.0, 2.0, -3.0, 4.0], &mut arena).unwrap();
+    assert_eq!((output.latent, output.reconstruction), (Some(&[3.5; 3][..]), &[2.625; 4][..]));
 }
 
 #[test]
