@@ -6,10 +6,10 @@ use nae_graph::{Conv2d, Graph, Op};
 use nae_onnx::builder::display_shape;
 use nae_onnx::check::{Limits, check};
 use nae_onnx::lower::{LowerError, described, lower_features};
-use nae_simd::{Options, Planes, Program, Workspace};
+use nae_simd::{Options, Program};
 
 use crate::backbone::BackboneError;
-use crate::parallel::{TOGETHER, side_by_side};
+use crate::parallel::side_by_side;
 
 /// From images of a shape to one vector each: bilinear to the network's size, grey as three equal colours where the network
 /// takes three, the network, and the mean over what places its output has.
@@ -70,15 +70,10 @@ impl Embedding {
     /// The vectors of `images`, channels first and of the shape it was made for. On as many threads as the machine has; the
     /// result does not depend on their number.
     pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
-        side_by_side(images, |images| {
-            let workspace = Workspace::default();
-            let together = images.chunks(TOGETHER).flat_map(|part| {
-                let planes = Planes::from_channels_first(&workspace, part.len(), self.resized.input(), &part.concat());
-                let features = self.network.run(self.resized.run(planes).output).output;
-                // Channels last: of each image one place after the other.
-                features.data.chunks_exact(self.output.len()).map(|image| self.mean(image)).collect::<Vec<_>>()
-            });
-            together.collect()
+        side_by_side(images, self.resized.input(), |planes| {
+            // Channels last: of each image one place after the other.
+            let features = self.network.run(self.resized.run(planes).output).output;
+            features.data.chunks_exact(self.output.len()).map(|image| self.mean(image)).collect()
         })
     }
 

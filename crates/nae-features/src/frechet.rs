@@ -2,7 +2,7 @@
 //! images, the Fréchet inception distance (FID; Heusel et al., "GANs Trained by a Two Time-Scale Update Rule Converge to a
 //! Local Nash Equilibrium", NeurIPS 2017, equation 6).
 
-use nalgebra::{DMatrix, SymmetricEigen};
+use nalgebra::SymmetricEigen;
 
 use crate::whitening::Moments;
 
@@ -19,20 +19,17 @@ pub fn frechet_distance(a: &Moments, b: &Moments) -> Option<f64> {
         return None;
     }
     let [a, b] = [a, b].map(|set| set.covariance() * (set.count() as f64 / (set.count() - 1) as f64));
-    let finite = |matrix: &DMatrix<f64>| matrix.iter().all(|value| value.is_finite());
-    // The decomposition does not end on NaN.
-    if !(finite(&a) && finite(&b)) {
-        return None;
-    }
     let shift: f64 = mean_a.iter().zip(&mean_b).map(|(a, b)| (a - b).powi(2)).sum();
     let traces = a.trace() + b.trace();
-    // Σ₁Σ₂ has the eigenvalues of the symmetric Σ₁^½·Σ₂·Σ₁^½; those that are zero come out on either side of it.
-    let SymmetricEigen { eigenvectors, eigenvalues } = SymmetricEigen::new(a);
-    let deviations = eigenvalues.map(|variance| variance.max(0.0).sqrt());
-    let root = &eigenvectors * DMatrix::from_diagonal(&deviations) * eigenvectors.transpose();
-    let product = &root * b * &root;
+    // Where Σ₁ = WWᵀ, Σ₁Σ₂ has the eigenvalues of the symmetric WᵀΣ₂W. Those that are zero come out on either side of it.
+    let SymmetricEigen { eigenvectors: mut root, eigenvalues } = SymmetricEigen::new(a);
+    for (mut axis, variance) in root.column_iter_mut().zip(&eigenvalues) {
+        axis *= variance.max(0.0).sqrt();
+    }
+    let product = root.tr_mul(&(b * &root));
     let common: f64 = product.symmetric_eigenvalues().iter().map(|value| value.max(0.0).sqrt()).sum();
     let distance = shift + traces - 2.0 * common;
+    // A number that is not finite has reached the traces.
     distance.is_finite().then_some(distance)
 }
 
@@ -91,5 +88,8 @@ mod tests {
         assert_eq!(frechet_distance(&two, &moments(&[vec![0.0, 1.0]])), None);
         assert_eq!(frechet_distance(&two, &moments(&[vec![0.0], vec![1.0]])), None);
         assert_eq!(frechet_distance(&two, &moments(&[vec![0.0, f32::NAN], vec![1.0, 0.0]])), None);
+        let [wide, wide_nan] =
+            [1.0, f32::NAN].map(|x| moments(&[vec![0.0, x, 2.0, 1.0, 3.0], vec![1.0, 0.0, 1.0, 4.0, 1.0]]));
+        assert_eq!(frechet_distance(&wide_nan, &wide), None);
     }
 }

@@ -2,10 +2,10 @@
 
 use nae_core::Shape;
 use nae_graph::{Graph, Op};
-use nae_simd::{CompileError, Options, Planes, Program, Size, Workspace};
+use nae_simd::{CompileError, Options, Program};
 
 use crate::backbone::Backbone;
-use crate::parallel::{TOGETHER, side_by_side};
+use crate::parallel::side_by_side;
 use crate::whitening::{Moments, Projection};
 
 /// The whitening is fitted on at most so many places: more do not change it.
@@ -61,16 +61,10 @@ impl Front {
     /// Features of images, channels first and of the backbone's shape: of each image the K numbers of each place, row by
     /// row. On as many threads as the machine has; the result does not depend on their number.
     pub fn run(&self, images: &[&[f32]]) -> Vec<Vec<f32>> {
-        side_by_side(images, |images| {
-            let workspace = Workspace::default();
-            let size: Size = self.program.input();
-            let together = images.chunks(TOGETHER).flat_map(|part| {
-                let planes = Planes::from_channels_first(&workspace, part.len(), size, &part.concat());
-                let features = self.program.run(planes).output;
-                // Planes have their channels last: a place's numbers follow one another.
-                features.data.chunks_exact(self.shape.len()).map(<[f32]>::to_vec).collect::<Vec<_>>()
-            });
-            together.collect()
+        side_by_side(images, self.program.input(), |planes| {
+            // Planes have their channels last: a place's numbers follow one another.
+            let features = self.program.run(planes).output;
+            features.data.chunks_exact(self.shape.len()).map(<[f32]>::to_vec).collect()
         })
     }
 }

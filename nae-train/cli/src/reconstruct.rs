@@ -52,15 +52,14 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     }
 
     let columns = sets.iter().map(|(_, images)| images.len()).min().unwrap_or(0).min(args.count);
+    let (titles, models): (Vec<&str>, Vec<&dyn Model>) = models.into_iter().unzip();
     let (mut rows, mut figures) = (Vec::new(), Vec::new());
     for (name, images) in sets {
-        let under: Vec<&dyn Model> = models.iter().map(|(_, model)| *model).collect();
-        let Reconstructed { rows: more, energies } = reconstructed(images, columns, &under, &device);
+        let Reconstructed { rows: more, energies } = reconstructed(images, columns, &models, &device);
         figures.push((name.to_owned(), rows.len() + 1, energies));
         rows.extend(more);
     }
     file::write(&args.output, &images::png(&images::grid(&Tensor::cat(rows, 0), spec.image(), columns)))?;
-    let titles: Vec<&str> = models.iter().map(|(title, _)| *title).collect();
     if args.json {
         let sets: Vec<_> = figures
             .iter()

@@ -12,9 +12,11 @@
 //! - `Conv`, `ConvTranspose`, `Gemm`, `MatMul`, `BatchNormalization` (inference), `InstanceNormalization`,
 //!   `GroupNormalization`;
 //!   `Add`, `Sub`, `Mul`, `Div`, `Pow`; `Relu`, `LeakyRelu`, `Elu`, `Sigmoid`, `Tanh`, `Abs`, `Sqrt`,
-//!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional); `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,
+//!   `Clip`; `MaxPool`, `AveragePool`, `GlobalAveragePool` (two-dimensional);
+//!   `Resize` (linear with `align_corners` or `half_pixel`, nearest); `Flatten`,
 //!   `Reshape`, `Squeeze`, `Unsqueeze` (to constant shapes, with the batch in front);
-//!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Softmax`, `Concat` of channels, `TopK`, `Expand`; `Constant`, `Identity`, `Dropout`;
+//!   `ReduceMean`, `ReduceSum`, `ReduceL2`, `LpNormalization`, `Softmax`, `Concat` of channels, `TopK`,
+//!   `Expand`; `Constant`, `Identity`, `Dropout`;
 //! - what exporters compute from shapes: `Shape`, `Gather`, `Slice`, `Concat`, `Cast` and arithmetic of integers, where
 //!   the result is known beforehand but for the batch;
 //! - `QuantizeLinear` with `DequantizeLinear` (QDQ, as ONNX Runtime's quantiser writes it), of `int8` and `uint8`,

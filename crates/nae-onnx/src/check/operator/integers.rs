@@ -70,12 +70,9 @@ impl<'c> Interpreter<'c, '_> {
         Ok(self.like(like, picked))
     }
 
-    pub(super) fn concat(&self) -> Result<Meaning, CheckError> {
+    pub(super) fn concat_lists(&self) -> Result<Meaning, CheckError> {
         self.at_most(MOST)?;
         let axis = self.attributes(&["axis"])?.int("axis", 0)?;
-        if self.known(0).is_none() {
-            return self.concat_channels(axis);
-        }
         let mut joined = Vec::new();
         for index in 0..self.inputs.len() {
             joined.extend_from_slice(self.integer_list(index, "input")?.1);
@@ -84,31 +81,6 @@ impl<'c> Interpreter<'c, '_> {
             return Err(self.wrong("inputs", "short lists joined along axis 0", format!("axis {axis}")));
         }
         Ok(Self::list(joined))
-    }
-
-    /// Values of one shape but for the second axis, along which they are joined.
-    fn concat_channels(&self, axis: i64) -> Result<Meaning, CheckError> {
-        let first = self.data(0, "input")?;
-        let (mut inputs, mut shape, mut channels) = (Vec::new(), self.shape(first).to_vec(), 0usize);
-        if shape::axis(axis, shape.len()) != Some(1) {
-            return Err(self.wrong("axis", "the second, 1", axis.to_string()));
-        }
-        for index in 0..self.inputs.len() {
-            let value = self.data(index, "input")?;
-            let found = self.shape(value);
-            match found.get(1) {
-                Some(Dim::Fixed(n)) if found.len() == shape.len() => channels = channels.saturating_add(*n),
-                _ => return Err(self.wrong("inputs", format!("the axes of {}", self.show(first)), self.show(value))),
-            }
-            shape[1] = found[1];
-            if found != shape {
-                let expected = format!("the shape of {} but for the second axis", self.show(first));
-                return Err(self.wrong("inputs", expected, self.show(value)));
-            }
-            inputs.push(value);
-        }
-        shape[1] = Dim::Fixed(channels);
-        Ok(Meaning::Node { operator: Operator::Concat, inputs, shape, operations: 0 })
     }
 
     pub(super) fn slice(&self) -> Result<Meaning, CheckError> {

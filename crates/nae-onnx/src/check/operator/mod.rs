@@ -50,6 +50,7 @@ impl<'c> Interpreter<'c, '_> {
         match self.node.op_type() {
             "Shape" => self.shape_of(),
             "Gather" => self.gather(),
+            "Concat" if self.known(0).is_some() => self.concat_lists(),
             "Concat" => self.concat(),
             "Slice" => self.slice(),
             "Cast" => self.cast(),

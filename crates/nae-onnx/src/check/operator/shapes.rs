@@ -7,6 +7,9 @@ use super::integers::BATCH;
 use super::{Interpreter, Meaning, maps_shape, product};
 use crate::excerpt::excerpt;
 
+/// Most values that are joined.
+const MAX_PARTS: usize = 64;
+
 impl<'c> Interpreter<'c, '_> {
     pub(super) fn resize(&self) -> Result<Meaning, CheckError> {
         self.at_most(4)?;
@@ -246,6 +249,33 @@ impl<'c> Interpreter<'c, '_> {
             Some(1) if rank == 2 || !flattens => self.same_shape(Operator::Softmax),
             _ => Err(self.wrong("axis", "the second, 1, in operator set 13 or later", axis.to_string())),
         }
+    }
+
+    /// Values of one shape but for the second axis, along which they are joined.
+    pub(super) fn concat(&self) -> Result<Meaning, CheckError> {
+        self.at_most(MAX_PARTS)?;
+        let axis = self.attributes(&["axis"])?.int("axis", 0)?;
+        let first = self.data(0, "input")?;
+        let mut shape = self.shape(first).to_vec();
+        if shape::axis(axis, shape.len()) != Some(1) {
+            return Err(self.wrong("axis", "the second, 1", axis.to_string()));
+        }
+        let (mut inputs, mut channels) = (Vec::new(), 0usize);
+        for index in 0..self.inputs.len() {
+            let value = self.data(index, "input")?;
+            match *self.shape(value) {
+                [batch, Dim::Fixed(n), ref rest @ ..] if batch == shape[0] && *rest == shape[2..] => {
+                    channels = channels.saturating_add(n);
+                }
+                _ => {
+                    let expected = format!("the shape of {} but for the second axis", self.show(first));
+                    return Err(self.wrong("inputs", expected, self.show(value)));
+                }
+            }
+            inputs.push(value);
+        }
+        shape[1] = Dim::Fixed(channels);
+        Ok(Meaning::Node { operator: Operator::Concat, inputs, shape, operations: 0 })
     }
 
     pub(super) fn lp_normalization(&self) -> Result<Meaning, CheckError> {
