@@ -18,9 +18,10 @@ fn shortened(text: String) -> String {
     replaced(&text, "every = 20", "every = 2") + SMALL
 }
 
-/// Of the methods whose networks are their own.
+/// Of the methods whose networks are their own, and of those that draw many samples an image.
 const SMALL: &str = "
 [baselines]
+vae = { samples = 2 }
 igebm = { width = 4, steps = 2 }
 glow = { steps = 2, hidden_channels = 4 }
 pixelcnn = { blocks = 1, filters = 4 }

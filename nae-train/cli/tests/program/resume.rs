@@ -16,8 +16,8 @@ use nae_train::engine::Engine;
 use nae_train::eval::decided;
 use nae_train::export;
 use nae_train::run::Prepared;
+use nae_train::train::Outcome;
 use nae_train::train::Snapshot;
-use nae_train::train::{Ending, Outcome};
 use nae_train::train::{Observer, Silent};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -100,6 +100,7 @@ pub(crate) fn short_runs() -> Vec<RawConfig> {
     ] {
         let mut config = short("digits", &digits);
         config.method = method;
+        config.baselines.vae.samples = 2;
         config.baselines.pixelcnn = Autoregressive { blocks: 1, filters: 4 };
         (config.baselines.igebm.width, config.baselines.igebm.steps) = (4, 2);
         config.baselines.glow = Flow { steps: 2, hidden_channels: 4 };
@@ -117,16 +118,14 @@ fn every_method_goes_on_to_the_same_model() {
         let never = AtomicBool::new(false);
         let whole = prepared.train(Engine::Cpu, &device, &mut Silent, &never, None).unwrap();
         let expected = model(&prepared, &whole);
-        // Within the second epoch, at the end of pre-training or the baseline, between two looks, at one.
-        for after in [11, 14, 17, 19] {
+        // Within the second epoch, at the end of pre-training or the baseline, between two looks, at one. The baselines
+        // have no more updates than the first two.
+        let nae = prepared.config.method() == MethodKind::Nae;
+        for &after in if nae { &[11, 14, 17, 19][..] } else { &[11, 14] } {
             let stop = AtomicBool::new(false);
             let mut broken = Break { after, stop: &stop, stored: None };
-            let outcome = prepared.train(Engine::Cpu, &device, &mut broken, &stop, None).unwrap();
-            let Some(stored) = broken.stored else {
-                // The baselines have no more updates than that.
-                assert!(outcome.ending == Ending::Finished && prepared.config.method() != MethodKind::Nae);
-                continue;
-            };
+            prepared.train(Engine::Cpu, &device, &mut broken, &stop, None).unwrap();
+            let stored = broken.stored.unwrap();
             let resume: Snapshot = ciborium::from_reader(stored.as_slice()).unwrap();
             let outcome = prepared.train(Engine::Cpu, &device, &mut Silent, &never, Some(resume)).unwrap();
             let name = format!("{} by {}, after {after}", prepared.config.name(), prepared.config.method().name());
