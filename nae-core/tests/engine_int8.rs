@@ -278,6 +278,46 @@ fn f32_images_of_a_quantised_network() {
 }
 
 #[test]
+fn a_product_is_of_the_scales_of_both_and_of_its_own() {
+    let mut graph = Graph::new(Shape::new(1, 1, 3));
+    graph.element = Element::I8(q(0.5, 0));
+    graph.push(Int8Layer::new(Int8Operation::Requantize, q(0.25, 0)));
+    graph.push(Int8Layer::new(Int8Operation::Multiply { other: 0 }, q(2.0, 1)));
+    // 2, −4 and 6, whose squares are 4, 16 and 36.
+    let (squares, ..) = run(&emit(&graph).unwrap(), &[4, -8, 12]);
+    assert_eq!(squares, [3, 9, 19]);
+}
+
+#[test]
+fn a_dense_layer_has_one_multiplier_or_one_an_output() {
+    let file = |factors: &[f64]| {
+        let dense = Dense::from_out_in(&[0.0; 4], [2, 2], None).unwrap().with_parameters(vec![1, 0, 0, 1], vec![0; 2]);
+        let mut graph = Graph::new(Shape::vector(2));
+        graph.element = Element::I8(q(0.5, 0));
+        graph.push(Int8Layer::new(Int8Operation::Dense(dense, factors.to_vec()), q(0.5, 0)));
+        emit(&graph).unwrap()
+    };
+    let (shared, each) = (file(&[0.5]), file(&[0.5, 2.0]));
+    assert_eq!((run(&shared, &[10, 20]).0, run(&each, &[10, 20]).0), (vec![5, 10], vec![5, 40]));
+    // Two words, and a bias an output; three words an output.
+    assert_eq!(each.len() - shared.len(), 4 * (6 - 4));
+}
+
+#[test]
+fn both_kinds_of_bilinear_interpolation_are_written() {
+    let resized = |mode: ResizeMode| {
+        let mut graph = Graph::new(Shape::new(1, 1, 2));
+        graph.element = Element::I8(q(1.0, 0));
+        let resize = |width: usize| Int8Layer::new(Int8Operation::Resize { height: 1, width, mode }, q(1.0, 0));
+        graph.latent = Some(graph.push(resize(4)));
+        graph.push(resize(2));
+        run(&emit(&graph).unwrap(), &[0, 100]).1.unwrap()
+    };
+    assert_eq!(resized(ResizeMode::BilinearHalfPixel), [0, 25, 75, 100]);
+    assert_eq!(resized(ResizeMode::BilinearAlignCorners), [0, 33, 67, 100]);
+}
+
+#[test]
 fn wrong_types_and_lengths_are_errors() {
     let words = aligned(&emit(&mixed()).unwrap());
     let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();

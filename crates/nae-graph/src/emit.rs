@@ -1,7 +1,7 @@
 //! A graph as the bytes of a `.nae` file: steps, records, the arena plan, parameters. What each byte means is in
 //! [`nae_core::format`].
 
-use nae_core::format::{HEADER_LEN, Header, RECORD_LEN, seal};
+use nae_core::format::{Header, seal};
 use nae_core::model::Model;
 
 use crate::parameters::Parameters;
@@ -54,9 +54,7 @@ fn file(graph: &Graph, steps: &[Step<'_>]) -> Result<Vec<u8>, GraphError> {
         latent: steps.iter().position(|step| step.is_latent).map_or(0, |index| index + 1),
         ..Header::of(&graph.contract, graph.element)
     };
-    let len = HEADER_LEN + records.len() * RECORD_LEN + 4 * table.len() + parameters.bytes().len();
-    let mut bytes = Vec::with_capacity(len);
-    bytes.extend_from_slice(&header.emit()?);
+    let mut bytes = header.emit()?.to_vec();
     for ((record, &offset), &scratch) in records.into_iter().zip(&plan.offsets).zip(&plan.scratch) {
         bytes.extend_from_slice(&record.placed(offset, scratch).emit()?);
     }
