@@ -24,28 +24,26 @@ pub(crate) struct ShardChain<'a> {
 }
 
 impl ShardChain<'_> {
-    /// Where the chain ends that begins at `start`, and how many of its steps were taken. The shard's samples are the
-    /// batch's from number `first` on. `gradient` gives energies and their gradients, as often as
+    /// Where the chain ends that begins at `start`, and with Metropolis–Hastings how many of its steps were taken. The
+    /// shard's samples are the batch's from number `first` on. `gradient` gives energies and their gradients, as often as
     /// [`Langevin::run`] asks for them.
     pub(crate) fn run(
         &self,
         start: Planes,
         first: usize,
         gradient: impl Fn(&Planes) -> (Vec<f32>, Planes),
-    ) -> (Planes, usize) {
+    ) -> (Planes, Option<usize>) {
         match self.chain.metropolis {
-            Some(metropolis) => self.adjusted(metropolis, start, first, gradient),
-            None => self.plain(start, first, gradient),
+            Some(metropolis) => {
+                let (end, taken) = self.adjusted(metropolis, start, first, gradient);
+                (end, Some(taken))
+            }
+            None => (self.plain(start, first, gradient), None),
         }
     }
 
-    fn plain(
-        &self,
-        mut state: Planes,
-        first: usize,
-        gradient: impl Fn(&Planes) -> (Vec<f32>, Planes),
-    ) -> (Planes, usize) {
-        let (n, size) = (state.n, state.size);
+    fn plain(&self, mut state: Planes, first: usize, gradient: impl Fn(&Planes) -> (Vec<f32>, Planes)) -> Planes {
+        let size = state.size;
         let mut epsilon = Epsilon::new(state.workspace(), size);
         for t in 0..self.chain.steps {
             let (_, mut proposal) = gradient(&state);
@@ -63,7 +61,7 @@ impl ShardChain<'_> {
             self.project(&mut proposal);
             state = proposal;
         }
-        (state, n * self.chain.steps)
+        state
     }
 
     fn adjusted(

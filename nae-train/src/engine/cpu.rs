@@ -106,9 +106,10 @@ impl CpuEngine {
                 let (state, taken) = by_shard.run(start, index * SHARD, &f);
                 (state.to_channels_first(), taken)
             });
-        let (values, taken): (Vec<_>, Vec<usize>) = parts.into_iter().unzip();
+        let (values, taken): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         let state = Tensor::from_data(TensorData::new(values.concat(), shape), &self.device);
-        let acceptance = chain.metropolis.and_then(|_| chain.acceptance(taken.into_iter().sum(), shape[0]));
+        let taken: Option<usize> = taken.into_iter().sum();
+        let acceptance = taken.and_then(|taken| chain.acceptance(taken, shape[0]));
         ChainEnd { state, acceptance }
     }
 
