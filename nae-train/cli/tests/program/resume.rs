@@ -16,9 +16,7 @@ use nae_train::engine::Engine;
 use nae_train::eval::decided;
 use nae_train::export;
 use nae_train::run::Prepared;
-use nae_train::train::Outcome;
-use nae_train::train::Snapshot;
-use nae_train::train::{Observer, Silent};
+use nae_train::train::{Ending, Observer, Outcome, Silent, Snapshot};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -121,6 +119,7 @@ fn every_method_goes_on_to_the_same_model() {
         // Within the second epoch, at the end of pre-training or the baseline, between two looks, at one. The baselines
         // have no more updates than the first two.
         let nae = prepared.config.method() == MethodKind::Nae;
+        assert!(nae || whole.ending == Ending::Finished, "{}", prepared.config.method().name());
         for &after in if nae { &[11, 14, 17, 19][..] } else { &[11, 14] } {
             let stop = AtomicBool::new(false);
             let mut broken = Break { after, stop: &stop, stored: None };
