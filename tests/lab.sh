@@ -27,11 +27,11 @@ case ${1:-} in
     # A copy, so that building does not change the program under a run.
     cp "$target/release/nae-train" "$LAB/nae-train"
     core=$(($(nproc) - 1))
-    setsid nohup nice -n 19 taskset -c "$core" python3 tests/lab.py work >>"$LAB/log" 2>&1 &
-    echo $! >"$pid"
     # A session of its own is a group of its own to the scheduler, which shares the processor out by group: `nice` alone
-    # would leave it half of a core that is wanted elsewhere.
-    { echo 19 >"/proc/$!/autogroup"; } 2>/dev/null || true
+    # would leave it half of a core that is wanted elsewhere. The group is set from within: before `setsid` it is the caller's.
+    setsid nohup bash -c 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec nice -n 19 taskset -c "$0" python3 tests/lab.py work' \
+      "$core" >>"$LAB/log" 2>&1 &
+    echo $! >"$pid"
     sleep 1
     running || { tail -n 1 "$LAB/log" >&2; exit 1; }
     echo "started on core $core; log: $LAB/log"

@@ -480,11 +480,13 @@ mod tests {
     fn a_fixed_decoder_stays_and_rates_differ() {
         let [x, negatives] = batches();
         let before = start(16);
-        let after = |training: &Training| {
+        let after_by = |training: &Training, factor: f64| {
             let mut nae = method(before.clone(), training, Engine::Cpu);
+            nae.set_rate_factor(factor);
             nae.update_against(x.clone(), negatives.clone());
             nae.model.autoencoder
         };
+        let after = |training: &Training| after_by(training, 1.0);
         let moved = |a: &Sequential, b: &Sequential| {
             weights(a).iter().zip(weights(b)).map(|(a, b)| (a - b).abs()).fold(0.0f32, f32::max)
         };
@@ -496,6 +498,30 @@ mod tests {
         let both = after(&rates);
         assert!((moved(&before.decoder, &both.decoder) - 1e-2).abs() < 1e-3);
         assert!((moved(&before.encoder, &both.encoder) - 1e-4).abs() < 1e-5);
+        let slower = after_by(&rates, 0.25);
+        assert!((moved(&before.decoder, &slower.decoder) - 2.5e-3).abs() < 2.5e-4);
+        assert!((moved(&before.encoder, &slower.encoder) - 2.5e-5).abs() < 2.5e-6);
+    }
+
+    #[test]
+    fn what_is_saved_and_what_is_exported_decide_as_the_model() {
+        use crate::methods::finite_differences::scaled;
+
+        let [x, _] = batches();
+        let model = NormalizedAutoencoder::new(scaled(&start(16), 0.9), 0.25);
+        let decided = |model: &dyn Model| model.decide(Decision::Reconstruction, x.clone()).into_data();
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("checkpoint.safetensors");
+        model.save(&path).expect("written");
+        let spec = small_conv16(1, 8, 16, LatentSpace::Sphere).expect("valid");
+        let blank = NormalizedAutoencoder::new(checkpoint::blank(&spec, &Device::flex()), 1.0);
+        assert_ne!(decided(&blank), decided(&model), "the weights are others");
+        let read = checkpoint::load(blank, "small_conv16", &path).expect("read");
+        assert_eq!(decided(&read), decided(&model));
+        assert_eq!(read.temperature(), model.temperature());
+        assert!((read.temperature() - 0.25).abs() < 1e-6);
+        let exported = model.autoencoder().expect("it is exported");
+        assert_eq!(energy(&exported.valid(), x.clone()).into_data(), decided(&model));
     }
 
     /// Adam (algorithm 1 of its paper) on log T by (E⁻ − E⁺)/T, the slope of mean E⁺/T + log Ω: negative samples of higher
