@@ -101,10 +101,13 @@ impl Sums<'_> {
                         let mut done = 0;
                         // Most pixels of most layers: nothing to look at but the products.
                         if counts[V - 1] == S::F32_LANES && step >= T {
+                            // A copy, of which each sum is found at compile time: registers, where `sums` is memory.
+                            let mut whole = sums;
                             for (pixel, window) in pixels.chunks_exact(narrow.c).zip(windows.chunks_exact(step)) {
                                 let delta = load_all(simd, &pixel[first..], [S::F32_LANES; V]);
-                                add_products::<S, T, V>(simd, &mut sums, &window[..T], delta);
+                                add_products::<S, T, V>(simd, &mut whole, &window[..T], delta);
                             }
+                            sums = whole;
                             done = narrow.w.min(windows.len() / step);
                         }
                         for (ox, pixel) in pixels.chunks_exact(narrow.c).enumerate().skip(done) {

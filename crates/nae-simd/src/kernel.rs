@@ -41,9 +41,10 @@ pub struct Phase {
 /// Fewest channels worth a vector.
 const NARROW: usize = 8;
 
-/// Weights smaller than this share of a kernel's largest are zero: 2⁻³⁰, far below what rounding leaves of a sum. Weight
-/// decay brings the weights of units that have died towards zero without end, and products of such weights are
-/// subnormal numbers, with which some processors are slow.
+/// Weights and biases smaller than this share of a kernel's largest weight are zero: 2⁻³⁰, far below what rounding leaves
+/// of a sum. Weight decay brings those of units that have died towards zero without end, and products of such weights are
+/// subnormal numbers, with which some processors are slow. So are sums that are such a bias and nothing else, in the
+/// layers after.
 const LEAST: f32 = 1.0 / (1 << 30) as f32;
 
 impl Kernel {
@@ -58,10 +59,10 @@ impl Kernel {
     ) -> Self {
         let [rows, columns] = window.kernel.map(|side| taps(reading, side, window.stride));
         let least = LEAST * largest(window, from, to, &weight);
-        let weight = |o, i, r, c| {
-            let weight = weight(o, i, r, c);
-            if weight.abs() < least { 0.0 } else { weight }
-        };
+        // A bias may be small beside the weights of small inputs; below this, no input that is used with them is so small.
+        let least_bias = least.min(LEAST * LEAST);
+        let unless_below = |least: f32, value: f32| if value.abs() < least { 0.0 } else { value };
+        let weight = |o, i, r, c| unless_below(least, weight(o, i, r, c));
         let lanes = (to.c >= NARROW).then(|| lanes(to.c));
         let blocks = blocks(to.c, lanes);
         let phase = |rows: &[usize], columns: &[usize]| {
@@ -80,7 +81,7 @@ impl Kernel {
         };
         let phases = rows.iter().map(|rows| columns.iter().map(|columns| phase(rows, columns)).collect()).collect();
         let padded = blocks.last().map_or(0, |block| block.end);
-        let bias = (0..padded).map(|o| bias.get(o).copied().unwrap_or(0.0)).collect();
+        let bias = (0..padded).map(|o| unless_below(least_bias, bias.get(o).copied().unwrap_or(0.0))).collect();
         let winograd = lanes.and_then(|lanes| Winograd::new(reading, window, [from, to], lanes, weight));
         Self { from, to, classes: classes(reading, window, from, to), phases, lanes, bias, winograd }
     }
@@ -113,11 +114,14 @@ fn blocks(channels: usize, lanes: Option<usize>) -> Vec<std::ops::Range<usize>> 
 mod tests {
     use super::*;
 
-    fn pointwise(weights: [f32; 2]) -> Vec<f32> {
+    fn kernel(weights: [f32; 2], bias: f32) -> Kernel {
         let (from, to) = (Size { h: 1, w: 1, c: 2 }, Size { h: 1, w: 1, c: 1 });
         let window = KernelWindow { kernel: [1, 1], stride: 1, padding: [0; 2] };
-        let kernel = Kernel::new(Reading::Convolution, window, from, to, &[], |_, i, _, _| weights[i]);
-        kernel.phases[0][0].weights.clone()
+        Kernel::new(Reading::Convolution, window, from, to, &[bias], |_, i, _, _| weights[i])
+    }
+
+    fn pointwise(weights: [f32; 2]) -> Vec<f32> {
+        kernel(weights, 0.0).phases[0][0].weights.clone()
     }
 
     #[test]
@@ -128,5 +132,16 @@ mod tests {
         assert_eq!(pointwise([1e-20, 3e-21]), [1e-20, 3e-21]);
         assert_eq!(pointwise([0.0, 0.0]), [0.0, 0.0]);
         assert!(pointwise([f32::NAN, 1.0])[0].is_nan());
+    }
+
+    #[test]
+    fn a_bias_that_no_sum_would_show_is_zero() {
+        let bias = |weights, bias| kernel(weights, bias).bias[0];
+        assert_eq!(bias([0.5, 0.0], 1e-17), 1e-17);
+        assert_eq!(bias([0.5, 0.0], -1e-19), 0.0);
+        // Beside weights that are smaller still, and alone.
+        assert_eq!(bias([1e-20, 0.0], 1e-28), 1e-28);
+        assert_eq!(bias([0.0, 0.0], 1e-40), 1e-40);
+        assert!(bias([1.0, 1.0], f32::NAN).is_nan());
     }
 }

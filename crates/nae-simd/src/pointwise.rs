@@ -103,12 +103,21 @@ pub const fn goes_back_by_output(activation: Activation) -> bool {
     matches!(activation, Activation::Sigmoid | Activation::Tanh)
 }
 
-/// The gradient before [`activate`], in place. Of `before`, its input, and `output` one is read:
+/// Gradients smaller than this are zero where an activation is gone back through: 2⁻⁶⁰. Background that a model has learned
+/// sits ever deeper in the flat part of the sigmoid, and its gradients become subnormal numbers, with which some processors
+/// are slow: all layers before would multiply with them.
+const LEAST_GRADIENT: f32 = 1.0 / (1u64 << 60) as f32;
+
+/// The gradient before [`activate`], in place; zero where it is below 2⁻⁶⁰. Of `before`, its input, and `output` one is read:
 /// [`goes_back_by_output`].
 pub fn activate_backward(activation: Activation, before: &Planes, output: &Planes, gradient: &mut Planes) {
     let decisive = if goes_back_by_output(activation) { output } else { before };
     let mut each = |f: &dyn Fn(f32) -> f32| {
-        gradient.data.iter_mut().zip(&decisive.data).for_each(|(g, v)| *g *= f(*v));
+        gradient.data.iter_mut().zip(&decisive.data).for_each(|(g, v)| {
+            let before = *g * f(*v);
+            // NaN is not below.
+            *g = if before.abs() < LEAST_GRADIENT { 0.0 } else { before };
+        });
     };
     match activation {
         Activation::Elu { alpha } => each(&|x| if x < 0.0 { alpha * x.exp() } else { 1.0 }),
@@ -255,5 +264,18 @@ mod tests {
         }
         assert_eq!(Scaling::of(&[2.0, 0.1, 0.0, -1.0], &[0.5, 1.0]), None);
         assert_eq!(Scaling::of(&[2.0, 1.0], &[0.5]), None);
+    }
+
+    #[test]
+    fn gradients_of_what_has_saturated_are_zero() {
+        let planes = |values: [f32; 4]| {
+            Planes::from_channels_first(&crate::workspace::Workspace::default(), 1, Size { h: 1, w: 1, c: 4 }, &values)
+        };
+        // From the second on, of logits of −41, −69 and −92.
+        let output = planes([0.25, 1e-18, 1e-30, 1e-40]);
+        let mut gradient = planes([8.0, 8.0, 8.0, f32::NAN]);
+        activate_backward(Activation::Sigmoid, &output, &output, &mut gradient);
+        assert_eq!(gradient.data[..3], [1.5, 8e-18, 0.0]);
+        assert!(gradient.data[3].is_nan());
     }
 }
