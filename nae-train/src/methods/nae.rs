@@ -407,6 +407,24 @@ mod tests {
         assert_eq!(other.balance, limited.balance);
     }
 
+    /// Whether T is learned, and whether the data's energy has a limit, is a setting of the run.
+    #[test]
+    fn a_state_of_other_settings_is_refused() {
+        let fixed = config().training();
+        let learned = Training { temperature_learning_rate: Some(0.5), ..config().training() };
+        let of = |training: &Training| method(start(16), training, Engine::Cpu);
+        for (written, other) in [(of(&learned), of(&fixed)), (of(&fixed).with_limit(0.5), of(&fixed))] {
+            let state = written.state().expect("written");
+            for (mut method, is_its_own) in [(written, true), (other, false)] {
+                match method.restore(&state, Shape::new(1, 16, 16)) {
+                    Ok(()) => assert!(is_its_own),
+                    Err(StateError::OtherRun("settings")) => assert!(!is_its_own),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+
     /// H(z) is the energy of the manifold's image under the model; its gradient, by finite differences in float64.
     #[test]
     fn chains_go_along_the_manifold_of_another_autoencoder() {

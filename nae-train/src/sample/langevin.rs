@@ -278,6 +278,13 @@ mod tests {
     }
 
     #[test]
+    fn acceptance_is_a_share_of_all_steps_where_there_are_any() {
+        let acceptance = |steps, taken| Langevin::with_step_size(steps, 0.1).acceptance(taken, 4);
+        assert_eq!(acceptance(2, 6), Some(0.75));
+        assert_eq!(acceptance(0, 0), None);
+    }
+
+    #[test]
     fn clipping_bounds_the_drift() {
         let device = Device::flex();
         let steep =
