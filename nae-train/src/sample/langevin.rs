@@ -277,6 +277,25 @@ mod tests {
         assert!((variance - expected).abs() < bound, "{variance} against {expected} ± {bound}");
     }
 
+    /// Each field has another value than a chain begins with.
+    #[test]
+    fn a_chain_is_read_as_it_is_written() {
+        let chain = Langevin {
+            annealing: Annealing::Harmonic,
+            gradient_clip: Some(GradientClip { limit: 0.25, by: ClipBy::Norm }),
+            bounds: Some(Bounds { min: -1.0, max: 2.0, leaving: Leaving::Reject }),
+            metropolis: Some(Metropolis::Code),
+            ..Langevin::new(3, 0.5, 0.125)
+        };
+        let text = toml::to_string(&chain).expect("writes");
+        for line in
+            ["annealing = \"harmonic\"", "gradient_clip = 0.25", "gradient_clip_by = \"norm\"", "metropolis = \"code\""]
+        {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+        assert_eq!(toml::from_str::<Langevin>(&text).expect("reads"), chain);
+    }
+
     #[test]
     fn acceptance_is_a_share_of_all_steps_where_there_are_any() {
         let acceptance = |steps, taken| Langevin::with_step_size(steps, 0.1).acceptance(taken, 4);
