@@ -82,6 +82,17 @@ mod tests {
         assert!((exact - (-0.5 - 0.1 / 0.4)).abs() < 1e-12);
     }
 
+    /// Not even by a draw of 0, whose logarithm is as low as theirs.
+    #[test]
+    fn energies_that_are_not_finite_are_never_gone_to() {
+        for metropolis in [Metropolis::Exact, Metropolis::Code] {
+            let takes = |proposed_energy| metropolis.takes(Proposal { proposed_energy, ..STEP }, 1.0, 0.1, 0.4, 0.0);
+            assert!(takes(1e6));
+            assert!(!takes(f64::INFINITY));
+            assert!(!takes(f64::NAN));
+        }
+    }
+
     #[test]
     fn the_codes_ratio_differs_at_another_temperature() {
         let step_size = 0.1f64;
