@@ -115,25 +115,28 @@ if ! $quick; then
 fi
 
 step "Tests"
-if $quick; then
-  cargo test --locked -- --nocapture --test-threads=2 >"$logs/tests.log" 2>&1 || failed tests
-else
-  # The service's tests wait most of their time, and some have deadlines: they run beside the others, which give way to
-  # them, and so does what the firmware has still to build. Parity's tests take what the firmware said: they come last.
+# The service's tests wait most of their time, and some have deadlines: they run beside the others, which give way to them,
+# and so does what the firmware has still to build. Parity's tests take what the firmware said: they come last.
+later=(service)
+if ! $quick; then
+  later+=(energies)
   renice -n 10 -p "${pids[qemu]}" >/dev/null 2>&1 || true # It may have ended.
-  background service cargo test --locked --test service -- --nocapture --test-threads=2
-  others=(--exact)
-  for later in service energies; do
-    while read -r name; do others+=(--skip "$name"); done < <(
-      cargo test --locked --quiet --test "$later" -- --list --format terse | sed -n 's/: test$//p')
-  done
-  nice cargo test --locked -- --nocapture --test-threads=2 "${others[@]}" >"$logs/tests.log" 2>&1 || failed tests
-  finished service
+fi
+background service cargo test --locked --test service -- --nocapture --test-threads=2
+others=(--exact)
+for target in "${later[@]}"; do
+  while read -r name; do others+=(--skip "$name"); done < <(
+    cargo test --locked --quiet --test "$target" -- --list --format terse | sed -n 's/: test$//p')
+done
+nice cargo test --locked -- --nocapture --test-threads=2 "${others[@]}" >"$logs/tests.log" 2>&1 || failed tests
+finished service
+cat "$logs/service.log" >>"$logs/tests.log"
+if ! $quick; then
   step "Firmware under QEMU, and its energies beside the other runtimes'"
   finished qemu
   cat "$logs/qemu.log"
   cargo test --locked --test energies -- --nocapture >"$logs/energies.log" 2>&1 || failed energies
-  cat "$logs/service.log" "$logs/energies.log" >>"$logs/tests.log"
+  cat "$logs/energies.log" >>"$logs/tests.log"
 fi
 grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true
 if ! $quick; then
