@@ -117,14 +117,14 @@ fi
 step "Tests"
 # The service's tests wait most of their time, and some have deadlines: they run beside the others, which give way to them,
 # and so does what the firmware has still to build. Parity's tests take what the firmware said: they come last.
-later=(service)
+apart=(service)
 if ! $quick; then
-  later+=(energies)
+  apart+=(energies)
   renice -n 10 -p "${pids[qemu]}" >/dev/null 2>&1 || true # It may have ended.
 fi
 background service cargo test --locked --test service -- --nocapture --test-threads=2
 others=(--exact)
-for target in "${later[@]}"; do
+for target in "${apart[@]}"; do
   while read -r name; do others+=(--skip "$name"); done < <(
     cargo test --locked --quiet --test "$target" -- --list --format terse | sed -n 's/: test$//p')
 done

@@ -4,6 +4,7 @@
 use crate::geometry::{Class, KernelWindow, Reading, classes, taps};
 use crate::instructions::lanes;
 use crate::plane::Size;
+use crate::pointwise::{NEGLIGIBLE, zero_below};
 use crate::sums::VECTORS;
 use crate::winograd::Winograd;
 
@@ -41,10 +42,10 @@ pub struct Phase {
 /// Fewest channels worth a vector.
 const NARROW: usize = 8;
 
-/// Weights and biases smaller than this share of a kernel's largest weight are zero: 2⁻³⁰, far below what rounding leaves
-/// of a sum. Weight decay brings those of units that have died towards zero without end, and products of such weights are
-/// subnormal numbers, with which some processors are slow. So are sums that are such a bias and nothing else, in the
-/// layers after.
+/// Weights smaller than this share of a kernel's largest are zero: 2⁻³⁰, far below what rounding leaves of a sum. Weight
+/// decay brings the weights of units that have died towards zero without end, and products of such weights are
+/// subnormal numbers, with which some processors are slow. Biases are zero below this share of the largest weight and
+/// below [`NEGLIGIBLE`]: the inputs that the weights are for may be small, too.
 const LEAST: f32 = 1.0 / (1 << 30) as f32;
 
 impl Kernel {
@@ -59,10 +60,8 @@ impl Kernel {
     ) -> Self {
         let [rows, columns] = window.kernel.map(|side| taps(reading, side, window.stride));
         let least = LEAST * largest(window, from, to, &weight);
-        // A bias may be small beside the weights of small inputs; below this, no input that is used with them is so small.
-        let least_bias = least.min(LEAST * LEAST);
-        let unless_below = |least: f32, value: f32| if value.abs() < least { 0.0 } else { value };
-        let weight = |o, i, r, c| unless_below(least, weight(o, i, r, c));
+        let least_bias = least.min(NEGLIGIBLE);
+        let weight = |o, i, r, c| zero_below(least, weight(o, i, r, c));
         let lanes = (to.c >= NARROW).then(|| lanes(to.c));
         let blocks = blocks(to.c, lanes);
         let phase = |rows: &[usize], columns: &[usize]| {
@@ -81,7 +80,7 @@ impl Kernel {
         };
         let phases = rows.iter().map(|rows| columns.iter().map(|columns| phase(rows, columns)).collect()).collect();
         let padded = blocks.last().map_or(0, |block| block.end);
-        let bias = (0..padded).map(|o| unless_below(least_bias, bias.get(o).copied().unwrap_or(0.0))).collect();
+        let bias = (0..padded).map(|o| zero_below(least_bias, bias.get(o).copied().unwrap_or(0.0))).collect();
         let winograd = lanes.and_then(|lanes| Winograd::new(reading, window, [from, to], lanes, weight));
         Self { from, to, classes: classes(reading, window, from, to), phases, lanes, bias, winograd }
     }

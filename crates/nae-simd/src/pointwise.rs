@@ -103,21 +103,22 @@ pub const fn goes_back_by_output(activation: Activation) -> bool {
     matches!(activation, Activation::Sigmoid | Activation::Tanh)
 }
 
-/// Gradients smaller than this are zero where an activation is gone back through: 2⁻⁶⁰. Background that a model has learned
-/// sits ever deeper in the flat part of the sigmoid, and its gradients become subnormal numbers, with which some processors
-/// are slow: all layers before would multiply with them.
-const LEAST_GRADIENT: f32 = 1.0 / (1u64 << 60) as f32;
+/// 2⁻⁶⁰: gradients that go back through an activation, and biases, are zero below it. Background that a model has learned sits
+/// ever deeper in the flat part of the sigmoid, and weight decay brings the biases of dead units towards zero without end.
+/// Both become subnormal numbers, with which some processors are slow, and so are all layers that multiply with them.
+pub(crate) const NEGLIGIBLE: f32 = 1.0 / (1u64 << 60) as f32;
+
+/// `value`, or zero where its magnitude is below `least`. NaN is not.
+pub(crate) fn zero_below(least: f32, value: f32) -> f32 {
+    if value.abs() < least { 0.0 } else { value }
+}
 
 /// The gradient before [`activate`], in place; zero where it is below 2⁻⁶⁰. Of `before`, its input, and `output` one is read:
 /// [`goes_back_by_output`].
 pub fn activate_backward(activation: Activation, before: &Planes, output: &Planes, gradient: &mut Planes) {
     let decisive = if goes_back_by_output(activation) { output } else { before };
     let mut each = |f: &dyn Fn(f32) -> f32| {
-        gradient.data.iter_mut().zip(&decisive.data).for_each(|(g, v)| {
-            let before = *g * f(*v);
-            // NaN is not below.
-            *g = if before.abs() < LEAST_GRADIENT { 0.0 } else { before };
-        });
+        gradient.data.iter_mut().zip(&decisive.data).for_each(|(g, v)| *g = zero_below(NEGLIGIBLE, *g * f(*v)));
     };
     match activation {
         Activation::Elu { alpha } => each(&|x| if x < 0.0 { alpha * x.exp() } else { 1.0 }),
