@@ -34,8 +34,8 @@ files() {
     # start (negatives.rs, start.rs, persistent.rs, replay_buffer.rs, new_images.rs), of which sampler_starts.rs has a test
     # each; noise.rs, precision.rs and frozen.rs, what chains draw, compute in and call.
     sampler) echo "nae-train nae-train/src/sample/langevin.rs nae-train/src/sample/metropolis.rs nae-train/src/sample/annealing.rs nae-train/src/sample/bounds.rs nae-train/src/sample/gradient_clip.rs -- --lib --test=method -- sample:: chain:: langevin_density:: sampler_starts:: sampler_determinism::" ;;
-    # Out: mmd.rs, of a method to compare with, and gradients.rs, which likelihood_gradient.rs compares.
-    loss) echo "nae-train nae-train/src/methods/nae.rs -- --lib --test=method -- methods::nae methods::finite_differences methods::gradients likelihood_gradient::" ;;
+    # And the step along its gradient. Out: mmd.rs, of a method to compare with, and gradients.rs, which likelihood_gradient.rs compares.
+    loss) echo "nae-train nae-train/src/methods/nae.rs nae-train/src/methods/adam.rs nae-train/src/methods/optimizer.rs -- --lib --test=method -- methods::nae methods::adam methods::optimizer methods::finite_differences methods::gradients likelihood_gradient::" ;;
     chain) echo "nae-train nae-train/src/engine/chain.rs -- --test=method -- chain" ;;
     *) echo "unknown area: $1; see $0 --help" >&2; exit 2 ;;
   esac

@@ -437,6 +437,27 @@ mod tests {
         assert_eq!((journal.behind("new"), journal.behind("old")), ((1, 0), (0, 0)));
     }
 
+    /// A head whose write was cut short has its magic number already.
+    #[test]
+    fn a_head_that_is_half_written_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alarms.journal");
+        let journal = Journal::open(folder.path(), 5).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        for number in 0..3 {
+            add(&journal, "text");
+            journal.acknowledge("hook", number).unwrap();
+        }
+        drop(journal);
+        let mut bytes = std::fs::read(&path).unwrap();
+        let generation = |head: &[u8]| read_head(head).map(|(generation, ..)| generation);
+        let latest = usize::from(generation(&bytes[..HEAD]) < generation(&bytes[HEAD..2 * HEAD]));
+        bytes[latest * HEAD + 24..(latest + 1) * HEAD].fill(0);
+        std::fs::write(&path, &bytes).unwrap();
+        let journal = Journal::open(folder.path(), 6).unwrap();
+        assert_eq!(journal.next_for("hook", NOW), Some((2, "text".into())), "the head before is gone on from");
+    }
+
     #[test]
     fn heads_are_written_in_turn_and_spare_the_slots() {
         let folder = tempfile::tempdir().unwrap();

@@ -13,6 +13,7 @@
 //! by the engine for losses of their own; `gradients`, `optimizer` and `state` are what they share. Negative samples are in
 //! [`sample`](crate::sample), the loop in [`train`](crate::train).
 
+mod adam;
 pub mod autoencoder;
 mod balance;
 pub(crate) mod dagmm;

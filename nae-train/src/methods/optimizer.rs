@@ -4,21 +4,22 @@
 use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
-use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
+use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::store::RecordError;
 use burn::tensor::{Bytes, DType, Device, Shape, Tensor, TensorData};
 use burn_pack::Reader;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+use super::adam::Adam;
 use super::gradients::{clip_norm, take};
 use super::state::StateError;
 use crate::arch::Autoencoder;
 
 const BETA_1: f64 = 0.9;
-const BETA_2: f64 = 0.999;
+pub(super) const BETA_2: f64 = 0.999;
 /// PyTorch's; burn's default is 1e-5.
-const EPSILON: f64 = 1e-8;
+pub(super) const EPSILON: f64 = 1e-8;
 
 /// Adam on the weights of one model.
 pub(crate) struct Optimizer {
@@ -141,8 +142,7 @@ impl ModuleVisitor for Shapes {
 }
 
 fn fresh(beta_1: f64) -> ModuleOptimizer {
-    let adam = AdamConfig::new().with_beta_1(beta_1 as f32).with_beta_2(BETA_2 as f32);
-    adam.with_epsilon(EPSILON as f32).init()
+    ModuleOptimizer::from(Adam::new(beta_1))
 }
 
 /// Adam on one number.
