@@ -140,7 +140,7 @@ if ! $quick; then
 fi
 grep -hE '^test result|skipped' "$logs/tests.log" | grep -v ' 0 passed' || true
 if ! $quick; then
-  quiet=$(grep -hoE '(skipped|not run): .*' "$logs/tests.log" | grep -vF -f <(sed '/^#/d; /^$/d' tests/may-be-skipped.txt) || true)
+  quiet=$(grep -hoE '(skipped|not run): .*' "$logs/tests.log" "$logs/qemu.log" | grep -vF -f <(sed '/^#/d; /^$/d' tests/may-be-skipped.txt) || true)
   [ -z "$quiet" ] || { printf 'Tests that did not run, and are not in tests/may-be-skipped.txt:\n%s\n' "$quiet" >&2; exit 1; }
 fi
 sed -n '/^┌/,/^└/p' "$logs/tests.log"

@@ -82,6 +82,66 @@ mod tests {
         ImageSet::new(Shape::new(1, 2, 1), vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6], vec![1, 1, 2]).expect("valid")
     }
 
+    /// Images drawn in each test of what is random.
+    const COUNT: usize = 10_000;
+
+    fn drawn(seed: u64, draw: impl FnOnce(Shape, usize, &mut rand_chacha::ChaCha8Rng) -> ImageSet) -> ImageSet {
+        use rand::SeedableRng as _;
+        draw(Shape::new(2, 3, 2), COUNT, &mut rand_chacha::ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// Mean and variance within four standard errors of 1/2 and 1/12; the fourth moment about the mean is 1/80.
+    fn assert_uniform(values: &[f32], what: &str) {
+        let count = values.len() as f64;
+        let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
+        let variance = values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        let errors = [1.0 / 12.0, 1.0 / 80.0 - 1.0 / 144.0].map(|variance: f64| (variance / count).sqrt());
+        assert!((mean - 0.5).abs() < 4.0 * errors[0], "{what}: mean {mean}");
+        assert!((variance - 1.0 / 12.0).abs() < 4.0 * errors[1], "{what}: variance {variance}");
+        assert!(values.iter().all(|v| (0.0..1.0).contains(v)), "{what}");
+    }
+
+    #[test]
+    fn constant_gray_is_one_level_an_image_uniform_over_images() {
+        let images = drawn(1, constant_gray);
+        assert_eq!((images.len(), images.shape()), (COUNT, Shape::new(2, 3, 2)));
+        let levels: Vec<f32> = (0..COUNT).map(|index| images.image(index)[0]).collect();
+        for (index, &level) in levels.iter().enumerate() {
+            assert_eq!(images.image(index), [level; 12]);
+        }
+        assert_uniform(&levels, "levels");
+        // No level tells anything of the next: a correlation of independent values deviates from 0 by 1/√n.
+        let centred = |level: f32| f64::from(level) - 0.5;
+        let products = levels.windows(2).map(|pair| centred(pair[0]) * centred(pair[1])).sum::<f64>();
+        let correlation = 12.0 * products / COUNT as f64;
+        assert!(correlation.abs() < 4.0 / (COUNT as f64).sqrt(), "{correlation}");
+        let [same, other] = [1, 2].map(|seed| drawn(seed, constant_gray));
+        assert_eq!(same.values(), images.values());
+        assert_ne!(other.values(), images.values());
+    }
+
+    #[test]
+    fn noise_is_uniform_in_every_pixel_and_independent() {
+        let images = drawn(1, noise);
+        assert_eq!((images.len(), images.shape()), (COUNT, Shape::new(2, 3, 2)));
+        let column = |pixel: usize| -> Vec<f32> { (0..COUNT).map(|index| images.image(index)[pixel]).collect() };
+        for pixel in 0..12 {
+            assert_uniform(&column(pixel), &format!("pixel {pixel}"));
+        }
+        assert_uniform(images.values(), "all pixels");
+        // No pixel tells anything of another.
+        let centred = |pixel| column(pixel).into_iter().map(|v| f64::from(v) - 0.5).collect::<Vec<_>>();
+        for (a, b) in (0..12).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            let products = centred(a).iter().zip(centred(b)).map(|(a, b)| a * b).sum::<f64>();
+            let correlation = 12.0 * products / COUNT as f64;
+            assert!(correlation.abs() < 4.0 / (COUNT as f64).sqrt(), "pixels {a} and {b}: {correlation}");
+        }
+        assert!((1..COUNT).all(|index| images.image(index) != images.image(index - 1)));
+        let [same, other] = [1, 2].map(|seed| drawn(seed, noise));
+        assert_eq!(same.values(), images.values());
+        assert_ne!(other.values(), images.values());
+    }
+
     #[test]
     fn halves_alternate() {
         assert_eq!(halves(&two()).values(), [0.0, 0.2, 0.3, 0.0, 0.0, 0.6]);

@@ -36,7 +36,7 @@
 //!
 //! | what | item | test |
 //! |---|---|---|
-//! | pre-training as an autoencoder | [`Trainer::train`](nae_train::train::Trainer::train) | `nae-train/cli/tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
+//! | pre-training as an autoencoder | [`Trainer::train`](nae_train::train::Trainer::train) | `nae-train/src/methods/finite_differences.rs` `pre_training_is_adam_on_gradients_of_a_limited_norm`; `nae-train/cli/tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
 //! | ℝ^D and the unit sphere; projection | [`LatentSpace`](nae_train::arch::LatentSpace) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | q₀(z): standard normal, uniform on the sphere | [`NoiseSource::latents`](nae_train::sample::NoiseSource::latents) | `nae-train/src/sample/noise.rs` `latents_of_the_plane_are_standard_normal`, `latents_of_the_sphere_are_uniform` |
 //! | ‖z‖² added to the loss | [`Regularization::latent_norm`](nae_train::config::Regularization::latent_norm) | `nae-train/src/methods/nae.rs` `the_latent_norm_is_a_mean_over_both_batches`; `nae-train/src/methods/finite_differences.rs` `the_nae_steps_by_the_gradient_of_its_loss` |
@@ -65,7 +65,7 @@
 //! | what | item | test |
 //! |---|---|---|
 //! | HalfMNIST, ChimeraMNIST | [`outliers`](nae_data::outliers) | `crates/nae-data/src/outliers.rs` `halves_alternate`, `chimeras_join_different_classes`; `nae-train/tests/method/presets.rs` `chimeras_of_mnist_are_blank_between_their_halves` |
-//! | ConstantGray, Noise | [`outliers`](nae_data::outliers) | `nae-train/cli/tests/program/cli.rs` `a_run_leaves_a_model_a_report_and_a_folder_to_export_from` |
+//! | ConstantGray, Noise | [`outliers`](nae_data::outliers) | `crates/nae-data/src/outliers.rs` `constant_gray_is_one_level_an_image_uniform_over_images`, `noise_is_uniform_in_every_pixel_and_independent` |
 //! | MNIST, FashionMNIST | [`idx`](nae_data::idx) | `crates/nae-data/src/idx.rs` `images_and_labels_plain_and_gzipped`; `nae-train/cli/tests/program/cli.rs` `data_in_files_is_found_named_and_recorded` |
 //! | CIFAR-10 | [`cifar`](nae_data::cifar) | `crates/nae-data/src/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
 //! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](nae_data::Source), [`own`](nae_data::own) | `nae-train/cli/tests/program/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
@@ -120,15 +120,15 @@
 //!
 //! | | item | test |
 //! |---|---|---|
-//! | AE | [`AutoencoderMethod`](nae_train::methods::autoencoder::AutoencoderMethod) | `nae-train/cli/tests/program/cli.rs` `every_method_trains_and_exports` |
+//! | AE | [`AutoencoderMethod`](nae_train::methods::autoencoder::AutoencoderMethod) | `nae-train/src/methods/finite_differences.rs` `the_autoencoder_steps_by_the_gradient_of_its_loss` |
 //! | DAE, σ = 0.3 | [`Denoising`](nae_train::config::Denoising) | `nae-train/src/methods/finite_differences.rs` `the_autoencoder_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/autoencoder.rs` `a_denoiser_is_compared_with_the_data_without_noise` |
-//! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `the_bound_is_a_bound` |
+//! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `it_steps_by_the_gradient_of_the_bound`, `the_bound_is_a_bound` |
 //! | WAE-MMD, RBF kernel, median heuristic | [`WaeMethod`](nae_train::methods::WaeMethod), [`mmd_squared`](nae_train::methods::mmd_squared) | `nae-train/src/methods/finite_differences.rs` `the_wae_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/mmd.rs` `equal_samples_are_at_no_distance`, `two_points_each_by_hand` |
 //! | VQ-VAE | [`VectorQuantizedAutoencoder`](nae_train::methods::VectorQuantizedAutoencoder) | `nae-train/src/methods/vqvae.rs` `it_steps_by_the_straight_through_gradient`, `unused_codes_begin_again_at_latents`, `it_decides_by_the_codes` |
 //! | DAGMM | [`GaussianMixtureAutoencoder`](nae_train::methods::GaussianMixtureAutoencoder) | `nae-train/src/methods/dagmm.rs` `it_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_pooled_mixture`; `nae-train/src/methods/mixture.rs` `energies_are_those_of_the_mixture`, `points_of_lower_rank_have_energies` |
-//! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents` |
+//! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents`, `a_discriminator_that_has_won_begins_again` |
 //! | Glow, K = 12, L = 1, 64 channels | [`Glow`](nae_train::methods::Glow) | `nae-train/src/methods/glow.rs` `the_density_is_that_of_the_change_of_variables`, `the_density_sums_to_one`, `it_steps_by_the_gradient_of_its_loss` |
-//! | IGEBM | [`EnergyNetwork`](nae_train::methods::EnergyNetwork) | `nae-train/src/methods/igebm.rs` `it_steps_by_the_gradient_of_its_loss`, `negative_samples_go_on_downhill_from_the_buffer`, `it_learns_a_density_that_is_known` |
+//! | IGEBM | [`EnergyNetwork`](nae_train::methods::EnergyNetwork) | `nae-train/src/methods/igebm.rs` `it_steps_by_the_gradient_of_its_loss`, `both_engines_agree`, `negative_samples_go_on_downhill_from_the_buffer`, `it_learns_a_density_that_is_known` |
 //! | PixelCNN++, 5 blocks, 80 filters | [`PixelCnn`](nae_train::methods::PixelCnn) | `nae-train/src/methods/pixelcnn/mod.rs` `a_pixel_depends_on_those_before_it_alone`, `the_probabilities_of_a_pixel_sum_to_one`; `nae-train/src/methods/pixelcnn/logistics.rs` `channels_follow_those_before` |
 //!
 //! # Where this crate differs from the paper's text or its code

@@ -1,5 +1,6 @@
 """Runs in this process: the command line's model, watched and stopped."""
 
+import json
 import os
 import signal
 import subprocess
@@ -118,13 +119,19 @@ def test_a_list_of_images_of_any_size(digits):
     assert len(trained.detector.score(images)) == 60
 
 
-def test_a_callback_sees_every_step_and_may_end_the_run(digits):
+def test_a_callback_sees_every_step_and_may_end_the_run(digits, tmp_path):
     events = []
-    nae_edge.train(digits[0][:120], callback=events.append, **QUICK)
+    nae_edge.train(digits[0][:120], callback=events.append, folder=tmp_path / "run", **QUICK)
     assert [event["step"] for event in events if event["phase"] == "normalizing"] == [1, 2, 3]
     pretraining = [event for event in events if event["phase"] == "pretraining"]
     assert pretraining[-1]["step"] == pretraining[-1]["total"] and pretraining[0]["energy"] > pretraining[-1]["energy"]
-    assert all(0 <= event["selection_auroc"] <= 1 for event in events if event["phase"] == "look")
+    # A look before the first update, and after each: what the run folder has of them.
+    looks = [event for event in events if event["phase"] == "look"]
+    assert [look["step"] for look in looks] == [0, 1, 2, 3]
+    lines = map(json.loads, (tmp_path / "run/metrics.jsonl").read_text().splitlines())
+    recorded = [line for line in lines if line["kind"] == "look"]
+    for figure in ("selection_auroc", "selection_low", "validation_energy"):
+        assert [look[figure] for look in looks] == [line[figure] for line in recorded]
 
     def end(event):
         return not (event["phase"] == "normalizing" and event["step"] == 2)

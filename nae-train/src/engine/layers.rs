@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use nae_simd::program::Trace;
-use nae_simd::{Planes, Size, Workspace};
+use nae_simd::{Gradients, Planes, Size, Workspace};
 
 use super::cpu::shards;
 use super::network::Half;
@@ -48,24 +48,37 @@ impl CpuLayers {
 
     /// From the gradient of a loss at the outputs of a batch to that at its inputs and at the weights.
     pub(crate) fn backward(&self, passed: Passed, gradient: Tensor<4>) -> (Tensor<4>, WeightGradients) {
-        let (gradients, weights) = self.back(passed, gradient, true);
-        (self.gathered(gradients.iter()), weights)
+        let (inputs, weights) = self.back(&passed, gradient, true, true);
+        (self.gathered(inputs.iter()), self.half.summed(&self.workspace, weights))
     }
 
-    /// As [`backward`](Self::backward), for the weights alone.
-    pub(crate) fn weights(&self, passed: Passed, gradient: Tensor<4>) -> WeightGradients {
-        self.back(passed, gradient, false).1
+    /// As [`backward`](Self::backward), to the inputs alone.
+    pub(crate) fn inputs(&self, passed: &Passed, gradient: Tensor<4>) -> Tensor<4> {
+        self.gathered(self.back(passed, gradient, true, false).0.iter())
     }
 
-    fn back(&self, passed: Passed, gradient: Tensor<4>, to_input: bool) -> (Vec<Planes>, WeightGradients) {
-        let pairs = passed.0.into_iter().zip(shards(&self.workspace, gradient)).collect();
-        let parts = shard::map(pairs, |((input, trace), gradient): ((Planes, Trace), Planes)| {
-            let mut weights = self.half.program.gradients();
-            let gradient = self.half.program.backward(&input, &trace, gradient, to_input, Some(&mut weights));
+    /// As [`backward`](Self::backward), to the weights alone: the sum over batches.
+    pub(crate) fn weights(&self, batches: impl IntoIterator<Item = (Passed, Tensor<4>)>) -> WeightGradients {
+        let each = |(passed, gradient): (Passed, Tensor<4>)| self.back(&passed, gradient, false, true).1;
+        self.half.summed(&self.workspace, batches.into_iter().flat_map(each).collect())
+    }
+
+    /// Of each shard the gradient at its inputs, empty unless `to_input`, and that of the weights, none unless `to_weights`.
+    fn back(
+        &self,
+        passed: &Passed,
+        gradient: Tensor<4>,
+        to_input: bool,
+        to_weights: bool,
+    ) -> (Vec<Planes>, Vec<Gradients>) {
+        let pairs = passed.0.iter().zip(shards(&self.workspace, gradient)).collect();
+        let parts = shard::map(pairs, |((input, trace), gradient): (&(Planes, Trace), Planes)| {
+            let mut weights = to_weights.then(|| self.half.program.gradients());
+            let gradient = self.half.program.backward(input, trace, gradient, to_input, weights.as_mut());
             (gradient, weights)
         });
-        let (gradients, weights) = parts.into_iter().unzip();
-        (gradients, self.half.summed(&self.workspace, weights))
+        let (inputs, weights): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        (inputs, weights.into_iter().flatten().collect())
     }
 
     fn gathered<'a>(&self, shards: impl Iterator<Item = &'a Planes>) -> Tensor<4> {

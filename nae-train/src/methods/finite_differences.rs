@@ -144,7 +144,7 @@ pub(super) fn numbers(module: &impl Module) -> Vec<f64> {
 }
 
 /// Their gradients.
-fn gradient_of(module: &impl Module, gradients: &GradientsParams) -> Vec<f64> {
+pub(super) fn gradient_of(module: &impl Module, gradients: &GradientsParams) -> Vec<f64> {
     struct All<'a>(&'a GradientsParams, Vec<f64>);
     impl ModuleVisitor for All<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

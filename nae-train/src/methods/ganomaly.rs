@@ -6,17 +6,19 @@
 //! discriminator that begins again when it has won are those of the authors' code, and so is the mean of squares in the
 //! score, where their paper has absolute values.
 
+use std::collections::VecDeque;
 use std::path::Path;
 
-use burn::module::Module;
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::activation::softplus;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
+use nae_simd::Workspace;
 use rand::Rng;
 use serde_bytes::ByteBuf;
 
-use super::gradients::{BatchLoss, add_l2, sharded, take};
+use super::gradients::{BatchLoss, add_l2, figures, take};
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
 use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
@@ -26,8 +28,10 @@ use crate::arch::spec::fc;
 use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::Pretraining;
 use crate::config::methods::Adversarial;
+use crate::engine::Engine;
+use crate::engine::layers::CpuLayers;
+use crate::engine::parameters::register;
 use crate::sample::NoiseSource;
-use crate::shard;
 
 /// Adam's β₁ in the authors' code.
 const BETA_1: f64 = 0.5;
@@ -54,8 +58,33 @@ impl Discriminator {
         self.head.forward(features).reshape([n])
     }
 
+    /// With weights that are drawn anew. The optimiser goes on with its moments of them, as in the authors' code.
+    fn begun_again(self, spec: &AutoencoderSpec, rng: &mut impl Rng, device: &Device) -> Self {
+        let mut drawn = Values::default();
+        Self::new(spec, rng, device).visit(&mut drawn);
+        self.map(&mut drawn)
+    }
+
     fn power_iteration(self) -> Self {
         Self { features: self.features.power_iteration(), head: self.head.power_iteration() }
+    }
+}
+
+/// A module's values in the order in which they are visited: taken from one, put into another of the same layers.
+#[derive(Default)]
+struct Values(VecDeque<TensorData>);
+
+impl ModuleVisitor for Values {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.0.push_back(param.val().into_data());
+    }
+}
+
+impl ModuleMapper for Values {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let tracked = param.is_require_grad();
+        let Some(values) = self.0.pop_front() else { return param };
+        param.map(|old| Tensor::from_data(values, &old.device()).set_require_grad(tracked))
     }
 }
 
@@ -91,23 +120,10 @@ impl Ganomaly {
         (z - second).reshape([n, dim]).square().mean_dim(1).reshape([n])
     }
 
-    /// Section 3.3: the distance of the discriminator's features, the absolute error of the reconstruction, and the
-    /// distance of the latents; means over samples and values.
-    fn generator_terms(&self, x: Tensor<4>) -> [Tensor<1>; 3] {
-        let z = self.autoencoder.encode(x.clone());
-        let y = self.autoencoder.decode(z.clone());
-        let features = |x: Tensor<4>| self.discriminator.features.forward(x);
-        let adversarial = (features(x.clone()) - features(y.clone())).square().mean();
-        let contextual = (x - y.clone()).abs().mean();
-        let encoder = (z - self.second.forward(y)).square().mean();
-        [adversarial, contextual, encoder]
-    }
-
-    /// Cross-entropy of data and of reconstructions, halved.
-    fn discriminator_loss(&self, x: Tensor<4>, reconstructions: Tensor<4>) -> Tensor<1> {
-        let log_odds = |x| self.discriminator.log_odds(self.discriminator.features.forward(x));
-        let (real, fake) = (log_odds(x).neg(), log_odds(reconstructions));
-        (softplus(real, 1.0).mean() + softplus(fake, 1.0).mean()).mul_scalar(0.5)
+    /// Cross-entropy of data and of reconstructions by their features, halved.
+    fn discriminator_loss(&self, real: Tensor<4>, fake: Tensor<4>) -> Tensor<1> {
+        let [real, fake] = [real, fake].map(|features| self.discriminator.log_odds(features));
+        (softplus(real.neg(), 1.0).mean() + softplus(fake, 1.0).mean()).mul_scalar(0.5)
     }
 }
 
@@ -130,10 +146,33 @@ impl Model for Ganomaly {
     }
 }
 
-/// Trains generator and discriminator in turn; burn computes the gradients.
+/// What the generator's loss looks at: a batch, its latents, its reconstructions, their latents by the second encoder, and the
+/// discriminator's features of both.
+struct Views {
+    x: Tensor<4>,
+    z: Tensor<4>,
+    y: Tensor<4>,
+    second: Tensor<4>,
+    real: Tensor<4>,
+    fake: Tensor<4>,
+}
+
+/// The gradients of an update and its figures.
+struct Gradients {
+    /// With respect to autoencoder and second encoder.
+    generator: GradientsParams,
+    /// With respect to the discriminator.
+    discriminator: GradientsParams,
+    figures: UpdateFigures,
+}
+
+/// Trains generator and discriminator in turn.
 pub(crate) struct GanomalyMethod {
     model: Ganomaly,
     spec: AutoencoderSpec,
+    engine: Engine,
+    workspace: Workspace,
+    device: Device,
     optimizer: Optimizer,
     rate: f64,
     encoder_l2: f32,
@@ -149,10 +188,15 @@ impl GanomalyMethod {
         pretraining: Pretraining,
         settings: Adversarial,
         draws: NoiseSource,
+        engine: Engine,
+        device: &Device,
     ) -> Self {
         Self {
             model,
             spec,
+            engine,
+            workspace: Workspace::default(),
+            device: device.clone(),
             optimizer: Optimizer::new(pretraining.max_gradient_norm).with_beta_1(BETA_1),
             rate: pretraining.learning_rate,
             encoder_l2: pretraining.encoder_l2,
@@ -161,52 +205,116 @@ impl GanomalyMethod {
         }
     }
 
-    /// The gradient of the generator's loss with respect to the weights of autoencoder and second encoder, and its parts.
-    fn generator_gradients(&self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+    /// Section 3.3: the distance of the discriminator's features, the absolute error of the reconstruction, and the
+    /// distance of the latents, means over samples and values; weighed.
+    fn generator_loss(&self, views: Views) -> BatchLoss {
+        let Views { x, z, y, second, real, fake } = views;
+        let features = (real - fake).square().mean();
+        let pixels = (x - y).abs().mean();
+        let latents = (z - second).square().mean();
         let Adversarial { adversarial, contextual, encoder } = self.settings;
-        let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
-        let (mut gradients, figures) = sharded(&self.model, shards, |model, x: Tensor<4>| {
-            let [features, pixels, latents] = model.generator_terms(x.autodiff());
-            let loss = features.clone().mul_scalar(adversarial)
-                + pixels.clone().mul_scalar(contextual)
-                + latents.clone().mul_scalar(encoder);
-            BatchLoss { loss, report: vec![("features", features), ("absolute_error", pixels), ("latents", latents)] }
-        });
-        // The generator does not move its judge.
-        take(&self.model.discriminator, &mut gradients);
-        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients);
-        (gradients, figures)
+        let loss = features.clone().mul_scalar(adversarial)
+            + pixels.clone().mul_scalar(contextual)
+            + latents.clone().mul_scalar(encoder);
+        BatchLoss { loss, report: vec![("features", features), ("absolute_error", pixels), ("latents", latents)] }
     }
 
-    /// The gradient of the discriminator's loss with respect to its weights, and the loss.
-    fn discriminator_gradients(&self, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
-        let plain = self.model.valid();
-        sharded(&self.model, shards, |model, x: Tensor<4>| {
-            let reconstructions = plain.autoencoder.reconstruct(x.clone());
-            let loss = model.discriminator_loss(x.autodiff(), reconstructions.autodiff());
-            BatchLoss { loss: loss.clone(), report: vec![("discriminator", loss)] }
-        })
+    /// Both gradients, by the networks before the update, as in the authors' code.
+    fn gradients(&self, x: Tensor<4>) -> Gradients {
+        let mut gradients = match self.engine {
+            Engine::Cpu => self.by_layers(x),
+            Engine::Burn => self.by_burn(x),
+        };
+        add_l2(&self.model.autoencoder.encoder, self.encoder_l2, &mut gradients.generator);
+        gradients
+    }
+
+    fn by_layers(&self, x: Tensor<4>) -> Gradients {
+        let Ganomaly { autoencoder, second, discriminator } = &self.model;
+        let image = self.spec.image();
+        let layers = |layers, input| CpuLayers::new(&self.workspace, layers, input, false, &self.device);
+        let (encoder, second) = (layers(&autoencoder.encoder, image), layers(second, image));
+        let decoder = layers(&autoencoder.decoder, Shape::vector(autoencoder.latent_dim()));
+        let judge = layers(&discriminator.features, image);
+        let (z, to_z) = encoder.forward(x.clone());
+        let (y, to_y) = decoder.forward(z.clone());
+        let (again, to_second) = second.forward(y.clone());
+        let (real, to_real) = judge.forward(x.clone());
+        let (fake, to_fake) = judge.forward(y.clone());
+
+        // burn differentiates the losses with respect to what the networks give; the engine goes on from there.
+        let leaf = |value: &Tensor<4>| value.clone().autodiff().require_grad();
+        let [at_z, at_y, at_second, at_fake] = [&z, &y, &again, &fake].map(leaf);
+        let BatchLoss { loss, report } = self.generator_loss(Views {
+            x: x.autodiff(),
+            z: at_z.clone(),
+            y: at_y.clone(),
+            second: at_second.clone(),
+            real: real.clone().autodiff(),
+            fake: at_fake.clone(),
+        });
+        let mut figures = figures(report);
+        let slopes = loss.backward();
+        let slope = |leaf: Tensor<4>| leaf.grad(&slopes).expect("the loss depends on it");
+        let (by_second, of_second) = second.backward(to_second, slope(at_second));
+        let by_features = judge.inputs(&to_fake, slope(at_fake));
+        let (by_y, of_decoder) = decoder.backward(to_y, slope(at_y) + by_second + by_features);
+        let of_encoder = encoder.weights([(to_z, slope(at_z) + by_y)]);
+        let mut generator = GradientsParams::new();
+        for part in [of_encoder, of_decoder, of_second] {
+            register(part, &mut generator, &self.device);
+        }
+
+        let [at_real, at_fake] = [&real, &fake].map(leaf);
+        let loss = self.model.discriminator_loss(at_real.clone(), at_fake.clone());
+        figures.add(&self::figures(vec![("discriminator", loss.clone())]), 1.0);
+        let slopes = loss.backward();
+        let of_features = [(to_real, at_real), (to_fake, at_fake)]
+            .map(|(to, at)| (to, at.grad(&slopes).expect("the loss depends on it")));
+        let of_features = judge.weights(of_features);
+        let mut discriminator = GradientsParams::from_grads(slopes, &discriminator.head);
+        register(of_features, &mut discriminator, &self.device);
+        Gradients { generator, discriminator, figures }
+    }
+
+    /// All of it by burn. A batch is not divided: on the processor the engine does this, and elsewhere one device has all of
+    /// it.
+    fn by_burn(&self, x: Tensor<4>) -> Gradients {
+        let Ganomaly { autoencoder, second, discriminator } = &self.model;
+        let features = |x: Tensor<4>| discriminator.features.forward(x);
+        let x = x.autodiff();
+        let z = autoencoder.encode(x.clone());
+        let y = autoencoder.decode(z.clone());
+        let plain = y.clone().inner().autodiff();
+        let (real, fake) = (features(x.clone()), features(y.clone()));
+        let views = Views { x: x.clone(), z, second: second.forward(y.clone()), y, real, fake };
+        let BatchLoss { loss, report } = self.generator_loss(views);
+        let mut figures = figures(report);
+        let mut generator = GradientsParams::from_grads(loss.backward(), &self.model);
+        // The generator does not move its judge.
+        take(discriminator, &mut generator);
+
+        let loss = self.model.discriminator_loss(features(x), features(plain));
+        figures.add(&self::figures(vec![("discriminator", loss.clone())]), 1.0);
+        Gradients { generator, discriminator: GradientsParams::from_grads(loss.backward(), discriminator), figures }
     }
 }
 
 impl Method for GanomalyMethod {
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
-        // Both by the networks before the update, as in the authors' code.
-        let (generator, mut figures) = self.generator_gradients(x.clone());
-        let (discriminator, loss) = self.discriminator_gradients(x);
+        let Gradients { generator, discriminator, figures } = self.gradients(x);
         let model = self.optimizer.step(self.rate, self.model.clone(), generator);
         let model = self.optimizer.step(self.rate, model, discriminator);
         let Ganomaly { autoencoder, second, discriminator } = model;
-        let won = loss.get("discriminator").is_some_and(|loss| loss < WON);
+        let won = figures.get("discriminator").is_some_and(|loss| loss < WON);
         let discriminator = if won {
-            Discriminator::new(&self.spec, self.draws.rng(), &self.model.devices().remove(0))
+            let device = self.model.devices().remove(0);
+            discriminator.begun_again(&self.spec, self.draws.rng(), &device)
         } else {
             discriminator.power_iteration()
         };
         let (autoencoder, second) = (autoencoder.power_iteration(), second.power_iteration());
         self.model = Ganomaly { autoencoder, second, discriminator };
-        figures.add(&loss, 1.0);
         figures
     }
 
@@ -239,16 +347,18 @@ mod tests {
 
     use super::*;
     use crate::arch::LatentSpace;
-    use crate::methods::finite_differences::{SAMPLES, changed, images, network, numbers, slopes_agree, smooth, wide};
+    use crate::methods::finite_differences::{
+        SAMPLES, changed, images, moved, network, numbers, slopes_agree, smooth, wide,
+    };
 
     const SETTINGS: Adversarial = Adversarial { adversarial: 0.5, contextual: 3.0, encoder: 2.0 };
 
-    fn method() -> GanomalyMethod {
+    fn method(engine: Engine) -> GanomalyMethod {
         let (device, spec) = (Device::flex().autodiff(), smooth(LatentSpace::Euclidean));
         let start = network(LatentSpace::Euclidean);
         let model = Ganomaly::new(start, &spec, NoiseSource::new(2, 0).rng(), &device);
         let settings = Pretraining { encoder_l2: 0.02, ..Pretraining::new(1, SAMPLES, 1e-2) };
-        GanomalyMethod::new(model, spec, settings, SETTINGS, NoiseSource::new(4, 0))
+        GanomalyMethod::new(model, spec, settings, SETTINGS, NoiseSource::new(4, 0), engine, &Device::flex())
     }
 
     fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -259,54 +369,62 @@ mod tests {
     /// Features, reconstructions and latents in float64, and the three terms of them.
     #[test]
     fn the_generator_steps_by_the_gradient_of_its_loss() {
-        let (x, method) = (images(1), method());
-        let (mut gradients, _) = method.generator_gradients(x.clone());
-        assert!(take(&method.model.discriminator, &mut gradients).is_empty(), "the discriminator is not moved");
-        let x = x.cast(FloatDType::F64);
-        // What the generator does not move does not count: its discriminator is the one before the step.
-        let judge = crate::methods::finite_differences::moved(&method.model, usize::MAX, &[], 0.0).discriminator;
-        let right = [0.5, 3.0, 2.0, 0.02];
-        slopes_agree("generator", &method.model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {
-            let z = model.autoencoder.encode(x.clone());
-            let y = model.autoencoder.decode(z.clone());
-            let second = wide(model.second.forward(y.clone()));
-            let (real, fake) = (wide(judge.features.forward(x.clone())), wide(judge.features.forward(y.clone())));
-            let squares = |a: &[f64], b: &[f64]| mean(a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)));
-            let absolute = mean(wide(x.clone()).iter().zip(&wide(y)).map(|(a, b)| (a - b).abs()));
-            let penalty: f64 = numbers(&model.autoencoder.encoder).iter().map(|w| w * w).sum();
-            terms[0] * squares(&real, &fake)
-                + terms[1] * absolute
-                + terms[2] * squares(&wide(z), &second)
-                + terms[3] * penalty
-        });
+        for engine in [Engine::Cpu, Engine::Burn] {
+            let (x, method) = (images(1), method(engine));
+            let mut gradients = method.gradients(x.clone()).generator;
+            assert!(take(&method.model.discriminator, &mut gradients).is_empty(), "the discriminator is not moved");
+            let x = x.cast(FloatDType::F64);
+            // What the generator does not move does not count: its discriminator is the one before the step.
+            let judge = moved(&method.model, usize::MAX, &[], 0.0).discriminator;
+            let right = [0.5, 3.0, 2.0, 0.02];
+            let name = format!("generator by {engine:?}");
+            slopes_agree(&name, &method.model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {
+                let z = model.autoencoder.encode(x.clone());
+                let y = model.autoencoder.decode(z.clone());
+                let second = wide(model.second.forward(y.clone()));
+                let (real, fake) = (wide(judge.features.forward(x.clone())), wide(judge.features.forward(y.clone())));
+                let squares = |a: &[f64], b: &[f64]| mean(a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)));
+                let absolute = mean(wide(x.clone()).iter().zip(&wide(y)).map(|(a, b)| (a - b).abs()));
+                let penalty: f64 = numbers(&model.autoencoder.encoder).iter().map(|w| w * w).sum();
+                terms[0] * squares(&real, &fake)
+                    + terms[1] * absolute
+                    + terms[2] * squares(&wide(z), &second)
+                    + terms[3] * penalty
+            });
+        }
     }
 
     /// −½(mean ln D(x) + mean ln(1 − D(x̂))), D the logistic function of the last layer; the generator is not moved.
     #[test]
     fn the_discriminator_steps_by_the_gradient_of_its_loss() {
-        let (x, method) = (images(1), method());
-        let (mut gradients, figures) = method.discriminator_gradients(x.clone());
-        assert!(take(&method.model.autoencoder, &mut gradients).is_empty(), "the generator is not moved");
-        let x = x.cast(FloatDType::F64);
-        let unmoved = crate::methods::finite_differences::moved(&method.model, usize::MAX, &[], 0.0);
-        let fake = unmoved.autoencoder.reconstruct(x.clone());
-        let loss = |model: &Ganomaly, terms: &[f64; 2]| {
-            let odds =
-                |x: &Tensor<4>| wide(model.discriminator.head.forward(model.discriminator.features.forward(x.clone())));
-            let share = |odds: &f64| 1.0 / (1.0 + (-odds).exp());
-            let (real, fake) = (odds(&x), odds(&fake));
-            -terms[0] * mean(real.iter().map(|odds| share(odds).ln()))
-                - terms[1] * mean(fake.iter().map(|odds| (1.0 - share(odds)).ln()))
-        };
-        let (found, expected) = (figures.get("discriminator").expect("reported"), loss(&unmoved, &[0.5, 0.5]));
-        assert!((found / expected - 1.0).abs() < 1e-5, "{found} against {expected}");
-        slopes_agree("discriminator", &method.model, &gradients, &[0.5, 0.5], &changed([0.5, 0.5]), loss);
+        for engine in [Engine::Cpu, Engine::Burn] {
+            let (x, method) = (images(1), method(engine));
+            let Gradients { discriminator: mut gradients, figures, .. } = method.gradients(x.clone());
+            let generator =
+                [take(&method.model.autoencoder, &mut gradients), take(&method.model.second, &mut gradients)];
+            assert!(generator.iter().all(GradientsParams::is_empty), "the generator is not moved");
+            let x = x.cast(FloatDType::F64);
+            let unmoved = moved(&method.model, usize::MAX, &[], 0.0);
+            let fake = unmoved.autoencoder.reconstruct(x.clone());
+            let loss = |model: &Ganomaly, terms: &[f64; 2]| {
+                let Discriminator { features, head } = &model.discriminator;
+                let odds = |x: &Tensor<4>| wide(head.forward(features.forward(x.clone())));
+                let share = |odds: &f64| 1.0 / (1.0 + (-odds).exp());
+                let (real, fake) = (odds(&x), odds(&fake));
+                -terms[0] * mean(real.iter().map(|odds| share(odds).ln()))
+                    - terms[1] * mean(fake.iter().map(|odds| (1.0 - share(odds)).ln()))
+            };
+            let (found, expected) = (figures.get("discriminator").expect("reported"), loss(&unmoved, &[0.5, 0.5]));
+            assert!((found / expected - 1.0).abs() < 1e-5, "{found} against {expected}");
+            let name = format!("discriminator by {engine:?}");
+            slopes_agree(&name, &method.model, &gradients, &[0.5, 0.5], &changed([0.5, 0.5]), loss);
+        }
     }
 
     #[test]
     fn it_decides_by_the_distance_of_both_latents() {
         let x = images(1);
-        let model = method().model.valid();
+        let model = method(Engine::Cpu).model.valid();
         let z = model.autoencoder.encode(x.clone());
         let second = wide(model.second.forward(model.autoencoder.decode(z.clone())));
         let expected = wide(z);
@@ -321,20 +439,17 @@ mod tests {
     /// Black images and their reconstructions are told apart at once by odds of e^40: the discriminator has won.
     #[test]
     fn a_discriminator_that_has_won_begins_again() {
-        let mut method = method();
+        let mut method = method(Engine::Cpu);
         let x = images(1).zeros_like();
         let before = numbers(&method.model.discriminator);
         method.update(x.clone());
-        let moved = numbers(&method.model.discriminator);
+        let after = numbers(&method.model.discriminator);
         let largest = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         // Adam's first step is the learning rate.
-        assert!(largest(&before, &moved) < 1.1e-2);
+        assert!(largest(&before, &after) < 1.1e-2);
         struct Scale(f64);
-        impl burn::module::ModuleMapper for Scale {
-            fn map_float<const D: usize>(
-                &mut self,
-                param: burn::module::Param<Tensor<D>>,
-            ) -> burn::module::Param<Tensor<D>> {
+        impl ModuleMapper for Scale {
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
                 param.map(|weights| Tensor::from_inner(weights.inner().mul_scalar(self.0)).require_grad())
             }
         }
@@ -351,21 +466,26 @@ mod tests {
         let head = shifted(head, -factor * centre);
         method.model.discriminator.head = head;
         let scaled = numbers(&method.model.discriminator);
-        let loss = method.discriminator_gradients(x.clone()).1.get("discriminator").expect("reported");
+        let loss = method.gradients(x.clone()).figures.get("discriminator").expect("reported");
         assert!(loss < WON, "{loss}");
-        method.update(x);
+        method.update(x.clone());
         let fresh = numbers(&method.model.discriminator);
         assert!(largest(&fresh, &scaled) > 1.0 && largest(&fresh, &before) < 2.0);
+
+        // From there on, too, a run goes on.
+        let mut resumed = self::method(Engine::Cpu);
+        resumed.restore(&method.state().expect("a state"), method.spec.image()).expect("of this run");
+        for method in [&mut method, &mut resumed] {
+            method.update(x.clone());
+        }
+        assert_eq!(numbers(&resumed.model), numbers(&method.model));
     }
 
     /// The dense layer with `shift` added to its bias.
     fn shifted(head: Sequential, shift: f64) -> Sequential {
         struct Shift(f64);
-        impl burn::module::ModuleMapper for Shift {
-            fn map_float<const D: usize>(
-                &mut self,
-                param: burn::module::Param<Tensor<D>>,
-            ) -> burn::module::Param<Tensor<D>> {
+        impl ModuleMapper for Shift {
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
                 // The bias has one value, the weights more.
                 let shift = if param.shape().num_elements() == 1 { self.0 } else { 0.0 };
                 param.map(|weights| Tensor::from_inner(weights.inner().add_scalar(shift)).require_grad())

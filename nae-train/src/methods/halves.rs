@@ -126,7 +126,7 @@ impl HalvesEngine {
         let BatchLoss { loss, report } = loss(model, x.autodiff(), y.autodiff(), between);
         let mut gradients = (loss + (z * at_latent.autodiff()).sum()).backward();
         let at_encoded = leaf.grad_remove(&mut gradients).unwrap_or_else(|| leaf.clone().inner().zeros_like());
-        let of_encoder = encoder.weights(passed_encoder, at_encoded);
+        let of_encoder = encoder.weights([(passed_encoder, at_encoded)]);
 
         let mut gradients = GradientsParams::from_grads(gradients, model);
         for part in [of_encoder, of_decoder] {

@@ -12,11 +12,12 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
+use nae_simd::Workspace;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
-use super::gradients::{BatchLoss, sharded};
+use super::gradients::{BatchLoss, figures, sharded};
 use super::state;
 use super::{Decision, Model, UpdateFigures};
 use crate::arch::Autoencoder;
@@ -28,8 +29,13 @@ use crate::arch::layer::Sequential;
 use crate::arch::spec::{LayerSpec, fc};
 use crate::config::Pretraining;
 use crate::config::methods::FeedForward;
+use crate::engine::Engine;
+use crate::engine::layers::CpuLayers;
+use crate::engine::parameters::register;
 use crate::sample::frozen::differentiate;
-use crate::sample::{Bounds, GradientClip, Langevin, Leaving, NoiseSource, Precision, ReplayBuffer, ReplayConfig};
+use crate::sample::{
+    Bounds, EnergyGradient, GradientClip, Langevin, Leaving, NoiseSource, Precision, ReplayBuffer, ReplayConfig,
+};
 use crate::shard;
 
 /// Where images are.
@@ -73,9 +79,13 @@ impl EnergyNetwork {
 
     /// E(x) of each sample of `x` `[N, C, H, W]`: `[N]`.
     pub fn energies(&self, x: Tensor<4>) -> Tensor<1> {
-        let n = x.dims()[0];
-        let sums = self.features.forward(x).sum_dim(2).sum_dim(3);
-        self.head.forward(sums).reshape([n])
+        self.energies_of(self.features.forward(x))
+    }
+
+    /// Given the feature maps.
+    fn energies_of(&self, features: Tensor<4>) -> Tensor<1> {
+        let n = features.dims()[0];
+        self.head.forward(features.sum_dim(2).sum_dim(3)).reshape([n])
     }
 }
 
@@ -98,13 +108,15 @@ impl Model for EnergyNetwork {
     }
 }
 
-/// Trains by the data's energy against that of negative samples; burn computes the gradients, of the chains, too.
+/// Trains by the data's energy against that of negative samples.
 pub(crate) type IgebmMethod = GradientMethod<Contrast>;
 
 /// The data's energy less that of negative samples.
 pub(crate) struct Contrast {
     regularization: f32,
     chain: Langevin,
+    engine: Engine,
+    workspace: Workspace,
     device: Device,
 }
 
@@ -130,6 +142,7 @@ impl IgebmMethod {
         pretraining: Pretraining,
         settings: FeedForward,
         noise: NoiseSource,
+        engine: Engine,
         device: &Device,
     ) -> Self {
         let clip = GradientClip { limit: settings.gradient_clip, by: Default::default() };
@@ -137,6 +150,8 @@ impl IgebmMethod {
         let objective = Contrast {
             regularization: settings.regularization,
             chain: Langevin { gradient_clip: Some(clip), bounds: Some(BOX), ..chain },
+            engine,
+            workspace: Workspace::default(),
             device: device.clone(),
         };
         let buffer = ReplayBuffer::new(ReplayConfig { size: settings.buffer, ratio: settings.replay });
@@ -153,7 +168,11 @@ impl Contrast {
         kept.buffer.replace(&mut values, len, kept.noise.rng());
         let start = Tensor::from_data(TensorData::new(values, shape), &self.device);
         let frozen = model.clone().no_grad();
-        let energy = |x: Tensor<4>| differentiate(Precision::F32, x, |x| frozen.energies(x));
+        let layers = (self.engine == Engine::Cpu).then(|| self.layers(model, &start));
+        let energy = |x: Tensor<4>| match &layers {
+            Some(layers) => energy_gradient(&frozen, layers, x),
+            None => differentiate(Precision::F32, x, |x| frozen.energies(x)),
+        };
         let end = self.chain.run(start, 1.0, &mut kept.noise, energy, LatentSpace::Euclidean).state;
         let values: Vec<f32> = end.clone().into_data().iter::<f32>().collect();
         kept.buffer.append(&values, len);
@@ -162,17 +181,61 @@ impl Contrast {
 
     /// The gradient of the loss with respect to all weights, and both mean energies.
     fn gradients(&self, model: &EnergyNetwork, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        let weight = self.regularization;
+        match self.engine {
+            Engine::Cpu => self.by_layers(model, x, negatives),
+            Engine::Burn => self.by_burn(model, x, negatives),
+        }
+    }
+
+    fn by_layers(&self, model: &EnergyNetwork, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
+        let layers = self.layers(model, &x);
+        let passed = [x, negatives].map(|x| layers.forward(x));
+        let leaves = passed.each_ref().map(|(features, _)| features.clone().autodiff().require_grad());
+        let [positive, negative] = leaves.each_ref().map(|features| model.energies_of(features.clone()));
+        let BatchLoss { loss, report } = self.loss(positive, negative);
+        let slopes = loss.backward();
+        let ways = passed.into_iter().zip(leaves).map(|((_, passed), leaf)| {
+            let slope = leaf.grad(&slopes).expect("the loss depends on both batches");
+            (passed, slope)
+        });
+        let of_features = layers.weights(ways);
+        let mut gradients = GradientsParams::from_grads(slopes, &model.head);
+        register(of_features, &mut gradients, &self.device);
+        (gradients, figures(report))
+    }
+
+    fn by_burn(&self, model: &EnergyNetwork, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let pairs = shard::shards(x).into_iter().zip(shard::shards(negatives));
         let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
         sharded(model, shards, |model, (x, negatives): (Tensor<4>, Tensor<4>)| {
-            let (positive, negative) = (model.energies(x.autodiff()), model.energies(negatives.autodiff()));
-            let squares = positive.clone().square().mean() + negative.clone().square().mean();
-            let (positive, negative) = (positive.mean(), negative.mean());
-            let loss = positive.clone() - negative.clone() + squares.mul_scalar(weight);
-            BatchLoss { loss, report: vec![("positive_energy", positive), ("negative_energy", negative)] }
+            self.loss(model.energies(x.autodiff()), model.energies(negatives.autodiff()))
         })
     }
+
+    /// Of the energies of data and of negative samples.
+    fn loss(&self, positive: Tensor<1>, negative: Tensor<1>) -> BatchLoss {
+        let squares = positive.clone().square().mean() + negative.clone().square().mean();
+        let (positive, negative) = (positive.mean(), negative.mean());
+        let loss = positive.clone() - negative.clone() + squares.mul_scalar(self.regularization);
+        BatchLoss { loss, report: vec![("positive_energy", positive), ("negative_energy", negative)] }
+    }
+
+    /// The network up to its feature maps, laid out for images like `x`.
+    fn layers(&self, model: &EnergyNetwork, x: &Tensor<4>) -> CpuLayers {
+        let [_, channels, height, width] = x.dims();
+        CpuLayers::new(&self.workspace, &model.features, Shape::new(channels, height, width), false, &self.device)
+    }
+}
+
+/// Energies of `x` and their gradient: burn's from the feature maps on, the engine's up to there. The weights of `frozen` are
+/// not tracked.
+fn energy_gradient(frozen: &EnergyNetwork, layers: &CpuLayers, x: Tensor<4>) -> EnergyGradient {
+    let (features, passed) = layers.forward(x);
+    let leaf = features.autodiff().require_grad();
+    let energies = frozen.energies_of(leaf.clone());
+    let slopes = energies.clone().sum().backward();
+    let slope = leaf.grad(&slopes).expect("the energy is a function of the features");
+    EnergyGradient { energy: energies.inner(), gradient: layers.inputs(&passed, slope) }
 }
 
 impl Objective for Contrast {
@@ -199,13 +262,13 @@ mod tests {
 
     use super::*;
     use crate::methods::Method as _;
-    use crate::methods::finite_differences::{changed, slopes_agree, wide};
+    use crate::methods::finite_differences::{changed, gradient_of, slopes_agree, wide};
 
-    fn method(settings: FeedForward) -> IgebmMethod {
+    fn method(settings: FeedForward, engine: Engine) -> IgebmMethod {
         let device = Device::flex();
         let image = Shape::new(1, 8, 9);
         let model = EnergyNetwork::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff());
-        IgebmMethod::new(model, Pretraining::new(1, 8, 1e-2), settings, NoiseSource::new(4, 0), &device)
+        IgebmMethod::new(model, Pretraining::new(1, 8, 1e-2), settings, NoiseSource::new(4, 0), engine, &device)
     }
 
     fn negatives(method: &mut IgebmMethod, count: usize) -> Vec<f64> {
@@ -220,7 +283,7 @@ mod tests {
     #[test]
     fn it_steps_by_the_gradient_of_its_loss() {
         let settings = FeedForward { width: 3, regularization: 0.3, ..FeedForward::default() };
-        let (x, negatives, mut method) = (images(1), images(2).mul_scalar(1.5), method(settings));
+        let (x, negatives, mut method) = (images(1), images(2).mul_scalar(1.5), method(settings, Engine::Burn));
         method.model.features = method.model.features.no_grad();
         let (gradients, _) = method.objective.gradients(&method.model, x.clone(), negatives.clone());
         let [x, negatives] = [x, negatives].map(|x| x.cast(FloatDType::F64));
@@ -236,11 +299,37 @@ mod tests {
         });
     }
 
+    /// Gradients of all weights, energies and gradients of images: the engine's are burn's.
+    #[test]
+    fn both_engines_agree() {
+        let settings = FeedForward { width: 3, regularization: 0.3, ..FeedForward::default() };
+        let (x, negatives) = (images(1), images(2).mul_scalar(1.5));
+        let [by_engine, by_burn] = [Engine::Cpu, Engine::Burn].map(|engine| {
+            let method = method(settings, engine);
+            let (gradients, figures) = method.objective.gradients(&method.model, x.clone(), negatives.clone());
+            (gradient_of(&method.model, &gradients), figures.get("negative_energy").expect("reported"))
+        });
+        let close = |found: &[f64], right: &[f64]| {
+            let largest = right.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+            assert!(largest > 1e-3 && found.len() == right.len());
+            let apart = found.iter().zip(right).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(apart < 1e-5 * largest, "{apart} of {largest}");
+        };
+        close(&by_engine.0, &by_burn.0);
+        close(&[by_engine.1], &[by_burn.1]);
+        let method = method(settings, Engine::Cpu);
+        let (frozen, layers) = (method.model.clone().no_grad(), method.objective.layers(&method.model, &x));
+        let found = energy_gradient(&frozen, &layers, x.clone());
+        let right = differentiate(Precision::F32, x, |x| frozen.energies(x));
+        close(&wide(found.energy), &wide(right.energy));
+        close(&wide(found.gradient), &wide(right.gradient));
+    }
+
     /// Chains go on from the buffer but for the share that begins anew, downhill, within the box.
     #[test]
     fn negative_samples_go_on_downhill_from_the_buffer() {
         let settings = FeedForward { width: 3, replay: 1.0, noise: 0.0, step_size: 2.0, ..FeedForward::default() };
-        let mut method = method(FeedForward { steps: 0, ..settings });
+        let mut method = method(FeedForward { steps: 0, ..settings }, Engine::Cpu);
         let first = negatives(&mut method, 37);
         let again = negatives(&mut method, 37);
         let kept = |image: &[f64]| first.chunks(72).any(|other| other == image);
@@ -255,7 +344,7 @@ mod tests {
         assert!(energy(&method, &after) < before - 1e-3, "{} {before}", energy(&method, &after));
         assert!(after.iter().all(|v| (0.0..=1.0).contains(v)) && !after.chunks(72).all(kept));
         let fresh = FeedForward { replay: 0.0, steps: 0, ..settings };
-        let mut method = self::method(fresh);
+        let mut method = self::method(fresh, Engine::Cpu);
         let first = negatives(&mut method, 37);
         assert!(negatives(&mut method, 37).chunks(72).all(|image| first.chunks(72).all(|other| other != image)));
     }
@@ -264,7 +353,7 @@ mod tests {
     #[test]
     fn it_learns_a_density_that_is_known() {
         let settings = FeedForward { width: 4, steps: 30, regularization: 0.1, ..FeedForward::default() };
-        let mut method = method(settings);
+        let mut method = method(settings, Engine::Cpu);
         let mut levels = NoiseSource::new(7, 0);
         let grey = |levels: Tensor<4>| levels.repeat_dim(2, 8).repeat_dim(3, 9);
         for _ in 0..80 {

@@ -247,13 +247,14 @@ impl Trainer<'_> {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::BaselineWeights.of(self.seed));
                 let spec = self.config.architecture().clone();
                 let start = Ganomaly::new(self.fresh_autoencoder(), &spec, weights.rng(), &autodiff);
-                Box::new(GanomalyMethod::new(start, spec, settings, baselines.ganomaly, noise))
+                let (ganomaly, engine) = (baselines.ganomaly, self.engine);
+                Box::new(GanomalyMethod::new(start, spec, settings, ganomaly, noise, engine, self.device))
             }
             MethodKind::Igebm => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
                 let image = self.config.architecture().image();
                 let start = EnergyNetwork::new(image, baselines.igebm, weights.rng(), &autodiff);
-                Box::new(IgebmMethod::new(start, settings, baselines.igebm, noise, self.device))
+                Box::new(IgebmMethod::new(start, settings, baselines.igebm, noise, self.engine, self.device))
             }
             MethodKind::Pixelcnn => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));

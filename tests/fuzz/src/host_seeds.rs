@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ],
         "npy" => vec![array("|u1", "(2, 3, 4)", &[7; 24]), array("<f4", "(1, 1, 2, 2)", &[0; 16])],
         "jpeg" => vec![frames()],
+        "mjpeg" => vec![parts(), b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n".to_vec()],
         // The project's own file is beside it.
         _ => Vec::new(),
     };
@@ -101,4 +102,12 @@ fn frames() -> Vec<u8> {
     stream.extend(b"--boundary\r\n");
     stream.extend([0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 1, 2, 0xFF, 0xDA, 0, 2, 5, 6, 0xFF, 0xD9]);
     stream
+}
+
+/// Parts with their length and without, and one that is cut short.
+fn parts() -> Vec<u8> {
+    b"HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=\"--frame\"\r\n\r\n\
+      --frame\r\nContent-Type: image/jpeg\r\nContent-Length: 6\r\n\r\none\r\n1\r\n\
+      --frame\r\n\r\ntwo\r\n-\n2\r\n--frame\r\ncontent-length: 9\r\n\r\nshort"
+        .to_vec()
 }

@@ -7,6 +7,7 @@ mod authentication;
 mod folder;
 mod jpeg;
 mod mjpeg;
+mod multipart;
 mod stdin;
 mod stream;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

@@ -11,7 +11,10 @@ use std::time::Duration;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::harness::{Clock, PATIENCE, Place, Service, SmallDisk, eventually, picture, slow_tests_are_asked_for};
+use crate::harness::{
+    Clock, PATIENCE, Place, Service, SmallDisk, detector, energy_of, eventually, number, picture,
+    slow_tests_are_asked_for,
+};
 
 /// Two anomalies in a row raise an alarm, a normal frame takes it back.
 const QUICK: [&str; 6] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2"];
@@ -117,7 +120,8 @@ fn an_alarm_comes_with_its_pictures_and_goes_to_a_file() {
     eventually("both are in the file", || lines(&log).len() == 2);
     let alarm = &lines(&log)[0];
     assert_eq!((alarm["number"].as_u64(), alarm["frame"].as_str()), (Some(0), Some("x-000-1.png")));
-    assert!(alarm["energy"].as_f64() > alarm["threshold"].as_f64());
+    assert_eq!(number(&alarm["energy"]), energy_of("checkerboard"));
+    assert_eq!(Some(number(&alarm["threshold"])), detector().threshold());
     let listed = service.get("/api/alarms").json();
     assert_eq!(listed[1]["id"], alarm["id"], "the newest is first");
     let image = service.get(alarm["picture"].as_str().unwrap());
@@ -262,7 +266,10 @@ fn a_clock_that_jumps_back_loses_and_repeats_nothing() {
     let (first, third) = (time(&lines(&log)[0]), time(&lines(&log)[2]));
     assert!(third < first, "the clock did jump: {first}, then {third}");
     assert_eq!(service.get("/readyz").status, 200);
-    assert!(service.get("/api/what-if?false_positive_rate=0.05").json()["frames"].as_u64() > Some(0));
+    // Four alarms of four frames each, of which two are anomalies, are in the energies of the last hour.
+    let if_so = service.get("/api/what-if?false_positive_rate=0.05").json();
+    let counted = ["frames", "anomalies", "alarms"].map(|name| if_so[name].as_u64());
+    assert_eq!(counted, [Some(16), Some(8), Some(4)]);
     let waiting = format!("nae_alarms_waiting{{receiver=\"webhook http://{address}\"}}");
     eventually("all are acknowledged", || service.metric(&waiting) == 0.0);
     service.kill();

@@ -145,7 +145,7 @@ fn of_eight_cameras_of_which_four_flap_the_others_lose_no_frame() {
 }
 
 /// A model that takes a good part of a second for an image.
-fn slow_model(path: &Path) {
+pub(crate) fn slow_model(path: &Path) {
     const SIDE: usize = 384;
     const CHANNELS: usize = 32;
     let mut graph = GraphBuilder::new("slow");

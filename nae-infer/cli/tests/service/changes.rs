@@ -1,11 +1,18 @@
 //! Threshold, calibration and model, changed while the service runs.
 
+use std::path::PathBuf;
+
 use nae_core::calibration::Calibration;
+use nae_core::contract::Contract;
+use nae_infer::Shape;
+use nae_onnx::builder::{Conv2d, GraphBuilder};
 use nae_onnx::metadata::ModelMetadata;
 use nae_onnx::proto::{ModelProto, StringStringEntryProto};
 use prost::Message;
 use serde_json::json;
 
+use crate::alarms::scored;
+use crate::cameras::slow_model;
 use crate::harness::{Place, Service, eventually, model, picture};
 
 /// The digits model, calibrated as if all energies were far lower: to it, every frame is strange.
@@ -19,6 +26,27 @@ pub(crate) fn suspicious() -> Vec<u8> {
     let entry = |(key, value)| StringStringEntryProto { key: Some(key), value: Some(value) };
     proto.metadata_props = metadata.to_entries().into_iter().map(entry).collect();
     proto.encode_to_vec()
+}
+
+/// A model of images of 2×2 pixels, times the largest number there is: that of black ones is their reconstruction, and that of
+/// white ones is so far from them that they have no energy.
+pub(crate) fn fragile() -> Vec<u8> {
+    let mut graph = GraphBuilder::new("fragile");
+    ModelMetadata::new(Contract::new(Shape::new(1, 2, 2))).add_to(&mut graph);
+    let image = graph.image_input("image", [1, 2, 2]).unwrap();
+    let times = graph.conv2d("times", image, &Conv2d::new(1, [1, 1], &[f32::MAX], None)).unwrap();
+    graph.output("reconstruction", times).unwrap();
+    graph.finish_bytes().unwrap()
+}
+
+/// A frame of four pixels of this level.
+pub(crate) fn four_pixels(level: u8) -> Vec<u8> {
+    [b"P5 2 2 255\n".as_slice(), &[level; 4]].concat()
+}
+
+/// Which model is in use.
+pub(crate) fn in_use(service: &Service) -> String {
+    service.get("/api/state").json()["model"].as_str().unwrap().to_owned()
 }
 
 fn threshold(service: &Service) -> f64 {
@@ -80,8 +108,7 @@ fn a_model_is_exchanged_only_for_one_that_works() {
     let path = place.path("model.onnx");
     std::fs::copy(model(), &path).unwrap();
     let service = Service::try_start(&path, &place.state(), &["--source", &place.source(), "--queue", "100"]).unwrap();
-    let digest = |service: &Service| service.get("/api/state").json()["model"].as_str().unwrap().to_owned();
-    let first = digest(&service);
+    let first = in_use(&service);
     for i in 0..20 {
         place.frame(&format!("{i:02}.png"), &picture("six"));
     }
@@ -95,13 +122,13 @@ fn a_model_is_exchanged_only_for_one_that_works() {
     std::fs::write(&path, suspicious()).unwrap();
     let (status, reason) = service.change("/api/reload", "{}").problem();
     assert!(status == 409 && reason.contains("the old one stays"), "{status} {reason}");
-    assert_eq!(digest(&service), first);
+    assert_eq!(in_use(&service), first);
     assert_eq!(service.post("/score", &picture("six")).json()["verdict"], "normal");
 
     // The same network, lowered: works, and takes over.
     std::fs::copy(model().with_file_name("digits.nae"), &path).unwrap();
     assert_eq!(service.change("/api/reload", "{}").status, 200);
-    let second = digest(&service);
+    let second = in_use(&service);
     assert_ne!(second, first);
     assert_eq!(service.post("/score", &picture("six")).json()["verdict"], "normal");
     service.kill();
@@ -109,9 +136,57 @@ fn a_model_is_exchanged_only_for_one_that_works() {
     // Spoilt while the service is down: the copy of the last good one serves.
     std::fs::write(&path, b"garbage").unwrap();
     let service = Service::try_start(&path, &place.state(), &[]).unwrap();
-    assert_eq!(digest(&service), second);
+    assert_eq!(in_use(&service), second);
     let scored = service.post("/score", &picture("six"));
     assert_eq!((scored.status, &scored.json()["verdict"]), (200, &json!("normal")));
+}
+
+/// The service of a camera, with a copy of the model for its file.
+fn with_a_copy(place: &Place, more: &[&str]) -> (Service, PathBuf) {
+    let path = place.path("model.onnx");
+    std::fs::copy(model(), &path).unwrap();
+    let source = place.source();
+    let arguments = [&["--source", &source, "--queue", "1000"], more].concat();
+    (Service::try_start(&path, &place.state(), &arguments).unwrap(), path)
+}
+
+/// After a hundred frames that it could score, a failure is the frame's.
+#[test]
+fn a_model_that_fails_within_a_hundred_frames_gives_way_to_the_one_before() {
+    let place = Place::new();
+    let (service, path) = with_a_copy(&place, &[]);
+    let first = in_use(&service);
+    std::fs::write(&path, fragile()).unwrap();
+    for (failed, good, stays) in [(1.0, 99, false), (2.0, 100, true)] {
+        assert_eq!(service.change("/api/reload", "{}").status, 200);
+        let second = in_use(&service);
+        assert_ne!(second, first);
+        let before = scored(&service);
+        for i in 0..good {
+            place.frame(&format!("{failed}-{i:03}.pgm"), &four_pixels(0));
+        }
+        eventually("the frames are scored", || scored(&service) == before + f64::from(good));
+        assert_eq!(in_use(&service), second);
+        place.frame(&format!("{failed}-white.pgm"), &four_pixels(255));
+        let failures = "nae_frame_failures_total{origin=\"Source\"}";
+        eventually("it fails", || service.metric(failures) == failed);
+        assert_eq!(in_use(&service), if stays { second } else { first.clone() }, "after {good} frames");
+    }
+    assert!(service.wait_log("the new model fails: the old one is in use again").contains("no energy"));
+}
+
+#[test]
+fn a_model_that_does_not_return_gives_way_to_the_one_before() {
+    let place = Place::new();
+    let (service, path) = with_a_copy(&place, &["--score-timeout", "0.05"]);
+    let first = in_use(&service);
+    slow_model(&path);
+    // To be tried on no frame takes that long, too, where the processor is not to be had.
+    eventually("it is taken", || service.change("/api/reload", "{}").status == 200);
+    assert_ne!(in_use(&service), first);
+    place.frame("a.png", &picture("six"));
+    assert!(service.wait_log("the new model fails: the old one is in use again").contains("it does not return"));
+    eventually("that is done", || in_use(&service) == first);
 }
 
 /// What a request leaves behind shows by their number: ten bytes each would be found.

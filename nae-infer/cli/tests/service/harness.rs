@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nae_infer::Detector;
 use serde_json::Value;
 
 /// How long anything may take.
@@ -38,6 +39,22 @@ pub(crate) fn model() -> PathBuf {
 /// A picture that comes with the model: `six` and `zero` are normal, `checkerboard` is an anomaly.
 pub(crate) fn picture(name: &str) -> Vec<u8> {
     std::fs::read(models().join("images").join(format!("{name}.png"))).unwrap()
+}
+
+/// The model, by the library.
+pub(crate) fn detector() -> Detector {
+    Detector::open(model()).unwrap()
+}
+
+/// The energy of one of these pictures, by the library.
+pub(crate) fn energy_of(name: &str) -> f32 {
+    let image = nae_infer::image::load_from_memory(&picture(name)).unwrap();
+    detector().score(&image).unwrap().energy
+}
+
+/// An energy or a threshold in JSON, where it has the digits that tell it from all other `f32`.
+pub(crate) fn number(value: &Value) -> f32 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}")) as f32
 }
 
 pub(crate) struct Service {

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::changes::suspicious;
+use crate::changes::{four_pixels, fragile, in_use, suspicious};
 use crate::harness::{Place, Service, SmallDisk, eventually, model, picture, runs, slow_tests_are_asked_for};
 
 /// A frame of one grey.
@@ -104,10 +104,6 @@ fn trained(place: &Place) -> Service {
     act(&service, "train", r#"{"minutes": 1}"#);
     eventually("it has trained", || phase(&service) == "trained");
     service
-}
-
-fn in_use(service: &Service) -> String {
-    service.get("/api/state").json()["model"].as_str().unwrap().to_owned()
 }
 
 fn called(place: &Place) -> Vec<String> {
@@ -457,6 +453,23 @@ fn a_model_that_disagrees_takes_over_only_if_that_is_meant() {
     act(&service, "swap", r#"{"anyway": true}"#);
     assert_ne!(in_use(&service), first);
     act(&service, "roll-back", "{}");
+    assert_eq!((phase(&service).as_str(), in_use(&service)), ("trained", first));
+}
+
+#[test]
+fn a_learned_model_that_fails_on_a_frame_is_rolled_back_and_that_is_said() {
+    let place = Place::new();
+    let service = start(&place);
+    let first = in_use(&service);
+    let headers = [("content-type", "application/octet-stream")];
+    assert_eq!(service.post_with("/api/learn/take-model", &fragile(), &headers).status, 200);
+    act(&service, "swap", "{}");
+    assert_ne!(in_use(&service), first);
+    place.frame("black.pgm", &four_pixels(0));
+    place.frame("white.pgm", &four_pixels(255));
+    eventually("that is said", || !status(&service)["note"].is_null());
+    let note = status(&service)["note"].as_str().unwrap().to_owned();
+    assert!(note.starts_with("the new model failed, and the one before is in use again: no energy"), "{note}");
     assert_eq!((phase(&service).as_str(), in_use(&service)), ("trained", first));
 }
 

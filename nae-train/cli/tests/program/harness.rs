@@ -1,8 +1,17 @@
 //! The built program, for tests that meet it as a user does.
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use burn::tensor::Device;
+use nae_data::ImageSet;
+use nae_data::own::Corrupt;
+use nae_train::methods;
+use nae_train::report::{CHECKPOINT, RunFolder};
+use nae_train::run::Prepared;
+use nae_train::tensors::Batches as _;
 
 pub(crate) fn nae_train() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nae-train"));
@@ -37,6 +46,30 @@ pub(crate) fn assert_made_again(folder: &Path, data: &Path) {
     assert!(run(&mut train(folder, "two", "--data", data, &again)).status.success());
     let model = |name: &str| std::fs::read(folder.join(name)).unwrap();
     assert!(model("two.onnx") == model("one.onnx"));
+}
+
+/// AUROC of the held-out class against the normal test images, a value for each way in which the model decides that the run
+/// in `folder` left: images are decided by burn's networks, and every pair is counted.
+pub(crate) fn auroc_by_pairs(folder: &Path) -> Vec<f64> {
+    let device = Device::flex();
+    let (config, seed) = RunFolder::read(folder).unwrap();
+    let model = methods::load(&config, &folder.join(CHECKPOINT), &device).unwrap();
+    let split = Prepared::new(config, seed, None, Corrupt::Refuse).unwrap().split;
+    let of = |decision| {
+        let scores = |set: &ImageSet| -> Vec<f32> {
+            let all: Vec<usize> = (0..set.len()).collect();
+            model.decide(decision, set.batch(&all, &device)).into_data().iter::<f32>().collect()
+        };
+        let (normal, outliers) = (scores(&split.test), scores(&split.held_out));
+        let pairs = outliers.iter().flat_map(|outlier| normal.iter().map(move |normal| (outlier, normal)));
+        let above = pairs.map(|(outlier, normal)| match outlier.partial_cmp(normal) {
+            Some(Ordering::Greater) => 1.0,
+            Some(Ordering::Equal) => 0.5,
+            _ => 0.0,
+        });
+        above.sum::<f64>() / (normal.len() * outliers.len()) as f64
+    };
+    model.decisions().iter().map(|&decision| of(decision)).collect()
 }
 
 pub(crate) fn spawn(command: &mut Command) -> Child {

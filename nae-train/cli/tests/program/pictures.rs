@@ -40,6 +40,13 @@ fn on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model() {
     let energy = |name: &str| number(&figures["mean_energy"][name]);
     assert!(energy("on_manifold") < energy("contrastive_divergence"), "{figures}");
     assert!(energy("on_manifold") < energy("data"), "{figures}");
+    // The network makes of every latent what it makes of its reconstruction; the noise of the last chain costs a little.
+    assert!(
+        energy("decoded_noise") < 1e-3 * energy("data") && energy("on_manifold") < 1e-3 * energy("data"),
+        "{figures}"
+    );
+    assert!(energy("on_manifold_sample") < 0.1 * energy("contrastive_divergence"), "{figures}");
+    assert!(energy("contrastive_divergence") < 0.95 * energy("data"), "the chain goes downhill: {figures}");
     // Five rows of ten images, enlarged twice.
     let picture = image::open(out.path().join("samples.png")).unwrap();
     assert_eq!((picture.width(), picture.height()), (10 * 58 - 2, 5 * 58 - 2));

@@ -12,6 +12,10 @@ fn reproduce(out: &Path, extra: &[&str]) -> Output {
     command.args(["reproduce", "gaussians8", "--scale", "smoke", "--out"]).arg(out).args(extra).output().unwrap()
 }
 
+fn lines(path: &Path) -> Vec<serde_json::Value> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     let folder = TempDir::new().unwrap();
@@ -21,9 +25,19 @@ fn the_eight_gaussians_give_a_table_and_a_picture_and_go_on_where_they_were() {
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = result["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2 * 6, "two latent spaces, six methods");
+    let cells: Vec<serde_json::Value> = lines(&one.join("cells.jsonl"));
     for row in rows {
+        let of_row =
+            |cell: &&serde_json::Value| ["method", "latent_dim"].iter().all(|key| cell["cell"][key] == row[key]);
+        let seeds: Vec<f64> =
+            cells.iter().filter(of_row).map(|cell| cell["result"]["total_variation"].as_f64().unwrap()).collect();
+        let [one, other] = seeds[..] else { panic!("two seeds: {row}") };
         assert_eq!(row["seeds"], 2);
-        assert!((0.0..=1.0).contains(&row["total_variation"]["mean"].as_f64().unwrap()), "{row}");
+        // The standard error of two values is half of what is between them.
+        for (key, expected) in [("mean", 0.5 * (one + other)), ("standard_error", 0.5 * (one - other).abs())] {
+            let found = row["total_variation"][key].as_f64().unwrap();
+            assert!((found - expected).abs() < 1e-12, "{key}: {expected}, {row}");
+        }
     }
     let picture = std::fs::read_to_string(one.join("densities.svg")).unwrap();
     assert!(picture.contains("OMI, D_z = 3") && picture.contains("VAE, D_z = 2"), "the first seed's densities");
@@ -230,11 +244,15 @@ fn every_method_has_its_rows_of_table_1() {
     let output = detection("mnist-methods", &out, &data, &["--cells", &cells, "--seeds", "1", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let models = lines(&out.join("cells.jsonl"));
     for (cell, columns, paper) in columns {
+        let model = models.iter().find(|model| model["cell"] == cell).unwrap();
+        let held_out = &model["auroc"]["rows"][0];
+        assert_eq!(held_out["outliers"], "digit 1 (held out)");
         let row = result["rows"].as_array().unwrap().iter().find(|row| row["cell"] == cell).unwrap();
         for (column, paper) in columns.iter().zip(paper) {
             assert_eq!(row[column]["paper"], *paper, "{row}");
-            assert!((0.0..=1.0).contains(&row[column]["ours"]["mean"].as_f64().unwrap()), "{row}");
+            assert_eq!(row[column]["ours"]["mean"], held_out["figures"][column]["auroc"]["value"], "{row}, {model}");
         }
         assert_eq!(row["autoencoder"].is_object(), cell.starts_with("nae"), "{row}");
     }
