@@ -94,7 +94,7 @@ fn zero_below(least: f32, value: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::TensorData;
+    use burn::tensor::{FloatDType, TensorData};
     use proptest::prelude::*;
 
     use super::*;
@@ -138,6 +138,24 @@ mod tests {
             prop_assert_eq!(ours.0, burns.0);
             prop_assert_eq!(ours.1.map(bits), burns.1.map(bits));
         }
+    }
+
+    #[test]
+    fn what_is_below_is_zero() {
+        let values = [0.5, -0.5, 1.0, -1.0, f32::INFINITY].map(|value| zero_below(1.0, value));
+        assert_eq!(values, [0.0, 0.0, 1.0, -1.0, f32::INFINITY]);
+        assert!(zero_below(1.0, f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn other_types_are_left_to_burn() {
+        let wide = |values: &[f32]| tensor(values).cast(FloatDType::F64);
+        let adam = Adam::new(0.9);
+        let (weights, state) = adam.step(1e-3, wide(&[1.0, 2.0]), wide(&[3.0, -4.0]), None);
+        assert_eq!(weights.dtype(), DType::F64);
+        let (expected, _) = adam.by_burn.step(1e-3, wide(&[1.0, 2.0]), wide(&[3.0, -4.0]), None);
+        assert_eq!(weights.into_data(), expected.into_data());
+        assert_eq!(state.expect("a state").momentum.moment_2.dtype(), DType::F64);
     }
 
     /// Gradients, then none: what is left of them does not become subnormal, and the weight stays within reach of burn's.

@@ -10,7 +10,7 @@
 //! whose output is the energy, `glow`, a flow, and `pixelcnn`, a product over pixels. `mahalanobis` and `knn` train nothing.
 //!
 //! All but the NAE and GANomaly are a [`GradientMethod`](gradient_method::GradientMethod); `halves` has encoder and decoder run
-//! by the engine for losses of their own; `gradients`, `optimizer` and `state` are what they share. Negative samples are in
+//! by the engine for losses of their own; `gradients`, `optimizer` (whose step is `adam`'s) and `state` are what they share. Negative samples are in
 //! [`sample`](crate::sample), the loop in [`train`](crate::train).
 
 mod adam;
