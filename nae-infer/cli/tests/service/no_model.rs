@@ -297,7 +297,9 @@ fn the_page_leads_from_no_model_to_one_by_clicks() {
     place.frame("c.png", &picture("six"));
     page.wait_text("frame", "c.png");
     page.wait_text("energy", "0.0");
-    assert!(!shown(&mut page, "#no-model") && shown(&mut page, "#tune") && shown(&mut page, "#time"));
+    eventually("the page is that of a camera with a model", || {
+        !shown(&mut page, "#no-model") && shown(&mut page, "#tune") && shown(&mut page, "#time")
+    });
     page.wait_text("learn-back", "Back to no model");
     page.click("#learn-back");
     page.wait_text("alarm", "no model yet");
