@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes what reads bytes of unknown origin: on a device the .nae parser, and parser and engine together (nae-core/fuzz);
-# on a host ONNX with the vector engine, TFLite, tables, arrays and streams of JPEG images and of a camera's parts (tests/fuzz), and what clients of the camera
-# service send for inference (crates/nae-serve/fuzz). Each begins with small files of its kind, and goes on from what it has
+# on a host ONNX with the vector engine, TFLite, tables, arrays and streams of JPEG images and of a camera's parts
+# (tests/fuzz), and what clients of the camera service send for inference (crates/nae-serve/fuzz). Each begins with small files of its kind, and goes on from what it has
 # found before, in the target folder.
 #
 #   tests/fuzz.sh [SECONDS] [TARGET…]     SECONDS for each, 30 where nothing is said; TARGETs: parse run onnx tflite table

@@ -33,7 +33,7 @@ mod workspace;
 
 pub use instructions::{Instructions, Unavailable};
 pub use plane::{Planes, Size};
-pub use pointwise::{add, l1, normalize, squared_l2};
+pub use pointwise::{add, l1, normalize, squared_l2, zero_below};
 pub use program::{CompileError, Gradients, Learned, Observer, Options, Program, WeightOrder};
 pub use resample::{Alignment, Sources};
 pub use workspace::Workspace;

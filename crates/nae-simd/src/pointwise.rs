@@ -109,7 +109,8 @@ pub const fn goes_back_by_output(activation: Activation) -> bool {
 pub(crate) const NEGLIGIBLE: f32 = 1.0 / (1u64 << 60) as f32;
 
 /// `value`, or zero where its magnitude is below `least`. NaN is not.
-pub(crate) fn zero_below(least: f32, value: f32) -> f32 {
+#[inline]
+pub fn zero_below(least: f32, value: f32) -> f32 {
     if value.abs() < least { 0.0 } else { value }
 }
 
@@ -252,6 +253,13 @@ fn mean_of(x: &Planes, reconstruction: &Planes, part: impl Fn(f32) -> (f32, f32)
 mod tests {
     use super::*;
     use crate::plane::Size;
+
+    #[test]
+    fn what_is_below_is_zero() {
+        let values = [0.5, -0.5, 1.0, -1.0, f32::INFINITY].map(|value| zero_below(1.0, value));
+        assert_eq!(values, [0.0, 0.0, 1.0, -1.0, f32::INFINITY]);
+        assert!(zero_below(1.0, f32::NAN).is_nan());
+    }
 
     #[test]
     fn a_scaling_is_a_convolution_that_mixes_no_channels() {

@@ -1,6 +1,6 @@
 //! Motion JPEG over plain HTTP, as IP cameras send it: one response without end, of type
-//! `multipart/x-mixed-replace` (`multipart` cuts it), each part a JPEG image. User and password are sent where the camera asks for them, as it
-//! asks (`authentication`). No TLS: what is at `https://` is taken by `stream`.
+//! `multipart/x-mixed-replace` (`multipart` cuts it), each part a JPEG image. User and password are sent where the camera
+//! asks for them, as it asks (`authentication`). No TLS: what is at `https://` is taken by `stream`.
 //!
 //! Written on a socket and not on an HTTP client, because a camera that hangs must be noticed: no client
 //! at hand has a limit for a single read.
