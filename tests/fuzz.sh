@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Fuzzes what reads bytes of unknown origin: on a device the .nae parser, and parser and engine together (nae-core/fuzz);
-# on a host ONNX with the vector engine, TFLite, tables, arrays and streams of JPEG images and of a camera's parts
-# (tests/fuzz), and what clients of the camera service send for inference (crates/nae-serve/fuzz). Each begins with small files of its kind, and goes on from what it has
-# found before, in the target folder.
+# on a host ONNX with the vector engine, TFLite, tables, arrays, images, and streams of JPEG images and of a camera's parts
+# (tests/fuzz), and what clients of the camera service send for inference (crates/nae-serve/fuzz). Each begins with small
+# files of its kind, and goes on from what it has found before, in the target folder.
 #
 #   tests/fuzz.sh [SECONDS] [TARGET…]     SECONDS for each, 30 where nothing is said; TARGETs: parse run onnx tflite table
-#                                         npy jpeg mjpeg inference; all but the last, which takes six minutes to build, where none
-#                                         is named; two run at a time
+#                                         npy image jpeg mjpeg inference; all but the last, which takes six minutes to
+#                                         build, where none is named; two run at a time
 #
 # Needs a nightly Rust; cargo-fuzz is taken from PATH, else installed into the target folder. Ends with an error when an
 # input panics, reads or writes out of bounds, or takes more than 20 seconds: `artifacts` beside the targets then has it.
@@ -48,13 +48,13 @@ fuzz() {
   echo "$2: $(awk '/number_of_executed_units/ { print $2 }' "$log") inputs in $seconds s, none that fails"
 }
 
-[ $# -gt 0 ] || set -- parse run onnx tflite table npy jpeg mjpeg
+[ $# -gt 0 ] || set -- parse run onnx tflite table npy image jpeg mjpeg
 for name; do
   case $name in
     parse | run) device=true ;;
-    onnx | tflite | table | npy | jpeg | mjpeg) host=true ;;
+    onnx | tflite | table | npy | image | jpeg | mjpeg) host=true ;;
     inference) service=true ;;
-    *) echo "no target $name: parse run onnx tflite table npy jpeg mjpeg inference" >&2; exit 2 ;;
+    *) echo "no target $name: parse run onnx tflite table npy image jpeg mjpeg inference" >&2; exit 2 ;;
   esac
 done
 [ -z "${device:-}" ] || build nae-core/fuzz

@@ -62,7 +62,7 @@ fn take(camera: &Camera, frame: &Frame) {
         }
         Ok(Err(failure)) => {
             match &failure {
-                Failure::Score(error) => camera.scored(Some(&error.to_string())),
+                failure if failure.is_of_model() => camera.scored(Some(&failure.to_string())),
                 // That was said when it came so far; with every frame it would fill the log.
                 Failure::GivenUp => return camera.metrics.failed(Origin::Source),
                 _ => {}

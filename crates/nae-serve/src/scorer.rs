@@ -51,9 +51,9 @@ pub(crate) enum Failure {
     /// The image cannot become the network's input.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
-    /// The model failed on it.
+    /// There is no energy: see [`is_of_model`](Self::is_of_model).
     #[error(transparent)]
-    Score(#[from] ScoreError),
+    Score(ScoreError),
     /// There is none to score with.
     #[error(transparent)]
     NoModel(#[from] NoModel),
@@ -66,6 +66,23 @@ pub(crate) enum Failure {
     /// The service stops.
     #[error("the service is stopping")]
     Stopping,
+}
+
+impl Failure {
+    /// Whether the model failed on an image that it could have scored: what is decoded is finite, and so should its energy be.
+    pub(crate) fn is_of_model(&self) -> bool {
+        matches!(self, Self::Score(ScoreError::Backend(_) | ScoreError::Energy(_)))
+    }
+}
+
+impl From<ScoreError> for Failure {
+    fn from(error: ScoreError) -> Self {
+        match error {
+            // Of a model of tiles, which prepares an image while it scores.
+            ScoreError::Prepare(error) => Self::Prepare(error),
+            error => Self::Score(error),
+        }
+    }
 }
 
 /// A score, and the model it is by.

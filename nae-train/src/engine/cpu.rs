@@ -39,7 +39,7 @@ impl CpuEngine {
 
     /// As [`new`](Self::new), in memory that outlives the engine: for training, which makes an engine anew after every
     /// update.
-    pub fn in_workspace(workspace: &Workspace, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
+    pub(super) fn in_workspace(workspace: &Workspace, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
         Self {
             network: CpuAutoencoder::new(model, shape),
             manifold: None,

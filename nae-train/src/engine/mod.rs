@@ -5,12 +5,13 @@
 //! and shards of the batch run on threads of their own. `arch::graph` describes both halves of an
 //! autoencoder as graphs, `network` puts their programs together, `parameters` has the gradients of their weights,
 //! `chain` a Langevin chain in it, `cpu` the engine behind burn's tensors, `layers` one half of an autoencoder there, for
-//! losses that burn differentiates. It has every layer of [`crate::arch`], and
+//! losses that burn differentiates, `kept` what a method keeps of the engine from one update to the next. It has every layer of [`crate::arch`], and
 //! squared L2 and L1 for the energy: `support` says so, and chooses the engine. The results are those of burn to
 //! rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
 
 pub(crate) mod chain;
 pub(crate) mod cpu;
+pub(crate) mod kept;
 pub(crate) mod layers;
 pub(crate) mod network;
 pub(crate) mod parameters;
@@ -20,11 +21,11 @@ pub use cpu::CpuEngine;
 pub use support::{EngineChoice, Unsupported, supports};
 
 use burn::tensor::Device;
-use nae_simd::Workspace;
 use serde::{Deserialize, Serialize};
 
 use crate::arch::Autoencoder;
-use crate::sample::{BurnFrozen, FrozenEnergy, Precision};
+use crate::sample::{FrozenEnergy, Precision};
+use kept::KeptEngine;
 
 /// What computes gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,26 +48,6 @@ impl Engine {
         precision: Precision,
         device: &Device,
     ) -> Box<dyn FrozenEnergy> {
-        self.freeze_in(&Workspace::default(), model, None, shape, precision, device)
-    }
-
-    /// As [`freeze`](Self::freeze), in memory that is used again after the next update, and for chains on the manifold of
-    /// another autoencoder of the same architecture, where one is given.
-    pub fn freeze_in(
-        self,
-        workspace: &Workspace,
-        model: &Autoencoder,
-        manifold: Option<&Autoencoder>,
-        shape: [usize; 3],
-        precision: Precision,
-        device: &Device,
-    ) -> Box<dyn FrozenEnergy> {
-        match (self, precision) {
-            (Self::Cpu, Precision::F32) => {
-                let engine = CpuEngine::in_workspace(workspace, model, shape, device);
-                Box::new(engine.on_manifold_of(manifold, shape))
-            }
-            (Self::Cpu | Self::Burn, _) => Box::new(BurnFrozen::new(model, precision).on_manifold_of(manifold)),
-        }
+        KeptEngine::new(self, device).freeze(model, None, shape, precision)
     }
 }

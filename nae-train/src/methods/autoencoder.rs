@@ -6,7 +6,6 @@ use std::path::Path;
 use burn::module::Module as _;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
-use nae_simd::Workspace;
 
 use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
 use super::gradients::{BatchLoss, add_l2, sharded};
@@ -16,7 +15,8 @@ use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Pretraining;
 use crate::config::methods::Denoising;
 use crate::energy::{distance, energy, mean};
-use crate::engine::{CpuEngine, Engine};
+use crate::engine::Engine;
+use crate::engine::kept::KeptEngine;
 use crate::sample::NoiseSource;
 use crate::shard;
 
@@ -38,10 +38,7 @@ pub type AutoencoderMethod = GradientMethod<ReconstructionError>;
 pub struct ReconstructionError {
     denoising: Denoising,
     encoder_l2: f32,
-    engine: Engine,
-    device: Device,
-    /// Memory of the engine, kept from one update to the next.
-    workspace: Workspace,
+    engine: KeptEngine,
 }
 
 impl AutoencoderMethod {
@@ -57,9 +54,7 @@ impl AutoencoderMethod {
         let objective = ReconstructionError {
             denoising: denoising.unwrap_or_default(),
             encoder_l2: settings.encoder_l2,
-            engine,
-            device: device.clone(),
-            workspace: Workspace::default(),
+            engine: KeptEngine::new(engine, device),
         };
         Self::begin(objective, model, source, settings)
     }
@@ -69,7 +64,7 @@ impl ReconstructionError {
     /// What the network is given for the data `x`.
     fn input(&self, source: &mut Option<NoiseSource>, x: &Tensor<4>) -> Tensor<4> {
         match source {
-            Some(source) => x.clone() + source.normal(x.dims(), &self.device).mul_scalar(self.denoising.noise),
+            Some(source) => x.clone() + source.normal(x.dims(), self.engine.device()).mul_scalar(self.denoising.noise),
             None => x.clone(),
         }
     }
@@ -83,7 +78,7 @@ impl ReconstructionError {
     ) -> (GradientsParams, UpdateFigures) {
         let input = self.input(source, &x);
         let [n, c, h, w] = x.dims();
-        let (mut gradients, figures) = match self.engine {
+        let (mut gradients, figures) = match self.engine.engine() {
             Engine::Burn => {
                 let pairs = shard::shards(input).into_iter().zip(shard::shards(x));
                 let shards = pairs.map(|pair| (pair.0.dims()[0], pair)).collect();
@@ -93,7 +88,7 @@ impl ReconstructionError {
                 })
             }
             Engine::Cpu => {
-                let engine = CpuEngine::in_workspace(&self.workspace, model, [c, h, w], &self.device);
+                let engine = self.engine.autoencoder(model, [c, h, w]);
                 let (energies, gradients) = engine.weights_towards(input, x, |_| coefficient(n));
                 (engine.register(gradients), UpdateFigures::new([("energy", mean(&energies))]))
             }

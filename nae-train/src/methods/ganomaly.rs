@@ -14,7 +14,6 @@ use burn::optim::GradientsParams;
 use burn::tensor::activation::softplus;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
-use nae_simd::Workspace;
 use rand::Rng;
 use serde_bytes::ByteBuf;
 
@@ -29,8 +28,7 @@ use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::Pretraining;
 use crate::config::methods::Adversarial;
 use crate::engine::Engine;
-use crate::engine::layers::CpuLayers;
-use crate::engine::parameters::register;
+use crate::engine::kept::KeptEngine;
 use crate::sample::NoiseSource;
 
 /// Adam's β₁ in the authors' code.
@@ -170,9 +168,7 @@ struct Gradients {
 pub(crate) struct GanomalyMethod {
     model: Ganomaly,
     spec: AutoencoderSpec,
-    engine: Engine,
-    workspace: Workspace,
-    device: Device,
+    engine: KeptEngine,
     optimizer: Optimizer,
     rate: f64,
     encoder_l2: f32,
@@ -194,9 +190,7 @@ impl GanomalyMethod {
         Self {
             model,
             spec,
-            engine,
-            workspace: Workspace::default(),
-            device: device.clone(),
+            engine: KeptEngine::new(engine, device),
             optimizer: Optimizer::new(pretraining.max_gradient_norm).with_beta_1(BETA_1),
             rate: pretraining.learning_rate,
             encoder_l2: pretraining.encoder_l2,
@@ -221,7 +215,7 @@ impl GanomalyMethod {
 
     /// Both gradients, by the networks before the update, as in the authors' code.
     fn gradients(&self, x: Tensor<4>) -> Gradients {
-        let mut gradients = match self.engine {
+        let mut gradients = match self.engine.engine() {
             Engine::Cpu => self.by_layers(x),
             Engine::Burn => self.by_burn(x),
         };
@@ -232,7 +226,7 @@ impl GanomalyMethod {
     fn by_layers(&self, x: Tensor<4>) -> Gradients {
         let Ganomaly { autoencoder, second, discriminator } = &self.model;
         let image = self.spec.image();
-        let layers = |layers, input| CpuLayers::new(&self.workspace, layers, input, false, &self.device);
+        let layers = |layers, input| self.engine.layers(layers, input, false);
         let (encoder, second) = (layers(&autoencoder.encoder, image), layers(second, image));
         let decoder = layers(&autoencoder.decoder, Shape::vector(autoencoder.latent_dim()));
         let judge = layers(&discriminator.features, image);
@@ -261,9 +255,7 @@ impl GanomalyMethod {
         let (by_y, of_decoder) = decoder.backward(to_y, slope(at_y) + by_second + by_features);
         let of_encoder = encoder.weights([(to_z, slope(at_z) + by_y)]);
         let mut generator = GradientsParams::new();
-        for part in [of_encoder, of_decoder, of_second] {
-            register(part, &mut generator, &self.device);
-        }
+        self.engine.register([of_encoder, of_decoder, of_second], &mut generator);
 
         let [at_real, at_fake] = [&real, &fake].map(leaf);
         let loss = self.model.discriminator_loss(at_real.clone(), at_fake.clone());
@@ -273,7 +265,7 @@ impl GanomalyMethod {
             .map(|(to, at)| (to, at.grad(&slopes).expect("the loss depends on it")));
         let of_features = judge.weights(of_features);
         let mut discriminator = GradientsParams::from_grads(slopes, &discriminator.head);
-        register(of_features, &mut discriminator, &self.device);
+        self.engine.register([of_features], &mut discriminator);
         Gradients { generator, discriminator, figures }
     }
 

@@ -6,15 +6,13 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
-use nae_simd::Workspace;
 
 use super::UpdateFigures;
 use super::gradients::{BatchLoss, figures};
-use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::engine::Engine;
+use crate::engine::kept::KeptEngine;
 use crate::engine::layers::CpuLayers;
-use crate::engine::parameters::register;
 
 /// A model whose loss looks at an image through its latent and its reconstruction.
 pub(crate) trait Halves: Module {
@@ -34,22 +32,18 @@ pub(crate) trait Halves: Module {
     fn between(&self, encoded: Tensor<4>, drawn: Self::Drawn) -> (Tensor<4>, Self::Between);
 }
 
-/// What computes both halves, and its memory, kept from one update to the next.
-pub(crate) struct HalvesEngine {
-    engine: Engine,
-    workspace: Workspace,
-    device: Device,
-}
+/// What computes both halves.
+pub(crate) struct HalvesEngine(KeptEngine);
 
 impl HalvesEngine {
     /// Both halves by `engine`; results are tensors on `device`.
     pub(crate) fn new(engine: Engine, device: &Device) -> Self {
-        Self { engine, workspace: Workspace::default(), device: device.clone() }
+        Self(KeptEngine::new(engine, device))
     }
 
     /// Where tensors live, without autodiff.
     pub(crate) fn device(&self) -> &Device {
-        &self.device
+        self.0.device()
     }
 
     /// The gradient of `loss(model, x, y, between)`, y being the reconstructions of the batch `x`, with respect to all
@@ -61,7 +55,7 @@ impl HalvesEngine {
         drawn: M::Drawn,
         loss: impl Fn(&M, Tensor<4>, Tensor<4>, M::Between) -> BatchLoss,
     ) -> (GradientsParams, UpdateFigures) {
-        match self.engine {
+        match self.0.engine() {
             Engine::Burn => by_burn(model, x, drawn, loss),
             Engine::Cpu => self.by_layers(model, x, drawn, loss),
         }
@@ -69,7 +63,7 @@ impl HalvesEngine {
 
     /// What the encoder makes of the batch `x`, up to [`Halves::trunk`].
     pub(crate) fn encode(&self, model: &impl Halves, x: Tensor<4>) -> Tensor<4> {
-        match self.engine {
+        match self.0.engine() {
             Engine::Burn => encode(&model.valid(), x),
             Engine::Cpu => self.encoder(model, &x).forward(x).0,
         }
@@ -77,7 +71,7 @@ impl HalvesEngine {
 
     /// Images of the latents `z`.
     pub(crate) fn decode(&self, model: &impl Halves, z: Tensor<4>) -> Tensor<4> {
-        match self.engine {
+        match self.0.engine() {
             Engine::Burn => model.autoencoder().valid().decode(z),
             Engine::Cpu => self.decoder(model).forward(z).0,
         }
@@ -88,18 +82,14 @@ impl HalvesEngine {
         let image = Shape::new(channels, height, width);
         let on_sphere = autoencoder.latent_space() == LatentSpace::Sphere;
         match model.trunk() {
-            Some(count) => self.layers(&autoencoder.encoder.first(count), image, false),
-            None => self.layers(&autoencoder.encoder, image, on_sphere),
+            Some(count) => self.0.layers(&autoencoder.encoder.first(count), image, false),
+            None => self.0.layers(&autoencoder.encoder, image, on_sphere),
         }
     }
 
     fn decoder(&self, model: &impl Halves) -> CpuLayers {
         let autoencoder = model.autoencoder();
-        self.layers(&autoencoder.decoder, Shape::vector(autoencoder.latent_dim()), false)
-    }
-
-    fn layers(&self, layers: &Sequential, input: Shape, on_sphere: bool) -> CpuLayers {
-        CpuLayers::new(&self.workspace, layers, input, on_sphere, &self.device)
+        self.0.layers(&autoencoder.decoder, Shape::vector(autoencoder.latent_dim()), false)
     }
 
     fn by_layers<M: Halves>(
@@ -129,9 +119,7 @@ impl HalvesEngine {
         let of_encoder = encoder.weights([(passed_encoder, at_encoded)]);
 
         let mut gradients = GradientsParams::from_grads(gradients, model);
-        for part in [of_encoder, of_decoder] {
-            register(part, &mut gradients, &self.device);
-        }
+        self.0.register([of_encoder, of_decoder], &mut gradients);
         (gradients, figures(report))
     }
 }

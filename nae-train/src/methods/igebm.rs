@@ -12,7 +12,6 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
-use nae_simd::Workspace;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +29,8 @@ use crate::arch::spec::{LayerSpec, fc};
 use crate::config::Pretraining;
 use crate::config::methods::FeedForward;
 use crate::engine::Engine;
+use crate::engine::kept::KeptEngine;
 use crate::engine::layers::CpuLayers;
-use crate::engine::parameters::register;
 use crate::sample::frozen::differentiate;
 use crate::sample::{
     Bounds, EnergyGradient, GradientClip, Langevin, Leaving, NoiseSource, Precision, ReplayBuffer, ReplayConfig,
@@ -115,9 +114,7 @@ pub(crate) type IgebmMethod = GradientMethod<Contrast>;
 pub(crate) struct Contrast {
     regularization: f32,
     chain: Langevin,
-    engine: Engine,
-    workspace: Workspace,
-    device: Device,
+    engine: KeptEngine,
 }
 
 /// Negative samples of past updates.
@@ -150,9 +147,7 @@ impl IgebmMethod {
         let objective = Contrast {
             regularization: settings.regularization,
             chain: Langevin { gradient_clip: Some(clip), bounds: Some(BOX), ..chain },
-            engine,
-            workspace: Workspace::default(),
-            device: device.clone(),
+            engine: KeptEngine::new(engine, device),
         };
         let buffer = ReplayBuffer::new(ReplayConfig { size: settings.buffer, ratio: settings.replay });
         Self::begin(objective, model, Kept { buffer, noise }, pretraining)
@@ -163,12 +158,12 @@ impl Contrast {
     /// Negative samples `[N, C, H, W]` of `shape`, from the buffer or uniform noise.
     fn negatives(&self, kept: &mut Kept, model: &EnergyNetwork, shape: [usize; 4]) -> Tensor<4> {
         let len = shape[1..].iter().product();
-        let fresh = kept.noise.images(Some(BOX), shape, &self.device);
+        let fresh = kept.noise.images(Some(BOX), shape, self.engine.device());
         let mut values: Vec<f32> = fresh.into_data().iter::<f32>().collect();
         kept.buffer.replace(&mut values, len, kept.noise.rng());
-        let start = Tensor::from_data(TensorData::new(values, shape), &self.device);
+        let start = Tensor::from_data(TensorData::new(values, shape), self.engine.device());
         let frozen = model.clone().no_grad();
-        let layers = (self.engine == Engine::Cpu).then(|| self.layers(model, &start));
+        let layers = (self.engine.engine() == Engine::Cpu).then(|| self.layers(model, &start));
         let energy = |x: Tensor<4>| match &layers {
             Some(layers) => energy_gradient(&frozen, layers, x),
             None => differentiate(Precision::F32, x, |x| frozen.energies(x)),
@@ -181,7 +176,7 @@ impl Contrast {
 
     /// The gradient of the loss with respect to all weights, and both mean energies.
     fn gradients(&self, model: &EnergyNetwork, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-        match self.engine {
+        match self.engine.engine() {
             Engine::Cpu => self.by_layers(model, x, negatives),
             Engine::Burn => self.by_burn(model, x, negatives),
         }
@@ -200,7 +195,7 @@ impl Contrast {
         });
         let of_features = layers.weights(ways);
         let mut gradients = GradientsParams::from_grads(slopes, &model.head);
-        register(of_features, &mut gradients, &self.device);
+        self.engine.register([of_features], &mut gradients);
         (gradients, figures(report))
     }
 
@@ -223,7 +218,7 @@ impl Contrast {
     /// The network up to its feature maps, laid out for images like `x`.
     fn layers(&self, model: &EnergyNetwork, x: &Tensor<4>) -> CpuLayers {
         let [_, channels, height, width] = x.dims();
-        CpuLayers::new(&self.workspace, &model.features, Shape::new(channels, height, width), false, &self.device)
+        self.engine.layers(&model.features, Shape::new(channels, height, width), false)
     }
 }
 

@@ -7,7 +7,6 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
-use nae_simd::Workspace;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -22,8 +21,9 @@ use crate::arch::checkpoint::{self, CheckpointError};
 use crate::config::Training;
 use crate::config::methods::Regularization;
 use crate::energy::{distance, energy, mean, mean_squared_norm};
+use crate::engine::Engine;
 use crate::engine::cpu::add;
-use crate::engine::{CpuEngine, Engine};
+use crate::engine::kept::KeptEngine;
 use crate::sample::NegativeSampler;
 use crate::shard;
 
@@ -149,10 +149,7 @@ pub struct NaeMethod {
     temperature: Option<ScalarAdam>,
     balance: Option<Balance>,
     regularization: Regularization,
-    engine: Engine,
-    device: Device,
-    /// Memory of the engine, kept from one update to the next.
-    workspace: Workspace,
+    engine: KeptEngine,
     negatives: Option<Tensor<4>>,
 }
 
@@ -180,9 +177,7 @@ impl NaeMethod {
             temperature: training.temperature_learning_rate.map(ScalarAdam::new),
             balance: None,
             regularization: training.regularization,
-            engine,
-            device: device.clone(),
-            workspace: Workspace::default(),
+            engine: KeptEngine::new(engine, device),
             negatives: None,
         }
     }
@@ -237,11 +232,11 @@ impl NaeMethod {
     pub(super) fn gradients(&self, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let (regularization, model) = (self.regularization, &self.model.autoencoder);
         let weight = self.balance.as_ref().map_or(1.0, Balance::weight);
-        match self.engine {
+        match self.engine.engine() {
             // The CPU engine has no gradient of a function of the latents.
             Engine::Cpu if regularization.latent_norm == 0.0 => {
                 let [n, c, h, w] = x.dims();
-                let engine = CpuEngine::in_workspace(&self.workspace, model, [c, h, w], &self.device);
+                let engine = self.engine.autoencoder(model, [c, h, w]);
                 let (positive, mut total) = engine.weights(x, |energy| positive_coefficient(energy, n, regularization));
                 let (negative, part) =
                     engine.weights(negatives, |energy| negative_coefficient(energy, n, weight, regularization));
@@ -283,7 +278,7 @@ impl Method for NaeMethod {
         let [_, c, h, w] = x.dims();
         let (model, precision) = (&self.model.autoencoder, self.sampler.precision());
         let manifold = self.manifold.as_ref();
-        let frozen = self.engine.freeze_in(&self.workspace, model, manifold, [c, h, w], precision, &self.device);
+        let frozen = self.engine.freeze(model, manifold, [c, h, w], precision);
         let negatives = self.sampler.sample(&*frozen, x.clone(), self.model.temperature());
         drop(frozen);
         self.negatives = Some(negatives.clone());
@@ -438,8 +433,8 @@ mod tests {
         let z = NoiseSource::new(6, 0).normal::<4>([5, 4, 1, 1], &device);
         let energy_at = |z: Tensor<4>| wide(energy(&exact, exact_manifold.decode(z)));
         for engine in [Engine::Cpu, Engine::Burn] {
-            let workspace = Workspace::default();
-            let frozen = engine.freeze_in(&workspace, &model, Some(&manifold), [1, 6, 6], Precision::F32, &device);
+            let kept = KeptEngine::new(engine, &device);
+            let frozen = kept.freeze(&model, Some(&manifold), [1, 6, 6], Precision::F32);
             let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
             let found = frozen.latent(z.clone());
             assert!(close(&wide(found.energy), &energy_at(z.clone().cast(FloatDType::F64))), "{engine:?}");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use image::{DynamicImage, ImageFormat};
 use nae_onnx::builder::{BuildError, Conv2d, ConvTranspose2d, Gemm, GraphBuilder, GroupNorm, Pool2d};
 use prost::Message as _;
 
@@ -19,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ],
         "npy" => vec![array("|u1", "(2, 3, 4)", &[7; 24]), array("<f4", "(1, 1, 2, 2)", &[0; 16])],
         "jpeg" => vec![frames()],
+        "image" => images()?,
         "mjpeg" => vec![parts(), b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n".to_vec()],
         // The project's own file is beside it.
         _ => Vec::new(),
@@ -93,6 +95,22 @@ fn array(kind: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     file.extend(header.as_bytes());
     file.extend(values);
     file
+}
+
+/// A grey and a coloured image in each format that is read.
+fn images() -> Result<Vec<Vec<u8>>, image::ImageError> {
+    use ImageFormat::{Bmp, Jpeg, Png, Pnm, Tiff, WebP};
+    let coloured = image::RgbImage::from_fn(12, 9, |x, y| image::Rgb([20 * x as u8, 28 * y as u8, (x * y) as u8]));
+    let coloured = DynamicImage::from(coloured);
+    let mut files = Vec::new();
+    for picture in [DynamicImage::from(coloured.to_luma8()), coloured] {
+        for format in [Bmp, Jpeg, Png, Pnm, Tiff, WebP] {
+            let mut file = std::io::Cursor::new(Vec::new());
+            picture.write_to(&mut file, format)?;
+            files.push(file.into_inner());
+        }
+    }
+    Ok(files)
 }
 
 /// Two images by their markers, the second without Huffman tables, with something between.

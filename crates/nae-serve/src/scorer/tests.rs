@@ -92,6 +92,20 @@ fn one_bad_image_does_not_spoil_a_batch() {
     assert_eq!((&answers[0], &answers[2], &answers[4]), (&Ok(0.25), &Ok(0.0625), &Ok(0.0)));
     assert!(matches!(answers[1], Err(Failure::Score(ScoreError::Backend(_)))));
     assert!(matches!(answers[3], Err(Failure::Score(ScoreError::Energy(_)))));
+    assert!([1, 3].iter().all(|&at| answers[at].as_ref().unwrap_err().is_of_model()));
+}
+
+/// A camera that gives a picture that is too small does not take a model that was just exchanged back.
+#[test]
+fn a_picture_smaller_than_a_tile_is_no_failure_of_the_model() {
+    let model = current(Moody::default(), Some(Tiles { stride: 1, top_k: 1 }));
+    let (_scorer, lanes) = start_with(&model, 1, 1, Duration::from_secs(60));
+    let (sender, receiver) = channel();
+    let image = Input::Image(b"P5 1 3 255\n\xFF\0\0".as_slice().into(), None);
+    lanes[0].submit(image, move |answer| sender.send(answer.map(|a| a.scored)).unwrap());
+    let failure = receiver.recv().unwrap().unwrap_err();
+    assert!(matches!(failure, Failure::Prepare(_)) && !failure.is_of_model(), "{failure}");
+    assert!(!Failure::from(ScoreError::NoTile).is_of_model(), "nor is one of which the regions leave no tile");
 }
 
 #[test]

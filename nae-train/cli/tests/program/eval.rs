@@ -3,11 +3,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::changed::{preset, replaced};
-use crate::harness::{nae_train, refused, run, train};
+use burn::module::Module as _;
+use burn::tensor::Device;
+use nae_data::own::Corrupt;
+use nae_features::{Embedding, Moments, frechet_distance};
+use nae_infer::{BackendKind, Detector, image};
 use nae_onnx::builder::{Conv2d, GraphBuilder, Pool2d};
+use nae_train::arch::checkpoint;
+use nae_train::report::{AUTOENCODER, RunFolder};
+use nae_train::run::Prepared;
+use nae_train::tensors::Batches as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::changed::{preset, replaced};
+use crate::harness::{nae_train, refused, run, train};
 
 fn result(command: &mut std::process::Command) -> Value {
     let output = run(command);
@@ -101,7 +111,12 @@ fn a_model_is_measured_in_every_form_it_has() {
     assert_eq!(found["models"], json!(["autoencoder", "NAE"]));
     let rows = found["sets"].as_array().unwrap();
     assert_eq!([&rows[0]["row"], &rows[1]["row"]], [1, 4]);
-    assert!(rows.iter().all(|row| row["mean_energies"].as_array().unwrap().iter().all(|e| e.as_f64() > Some(0.0))));
+    for row in rows {
+        let expected = mean_energies(path, row["set"].as_str().unwrap(), 4);
+        for (found, expected) in row["mean_energies"].as_array().unwrap().iter().zip(expected) {
+            assert!((found.as_f64().unwrap() / expected - 1.0).abs() < 1e-4, "{expected}, {row}");
+        }
+    }
     // Six rows of four images, each four pixels a pixel, two apart.
     let picture = std::fs::read(&picture).unwrap();
     let size = [16, 20].map(|at| u32::from_be_bytes(*picture[at..].first_chunk().unwrap()));
@@ -124,7 +139,14 @@ fn a_model_is_measured_in_every_form_it_has() {
     let first = found("1");
     let distance = first["fid"].as_f64().unwrap();
     assert_eq!(first, json!({ "fid": distance, "real": 200, "generated": 60, "features": 4, "output": "pool" }));
-    assert!(distance > 0.0 && first == found("1") && first != found("2"), "{distance}");
+    // The images are those that `sample` draws, there with 255 shades.
+    let picture = path.join("sixty.png");
+    let mut sixty = nae_train();
+    sixty.arg("sample").arg(&folder_of_run).args(["--count", "60", "--seed", "1", "-o"]).arg(&picture);
+    assert!(run(&mut sixty).status.success());
+    let expected = distance_to_picture(&folder_of_run, 200, &picture, 60);
+    assert!((distance / expected - 1.0).abs() < 5e-6, "{distance}, {expected}");
+    assert!(first == found("1") && first != found("2"), "{distance}");
     let output = run(&mut fid("3", "1"));
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("against 968 of the training data") && said.contains("3 images are too few"), "{said}");
@@ -135,6 +157,56 @@ fn a_model_is_measured_in_every_form_it_has() {
         message.contains("network.onnx: no network for a FID") && message.contains("`pool` [N, 4, 1, 1]"),
         "{message}"
     );
+}
+
+/// Of `count` images, evenly from the set of this name, the mean energy under the run's autoencoder, as the squared difference
+/// of what it makes of them, and under its NAE, as the model file gives it. Run and model file are called `run`.
+fn mean_energies(folder: &Path, set: &str, count: usize) -> [f64; 2] {
+    let run = folder.join("run");
+    let (config, seed) = RunFolder::read(&run).unwrap();
+    let prepared = Prepared::new(config, seed, None, Corrupt::Refuse).unwrap();
+    let outliers = prepared.outlier_sets();
+    let images = match set {
+        "normal test images" => &prepared.split.test,
+        _ => &outliers.iter().find(|of| of.name == set).unwrap().images,
+    };
+    let chosen: Vec<usize> = (0..count).map(|k| k * images.len() / count).collect();
+    let values: Vec<f32> = chosen.iter().flat_map(|&index| images.image(index)).copied().collect();
+
+    let (device, spec) = (Device::flex(), prepared.config.architecture());
+    let model = checkpoint::load(checkpoint::blank(spec, &device), spec.name(), &run.join(AUTOENCODER)).unwrap();
+    let reconstructed = model.valid().reconstruct(images.batch(&chosen, &device)).into_data();
+    let squares = values.iter().zip(reconstructed.iter::<f32>()).map(|(x, y)| f64::from(x - y).powi(2));
+    let autoencoder = squares.sum::<f64>() / values.len() as f64;
+
+    let detector = Detector::builder().backend(BackendKind::Simd).open(folder.join("run.onnx")).unwrap();
+    let scored = detector.score_prepared(&values).unwrap();
+    let nae = scored.iter().map(|scored| f64::from(scored.energy)).sum::<f64>() / count as f64;
+    [autoencoder, nae]
+}
+
+/// The FID by [`network_of_four_features`] of the run's first `real` training images and the `drawn` of a picture by
+/// `nae-train sample`.
+fn distance_to_picture(run: &Path, real: usize, picture: &Path, drawn: usize) -> f64 {
+    let (config, seed) = RunFolder::read(run).unwrap();
+    let shape = config.architecture().image();
+    let train = Prepared::new(config, seed, None, Corrupt::Refuse).unwrap().split.train;
+    let embedding = Embedding::parse(&network_of_four_features(), None, shape).unwrap();
+    let moments = |images: &[&[f32]]| {
+        let mut moments = Moments::new(4);
+        embedding.run(images).iter().for_each(|vector| moments.add(vector));
+        moments
+    };
+    // Rows of eight images; one has 16×16 pixels, each of four by four of the picture, and two are between images.
+    let picture = image::open(picture).unwrap().to_luma8();
+    let pixel = |k: usize, at: usize| {
+        let (x, y) = (k % 8 * 66 + at % 16 * 4, k / 8 * 66 + at / 16 * 4);
+        f32::from(picture.get_pixel(x as u32, y as u32).0[0]) / 255.0
+    };
+    let images: Vec<Vec<f32>> = (0..drawn).map(|k| (0..256).map(|at| pixel(k, at)).collect()).collect();
+    let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
+    let real: Vec<&[f32]> = (0..real).map(|index| train.image(index)).collect();
+    frechet_distance(&moments(&real), &moments(&images)).unwrap()
 }
 
 /// Of colour images of 32×32 pixels: `pool` has four features.
