@@ -59,7 +59,7 @@ excluded=(
 
 # Not optimised: these are compiled anew for each change, in half a minute where it would be three. What they call still is.
 unoptimized=()
-for package in nae-train nae-lab nae-serve; do unoptimized+=("-C=--config=profile.dev.package.$package.opt-level=0"); done
+for package in nae-train nae-lab; do unoptimized+=("-C=--config=profile.dev.package.$package.opt-level=0"); done
 
 areas=() options=() since="" minutes="" list=false
 while [ $# -gt 0 ]; do

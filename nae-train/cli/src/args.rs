@@ -433,7 +433,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) settings: Option<PathBuf>,
     /// Print the paper's settings and do nothing.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "settings")]
     pub(crate) print: bool,
     /// Print JSON in place of the table.
     #[arg(long)]

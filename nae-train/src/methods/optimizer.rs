@@ -179,7 +179,106 @@ pub(super) fn constant(value: f32, device: &Device) -> Param<Tensor<1>> {
 
 #[cfg(test)]
 mod tests {
+    use burn::module::ModuleMapper;
+    use nae_core::Shape as ImageShape;
+
     use super::*;
+    use crate::arch::layer::Sequential;
+    use crate::arch::spec::fc;
+    use crate::methods::finite_differences::numbers;
+    use crate::sample::NoiseSource;
+
+    const RATE: f64 = 1e-2;
+    const GRADIENTS: [f64; 3] = [3.0, -1.0, 0.5];
+
+    /// One layer, from `inputs` values to one.
+    fn model(inputs: usize) -> Sequential {
+        let device = Device::flex().autodiff();
+        Sequential::new(&[fc(1)], ImageShape::vector(inputs), NoiseSource::new(0, 0).rng(), &device)
+    }
+
+    /// A step of all weights along the same gradient.
+    fn step(optimizer: &mut Optimizer, model: Sequential, gradient: f64) -> Sequential {
+        struct Fill(f64, GradientsParams);
+        impl ModuleVisitor for Fill {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.1.register(param.id, param.val().inner().full_like(self.0));
+            }
+        }
+        let mut fill = Fill(gradient, GradientsParams::new());
+        model.visit(&mut fill);
+        optimizer.step(RATE, model, fill.1)
+    }
+
+    /// Algorithm 1 of Adam's paper, in float64: how far a weight is after these gradients.
+    fn by_hand(beta_1: f64, gradients: &[f64]) -> f64 {
+        let (mut mean, mut variance, mut way) = (0.0, 0.0, 0.0);
+        for (&gradient, t) in gradients.iter().zip(1..) {
+            mean = beta_1 * mean + (1.0 - beta_1) * gradient;
+            variance = 0.999 * variance + 0.001 * gradient * gradient;
+            let (mean, variance) = (mean / (1.0 - beta_1.powi(t)), variance / (1.0 - 0.999f64.powi(t)));
+            way -= RATE * mean / (variance.sqrt() + 1e-8);
+        }
+        way
+    }
+
+    #[test]
+    fn steps_are_those_of_adams_paper() {
+        for (beta_1, mut optimizer) in [(0.9, Optimizer::new(None)), (0.5, Optimizer::new(None).with_beta_1(0.5))] {
+            let start = model(3);
+            let end = GRADIENTS.iter().fold(start.clone(), |model, &gradient| step(&mut optimizer, model, gradient));
+            for (start, end) in numbers(&start).iter().zip(numbers(&end)) {
+                let way = by_hand(beta_1, &GRADIENTS);
+                assert!((end - start - way).abs() < 1e-6, "{}, by hand {way}, β₁ {beta_1}", end - start);
+            }
+            let mut number = ScalarAdam::new(RATE);
+            let end = GRADIENTS.iter().fold(2.0, |value, &gradient| number.step(value, gradient));
+            assert!((end - 2.0 - by_hand(0.9, &GRADIENTS)).abs() < 1e-12, "{end}");
+        }
+    }
+
+    #[test]
+    fn steps_go_on_from_the_moments() {
+        let begun = || Optimizer::new(None).with_beta_1(0.5);
+        let (mut optimizer, mut resumed) = (begun(), begun());
+        let [first, second, third] = GRADIENTS;
+        let between = step(&mut optimizer, model(3), first);
+        let between = step(&mut optimizer, between, second);
+        resumed.restore(optimizer.state().expect("written"), &between).expect("of this model");
+        let [on, again] = [optimizer, resumed].map(|mut optimizer| step(&mut optimizer, between.clone(), third));
+        assert_eq!(numbers(&on), numbers(&again));
+        assert!(numbers(&on) != numbers(&step(&mut begun(), between, third)), "moments count");
+    }
+
+    /// burn would panic at them, here or at the next step.
+    #[test]
+    fn moments_of_other_weights_are_refused() {
+        /// Gives weights the names of others.
+        struct Named(Vec<ParamId>);
+        impl ModuleMapper for Named {
+            fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+                Param::initialized(self.0.remove(0), param.val())
+            }
+        }
+        struct Names(Vec<ParamId>);
+        impl ModuleVisitor for Names {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.0.push(param.id);
+            }
+        }
+        let mut optimizer = Optimizer::new(None);
+        let own = step(&mut optimizer, model(3), 1.0);
+        let state = optimizer.state().expect("written");
+        let mut names = Names(Vec::new());
+        own.visit(&mut names);
+        let refused = |model: &Sequential, state: &[u8]| {
+            let mut optimizer = Optimizer::new(None);
+            optimizer.restore(ByteBuf::from(state), model).is_err()
+        };
+        assert!(!refused(&own, &state) && refused(&own, &state[..state.len() / 2]));
+        assert!(refused(&model(3), &state), "of other names");
+        assert!(refused(&model(2).map(&mut Named(names.0)), &state), "of another shape");
+    }
 
     #[test]
     fn first_steps_are_of_the_learning_rate() {

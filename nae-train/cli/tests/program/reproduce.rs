@@ -76,6 +76,7 @@ fn settings_can_be_changed_and_are_checked() {
     assert!(!out.exists(), "printing makes no folder");
     let file = folder.path().join("mine.toml");
     let path = file.to_str().unwrap();
+    assert_eq!(reproduce(&out, &["--print", "--settings", path]).status.code(), Some(2), "which of both is not said");
     std::fs::write(&file, text.replace("batch_size = 200", "batch_size = 0")).unwrap();
     let message = String::from_utf8(reproduce(&out, &["--settings", path]).stderr).unwrap();
     assert!(message.contains("mine.toml") && message.contains("batch_size"), "{message}");
