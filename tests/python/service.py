@@ -44,3 +44,10 @@ def same(found, expected):
     """Whether energies agree; the runtimes differ by their order of sums."""
     assert found.dtype == np.float32 and found.shape == expected.shape, (found.dtype, found.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def same_verdicts(p_values, anomalies):
+    """Whether verdicts are the model's, at its rate of 1%, which 2 of 163 are above."""
+    assert (p_values.dtype, anomalies.dtype) == (np.float32, bool), (p_values.dtype, anomalies.dtype)
+    np.testing.assert_array_equal(p_values, P_VALUES)
+    np.testing.assert_array_equal(anomalies, P_VALUES <= 0.01)
