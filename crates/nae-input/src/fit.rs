@@ -1,5 +1,7 @@
 //! An image to the size of the network's input: cut, resized, padded.
 
+use std::borrow::Cow;
+
 use nae_core::Shape;
 use nae_core::model::ResizeFilter;
 use nae_onnx::metadata::{Fit, Transforms};
@@ -7,12 +9,18 @@ use nae_onnx::metadata::{Fit, Transforms};
 use crate::resize::resize;
 
 /// Values in `[0, 1]`, channels last, of the shape `from`, brought to `to`, which has as many channels.
-pub(super) fn fit(values: Vec<f32>, from: Shape, to: Shape, filter: ResizeFilter, transforms: Transforms) -> Vec<f32> {
+pub(super) fn fit(
+    values: Cow<'_, [f32]>,
+    from: Shape,
+    to: Shape,
+    filter: ResizeFilter,
+    transforms: Transforms,
+) -> Vec<f32> {
     let side = transforms.crop.unwrap_or(usize::MAX).max(1);
     let middle = Shape { height: from.height.min(side), width: from.width.min(side), ..from };
     let (values, from) = (cut(values, from, middle), middle);
-    let resized = |values: Vec<f32>, from: Shape, to: Shape| {
-        if from == to { values } else { resize(&values, from, to, filter) }
+    let resized = |values: Cow<'_, [f32]>, from: Shape, to: Shape| {
+        if from == to { values.into_owned() } else { resize(&values, from, to, filter) }
     };
     let inverted = |mut values: Vec<f32>| {
         if transforms.invert {
@@ -61,7 +69,7 @@ fn scaled(side: usize, to: usize, of: usize) -> usize {
 }
 
 /// The middle of an image; where it cannot be in the middle, half a pixel to the upper left.
-fn cut(values: Vec<f32>, from: Shape, to: Shape) -> Vec<f32> {
+fn cut(values: Cow<'_, [f32]>, from: Shape, to: Shape) -> Cow<'_, [f32]> {
     if from == to {
         return values;
     }
@@ -89,7 +97,7 @@ mod tests {
 
     fn apply(values: &[f32], from: [usize; 2], to: [usize; 2], transforms: Transforms) -> Vec<f32> {
         let shape = |[height, width]: [usize; 2]| Shape::new(1, height, width);
-        fit(values.to_vec(), shape(from), shape(to), NEAREST, transforms)
+        fit(values.into(), shape(from), shape(to), NEAREST, transforms)
     }
 
     const IMAGE: [f32; 8] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
@@ -128,7 +136,7 @@ mod tests {
     fn channels_stay_together() {
         let rgb: Vec<f32> = (0..12).map(|v| v as f32 / 12.0).collect();
         let crop = Transforms { fit: Fit::Crop, ..Transforms::default() };
-        let out = fit(rgb.clone(), Shape::new(3, 1, 4), Shape::new(3, 1, 2), NEAREST, crop);
+        let out = fit(rgb.as_slice().into(), Shape::new(3, 1, 4), Shape::new(3, 1, 2), NEAREST, crop);
         assert_eq!(out, rgb[3..9]);
     }
 }

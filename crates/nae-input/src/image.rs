@@ -9,6 +9,7 @@
 //!
 //! Cutting a large image into tiles is in [`tiling`](crate::tiling).
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -147,16 +148,20 @@ impl From<&DynamicImage> for Pixels {
     fn from(image: &DynamicImage) -> Self {
         let (width, height) = (image.width() as usize, image.height() as usize);
         let grey = !image.color().has_color();
-        // Bytes stay bytes as long as possible, as in a camera's driver.
-        let bytes = |bytes: Vec<u8>| bytes.into_iter().map(|b| f32::from(b) / 255.0).collect();
+        let shape = Shape::new(if grey { 1 } else { 3 }, height, width);
+        // Bytes stay bytes as long as possible, as in a camera's driver. There may be more of them than the image has.
+        let bytes = |bytes: &[u8]| bytes.iter().take(shape.len()).map(|&b| f32::from(b) / 255.0).collect();
         let deep = image.color().bits_per_pixel() / u16::from(image.color().channel_count()) > 8;
-        let values: Vec<f32> = match (grey, deep) {
-            (true, false) => bytes(image.to_luma8().into_raw()),
-            (true, true) => image.to_luma32f().into_raw(),
-            (false, false) => bytes(image.to_rgb8().into_raw()),
-            (false, true) => image.to_rgb32f().into_raw(),
+        let values: Vec<f32> = match (image, grey, deep) {
+            // Nearly all: not copied first.
+            (DynamicImage::ImageLuma8(image), ..) => bytes(image.as_raw()),
+            (DynamicImage::ImageRgb8(image), ..) => bytes(image.as_raw()),
+            (_, true, false) => bytes(image.to_luma8().as_raw()),
+            (_, true, true) => image.to_luma32f().into_raw(),
+            (_, false, false) => bytes(image.to_rgb8().as_raw()),
+            (_, false, true) => image.to_rgb32f().into_raw(),
         };
-        Self { shape: Shape::new(if grey { 1 } else { 3 }, height, width), values }
+        Self { shape, values }
     }
 }
 
@@ -189,9 +194,9 @@ pub fn prepare(
         return Err(PrepareError::Range { index, value: pixels.values[index].to_string() });
     }
     let values = match (channels, target.channels) {
-        (3, 1) => pixels.values.as_chunks::<3>().0.iter().map(|c| luma(*c)).collect(),
-        (1, 3) => pixels.values.iter().flat_map(|&v| [v; 3]).collect(),
-        _ => pixels.values.clone(),
+        (3, 1) => Cow::Owned(pixels.values.as_chunks::<3>().0.iter().map(|c| luma(*c)).collect()),
+        (1, 3) => Cow::Owned(pixels.values.iter().flat_map(|&v| [v; 3]).collect()),
+        _ => Cow::Borrowed(pixels.values.as_slice()),
     };
     let source = Shape { channels: target.channels, ..pixels.shape };
     let resized = fit::fit(values, source, target, preprocessing.filter(), transforms);

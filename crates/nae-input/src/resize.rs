@@ -18,24 +18,21 @@ pub(super) fn resize(values: &[f32], from: Shape, to: Shape, filter: ResizeFilte
         _ => ResizeAlg::Convolution(FilterType::Bilinear),
     };
     let resized = if to.channels == 1 {
-        let pixels: Vec<F32> = values.iter().map(|&v| F32::new(v)).collect();
-        let out = convolve(&pixels, from, to, algorithm);
-        out.iter().map(|p| p.0).collect()
+        convolve::<F32>(values, from, to, algorithm)
     } else {
-        let pixels: Vec<F32x3> = values.as_chunks::<3>().0.iter().map(|&c| F32x3::new(c)).collect();
-        let out = convolve(&pixels, from, to, algorithm);
-        out.iter().flat_map(|p| p.0).collect::<Vec<f32>>()
+        convolve::<F32x3>(values, from, to, algorithm)
     };
     // Filters with negative lobes leave the range.
     resized.into_iter().map(|v| v.clamp(0.0, 1.0)).collect()
 }
 
-fn convolve<P: PixelTrait + Default>(pixels: &[P], from: Shape, to: Shape, algorithm: ResizeAlg) -> Vec<P> {
-    let mut out = vec![P::default(); to.height * to.width];
+/// Of pixels `P`, which are floats.
+fn convolve<P: PixelTrait>(values: &[f32], from: Shape, to: Shape, algorithm: ResizeAlg) -> Vec<f32> {
+    let mut out = vec![0.0f32; to.len()];
     // The sizes are those of the slices and not zero, so neither view nor resizing can fail.
     if let (Ok(source), Ok(mut target)) = (
-        TypedImageRef::new(from.width as u32, from.height as u32, pixels),
-        TypedImage::from_pixels_slice(to.width as u32, to.height as u32, &mut out),
+        TypedImageRef::<P>::from_buffer(from.width as u32, from.height as u32, bytemuck::cast_slice(values)),
+        TypedImage::<P>::from_buffer(to.width as u32, to.height as u32, bytemuck::cast_slice_mut(&mut out)),
     ) {
         let options = ResizeOptions::new().resize_alg(algorithm).use_alpha(false);
         let _ = Resizer::new().resize_typed(&source, &mut target, &options);

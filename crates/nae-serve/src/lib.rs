@@ -27,6 +27,7 @@ mod in_use;
 mod journal;
 mod keeper;
 mod kept_file;
+mod largest_image;
 mod learn;
 mod limits;
 mod metrics;
@@ -222,7 +223,7 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
     let history = start_history(&service)?;
     let mut endings = Vec::new();
     for (camera, its) in service.cameras.iter().zip(beside) {
-        let frames = pipeline::start(Arc::clone(camera))?;
+        let frames = pipeline::start(Arc::clone(camera), service.config.largest_image)?;
         let taking = camera.watch()?.into_iter().chain([frames]).collect();
         camera.span.in_scope(|| say_what_is_watched(camera, &page));
         tokio::spawn(reload_when_told(Arc::clone(camera)).instrument(camera.span.clone()));

@@ -5,6 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use super::camera::Camera;
+use super::largest_image::LargestImage;
 use super::metrics::Origin;
 use super::monitor::Event;
 use super::quiet::Moment;
@@ -16,11 +17,14 @@ use super::source::Frame;
 ///
 /// # Errors
 /// If the system gives no thread.
-pub(crate) fn start(camera: Arc<Camera>) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn start(camera: Arc<Camera>, largest: LargestImage) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("frames".into()).spawn(move || {
         let _entered = camera.span.enter();
         while let Some(frame) = camera.frames.pop() {
-            take(&camera, &frame);
+            match largest.check(&frame.bytes) {
+                Ok(()) => take(&camera, &frame),
+                Err(error) => pass_over(&camera, &frame, error.to_string()),
+            }
         }
     })
 }
@@ -74,7 +78,11 @@ fn take(camera: &Camera, frame: &Frame) {
             "the model did not return".to_owned()
         }
     };
+    pass_over(camera, frame, failure);
+}
+
+fn pass_over(camera: &Camera, frame: &Frame, reason: String) {
     camera.metrics.failed(Origin::Source);
-    tracing::warn!(frame = frame.name, reason = failure, "a frame was not scored");
-    camera.monitor.tell(Event::Unreadable { reason: failure, name: frame.name.clone() });
+    tracing::warn!(frame = frame.name, reason, "a frame was not scored");
+    camera.monitor.tell(Event::Unreadable { reason, name: frame.name.clone() });
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::super::broker::{self, BrokerAddress, BrokerSettings};
 use super::super::history_file::HistoryLimits;
+use super::super::largest_image::LargestImage;
 use super::super::limits::{LimitSettings, Rate};
 use super::super::secret::Secret;
 use super::super::signature::Signer;
@@ -107,6 +108,7 @@ impl FoundSettings {
                 .number("threads", 1, 1024)
                 .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
             max_body: self.number("max_body", 1, 1024).unwrap_or(16) << 20,
+            largest_image: LargestImage::of_megapixels(self.number("max_megapixels", 1, 1024).unwrap_or(36)),
             webhook: self.parse("webhook", str::parse),
             webhook_signer: self.webhook_signer(),
             alarm_log: self.path("alarm_log"),

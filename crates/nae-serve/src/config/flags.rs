@@ -158,6 +158,10 @@ pub struct Flags {
     /// The largest request taken, in MiB [default: 16]
     #[arg(long, value_name = "MIB")]
     pub(super) max_body: Option<String>,
+    /// The largest image that is decoded, of a request or a camera, in millions of pixels: 36 are a frame of 8K, and take
+    /// 0.6 GB of memory for each thread [default: 36]
+    #[arg(long, value_name = "MILLIONS")]
+    pub(super) max_megapixels: Option<String>,
     /// Send alarms to this address, as JSON by POST: http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH
     #[arg(long, value_name = "URL")]
     pub(super) webhook: Option<String>,

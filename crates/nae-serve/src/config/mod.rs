@@ -21,6 +21,7 @@ use super::camera_name::CameraName;
 use super::day_night::Rule;
 use super::history_file::HistoryLimits;
 use super::hours::WeekHours;
+use super::largest_image::LargestImage;
 use super::limits::LimitSettings;
 use super::proxies::TrustedProxies;
 use super::regions::Regions;
@@ -48,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) state: PathBuf,
     pub(crate) threads: usize,
     pub(crate) max_body: usize,
+    pub(crate) largest_image: LargestImage,
     pub(crate) webhook: Option<WebhookAddress>,
     /// Signs what goes to the webhook.
     pub(crate) webhook_signer: Option<Signer>,

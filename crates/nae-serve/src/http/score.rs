@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::body::Bytes;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::super::Service;
 use super::super::camera::Camera;
+use super::super::config::Config;
 use super::super::metrics::Origin;
 use super::super::pictures::overlay;
 use super::super::regions::Applied;
@@ -44,6 +46,13 @@ struct Region {
     top: f32,
     width: f32,
     height: f32,
+}
+
+/// The image of a request.
+async fn image(request: Request, config: &Config) -> Result<Bytes, Problem> {
+    let image = body(request, config.max_body).await?;
+    config.largest_image.check(&image).map_err(|error| Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error))?;
+    Ok(image)
 }
 
 /// Has an input scored by the camera's model; waits for as long as the settings say.
@@ -93,7 +102,7 @@ pub(super) async fn score(
     request: Request,
 ) -> Result<Response, Problem> {
     let applied = asked_regions(&camera, text.as_deref())?;
-    let image = body(request, service.config.max_body).await?;
+    let image = image(request, &service.config).await?;
     let Answer { scored, model, view } = answer(&camera, Input::Image(image, applied)).await?;
     let threshold = model.detector.threshold();
     let place = view.map_or([0.0, 0.0, 1.0, 1.0], |view| view.place());
@@ -137,7 +146,7 @@ pub(super) async fn heat_map(
     request: Request,
 ) -> Result<Response, Problem> {
     let applied = asked_regions(&camera, text.as_deref())?;
-    let image = body(request, service.config.max_body).await?;
+    let image = image(request, &service.config).await?;
     let Answer { scored, view, .. } = answer(&camera, Input::Image(image, applied)).await?;
     let largest = scored.heat_map().map_or(0.0, |map| map.largest());
     match overlay(&scored, largest, view.as_deref()) {

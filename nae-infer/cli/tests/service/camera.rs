@@ -35,6 +35,20 @@ fn a_folder_is_watched_and_its_frames_are_shown() {
     assert_eq!((&state["source_state"], &state["alarm"]), (&json!("connected"), &json!(false)));
 }
 
+/// It is not decoded, which could take more memory than there is.
+#[test]
+fn a_frame_of_too_many_pixels_is_passed_over_with_the_reason() {
+    let place = Place::new();
+    let service = Service::start(&place.state(), &["--source", &place.source(), "--max-megapixels", "1"]);
+    let frame = |side: usize| [format!("P5 {side} 1000 255\n").as_bytes(), &vec![9; 1000 * side]].concat();
+    place.frame("a.pgm", &frame(1001));
+    let line = service.wait_log("a frame was not scored");
+    assert!(line.contains("at most 1 million pixels") && line.contains("1001×1000"), "{line}");
+    place.frame("b.pgm", &frame(1000));
+    eventually("the next is scored", || service.get("/api/state").json()["latest"]["name"] == "b.pgm");
+    assert_eq!(service.metric("nae_frame_failures_total{origin=\"Source\"}"), 1.0);
+}
+
 #[test]
 fn a_camera_that_goes_away_is_shown_as_lost_and_found_again() {
     let camera = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -49,15 +49,18 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
         (b"".as_slice(), 415, "not an image"),
         (b"GIF89a and so on", 415, "not an image"),
         // A bitmap of 30,000 x 30,000 pixels that has none.
-        (b"BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x30\x75\0\0\x30\x75\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 415, "not an image"),
+        (b"BM\x36\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x30\x75\0\0\x30\x75\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 413, "30000×30000"),
         (&six[..40], 415, "not an image"),
         (b"P5 0 0 255\n", 422, "expected an image from 1×1"),
         // A kilobyte that claims to be a picture of gigabytes.
-        (b"P6 30000 30000 255\n", 415, "not an image"),
+        (b"P6 30000 30000 255\n", 413, "at most 36 million pixels"),
+        (b"P5 6001 6000 255\n", 413, "`max_megapixels`"),
+        (b"P5 6000 6000 255\n", 415, "not an image"),
     ] {
         let (found, said) = service.post("/score", body).problem();
         assert!(found == status && said.contains(reason), "{found} {said}");
     }
+    assert_eq!(service.post("/score/heat-map", b"P5 6001 6000 255\n").status, 413);
     let mut client = TcpStream::connect(&service.address).unwrap();
     client.write_all(b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n").unwrap();
     let mut answer = String::new();
