@@ -261,9 +261,10 @@ fn a_slow_camera_is_lost_or_waited_for_as_the_timeout_says() {
     let begin = Instant::now();
     wait_frames(&service);
     println!("a slow camera's first frames after {:?}", begin.elapsed());
-    let (sent, before, connections) = (camera.sent(), frames(&service), camera.connections());
+    let (before, connections) = (frames(&service), camera.connections());
     eventually("ten more come", || frames(&service) >= before + 10.0);
-    assert!(camera.sent() >= sent + 8, "as they were sent");
+    // At first those that `ffmpeg` has held back.
+    eventually("they come as they are sent", || frames(&service) >= camera.sent() as f64 - 2.0);
     assert_eq!(
         (camera.connections(), service.metric("nae_source_up")),
         (connections, 1.0),
