@@ -3,7 +3,7 @@
 # and the tests beside it have to notice. Not part of tests/run.sh.
 #
 #   tests/mutants.sh                    every area
-#   tests/mutants.sh calibration        some of them: calibration verdict energy parse writer journal sampler loss chain
+#   tests/mutants.sh calibration        some of them: calibration verdict energy parse writer journal sampler starts loss chain
 #   tests/mutants.sh --changed COMMIT   of every area, only what changed since a commit; stops after nine minutes
 #   tests/mutants.sh --minutes N …      stops after N minutes, and lists what it left out
 #   tests/mutants.sh --list …           what would be changed
@@ -30,10 +30,11 @@ files() {
     # What makes such a file; its numbers are compared with TFLite's in a test of nae-core.
     writer) echo "nae-graph crates/nae-graph/src/emit.rs crates/nae-graph/src/record.rs -- --lib --test=emit --package=nae-core --test=parse --test=engine_int8" ;;
     journal) echo "nae-serve crates/nae-serve/src/journal.rs -- --lib -- journal" ;;
-    # nae-train takes a quarter of a minute to compile for each change, so only where the paper's equations are. Out: where chains
-    # start (negatives.rs, start.rs, persistent.rs, replay_buffer.rs, new_images.rs), of which sampler_starts.rs has a test
-    # each; noise.rs, precision.rs and frozen.rs, what chains draw, compute in and call.
+    # nae-train takes a quarter of a minute to compile for each change, so only where the paper's equations are. Out: noise.rs,
+    # precision.rs and frozen.rs, what chains draw, compute in and call.
     sampler) echo "nae-train nae-train/src/sample/langevin.rs nae-train/src/sample/metropolis.rs nae-train/src/sample/annealing.rs nae-train/src/sample/bounds.rs nae-train/src/sample/gradient_clip.rs -- --lib --test=method -- sample:: chain:: langevin_density:: sampler_starts:: sampler_determinism::" ;;
+    # Where chains start: on the manifold, at the data, or where chains before ended.
+    starts) echo "nae-train nae-train/src/sample/negatives.rs nae-train/src/sample/start.rs nae-train/src/sample/persistent.rs nae-train/src/sample/replay_buffer.rs nae-train/src/sample/new_images.rs -- --lib --test=method -- sample:: sampler_starts:: sampler_determinism::" ;;
     # And the step along its gradient. Out: mmd.rs, of a method to compare with, and gradients.rs, which likelihood_gradient.rs compares.
     loss) echo "nae-train nae-train/src/methods/nae.rs nae-train/src/methods/adam.rs nae-train/src/methods/optimizer.rs -- --lib --test=method -- methods::nae methods::adam methods::optimizer methods::finite_differences methods::gradients likelihood_gradient::" ;;
     chain) echo "nae-train nae-train/src/engine/chain.rs -- --test=method -- chain" ;;
@@ -72,7 +73,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ ${#areas[@]} -gt 0 ] || areas=(calibration verdict energy parse writer journal sampler loss chain)
+[ ${#areas[@]} -gt 0 ] || areas=(calibration verdict energy parse writer journal sampler starts loss chain)
 
 [ -x "$tool" ] || cargo install --quiet --locked --root "$target/tools" "cargo-mutants@$version"
 out=$target/mutants

@@ -200,3 +200,54 @@ impl NegativeSampler {
 fn floats(tensor: Tensor<4>) -> Vec<f32> {
     tensor.into_data().try_into_vec::<f32>().expect("images and latents are float")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_on_with_its_own_sampler_only() {
+        const LATENT_DIM: usize = 3;
+        let image = Shape::new(1, 2, 2);
+        let buffer = Some(ReplayConfig { size: 2, ratio: 0.5 });
+        let config = |start| SamplerConfig {
+            start,
+            latent_chain: None,
+            visible_chain: Langevin::new(1, 0.1, 0.0),
+            temperature: 1.0,
+            precision: Precision::F32,
+            reuse: buffer,
+        };
+        let kept = |len| {
+            let mut kept = buffer.map(ReplayBuffer::new);
+            kept.iter_mut().for_each(|kept| kept.append(&vec![0.0; len], len));
+            kept
+        };
+        let starts = [Start::OnManifold { replay_buffer: buffer }, Start::Noise { replay_buffer: buffer }];
+        for (start, len) in starts.into_iter().zip([LATENT_DIM, image.len()]) {
+            let begun = NegativeSampler::new(config(start), LATENT_DIM, NoiseSource::new(7, 1));
+            let mut going = NegativeSampler { buffer: kept(len), drawn: kept(image.len()), ..begun.clone() };
+            going.persistent.keep(&[0.0; 8], image.len());
+            assert_eq!(going.difference(&begun, image), None);
+            assert_eq!(begun.difference(&begun, image), None, "before the first draw");
+            let mut chains = PersistentChains::default();
+            chains.keep(&[0.0; 3], 3);
+            let others = [
+                ("sampler", NegativeSampler { config: config(Start::Data), ..going.clone() }),
+                ("sampler", NegativeSampler { latent_dim: 4, ..going.clone() }),
+                ("seed", NegativeSampler { noise: NoiseSource::new(8, 1), ..going.clone() }),
+                ("replay buffer", NegativeSampler { buffer: kept(len + 1), ..going.clone() }),
+                ("replay buffer", NegativeSampler { buffer: None, ..going.clone() }),
+                ("remembered samples", NegativeSampler { drawn: kept(image.len() + 1), ..going.clone() }),
+                ("remembered samples", NegativeSampler { drawn: None, ..going.clone() }),
+                ("persistent chains", NegativeSampler { persistent: chains, ..going.clone() }),
+            ];
+            for (what, other) in others {
+                assert_eq!(other.difference(&begun, image), Some(what));
+            }
+            let without = NegativeSampler { buffer: None, drawn: None, ..begun };
+            assert_eq!(without.difference(&without, image), None);
+            assert_eq!(going.difference(&without, image), Some("replay buffer"));
+        }
+    }
+}

@@ -110,4 +110,28 @@ mod tests {
         let drawn = (0..n).filter(|_| buffer.draw(&mut rng).is_some()).count() as f64 / f64::from(n);
         assert!((drawn - 0.95).abs() < 4.0 * (0.95f64 * 0.05 / f64::from(n)).sqrt(), "{drawn}");
     }
+
+    #[test]
+    fn a_run_goes_on_from_what_its_buffer_can_have_come_to() {
+        let config = ReplayConfig { size: 3, ratio: 0.5 };
+        let begun = ReplayBuffer::new(config);
+        let with = |states: usize| {
+            let mut buffer = begun.clone();
+            buffer.append(&vec![0.0; 2 * states], 2);
+            buffer
+        };
+        for states in [0, 2, 3, 4, 6] {
+            assert!(with(states).goes_on_from(&begun, 2), "{states} were appended");
+        }
+        let others = [
+            ("settings", ReplayBuffer { config: ReplayConfig { ratio: 0.6, ..config }, ..with(2) }),
+            ("length", ReplayBuffer { states: vec![vec![0.0; 2], vec![0.0; 3]], ..with(2) }),
+            ("count", ReplayBuffer { states: vec![vec![0.0; 2]; 4], ..with(2) }),
+            ("oldest, not full", ReplayBuffer { oldest: 1, ..with(2) }),
+            ("oldest, beyond the end", ReplayBuffer { oldest: 3, ..with(3) }),
+        ];
+        for (what, buffer) in others {
+            assert!(!buffer.goes_on_from(&begun, 2), "{what}");
+        }
+    }
 }

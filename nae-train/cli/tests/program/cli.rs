@@ -196,7 +196,10 @@ fn every_method_trains_and_exports() {
 #[test]
 fn the_papers_chains_run_on_both_engines() {
     let folder = TempDir::new().unwrap();
-    let omi = preset_like("digits-omi", folder.path(), "omi.toml", shortened);
+    let omi = preset_like("digits-omi", folder.path(), "omi.toml", |text| {
+        let text = replaced(&shortened(text), "updates = 4", "updates = 2");
+        replaced(&text, "batch_size = 128\nlearning_rate = 1e-4", "batch_size = 32\nlearning_rate = 1e-4")
+    });
     let negatives = |engine| -> Vec<f64> {
         assert!(run(&mut train(folder.path(), engine, &omi, &["--quiet", "--engine", engine])).status.success());
         let metrics = std::fs::read_to_string(folder.path().join(engine).join("metrics.jsonl")).unwrap();
@@ -204,7 +207,7 @@ fn the_papers_chains_run_on_both_engines() {
         lines.filter(|line| line["kind"] == "step").filter_map(|line| line["negative_energy"].as_f64()).collect()
     };
     let (cpu, burn) = (negatives("cpu"), negatives("burn"));
-    assert_eq!(cpu.len(), 4);
+    assert_eq!(cpu.len(), 2);
     for (c, b) in cpu.iter().zip(&burn) {
         assert!((c - b).abs() < 1e-2 * b, "{cpu:?} {burn:?}");
     }
