@@ -340,11 +340,11 @@ impl Camera {
         self.sight.is_strange_to(&model.digest, learned_with.as_deref()).then_some(LEARN_AGAIN)
     }
 
-    /// A frame was scored, or the model failed on it.
-    pub(crate) fn scored(&self, failure: Option<&str>) {
-        // No other is in use while a frame is on its way.
+    /// A frame was scored by the model of the digest `by`, or that model failed on it.
+    pub(crate) fn scored(&self, by: &str, failure: Option<&str>) {
+        // That of the other condition is not in use while a frame is on its way.
         let Own { keeper, learn } = self.of_in_use();
-        if keeper.scored(failure) {
+        if keeper.scored(by, failure) {
             learn.taken_back(failure.unwrap_or_default());
         }
     }

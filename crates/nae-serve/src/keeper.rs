@@ -329,10 +329,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// A frame was scored, or the model failed on it: soon after an exchange, what was in use before comes back. Whether that was
-    /// of another file.
-    pub(crate) fn scored(&self, failure: Option<&str>) -> bool {
+    /// A frame was scored by the model of the digest `by`, or that model failed on it: soon after an exchange, what was in use
+    /// before comes back. Whether that was of another file. A frame that was on its way at the exchange says nothing of the new
+    /// model.
+    pub(crate) fn scored(&self, by: &str, failure: Option<&str>) -> bool {
         let mut state = self.lock();
+        if state.base.as_ref().is_none_or(|base| base.model.digest != by) {
+            return false;
+        }
         let Some((previous, left)) = state.previous.take() else { return false };
         match failure {
             Some(reason) => {

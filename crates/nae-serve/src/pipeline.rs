@@ -36,6 +36,13 @@ fn take(camera: &Camera, frame: &Frame) {
     // Of the condition that holds, also where it has no model of its own.
     let learn = &camera.of(camera.in_use.condition()).learn;
     learn.offer(&frame.bytes, &regions);
+    // Another may take over before the frame is scored. A failure is then of either, and counts for none.
+    let by = camera.model.load_full();
+    let failed = |failure: &str| {
+        if let Some(model) = &by {
+            camera.scored(&model.digest, Some(failure));
+        }
+    };
     let (sender, receiver) = sync_channel(1);
     camera.lane.submit(Input::Image(frame.bytes.clone(), Some(Arc::clone(&regions))), move |answer| {
         // There is room for the one answer, unless it was waited for too long.
@@ -46,7 +53,7 @@ fn take(camera: &Camera, frame: &Frame) {
         Ok(Ok(Answer { scored, model, view })) => {
             let seconds = frame.taken.elapsed().as_secs_f64();
             let (energy, threshold) = (scored.energy, model.detector.threshold());
-            camera.scored(None);
+            camera.scored(&model.digest, None);
             learn.shadow_offer(
                 &frame.bytes,
                 &regions,
@@ -66,7 +73,7 @@ fn take(camera: &Camera, frame: &Frame) {
         }
         Ok(Err(failure)) => {
             match &failure {
-                failure if failure.is_of_model() => camera.scored(Some(&failure.to_string())),
+                failure if failure.is_of_model() => failed(&failure.to_string()),
                 // That was said when it came so far; with every frame it would fill the log.
                 Failure::GivenUp => return camera.metrics.failed(Origin::Source),
                 _ => {}
@@ -74,7 +81,7 @@ fn take(camera: &Camera, frame: &Frame) {
             failure.to_string()
         }
         Err(_) => {
-            camera.scored(Some("it does not return"));
+            failed("it does not return");
             "the model did not return".to_owned()
         }
     };

@@ -63,6 +63,11 @@ impl Kept {
         self.keeper.model().map_or_else(|| "none".to_owned(), |model| model.digest.clone())
     }
 
+    /// A frame of the model in use.
+    fn scored(&self, failure: Option<&str>) -> bool {
+        self.keeper.scored(&self.in_use(), failure)
+    }
+
     /// Has the model of this name take over, as if it were of that file.
     fn exchange(&self, name: &str, path: &str) {
         self.keeper.exchange(Opened { model: model(name), path: path.into() });
@@ -85,14 +90,14 @@ fn a_failure_within_a_hundred_frames_brings_the_old_model_back() {
         let kept = Kept::new();
         kept.exchange("new", SETTINGS);
         assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("new", "new"));
-        (0..good).for_each(|_| assert!(!kept.keeper.scored(None)));
+        (0..good).for_each(|_| assert!(!kept.scored(None)));
         assert_eq!(kept.in_use(), "new", "{good} good frames");
-        kept.keeper.scored(Some("it panicked"));
+        kept.scored(Some("it panicked"));
         assert_eq!(kept.in_use(), in_use, "a failure after {good} good frames");
         // A copy of the one that failed would serve once the file is spoilt.
         assert_eq!(kept.copy(), in_use, "a failure after {good} good frames");
         // There is nothing further back.
-        kept.keeper.scored(Some("it panicked again"));
+        kept.scored(Some("it panicked again"));
         assert_eq!(kept.in_use(), in_use);
     }
 }
@@ -109,7 +114,7 @@ fn the_old_model_comes_back_with_its_adjustments() {
     assert_eq!((first, adjusted), (0.99, 0.5));
     kept.exchange("new", SETTINGS);
     assert_eq!(threshold(), first);
-    kept.keeper.scored(Some("it panicked"));
+    kept.scored(Some("it panicked"));
     assert_eq!((kept.in_use().as_str(), threshold()), ("old", adjusted));
 }
 
@@ -118,11 +123,24 @@ fn the_old_model_comes_back_with_its_adjustments() {
 fn each_exchange_is_on_probation_anew() {
     let kept = Kept::new();
     kept.exchange("second", SETTINGS);
-    (0..60).for_each(|_| assert!(!kept.keeper.scored(None)));
+    (0..60).for_each(|_| assert!(!kept.scored(None)));
     kept.exchange("third", SETTINGS);
-    (0..60).for_each(|_| assert!(!kept.keeper.scored(None)));
-    kept.keeper.scored(Some("it panicked"));
+    (0..60).for_each(|_| assert!(!kept.scored(None)));
+    kept.scored(Some("it panicked"));
     assert_eq!(kept.in_use(), "second");
+}
+
+/// It was scored, or failed on, by the model before.
+#[test]
+fn a_frame_that_was_on_its_way_says_nothing_of_the_new_model() {
+    let kept = Kept::new();
+    kept.exchange("new", SETTINGS);
+    for failure in [Some("it panicked"), None] {
+        (0..100).for_each(|_| assert!(!kept.keeper.scored("old", failure)));
+        assert_eq!(kept.in_use(), "new");
+    }
+    kept.scored(Some("it panicked"));
+    assert_eq!(kept.in_use(), "old", "on probation until then");
 }
 
 /// Whoever has learned a model is told that it was taken back; the service's own copy of it is enough.
@@ -131,16 +149,16 @@ fn a_learned_model_that_fails_gives_way_to_the_file_before() {
     let kept = Kept::new();
     kept.exchange("learned", "learn/models/learned.model");
     assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("learned", "old"));
-    assert!(!kept.keeper.scored(None));
-    assert!(kept.keeper.scored(Some("it panicked")));
+    assert!(!kept.scored(None));
+    assert!(kept.scored(Some("it panicked")));
     assert_eq!((kept.in_use().as_str(), kept.copy().as_str()), ("old", "old"));
     // The way back is not on probation: the model that was left does not return.
     kept.exchange("learned", "learn/models/learned.model");
     kept.keeper.go_back(Some(Opened { model: model("old"), path: SETTINGS.into() }));
-    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (false, "old"));
+    assert_eq!((kept.scored(Some("it panicked")), kept.in_use().as_str()), (false, "old"));
     // Of the same file nothing is told.
     kept.exchange("new", SETTINGS);
-    assert!(!kept.keeper.scored(Some("it panicked")));
+    assert!(!kept.scored(Some("it panicked")));
     assert_eq!(kept.in_use(), "old");
 }
 
@@ -157,9 +175,9 @@ fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
     assert!(matches!(kept.keeper.reload(), Err(ChangeError::Open(_))));
     kept.exchange("learned", "learn/models/learned.model");
     assert_eq!(kept.in_use(), "learned");
-    assert!(kept.keeper.scored(Some("it panicked")));
+    assert!(kept.scored(Some("it panicked")));
     assert_eq!(kept.in_use(), "none");
     kept.exchange("learned", "learn/models/learned.model");
     kept.keeper.go_back(None);
-    assert_eq!((kept.keeper.scored(Some("it panicked")), kept.in_use().as_str()), (false, "none"));
+    assert_eq!((kept.scored(Some("it panicked")), kept.in_use().as_str()), (false, "none"));
 }
