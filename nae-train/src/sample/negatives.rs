@@ -215,7 +215,7 @@ mod tests {
             latent_chain: None,
             visible_chain: Langevin::new(1, 0.1, 0.0),
             temperature: 1.0,
-            precision: Precision::F32,
+            precision: Precision::F16,
             reuse: buffer,
         };
         let kept = |len| {
@@ -226,6 +226,7 @@ mod tests {
         let starts = [Start::OnManifold { replay_buffer: buffer }, Start::Noise { replay_buffer: buffer }];
         for (start, len) in starts.into_iter().zip([LATENT_DIM, image.len()]) {
             let begun = NegativeSampler::new(config(start), LATENT_DIM, NoiseSource::new(7, 1));
+            assert_eq!(begun.precision(), Precision::F16);
             let mut going = NegativeSampler { buffer: kept(len), drawn: kept(image.len()), ..begun.clone() };
             going.persistent.keep(&[0.0; 8], image.len());
             assert_eq!(going.difference(&begun, image), None);

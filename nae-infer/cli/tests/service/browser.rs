@@ -110,7 +110,7 @@ impl Browser {
         self.value(&format!("document.querySelector('{selector}').click()"));
     }
 
-    /// Where something is on the page: left, top, width, height of what a selector finds, once it is there; scrolled into view.
+    /// Where something is on the page: left, top, width, height of what a selector finds, once it is there and stays there; scrolled into view.
     pub(crate) fn place(&mut self, selector: &str) -> [f64; 4] {
         let there = format!("document.querySelector('{selector}')?.getBoundingClientRect().width > 0");
         eventually(selector, || self.value(&there) == true);
@@ -118,8 +118,15 @@ impl Browser {
             "(() => {{ const e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}}); \
              const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height].join(' '); }})()"
         );
-        let place = self.value(&place);
-        let numbers: Vec<f64> = place.as_str().unwrap().split(' ').map(|number| number.parse().unwrap()).collect();
+        // What comes in above it moves it, and a click would go beside it.
+        let mut last = Value::Null;
+        eventually(selector, || {
+            let now = self.value(&place);
+            let stays = now.is_string() && now == last;
+            last = now;
+            stays
+        });
+        let numbers: Vec<f64> = last.as_str().unwrap().split(' ').map(|number| number.parse().unwrap()).collect();
         numbers.try_into().unwrap()
     }
 
