@@ -29,11 +29,9 @@ fn clients(broker: &Broker) -> Vec<String> {
 
 #[test]
 fn a_broker_gets_alarms_once_it_is_there() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
     // From now on the broker keeps for the test what comes.
-    broker.start();
+    let Some(mut broker) = Broker::open(&place) else { return };
     let received = broker.listen("line/4");
     broker.stop();
     let address = format!("127.0.0.1:{}", broker.port());
@@ -46,11 +44,9 @@ fn a_broker_gets_alarms_once_it_is_there() {
 
 #[test]
 fn what_a_broker_retains_follows_alarm_and_camera_and_service() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let arguments = ["--mqtt", address.as_str(), "--camera-name", "gate"];
     let received = broker.listen("nae/#");
     let service = start(&place, &arguments);
@@ -102,11 +98,9 @@ fn what_a_broker_retains_follows_alarm_and_camera_and_service() {
 /// As two containers have: the same settings and the same process number, but each its own state.
 #[test]
 fn two_services_at_a_broker_are_two_clients() {
-    let Some(program) = mosquitto() else { return };
     let places = [Place::new(), Place::new()];
-    let mut broker = Broker::new(program, &places[0], "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&places[0]) else { return };
+    let address = broker.address();
     let services = places.each_ref().map(|place| start(place, &["--mqtt", &address, "--camera-name", "gate"]));
     for service in &services {
         eventually("it is connected", || service.metric("nae_mqtt_connected") == 1.0);
@@ -123,11 +117,9 @@ fn two_services_at_a_broker_are_two_clients() {
 /// It is down for two seconds, or for as many as `NAE_BROKER_DOWN` says.
 #[test]
 fn no_alarm_is_lost_while_a_broker_goes_and_comes() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(mut broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let received = broker.listen("nae/alarms");
     let arguments = ["--mqtt", address.as_str(), "--camera-name", "gate"];
     let service = start(&place, &arguments);
@@ -166,11 +158,9 @@ fn no_alarm_is_lost_while_a_broker_goes_and_comes() {
 /// Home Assistant's side: what it makes of a camera's entities is tried by `tests/python/home_assistant.py`.
 #[test]
 fn home_assistant_is_told_of_the_camera_once_and_for_all() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let arguments = ["--mqtt", address.as_str(), "--camera-name", "gate", "--mqtt-home-assistant", "homeassistant"];
     let service = start(&place, &arguments);
     eventually("it is connected", || service.metric("nae_mqtt_connected") == 1.0);

@@ -13,7 +13,7 @@ use crate::alarms::scored;
 use crate::browser::Browser;
 use crate::harness::{PATIENCE, Place, Service, eventually, model, picture};
 use crate::learn::{act, other_model, status};
-use crate::mosquitto::{Broker, mosquitto};
+use crate::mosquitto::Broker;
 
 /// Two anomalies of two frames raise an alarm, a normal frame clears it; no frame is dropped.
 const QUICK: [&str; 8] = ["--alarm-raise", "2", "--alarm-clear", "0", "--alarm-window", "2", "--queue", "1000"];
@@ -167,11 +167,9 @@ fn as_it_becomes_dark_and_light_the_models_take_turns_and_no_frame_is_lost() {
 /// It was of another model, and what is told of it ends with that.
 #[test]
 fn an_alarm_that_is_up_is_cleared_when_the_model_of_the_night_takes_over() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let received = broker.listen("nae/gate/state");
     let service = start(&place, &["--mqtt", &address, "--camera-name", "gate"]);
     let told = received.wait("the state", |message| message.json()["source"] == "connected").json();

@@ -42,6 +42,18 @@ impl Broker {
         Self { program, folder, settings: settings.to_owned(), ports: [Absent::new(), Absent::new()], process: None }
     }
 
+    /// Started, for anybody to use; none where it is not installed.
+    pub(crate) fn open(place: &Place) -> Option<Self> {
+        let mut broker = Self::new(mosquitto()?, place, "allow_anonymous true");
+        broker.start();
+        Some(broker)
+    }
+
+    /// Where the service finds it, without encryption.
+    pub(crate) fn address(&self) -> String {
+        format!("mqtt://127.0.0.1:{}", self.port())
+    }
+
     /// The service's port.
     pub(crate) fn port(&self) -> u16 {
         self.ports[0].address().port()

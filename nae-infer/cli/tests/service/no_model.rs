@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::harness::{Answer, PATIENCE, Place, Service, eventually, model, picture};
-use crate::learn::{act, other_model, phase, show, status, trainer};
-use crate::mosquitto::{Broker, mosquitto};
+use crate::learn::{act, other_model, phase, show, status, trainer_with_model};
+use crate::mosquitto::Broker;
 
 /// What every refusal says, and what to do.
 const SAID: &str = "there is no model yet: learn one here";
@@ -37,8 +37,7 @@ fn frame(service: &Service, place: &Place, name: &str, bytes: &[u8]) -> u64 {
 
 /// The service has trained the model that the script gives.
 fn train(service: &Service, place: &Place) {
-    trainer(place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(place);
     act(service, "collect", "{}");
     show(service, place, "a", (0..6).map(|i| 40 * i));
     act(service, "stop", "{}");
@@ -172,11 +171,9 @@ fn what_is_learned_without_a_model_is_tried_alone_used_and_kept_over_a_kill() {
 
 #[test]
 fn a_broker_is_told_of_a_camera_without_a_model_and_of_no_energy() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let [found, available, energies] =
         ["homeassistant/#", "nae/camera/availability", "nae/camera/energy"].map(|topic| broker.listen(topic));
     let service = start(&place, &["--mqtt", &address, "--mqtt-home-assistant", "homeassistant"]);
@@ -257,8 +254,7 @@ fn of_several_cameras_some_have_a_model_and_some_learn_one() {
 #[test]
 fn the_page_leads_from_no_model_to_one_by_clicks() {
     let place = Place::new();
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     let service = start(&place, &[]);
     let Some(mut page) = Browser::open(&service.url("/")) else {
         eprintln!("skipped: chromium is not installed");

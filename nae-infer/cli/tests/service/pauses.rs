@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::alarms::{raise, scored, start};
 use crate::browser::Browser;
 use crate::harness::{Place, Service, eventually, model, picture};
-use crate::mosquitto::{Broker, mosquitto};
+use crate::mosquitto::Broker;
 
 fn state(service: &Service) -> Value {
     service.get("/api/state").json()
@@ -198,11 +198,9 @@ fn alarms_are_raised_in_their_hours_only_which_are_of_local_time() {
 
 #[test]
 fn a_broker_is_told_that_an_alarm_is_cleared_by_a_pause() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let received = broker.listen("nae/gate/state");
     let service = start(&place, &["--mqtt", &address, "--camera-name", "gate"]);
     received.wait("alarms are raised", |message| message.json()["alarms"] == "on");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::browser::Browser;
 use crate::cameras::{camera, for_all, frame, scored};
 use crate::harness::{Clock, Place, Service, eventually, picture};
-use crate::learn::{act, digits_where, other_model, phase, status, trainer};
+use crate::learn::{act, digits_where, other_model, phase, status, trainer_with_model};
 
 /// The width of a desktop's window, and of a phone's.
 const DESKTOP: u32 = 1100;
@@ -80,8 +80,7 @@ fn one_camera() {
     let place = Place::new();
     let clock = Clock::new(&place).unwrap();
     clock.is_wrong_by(-STEP * STEPS);
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     let (source, program) = (place.source(), place.path("trainer").display().to_string());
     let night = other_model().display().to_string();
     let arguments = [

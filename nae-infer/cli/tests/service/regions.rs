@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::alarms::start;
 use crate::browser::Browser;
 use crate::harness::{Answer, Place, Service, eventually, model, picture};
-use crate::learn::{act, other_model, trainer};
+use crate::learn::{act, trainer_with_model};
 
 /// The left half of a picture.
 const LEFT: &str = r#"{"kind": "include", "vertices": [[0, 0], [0.5, 0], [0.5, 1], [0, 1]]}"#;
@@ -371,8 +371,7 @@ fn frames_are_collected_as_the_model_sees_them() {
 #[test]
 fn a_model_that_was_learned_with_other_regions_is_said_to_be() {
     let place = Place::new();
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     let program = place.path("trainer").display().to_string();
     let service = start(&place, &["--queue", "100", "--nae-train", &program]);
     let warning = |service: &Service| service.get("/api/regions").json()["warning"].clone();

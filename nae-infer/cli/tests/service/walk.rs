@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::broker::{certificates, encrypted};
 use crate::browser::{Browser, chromium};
 use crate::harness::{Place, Service, eventually, number};
-use crate::learn::{digits, other_model, phase, real_trainer, status, trainer};
+use crate::learn::{digits, phase, real_trainer, status, trainer_with_model};
 use crate::mosquitto::{Broker, mosquitto};
 use crate::stream_camera::{Camera, Pictures};
 use crate::streams::{can_run, video};
@@ -93,8 +93,7 @@ fn from_a_camera_and_nothing_else_to_an_alarm_at_a_broker() {
         return;
     }
     let place = Place::new();
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     let pictures = ["six", "checkerboard"].map(|name| video("H264", name, 64));
     walk(&place, pictures, 10, &place.path("trainer"));
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{camera, for_all, frame, scored, with_folders};
 use crate::alarms::{Absent, webhook};
 use crate::harness::{PATIENCE, Place, Service, eventually, picture, slow_tests_are_asked_for};
-use crate::mosquitto::{Broker, Message, mosquitto};
+use crate::mosquitto::{Broker, Message};
 
 /// Alarms are raised while nobody takes them, the service is killed, and all arrive after the next start.
 #[test]
@@ -157,11 +157,9 @@ fn an_only_camera_becomes_one_of_several_with_its_alarms() {
 /// Each camera is told of as its own, and as gone when the process is.
 #[test]
 fn a_broker_retains_each_camera_and_home_assistant_finds_each() {
-    let Some(program) = mosquitto() else { return };
     let place = Place::new();
-    let mut broker = Broker::new(program, &place, "allow_anonymous true");
-    broker.start();
-    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let Some(broker) = Broker::open(&place) else { return };
+    let address = broker.address();
     let (received, alarms) = (broker.listen("nae/#"), broker.listen("nae/alarms"));
     let settings = for_all("alarm_raise = 1\nalarm_clear = 0\nmqtt_home_assistant = \"homeassistant\"")
         + &with_folders(&place, &["gate", "yard"])

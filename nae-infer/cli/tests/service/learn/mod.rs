@@ -101,10 +101,15 @@ pub(crate) fn other_model() -> PathBuf {
     model().with_file_name("digits.nae")
 }
 
-/// A service that has trained that model.
-fn trained(place: &Place) -> Service {
+/// The script, which gives that model.
+pub(crate) fn trainer_with_model(place: &Place) {
     trainer(place);
     std::fs::copy(other_model(), place.path("learned")).unwrap();
+}
+
+/// A service that has trained it.
+fn trained(place: &Place) -> Service {
+    trainer_with_model(place);
     let service = collected(place);
     act(&service, "train", r#"{"minutes": 1}"#);
     eventually("it has trained", || phase(&service) == "trained");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{collected, numbers, other_model, phase, show, start, start_with, trainer};
+use super::{collected, numbers, phase, show, start, start_with, trainer_with_model};
 use crate::browser::Browser;
 use crate::changes::in_use;
 use crate::harness::{Place, eventually, picture};
@@ -11,8 +11,7 @@ use crate::harness::{Place, eventually, picture};
 #[test]
 fn a_camera_learns_by_clicks_on_the_page() {
     let place = Place::new();
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     std::fs::write(place.path("hold"), "").unwrap();
     let service = start(&place);
     let settings = in_use(&service);

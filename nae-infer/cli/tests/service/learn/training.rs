@@ -4,15 +4,14 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{act, called, child, collected, grey, other_model, phase, start, status, trainer};
+use super::{act, called, child, collected, grey, other_model, phase, start, status, trainer, trainer_with_model};
 use crate::changes::in_use;
 use crate::harness::{Place, Service, SmallDisk, eventually, model, picture, runs};
 
 #[test]
 fn frames_are_trained_on_by_a_child_process_whose_report_is_shown() {
     let place = Place::new();
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     std::fs::write(place.path("hold"), "").unwrap();
     let service = collected(&place);
     act(&service, "throw-out", r#"{"frames": [2]}"#);
@@ -86,8 +85,7 @@ fn a_training_is_cancelled_and_one_that_fails_says_why() {
 fn a_full_disk_ends_a_training_and_nothing_else() {
     let place = Place::new();
     let Some(_disk) = SmallDisk::mount(&place.state()) else { return };
-    trainer(&place);
-    std::fs::copy(other_model(), place.path("learned")).unwrap();
+    trainer_with_model(&place);
     std::fs::write(place.path("hold"), "").unwrap();
     let service = collected(&place);
     let before = in_use(&service);
