@@ -11,7 +11,8 @@ from pathlib import Path
 QUEUE = Path("models/results/queue.toml")
 RESULTS = Path("models/results/lab")
 LAB = Path(os.environ.get("LAB", "target/lab"))
-KEYS = {"name": str, "settings": str, "like": str, "scale": str, "seeds": int}
+# Seeds are how many, 0 to that less one, or a list of them.
+KEYS = {"name": (str,), "settings": (str,), "like": (str,), "scale": (str,), "seeds": (int, list)}
 
 
 def queue():
@@ -29,8 +30,13 @@ def queue():
         for key in sorted(set(entry) | set(KEYS)):
             if key not in KEYS:
                 sys.exit(f"{where}: there is no key `{key}`; known: {', '.join(KEYS)}")
-            if not isinstance(entry.get(key), KEYS[key]):
-                sys.exit(f"{where}: expected `{key}` to be a {KEYS[key].__name__}, found {entry.get(key)!r}")
+            if type(entry.get(key)) not in KEYS[key]:
+                expected = " or ".join(kind.__name__ for kind in KEYS[key])
+                sys.exit(f"{where}: expected `{key}` to be of type {expected}, found {entry.get(key)!r}")
+        if isinstance(entry["seeds"], int):
+            entry["seeds"] = list(range(entry["seeds"]))
+        if not entry["seeds"] or not all(type(seed) is int and seed >= 0 for seed in entry["seeds"]):
+            sys.exit(f"{where}: expected `seeds` to be whole numbers, one at least, found {entry['seeds']!r}")
         if entry["name"] in names or "/" in entry["name"]:
             sys.exit(f"{where}: expected a name of its own, fit for a folder, found {entry['name']!r}")
         if not Path(entry["settings"]).is_file():
@@ -56,7 +62,7 @@ def unfinished(entry):
     starts = {cell["name"]: cell.get("pretrained") for cell in cells}
     # What others start from has no looks, and is wanted for them alone.
     ends = [name for name in starts if name not in starts.values()]
-    left = [name for name in ends if any((name, seed) not in finished for seed in range(entry["seeds"]))]
+    left = [name for name in ends if any((name, seed) not in finished for seed in entry["seeds"])]
     wanted = {starts[cell] for cell in left} - {name for name in starts if is_trained(LAB / entry["name"] / f"{name}-0")}
     return [name for name in starts if name in left or name in wanted]
 
@@ -72,7 +78,9 @@ def work():
         if not cells:
             continue
         command = [LAB / "nae-train", "reproduce", entry["like"], "--settings", entry["settings"], "--scale", entry["scale"]]
-        command += ["--seeds", str(entry["seeds"]), "--out", LAB / entry["name"], "--trace-outliers", "--quiet"]
+        # With a comma at the end one seed is that seed, not how many.
+        seeds = "".join(f"{seed}," for seed in entry["seeds"])
+        command += ["--seeds", seeds, "--out", LAB / entry["name"], "--trace-outliers", "--quiet"]
         command += ["--cells", ",".join(cells)]
         print(entry["name"], flush=True)
         # Both are asked to stop; this one waits for the program to write its state.

@@ -1,5 +1,6 @@
 //! The service over HTTP: what requests and answers have in common, and the table of addresses. What an address does is in the
-//! module that the table names; `connections` is how clients come here, in the `places` that there are, with `patience`.
+//! module that the table names; `connections` is how clients come here, in the `places` that there are, with `patience`, and `unread`
+//! is what becomes of a body that nobody reads.
 
 mod access;
 mod asked;
@@ -16,6 +17,7 @@ mod patience;
 mod places;
 mod regions;
 mod score;
+mod unread;
 mod watching;
 
 use std::error::Error as _;
@@ -197,6 +199,7 @@ fn router(service: Arc<Service>) -> Router {
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json") })
         .method_not_allowed_fallback(|| async { Problem::new(StatusCode::METHOD_NOT_ALLOWED, "see /openapi.json") })
         .layer(middleware::from_fn_with_state(Arc::clone(&service), count))
+        .layer(middleware::from_fn(unread::read_unread))
         // Bodies are read with a limit of the settings, by `body`.
         .layer(DefaultBodyLimit::disable())
         .with_state(service)

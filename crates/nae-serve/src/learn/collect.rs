@@ -3,6 +3,7 @@
 //! `diverse`.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -57,7 +58,7 @@ pub(super) enum Ending {
 }
 
 /// Takes frames until there is a reason to end. The time goes on while frames are of the condition that they are collected for
-/// (`holds`). `looked` is told of each, and from time to time of the seconds that are left; it
+/// (`holds`). `looked` is told of each when it is kept or not, and from time to time of the seconds that are left; it
 /// says whether more are wanted.
 pub(super) fn run(
     settings: Collecting,
@@ -87,31 +88,47 @@ pub(super) fn run(
             }
             Err(RecvTimeoutError::Disconnected) => return Ending::Stopped,
         };
-        if !looked(Looked { seen: 1, left }) {
+        if !looked(Looked { seen: 0, left }) {
             return Ending::Stopped;
         }
-        // One that cannot be read teaches nothing; scoring says so.
-        let Ok(pixels) = decode(&frame) else { continue };
-        let Ok(seen) = regions.look(pixels) else { continue };
-        let thumbnail = Thumbnail::of(seen.pixels());
-        if !kept.lacks(&thumbnail) {
-            continue;
-        }
-        // The model learns from what it will see; where that is all of it, as it came.
-        let frame = if seen.is_whole() { Ok(frame) } else { lossless::png(seen.pixels()).map(Bytes::from) };
-        let Ok(frame) = frame else { continue };
-        let counts = collection.counts();
-        if counts.bytes + frame.len() as u64 > room {
-            return Ending::NoRoom;
-        }
-        if let Err(error) = collection.add(&frame) {
-            return Ending::Disk(error);
-        }
-        kept.add(thumbnail);
-        if counts.kept + 1 >= settings.most {
-            return Ending::Enough;
+        let taken = take((&frame, &regions), settings, room, collection, &mut kept);
+        // Afterwards: who reads that a frame was looked at finds it among those that are kept.
+        let wanted = looked(Looked { seen: 1, left });
+        match taken {
+            ControlFlow::Break(ending) => return ending,
+            ControlFlow::Continue(()) if !wanted => return Ending::Stopped,
+            ControlFlow::Continue(()) => {}
         }
     }
+}
+
+/// Keeps a frame if it is unlike those that are kept.
+fn take(
+    (frame, regions): (&Bytes, &Applied),
+    settings: Collecting,
+    room: u64,
+    collection: &Collection,
+    kept: &mut Kept,
+) -> ControlFlow<Ending> {
+    // One that cannot be read teaches nothing; scoring says so.
+    let Ok(pixels) = decode(frame) else { return ControlFlow::Continue(()) };
+    let Ok(seen) = regions.look(pixels) else { return ControlFlow::Continue(()) };
+    let thumbnail = Thumbnail::of(seen.pixels());
+    if !kept.lacks(&thumbnail) {
+        return ControlFlow::Continue(());
+    }
+    // The model learns from what it will see; where that is all of it, as it came.
+    let frame = if seen.is_whole() { Ok(frame.clone()) } else { lossless::png(seen.pixels()).map(Bytes::from) };
+    let Ok(frame) = frame else { return ControlFlow::Continue(()) };
+    let counts = collection.counts();
+    if counts.bytes + frame.len() as u64 > room {
+        return ControlFlow::Break(Ending::NoRoom);
+    }
+    if let Err(error) = collection.add(&frame) {
+        return ControlFlow::Break(Ending::Disk(error));
+    }
+    kept.add(thumbnail);
+    if counts.kept + 1 >= settings.most { ControlFlow::Break(Ending::Enough) } else { ControlFlow::Continue(()) }
 }
 
 /// How collecting goes on.
@@ -195,6 +212,26 @@ mod tests {
         collect(SETTINGS, 1 << 20, &collection, &[picture(200), picture(13), picture(10)]);
         let counts = collection.counts();
         assert_eq!((counts.kept, counts.thrown_out), (2, 1), "10 is lacking again, 12 and 200 are not");
+    }
+
+    /// Who sees that a frame was looked at, and then asks how many are kept, is told of it.
+    #[test]
+    fn a_frame_is_counted_once_it_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let collection = Collection::open(folder.path()).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        [10, 50, 90].iter().for_each(|&level| sender.send((picture(level), whole())).unwrap());
+        drop(sender);
+        let (mut seen, mut kept) = (0, vec![]);
+        let settings = Collecting { most: 3, ..SETTINGS };
+        run(settings, 1 << 20, &collection, &receiver, &HOLDS, |looked| {
+            seen += looked.seen;
+            if looked.seen > 0 {
+                kept.push((seen, collection.counts().kept));
+            }
+            true
+        });
+        assert_eq!(kept, [(1, 1), (2, 2), (3, 3)]);
     }
 
     /// Also those that differ only in what is not seen are alike.

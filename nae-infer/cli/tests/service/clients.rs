@@ -82,6 +82,36 @@ fn what_is_not_an_image_is_refused_with_the_reason() {
     assert_eq!(service.post("/score", &six).status, 200, "and it goes on");
 }
 
+/// A client that still sends its body when it is refused gets the reason, not a broken connection, and may go on by the same one.
+#[test]
+fn who_is_refused_before_everything_is_sent_is_told_why() {
+    const LENGTH: usize = 300_000;
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    for (path, host, status) in [("/nothing", "localhost", 404), ("/score", "evil.example", 421)] {
+        let mut client = TcpStream::connect(&service.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {LENGTH}\r\n");
+        client.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        for _ in 0..30 {
+            thread::sleep(Duration::from_millis(10));
+            client.write_all(&[b'P'; LENGTH / 30]).unwrap();
+        }
+        client.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        let refused = format!("HTTP/1.1 {status}");
+        assert!(answers.starts_with(&refused) && answers.contains("HTTP/1.1 200"), "{answers}");
+        // Who asks first whether to send it is told not to.
+        let mut client = TcpStream::connect(&service.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.write_all(format!("{head}Expect: 100-continue\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&refused), "{answer}");
+    }
+}
+
 #[test]
 fn everything_of_the_description_is_there() {
     let place = Place::new();
