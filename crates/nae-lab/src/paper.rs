@@ -30,6 +30,8 @@
 //! | noise, with the replay buffer that the authors' code calls PCD | [`Start::Noise`](nae_train::sample::Start::Noise) | `nae-train/tests/method/sampler_starts.rs` `noise_fills_the_box_of_the_chain`, `a_replay_buffer_of_images_gives_earlier_ends` |
 //! | on-manifold initialisation | [`Start::OnManifold`](nae_train::sample::Start::OnManifold) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | perturbed latents of data (MPDR, a later paper) | [`Start::PerturbedData`](nae_train::sample::Start::PerturbedData) | `nae-train/tests/method/sampler_starts.rs` `perturbed_data_is_near_the_datas_latents` |
+//! | the recovery likelihood, by which chains are drawn back to those latents (MPDR) | [`Recovery`](nae_train::sample::Recovery) | `nae-train/tests/method/sampler_starts.rs` `chains_are_drawn_back_to_the_latents_that_they_started_from`; `nae-train/tests/method/engine.rs` `what_draws_samples_back_is_the_closed_form_in_both_engines` |
+//! | steps along the direction of the gradient, on the sphere along it (MPDR) | `normalize` of [`Langevin`](nae_train::sample::Langevin) | `nae-train/tests/method/chain.rs` `chains_on_the_sphere_are_those_of_float64` |
 //! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
 //!
 //! # Section 5.1: technicalities

@@ -489,6 +489,8 @@ pub(crate) enum ExperimentArg {
     MnistSampling,
     /// MNIST, 9 held out, by D_z.
     MnistLatentDim,
+    /// MNIST, one digit held out, by manifold projection–diffusion recovery (MPDR), a later paper's.
+    MnistMpdr,
     /// Picture: samples of a model that was never trained, by CD and OMI.
     RandomInit,
     /// Pictures: samples along training, and reconstructions of digits and of the digit held out.

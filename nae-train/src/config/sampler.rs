@@ -31,8 +31,16 @@ pub fn check(sampler: &SamplerConfig, space: LatentSpace) -> Result<(), ConfigEr
 
 fn check_start(start: Start) -> Result<(), ConfigError> {
     match start {
-        Start::PerturbedData { max_scale } => {
-            require("sampler.start.perturbed_data.max_scale", max_scale, "at least 0", at_least_0)
+        Start::PerturbedData { min_scale, max_scale, recovery } => {
+            require("sampler.start.perturbed_data.min_scale", min_scale, "at least 0", at_least_0)?;
+            let at_least_min = |scale: &f32| at_least_0(scale) && *scale >= min_scale;
+            require("sampler.start.perturbed_data.max_scale", max_scale, "at least `min_scale`, or 0", at_least_min)?;
+            require("sampler.start.perturbed_data.recovery", recovery, "at least 0", at_least_0)?;
+            if recovery > 0.0 && min_scale == 0.0 {
+                let expected = "above 0 with `recovery`, which is divided by its square";
+                return refuse("sampler.start.perturbed_data.min_scale", expected, "0");
+            }
+            Ok(())
         }
         Start::Persistent { restart } => {
             require("sampler.start.persistent.restart", restart, "a probability, 0 to 1", probability)
@@ -84,6 +92,9 @@ fn check_chain(chain: &Langevin, space: LatentSpace, keys: &Keys) -> Result<(), 
     require(keys.noise, chain.noise, "at least 0", at_least_0)?;
     if let Some(clip) = chain.gradient_clip {
         require(keys.gradient_clip, clip.limit, "above 0", |c| positive(f64::from(*c)))?;
+    }
+    if chain.normalize && chain.gradient_clip.is_some() {
+        return refuse(keys.gradient_clip, "no clip with `normalize`: the gradient has the length 1", "there");
     }
     if let Some(Bounds { min, max, .. }) = chain.bounds {
         if !(min.is_finite() && max.is_finite() && min < max) {
@@ -144,8 +155,14 @@ mod tests {
         for start in ["{ on_manifold = {} }", "{ on_manifold = { replay_buffer = { size = 10000, ratio = 0.95 } } }"] {
             assert_eq!(read(start, &[LATENT_CHAIN, VISIBLE_CHAIN], LatentSpace::Sphere), Ok(()), "{start}");
         }
-        let perturbed = "{ perturbed_data = { max_scale = 0.3 } }";
-        assert_eq!(read(perturbed, &[LATENT_CHAIN, VISIBLE_CHAIN], LatentSpace::Sphere), Ok(()));
+        for scales in [
+            "max_scale = 0.3",
+            "min_scale = 0.05, max_scale = 0.3",
+            "min_scale = 0.3, max_scale = 0.3, recovery = 1e-4",
+        ] {
+            let start = format!("{{ perturbed_data = {{ {scales} }} }}");
+            assert_eq!(read(&start, &[LATENT_CHAIN, VISIBLE_CHAIN], LatentSpace::Sphere), Ok(()), "{start}");
+        }
         for start in [
             "\"data\"",
             "{ persistent = {} }",
@@ -236,6 +253,30 @@ mod tests {
                 &[&latent("bounds = { min = 0.0, max = 1.0, leaving = \"clamp\" }"), VISIBLE_CHAIN],
                 sphere,
                 &["sampler.latent_chain.bounds", "sphere"],
+            ),
+            (
+                "{ perturbed_data = { min_scale = 0.2, max_scale = 0.1 } }",
+                &[LATENT_CHAIN, VISIBLE_CHAIN],
+                sphere,
+                &["sampler.start.perturbed_data.max_scale", "0.1"],
+            ),
+            (
+                "{ perturbed_data = { max_scale = 0.1, recovery = 1.0 } }",
+                &[LATENT_CHAIN, VISIBLE_CHAIN],
+                sphere,
+                &["sampler.start.perturbed_data.min_scale", "above 0 with `recovery`"],
+            ),
+            (
+                "{ perturbed_data = { min_scale = 0.1, max_scale = 0.1, recovery = -1.0 } }",
+                &[LATENT_CHAIN, VISIBLE_CHAIN],
+                sphere,
+                &["sampler.start.perturbed_data.recovery", "-1"],
+            ),
+            (
+                data,
+                &[&visible("gradient_clip = 0.01, normalize = true")],
+                plane,
+                &["sampler.visible_chain.gradient_clip", "normalize"],
             ),
             (data, &[&visible("gradient_clip = -0.01")], plane, &["sampler.visible_chain.gradient_clip", "-0.01"]),
         ];

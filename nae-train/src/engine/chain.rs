@@ -49,7 +49,7 @@ impl ShardChain<'_> {
             let (_, mut proposal) = gradient(&state);
             let (step_size, sigma) = (self.chain.step_size, self.chain.sigma(t));
             for (i, (x, g)) in samples(&state).zip(samples_mut(&mut proposal)).enumerate() {
-                self.limit(g, size);
+                self.descent(x, g, size);
                 let epsilon = epsilon.draw(self.noise, first + i, t);
                 for ((g, x), epsilon) in g.iter_mut().zip(x).zip(epsilon) {
                     *g = x - *g * step_size + epsilon * sigma;
@@ -74,8 +74,8 @@ impl ShardChain<'_> {
         let (n, size) = (state.n, state.size);
         let drifting = |x: &Planes| {
             let (energies, mut drift) = gradient(x);
-            for drift in samples_mut(&mut drift) {
-                self.limit(drift, size);
+            for (x, drift) in samples(x).zip(samples_mut(&mut drift)) {
+                self.descent(x, drift, size);
                 drift.iter_mut().for_each(|d| *d *= -self.chain.step_size);
             }
             (energies, drift)
@@ -128,8 +128,16 @@ impl ShardChain<'_> {
         (state, taken)
     }
 
-    /// ∇E/T of one sample, clipped.
-    fn limit(&self, gradient: &mut [f32], size: Size) {
+    /// Of ∇E at `state`, one sample, what the chain steps along: ∇E/T, clipped, or its direction.
+    fn descent(&self, state: &[f32], gradient: &mut [f32], size: Size) {
+        if self.chain.normalize {
+            if self.space == LatentSpace::Sphere {
+                let outward = dot(state, gradient);
+                gradient.iter_mut().zip(state).for_each(|(g, x)| *g -= x * outward);
+            }
+            let norm = dot(gradient, gradient).sqrt().max(f32::MIN_POSITIVE);
+            return gradient.iter_mut().for_each(|g| *g /= norm);
+        }
         if self.temperature != 1.0 {
             gradient.iter_mut().for_each(|g| *g /= self.temperature);
         }
@@ -165,6 +173,10 @@ impl Epsilon {
         self.planes = Planes::from_channels_first(self.planes.workspace(), 1, self.planes.size, &self.drawn);
         &self.planes.data
     }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn samples(planes: &Planes) -> impl Iterator<Item = &[f32]> {

@@ -8,7 +8,7 @@ use super::chain::ShardChain;
 use super::network::{BothGradients, CpuAutoencoder};
 use super::parameters::{WeightGradients, register};
 use crate::arch::{Autoencoder, LatentSpace};
-use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource};
+use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource, Recovery};
 use crate::shard::{self, SHARD};
 
 /// Energies and gradients of one state of an autoencoder.
@@ -70,8 +70,26 @@ impl CpuEngine {
 
     fn gradient(&self, input: Tensor<4>, f: impl Fn(&Planes) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
         let n = input.dims()[0];
-        let parts = shard::map(self.shards(input), |shard| {
-            let (energies, output) = f(&shard);
+        self.each(n, self.shards(input), |shard| f(&shard))
+    }
+
+    /// The energies of `f` for a batch and where it started, a shard of both at a time.
+    fn recovered(
+        &self,
+        input: Tensor<4>,
+        Recovery { latents, weights }: &Recovery,
+        f: impl Fn(&Planes, &Planes, &[f32]) -> (Vec<f32>, Planes) + Sync,
+    ) -> EnergyGradient {
+        let started = self.shards(latents.clone()).into_iter().zip(weights.chunks(SHARD));
+        let n = input.dims()[0];
+        let shards = self.shards(input).into_iter().zip(started).collect();
+        self.each(n, shards, |(shard, (latents, weights))| f(&shard, &latents, weights))
+    }
+
+    /// `f` of every shard of `n` samples.
+    fn each<S: Send>(&self, n: usize, shards: Vec<S>, f: impl Fn(S) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
+        let parts = shard::map(shards, |shard| {
+            let (energies, output) = f(shard);
             (energies, output.to_channels_first(), output.size)
         });
         let Size { h, w, c } = parts.first().map_or(Size::default(), |part| part.2);
@@ -186,6 +204,14 @@ impl FrozenEnergy for CpuEngine {
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
         self.gradient(z, |z| self.network.latent(self.manifold(), z))
+    }
+
+    fn recovery(&self, x: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+        self.recovered(x, recovery, |x, latents, weights| self.manifold().recovery(x, latents, weights))
+    }
+
+    fn latent_recovery(&self, z: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+        self.recovered(z, recovery, |z, latents, weights| self.manifold().latent_recovery(z, latents, weights))
     }
 
     fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {

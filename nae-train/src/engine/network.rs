@@ -103,6 +103,33 @@ impl CpuAutoencoder {
         (energies, decoder.backward(z, &generated, gradient, true, None))
     }
 
+    /// w/2·‖f_e(x) − z̃‖² and its gradient at x, for latents z̃ and weights w of the shard's samples.
+    pub(crate) fn recovery(&self, x: &Planes, latents: &Planes, weights: &[f32]) -> (Vec<f32>, Planes) {
+        let encoded = self.encoder.program.trace(x);
+        let mut apart = encoded.output(x).clone();
+        let len = apart.size.len();
+        let samples = apart.data.chunks_exact_mut(len).zip(latents.data.chunks_exact(len)).zip(weights);
+        let energies = samples.map(|((apart, latents), weight)| {
+            let mut squares = 0.0;
+            for (apart, latent) in apart.iter_mut().zip(latents) {
+                *apart -= latent;
+                squares += *apart * *apart;
+                *apart *= weight;
+            }
+            0.5 * weight * squares
+        });
+        let energies = energies.collect();
+        (energies, self.encoder.program.backward(x, &encoded, apart, true, None))
+    }
+
+    /// The same of f_d(z), and its gradient at z.
+    pub(crate) fn latent_recovery(&self, z: &Planes, latents: &Planes, weights: &[f32]) -> (Vec<f32>, Planes) {
+        let decoder = &self.decoder.program;
+        let generated = decoder.trace(z);
+        let (energies, gradient) = self.recovery(generated.output(z), latents, weights);
+        (energies, decoder.backward(z, &generated, gradient, true, None))
+    }
+
     /// Energies of `target` compared with the reconstruction of `input`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with
     /// respect to the weights, coefficients held constant.
     pub(crate) fn weights(

@@ -5,11 +5,12 @@
 //! can do more than give a gradient for each step, as the CPU engine can, runs them whole.
 
 use burn::module::Module as _;
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
 use super::langevin::{ChainEnd, Langevin};
 use super::noise::NoiseSource;
 use super::precision::Precision;
+use super::recovery::Recovery;
 use crate::arch::{Autoencoder, LatentSpace};
 use crate::energy::{at_least_f32, energy};
 use crate::shard;
@@ -34,6 +35,10 @@ pub trait FrozenEnergy {
     fn visible(&self, x: Tensor<4>) -> EnergyGradient;
     /// H(z) = E(f_d(z)) and ∇H(z), f_d the decoder of [`decode`](Self::decode).
     fn latent(&self, z: Tensor<4>) -> EnergyGradient;
+    /// w/2·‖f_e(x) − z̃‖² and its gradient at x, f_e the encoder of [`encode`](Self::encode).
+    fn recovery(&self, x: Tensor<4>, recovery: &Recovery) -> EnergyGradient;
+    /// The same of f_d(z), and its gradient at z.
+    fn latent_recovery(&self, z: Tensor<4>, recovery: &Recovery) -> EnergyGradient;
 
     /// Runs `chain` among images, on E(x) at `temperature`.
     fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
@@ -90,6 +95,26 @@ impl BurnFrozen {
     fn differentiate(&self, input: Tensor<4>, energy: impl Fn(Tensor<4>) -> Tensor<1> + Sync) -> EnergyGradient {
         differentiate(self.precision, input, |input| energy(self.lower(input)))
     }
+
+    /// The energies of a [`Recovery`], for inputs with the latents of `encode`. In one piece: a batch is cut into shards
+    /// for what takes longer.
+    fn recover(
+        &self,
+        input: Tensor<4>,
+        recovery: &Recovery,
+        encode: impl Fn(Tensor<4>) -> Tensor<4>,
+    ) -> EnergyGradient {
+        let [n, d, ..] = recovery.latents.dims();
+        let device = input.device();
+        let weights = Tensor::<1>::from_data(TensorData::new(recovery.weights.clone(), [n]), &device);
+        let input = input.autodiff().require_grad();
+        let latents = at_least_f32(encode(self.lower(input.clone())));
+        let apart = (latents - recovery.latents.clone().autodiff()).reshape([n, d]);
+        let energy = (apart.clone() * apart).sum_dim(1).reshape([n]) * weights.mul_scalar(0.5).autodiff();
+        let mut gradients = self.precision.scaled(energy.clone().sum()).backward();
+        let gradient = input.grad_remove(&mut gradients).expect("latents are a function of the input");
+        EnergyGradient { energy: energy.inner(), gradient: self.precision.unscaled(gradient) }
+    }
 }
 
 /// Energies of `input` and their gradient by burn's automatic differentiation, shards side by side. `energy` is of
@@ -129,5 +154,13 @@ impl FrozenEnergy for BurnFrozen {
 
     fn latent(&self, z: Tensor<4>) -> EnergyGradient {
         self.differentiate(z, |z| energy(&self.frozen, self.manifold.frozen.decode(z)))
+    }
+
+    fn recovery(&self, x: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+        self.recover(x, recovery, |x| self.manifold.frozen.encode(x))
+    }
+
+    fn latent_recovery(&self, z: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+        self.recover(z, recovery, |z| self.manifold.frozen.encode(self.manifold.frozen.decode(z)))
     }
 }

@@ -29,6 +29,9 @@ pub struct Langevin {
     pub step_size: f32,
     /// Standard deviation σ of the noise.
     pub noise: f32,
+    /// Whether the gradient is made a unit vector first, on the sphere its part along the sphere, so that every step down
+    /// is λ long, whatever the energy and T (MPDR's latent chain).
+    pub normalize: bool,
     /// How σ changes along the chain.
     pub annealing: Annealing,
     /// Limit on ∇E/T.
@@ -65,6 +68,7 @@ impl Langevin {
             steps,
             step_size,
             noise,
+            normalize: false,
             annealing: Annealing::None,
             gradient_clip: None,
             bounds: None,
@@ -101,7 +105,7 @@ impl Langevin {
     ) -> Tensor<4> {
         let (shape, device) = (start.dims(), start.device());
         (0..self.steps).fold(start, |state, t| {
-            let gradient = self.limited(energy(state.clone()).gradient, temperature);
+            let gradient = self.descent(&state, energy(state.clone()).gradient, temperature, space);
             let epsilon = noise.normal(t, shape, &device);
             let proposal = state.clone() - gradient.mul_scalar(self.step_size) + epsilon.mul_scalar(self.sigma(t));
             space.project(self.bounds.map_or(proposal.clone(), |bounds| bounds.hold(state, proposal)))
@@ -120,8 +124,8 @@ impl Langevin {
         let (shape, device) = (start.dims(), start.device());
         let n = shape[0];
         let evaluate = |x: Tensor<4>| {
-            let EnergyGradient { energy, gradient } = energy(x);
-            let drift = self.limited(gradient, temperature).mul_scalar(-self.step_size);
+            let EnergyGradient { energy, gradient } = energy(x.clone());
+            let drift = self.descent(&x, gradient, temperature, space).mul_scalar(-self.step_size);
             (floats(energy), drift)
         };
         let mut state = start;
@@ -165,8 +169,14 @@ impl Langevin {
         ChainEnd { state, acceptance: self.acceptance(taken, n) }
     }
 
-    /// ∇E/T, clipped.
-    fn limited(&self, gradient: Tensor<4>, temperature: f32) -> Tensor<4> {
+    /// ∇E/T, clipped, or its direction.
+    fn descent(&self, state: &Tensor<4>, gradient: Tensor<4>, temperature: f32, space: LatentSpace) -> Tensor<4> {
+        if self.normalize {
+            return unit(match space {
+                LatentSpace::Sphere => gradient.clone() - state.clone() * dot(state, &gradient),
+                LatentSpace::Euclidean => gradient,
+            });
+        }
         let gradient = if temperature == 1.0 { gradient } else { gradient.div_scalar(temperature) };
         self.gradient_clip.map_or(gradient.clone(), |clip| clip.apply(gradient))
     }
@@ -187,6 +197,18 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec::<f32>().expect("energies and norms are float")
 }
 
+/// Vectors of unit length, of each sample; zero stays zero.
+fn unit(x: Tensor<4>) -> Tensor<4> {
+    let norm = dot(&x, &x).sqrt();
+    x / norm.clamp_min(f32::MIN_POSITIVE)
+}
+
+/// Dot products of the samples of two batches, `[N, 1, 1, 1]`.
+fn dot(a: &Tensor<4>, b: &Tensor<4>) -> Tensor<4> {
+    let [n, c, h, w] = a.dims();
+    (a.clone() * b.clone()).reshape([n, c * h * w]).sum_dim(1).reshape([n, 1, 1, 1])
+}
+
 /// ‖x‖² of each sample.
 fn squared_norms(x: Tensor<4>) -> Vec<f32> {
     let [n, c, h, w] = x.dims();
@@ -200,6 +222,9 @@ struct Written {
     steps: usize,
     step_size: Option<f32>,
     noise: Option<f32>,
+    // Settings from before there was a choice are written as they were.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    normalize: bool,
     #[serde(default)]
     annealing: Annealing,
     gradient_clip: Option<f32>,
@@ -212,7 +237,7 @@ impl TryFrom<Written> for Langevin {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { steps, annealing, bounds, metropolis, .. } = written;
+        let Written { steps, normalize, annealing, bounds, metropolis, .. } = written;
         let chain = match (written.step_size, written.noise) {
             (Some(step_size), Some(noise)) => Self::new(steps, step_size, noise),
             (Some(step_size), None) => Self::with_step_size(steps, step_size),
@@ -224,17 +249,18 @@ impl TryFrom<Written> for Langevin {
             (None, None) => None,
             (None, Some(_)) => return Err("`gradient_clip_by` needs `gradient_clip`, the limit"),
         };
-        Ok(Self { annealing, gradient_clip, bounds, metropolis, ..chain })
+        Ok(Self { normalize, annealing, gradient_clip, bounds, metropolis, ..chain })
     }
 }
 
 impl From<Langevin> for Written {
     fn from(chain: Langevin) -> Self {
-        let Langevin { steps, step_size, noise, annealing, gradient_clip, bounds, metropolis } = chain;
+        let Langevin { steps, step_size, noise, normalize, annealing, gradient_clip, bounds, metropolis } = chain;
         Self {
             steps,
             step_size: Some(step_size),
             noise: Some(noise),
+            normalize,
             annealing,
             gradient_clip: gradient_clip.map(|clip| clip.limit),
             gradient_clip_by: gradient_clip.map(|clip| clip.by),
@@ -281,6 +307,7 @@ mod tests {
     #[test]
     fn a_chain_is_read_as_it_is_written() {
         let chain = Langevin {
+            normalize: true,
             annealing: Annealing::Harmonic,
             gradient_clip: Some(GradientClip { limit: 0.25, by: ClipBy::Norm }),
             bounds: Some(Bounds { min: -1.0, max: 2.0, leaving: Leaving::Reject }),

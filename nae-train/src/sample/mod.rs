@@ -4,7 +4,7 @@
 //! numbers behind it. `langevin` is
 //! one chain; its parts are `annealing` of the noise, `gradient_clip`, `bounds` and the `metropolis`
 //! correction. `start` names where chains begin: on the manifold, at perturbed data, at data (CD), where they were
-//! (PCD), in noise. `replay_buffer` and `persistent` remember old chains. `negatives` puts it all together
+//! (PCD), in noise; `recovery` holds chains near the data that they started from. `replay_buffer` and `persistent` remember old chains. `negatives` puts it all together
 //! (paper, algorithm 1), `new_images` draws from a trained model. Every random number of a chain comes from
 //! `noise`.
 //!
@@ -21,6 +21,7 @@ pub(crate) mod new_images;
 pub(crate) mod noise;
 pub(crate) mod persistent;
 pub(crate) mod precision;
+pub(crate) mod recovery;
 pub(crate) mod replay_buffer;
 pub(crate) mod start;
 
@@ -34,5 +35,6 @@ pub use negatives::{Acceptance, NegativeSampler, SamplerConfig};
 pub use new_images::NewImages;
 pub use noise::{ChainNoise, NoiseSource};
 pub use precision::{Precision, PrecisionUnavailable};
+pub use recovery::Recovery;
 pub use replay_buffer::{ReplayBuffer, ReplayConfig};
 pub use start::Start;

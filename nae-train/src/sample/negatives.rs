@@ -6,10 +6,11 @@ use nae_core::Shape;
 use serde::{Deserialize, Serialize};
 
 use super::frozen::FrozenEnergy;
-use super::langevin::Langevin;
+use super::langevin::{ChainEnd, Langevin};
 use super::noise::NoiseSource;
 use super::persistent::PersistentChains;
 use super::precision::Precision;
+use super::recovery::Recovering;
 use super::replay_buffer::{ReplayBuffer, ReplayConfig};
 use super::start::Start;
 
@@ -97,9 +98,34 @@ impl NegativeSampler {
         if let Some(again) = self.again(&data) {
             return again;
         }
-        let start =
-            if self.config.start.is_latent() { self.on_manifold(model, data, temperature) } else { self.start(data) };
-        let end = model.visible_chain(&self.config.visible_chain, start, temperature, &mut self.noise);
+        let end = match self.config.start {
+            Start::PerturbedData { min_scale, max_scale, recovery } => {
+                let (z, scales) = self.perturbed(model, data, min_scale, max_scale);
+                if recovery > 0.0 {
+                    let model = Recovering::new(model, z.clone(), &floats(scales), recovery, temperature);
+                    self.chains(&model, z, temperature)
+                } else {
+                    self.chains(model, z, temperature)
+                }
+            }
+            Start::OnManifold { .. } => {
+                let (space, count, device) = (model.latent_space(), data.dims()[0], data.device());
+                let fresh = self.noise.latents(space, count, self.latent_dim, &device);
+                let z = self.replayed(fresh);
+                self.chains(model, z, temperature)
+            }
+            Start::Data => self.visible_chain(model, data, temperature),
+            Start::Persistent { restart } => {
+                let fresh = self.images(&data);
+                let start = self.resumed(fresh, restart);
+                self.visible_chain(model, start, temperature)
+            }
+            Start::Noise { .. } => {
+                let fresh = self.images(&data);
+                let start = self.replayed(fresh);
+                self.visible_chain(model, start, temperature)
+            }
+        };
         self.acceptance.visible = end.acceptance;
         self.keep(&end.state);
         if let Some(drawn) = &mut self.drawn {
@@ -125,10 +151,9 @@ impl NegativeSampler {
         self.acceptance
     }
 
-    /// The decoder's images of a latent chain's end, brought into the visible chain's box as in the authors' code: from
-    /// outside, every step would be refused, and the image would stay where its energy is largest.
-    fn on_manifold(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
-        let mut z = self.latent_start(model, data);
+    /// Both chains: the second starts at the decoder's images of the first's end, brought into the visible chain's box as in
+    /// the authors' code: from outside, every step would be refused, and the image would stay where its energy is largest.
+    fn chains(&mut self, model: &dyn FrozenEnergy, mut z: Tensor<4>, temperature: f32) -> ChainEnd {
         if let Some(chain) = self.config.latent_chain {
             let end = model.latent_chain(&chain, z, temperature, &mut self.noise);
             self.acceptance.latent = end.acceptance;
@@ -138,39 +163,41 @@ impl NegativeSampler {
             buffer.append(&floats(z.clone()), self.latent_dim);
         }
         let x = model.decode(z);
-        self.config.visible_chain.bounds.map_or(x.clone(), |bounds| bounds.nearest(x))
+        let x = self.config.visible_chain.bounds.map_or(x.clone(), |bounds| bounds.nearest(x));
+        self.visible_chain(model, x, temperature)
     }
 
-    fn latent_start(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>) -> Tensor<4> {
-        let (space, device, count) = (model.latent_space(), data.device(), data.dims()[0]);
-        match self.config.start {
-            Start::PerturbedData { max_scale } => {
-                let z = model.encode(data);
-                let scale = self.noise.uniform([count, 1, 1, 1], &device).mul_scalar(max_scale);
-                let moved = z.clone() + self.noise.normal(z.dims(), &device) * scale;
-                space.project(moved)
-            }
-            _ => {
-                let fresh = self.noise.latents(space, count, self.latent_dim, &device);
-                self.replayed(fresh)
-            }
-        }
+    fn visible_chain(&mut self, model: &dyn FrozenEnergy, start: Tensor<4>, temperature: f32) -> ChainEnd {
+        model.visible_chain(&self.config.visible_chain, start, temperature, &mut self.noise)
     }
 
-    fn start(&mut self, data: Tensor<4>) -> Tensor<4> {
-        let (shape, device) = (data.dims(), data.device());
-        match self.config.start {
-            Start::Data => data,
-            Start::Persistent { restart } => {
-                let mut states = floats(self.noise.images(self.config.visible_chain.bounds, shape, &device));
-                self.persistent.resume(&mut states, shape[1..].iter().product(), restart, self.noise.rng());
-                Tensor::from_data(TensorData::new(states, shape), &device)
-            }
-            _ => {
-                let fresh = self.noise.images(self.config.visible_chain.bounds, shape, &device);
-                self.replayed(fresh)
-            }
-        }
+    /// The data's latents, moved by noise, and its scales.
+    fn perturbed(
+        &mut self,
+        model: &dyn FrozenEnergy,
+        data: Tensor<4>,
+        min_scale: f32,
+        max_scale: f32,
+    ) -> (Tensor<4>, Tensor<4>) {
+        let (device, count) = (data.device(), data.dims()[0]);
+        let z = model.encode(data);
+        let uniform = self.noise.uniform([count, 1, 1, 1], &device);
+        let scale = uniform.mul_scalar(max_scale - min_scale).add_scalar(min_scale);
+        let moved = z.clone() + self.noise.normal(z.dims(), &device) * scale.clone();
+        (model.latent_space().project(moved), scale)
+    }
+
+    /// As many images of noise as `data` has, of their shape.
+    fn images(&mut self, data: &Tensor<4>) -> Tensor<4> {
+        self.noise.images(self.config.visible_chain.bounds, data.dims(), &data.device())
+    }
+
+    /// Where the persistent chains are; `fresh` for those that begin.
+    fn resumed(&mut self, fresh: Tensor<4>, restart: f64) -> Tensor<4> {
+        let (shape, device) = (fresh.dims(), fresh.device());
+        let mut states = floats(fresh);
+        self.persistent.resume(&mut states, shape[1..].iter().product(), restart, self.noise.rng());
+        Tensor::from_data(TensorData::new(states, shape), &device)
     }
 
     /// `fresh`, but for those samples that the replay buffer has an earlier state for.

@@ -18,11 +18,18 @@ pub enum Start {
         #[serde(default)]
         replay_buffer: Option<ReplayConfig>,
     },
-    /// From latents of data, moved by Gaussian noise whose scale is drawn for each sample from [0, `max_scale`]
-    /// (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
+    /// From latents of data, moved by Gaussian noise whose scale is drawn for each sample from
+    /// [`min_scale`, `max_scale`] (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
     PerturbedData {
+        /// Smallest standard deviation of the noise.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        min_scale: f32,
         /// Largest standard deviation of the noise.
         max_scale: f32,
+        /// c of [`recovery`](super::recovery): how strongly both chains are drawn back to where they started, where 1 is
+        /// the paper's recovery likelihood, 10⁻⁴ its authors' setting, and 0 not at all.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        recovery: f32,
     },
     /// Contrastive divergence, CD-k: at the data; k is the visible chain's number of steps (Hinton 2002).
     Data,
@@ -41,6 +48,12 @@ pub enum Start {
         #[serde(default)]
         replay_buffer: Option<ReplayConfig>,
     },
+}
+
+/// Settings from before there was a choice are written as they were.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
 }
 
 impl Start {

@@ -29,6 +29,8 @@ struct Reference {
     /// Whose noise a sample takes at a step.
     drawn: fn(usize, usize) -> (usize, usize),
     on_sphere: bool,
+    /// Whether a direction on the sphere is along it.
+    along: bool,
     /// Values in a row.
     width: usize,
     ratio: Option<Ratio>,
@@ -55,6 +57,7 @@ impl Reference {
             noise: sigma,
             drawn: |sample, step| (sample, step),
             on_sphere: space == LatentSpace::Sphere,
+            along: space == LatentSpace::Sphere,
             width,
             ratio: chain.metropolis.map(|kind| match kind {
                 Metropolis::Exact => ratio(0.5 / (sigma * sigma), 1.0),
@@ -69,12 +72,20 @@ impl Reference {
             ("no drift", Self { drift: 0.0, ..self.clone() }),
             ("half the drift", Self { drift: 0.5 * self.drift, ..self.clone() }),
             ("uphill", Self { drift: -self.drift, ..self.clone() }),
-            ("T left out", Self { temperature: 1.0, ..self.clone() }),
             ("no noise", Self { noise: 0.0, ..self.clone() }),
             ("the first step's noise", Self { drawn: |sample, _| (sample, 0), ..self.clone() }),
             ("the first shard's noise", Self { drawn: |sample, step| (sample % 32, step), ..self.clone() }),
         ];
         let chain = self.chain;
+        if chain.normalize {
+            let not = Langevin { normalize: false, ..chain };
+            all.push(("the gradient's length", Self { chain: not, ..self.clone() }));
+        } else {
+            all.push(("T left out", Self { temperature: 1.0, ..self.clone() }));
+        }
+        if chain.normalize && self.on_sphere {
+            all.push(("a direction off the sphere", Self { along: false, ..self.clone() }));
+        }
         let mut add = |what, chain| all.push((what, Self { chain, ..self.clone() }));
         for (what, annealing) in [
             ("no annealing", Annealing::None),
@@ -127,11 +138,20 @@ impl Reference {
         let shape = start.dims();
         let len: usize = shape[1..].iter().product();
         let evaluate = |states: &[f64]| {
-            let states = states.iter().map(|v| *v as f32).collect::<Vec<_>>();
+            let single = states.iter().map(|v| *v as f32).collect::<Vec<_>>();
             let EnergyGradient { energy, gradient } =
-                gradient(Tensor::from_data(TensorData::new(states, shape), &Device::flex()));
+                gradient(Tensor::from_data(TensorData::new(single, shape), &Device::flex()));
             let mut drifts = wide(gradient);
-            for drift in drifts.chunks_exact_mut(len) {
+            for (drift, state) in drifts.chunks_exact_mut(len).zip(states.chunks_exact(len)) {
+                if self.chain.normalize {
+                    if self.along {
+                        let outward: f64 = drift.iter().zip(state).map(|(g, x)| g * x).sum();
+                        drift.iter_mut().zip(state).for_each(|(g, x)| *g -= outward * x);
+                    }
+                    let norm = squares(drift.iter().copied()).sqrt();
+                    drift.iter_mut().for_each(|g| *g *= -self.drift / norm);
+                    continue;
+                }
                 drift.iter_mut().for_each(|g| *g /= self.temperature);
                 if let Some(clip) = self.chain.gradient_clip {
                     clipped(drift, clip, self.width);
@@ -263,6 +283,7 @@ impl Energy<'_> {
             Langevin { annealing: Annealing::Harmonic, gradient_clip: clip(ClipBy::Element, 1), ..plain },
             Langevin { annealing: Annealing::HarmonicDelayed, gradient_clip: clip(ClipBy::RowNorm, w), ..plain },
             Langevin { gradient_clip: clip(ClipBy::Norm, c * h * w), ..plain },
+            Langevin { normalize: true, step_size: 0.1 * ((c * h * w) as f32).sqrt(), ..plain },
         ];
         if self.space == LatentSpace::Euclidean {
             let bounds = |margin: f32, leaving| {

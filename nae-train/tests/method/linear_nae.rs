@@ -9,7 +9,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;
 use nae_train::energy::squared_l2;
 use nae_train::sample::{
-    EnergyGradient, FrozenEnergy, Langevin, Metropolis, NegativeSampler, NoiseSource, Precision, SamplerConfig, Start,
+    EnergyGradient, FrozenEnergy, Langevin, Metropolis, NegativeSampler, NoiseSource, Precision, Recovery,
+    SamplerConfig, Start,
 };
 
 const D_X: usize = 2;
@@ -71,6 +72,14 @@ impl FrozenEnergy for Linear {
 
     fn decode(&self, _: Tensor<4>) -> Tensor<4> {
         unreachable!("chains among images ask for no latents")
+    }
+
+    fn recovery(&self, _: Tensor<4>, _: &Recovery) -> EnergyGradient {
+        unreachable!("chains among images come from no latents")
+    }
+
+    fn latent_recovery(&self, _: Tensor<4>, _: &Recovery) -> EnergyGradient {
+        unreachable!("chains among images come from no latents")
     }
 
     fn latent(&self, _: Tensor<4>) -> EnergyGradient {

@@ -21,7 +21,8 @@ fn starts() -> Vec<Start> {
     vec![
         Start::OnManifold { replay_buffer: None },
         Start::OnManifold { replay_buffer },
-        Start::PerturbedData { max_scale: 0.3 },
+        Start::PerturbedData { min_scale: 0.0, max_scale: 0.3, recovery: 0.0 },
+        Start::PerturbedData { min_scale: 0.1, max_scale: 0.3, recovery: 1e-3 },
         Start::Data,
         Start::Persistent { restart: 0.0 },
         Start::Persistent { restart: 0.3 },
@@ -54,6 +55,7 @@ fn chains() -> Vec<Langevin> {
             ..plain
         },
         Langevin { metropolis: Some(Metropolis::Code), ..plain },
+        Langevin { normalize: true, ..plain },
     ]
 }
 

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use nae_train::arch::LatentSpace;
 use nae_train::sample::{
     Bounds, EnergyGradient, FrozenEnergy, Langevin, Leaving, NegativeSampler, NewImages, NoiseSource, Precision,
-    ReplayConfig, SamplerConfig, Start,
+    Recovery, ReplayConfig, SamplerConfig, Start,
 };
 
 const LATENT_DIM: usize = 4;
@@ -59,6 +59,25 @@ impl FrozenEnergy for Recorder {
         self.latents.borrow_mut().push(values(&z));
         tilted(&z, self.latent_slope)
     }
+
+    fn recovery(&self, x: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+        let EnergyGradient { energy, gradient } = drawn_back(x.clone().narrow(1, 0, LATENT_DIM), recovery);
+        EnergyGradient { energy, gradient: Tensor::cat(vec![gradient, x.narrow(1, LATENT_DIM, 1) * 0.0], 1) }
+    }
+
+    fn latent_recovery(&self, z: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+        drawn_back(z, recovery)
+    }
+}
+
+/// w/2·‖z − z̃‖² and its gradient at z, of the first values of images.
+fn drawn_back(z: Tensor<4>, recovery: &Recovery) -> EnergyGradient {
+    let apart = z - recovery.latents.clone();
+    let n = apart.dims()[0];
+    let weights = Tensor::<1>::from_data(TensorData::new(recovery.weights.clone(), [n]), &apart.device());
+    let energy =
+        (apart.clone() * apart.clone()).reshape([n, LATENT_DIM]).sum_dim(1).reshape([n]) * weights.clone() * 0.5;
+    EnergyGradient { energy, gradient: apart * weights.reshape([n, 1, 1, 1]) }
 }
 
 /// A chain of `steps` that go nowhere.
@@ -259,11 +278,48 @@ fn a_start_outside_of_the_box_is_brought_to_its_border() {
 #[test]
 fn perturbed_data_is_near_the_datas_latents() {
     let model = Recorder::new(LatentSpace::Euclidean);
+    let start = |min_scale| Start::PerturbedData { min_scale, max_scale: 0.1, recovery: 0.0 };
     let x = data(200);
-    let moved = values(&sampler(Start::PerturbedData { max_scale: 0.1 }, None).sample(&model, x.clone(), 1.0));
-    for (found, x) in moved.chunks(5).zip(values(&x).chunks(5)) {
-        // Six standard deviations of the largest scale.
-        assert!(found[..4] != x[..4] && found[..4].iter().zip(x).all(|(f, x)| (f - x).abs() < 0.6));
+    // The mean square of noise whose scale is uniform on [a, b] is (a² + ab + b²)/3.
+    for (min_scale, variance) in [(0.0, 0.01 / 3.0), (0.1, 0.01)] {
+        let moved = values(&sampler(start(min_scale), None).sample(&model, x.clone(), 1.0));
+        let mut squares = 0.0;
+        for (found, x) in moved.chunks(5).zip(values(&x).chunks(5)) {
+            // Six standard deviations of the largest scale.
+            assert!(found[..4] != x[..4] && found[..4].iter().zip(x).all(|(f, x)| (f - x).abs() < 0.6));
+            squares += found[..4].iter().zip(x).map(|(f, x)| (f - x) * (f - x)).sum::<f32>();
+        }
+        let found = squares / (4 * 200) as f32;
+        assert!((found / variance - 1.0).abs() < 0.3, "{min_scale}: {found} against {variance}");
+    }
+}
+
+/// Both chains of MPDR on energies of one slope, without noise: every step is −λ·(slope/T + c·(z − z̃)/s²), so that how far
+/// a sample is from z̃ is known.
+#[test]
+fn chains_are_drawn_back_to_the_latents_that_they_started_from() {
+    const T: f32 = 0.5;
+    let (strength, scale, lambda) = (0.3, 0.2, 0.1);
+    for recovery in [0.0, strength] {
+        let model = Recorder { slope: 2.0, latent_slope: 0.25, ..Recorder::new(LatentSpace::Euclidean) };
+        let config = SamplerConfig {
+            start: Start::PerturbedData { min_scale: scale, max_scale: scale, recovery },
+            latent_chain: Some(Langevin::new(3, lambda, 0.0)),
+            visible_chain: Langevin::new(2, lambda, 0.0),
+            temperature: T,
+            precision: Precision::F32,
+            reuse: None,
+        };
+        let mut sampler = NegativeSampler::new(config, LATENT_DIM, NoiseSource::new(1, 0));
+        let negatives = values(&sampler.sample(&model, data(40), T));
+        let step = |apart: f32, slope: f32| apart - lambda * (slope / T + recovery * apart / (scale * scale));
+        let expected = (0..2).fold((0..3).fold(0.0, |apart, _| step(apart, 0.25)), |apart, _| step(apart, 2.0));
+        let started = model.latents.borrow()[0].clone();
+        for (x, z) in negatives.chunks(5).zip(started.chunks(4)) {
+            assert!(x[..4].iter().zip(z).all(|(x, z)| (x - z - expected).abs() < 1e-4), "{x:?} {z:?} {expected}");
+            // The encoder does not see the fifth.
+            assert!((x[4] - (9.0 - 2.0 * lambda * 2.0 / T)).abs() < 1e-5, "{x:?}");
+        }
     }
 }
 
