@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The night shift: works through models/results/queue.toml on one core, at the lowest priority, one model after the other.
 #
-#   tests/lab.sh start     in the background; builds the program first, where it is missing
+#   tests/lab.sh start     in the background; builds the program first, of the sources as they are
 #   tests/lab.sh status    how far it is
 #   tests/lab.sh stop      ends it within seconds, and writes what it found into models/results/lab
 #   tests/lab.sh collect   writes what it found, and leaves it running

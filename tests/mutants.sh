@@ -34,7 +34,7 @@ files() {
     # precision.rs and frozen.rs, what chains draw, compute in and call.
     sampler) echo "nae-train nae-train/src/sample/langevin.rs nae-train/src/sample/metropolis.rs nae-train/src/sample/annealing.rs nae-train/src/sample/bounds.rs nae-train/src/sample/gradient_clip.rs -- --lib --test=method -- sample:: chain:: langevin_density:: sampler_starts:: sampler_determinism::" ;;
     # Where chains start: on the manifold, at the data, or where chains before ended.
-    starts) echo "nae-train nae-train/src/sample/negatives.rs nae-train/src/sample/start.rs nae-train/src/sample/persistent.rs nae-train/src/sample/replay_buffer.rs nae-train/src/sample/new_images.rs -- --lib --test=method -- sample:: sampler_starts:: sampler_determinism::" ;;
+    starts) echo "nae-train nae-train/src/sample/negatives.rs nae-train/src/sample/start.rs nae-train/src/sample/recovery.rs nae-train/src/sample/persistent.rs nae-train/src/sample/replay_buffer.rs nae-train/src/sample/new_images.rs -- --lib --test=method -- sample:: sampler_starts:: sampler_determinism::" ;;
     # And the step along its gradient. Out: mmd.rs, of a method to compare with, and gradients.rs, which likelihood_gradient.rs compares.
     loss) echo "nae-train nae-train/src/methods/nae.rs nae-train/src/methods/adam.rs nae-train/src/methods/optimizer.rs -- --lib --test=method -- methods::nae methods::adam methods::optimizer methods::finite_differences methods::gradients likelihood_gradient::" ;;
     chain) echo "nae-train nae-train/src/engine/chain.rs -- --test=method -- chain" ;;
