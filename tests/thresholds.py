@@ -7,7 +7,7 @@ anew, and what share of the normal test data is above each threshold.
 What follows `--` goes to nae-train as it is. The calibration's promise does not depend on how good a model is, so that a
 short training is enough here. With n energies of calibration, a threshold at the k-th largest and m test samples, the number
 above it has a beta-binomial distribution of parameters k and n + 1 - k; a run is inside the band where that number is
-neither in the lowest nor in the highest 2.5%. Goes on with what the file does not have; ends with an error where fewer
+neither in the lowest nor in the highest 2.5%; of a time series, as if its windows were independent. Goes on with what the file does not have; ends with an error where fewer
 than 85% are inside, or one rate is more than 2.5 times its target.
 """
 
@@ -57,7 +57,7 @@ for seed in range(arguments.seeds):
         sys.exit(f"seed {seed}: nae-train ended with {result.returncode}")
     result = json.loads(result.stdout)
     rate = result["false_positive_rate"]
-    kept[str(seed)] = {key: rate[key] for key in ("target", "expected", "calibration_count", "measured")}
+    kept[str(seed)] = {key: rate[key] for key in ("target", "expected", "calibration_count", "independent_count", "measured")}
     kept[str(seed)]["test_count"] = result["auroc"]["normal_count"]
     arguments.file.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n")
 

@@ -283,8 +283,7 @@ pub fn plan(
     let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, wishes.seed, loaded)?;
     if let Some(confidence) = wishes.confidence {
-        let calibration = prepared.split.calibration.decisions();
-        prepared.config = plan::with_confidence(&prepared.config, calibration, confidence)
+        prepared.config = plan::with_confidence(&prepared.config, prepared.independent(), confidence)
             .map_err(OwnError::given("--confidence"))?;
     }
 

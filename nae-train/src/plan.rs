@@ -92,7 +92,7 @@ pub enum PlanError {
     },
     /// Too few for a threshold of such a confidence.
     #[error(
-        "a confidence of {confidence} takes {needed} images or rows for the calibration even with a false-positive rate of \
+        "a confidence of {confidence} takes {needed} images or rows (or stretches of a time series) for the calibration even with a false-positive rate of \
          {rate}, and there are {found}, a tenth of all: give more data, or a lower confidence"
     )]
     Confidence {
@@ -211,7 +211,7 @@ fn fitted(
     Ok(raw)
 }
 
-/// `draft` with a threshold for the lowest false-positive rate that `calibration` images or rows allow with a probability of
+/// `draft` with a threshold for the lowest false-positive rate that `calibration` images, rows or stretches allow with a probability of
 /// at least `confidence`.
 ///
 /// # Errors

@@ -47,8 +47,8 @@ pub enum RunError {
     Features(#[from] FeaturesError),
     /// The threshold that is asked for takes more calibration images.
     #[error(
-        "a confidence of {confidence} in a false-positive rate of {rate} takes {needed} normal images or rows for the \
-         calibration, and there are {found}: give more data, a higher rate or a lower confidence"
+        "a confidence of {confidence} in a false-positive rate of {rate} takes {needed} normal images or rows (or stretches \
+         of a time series) for the calibration, and there are {found}: give more data, a higher rate or a lower confidence"
     )]
     Confidence {
         /// That is asked for.
@@ -106,7 +106,7 @@ impl Prepared {
         let Loaded { train, test, sha256, warnings } = loaded;
         let mut rng = Stream::Split.of(seed);
         let mut split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
-        check_confidence(&config, split.calibration.decisions())?;
+        check_confidence(&config, independent(&split.calibration))?;
         let [training, validation, calibration, test] =
             [&split.train, &split.validation, &split.calibration, &split.test].map(ImageSet::len);
         tracing::debug!(training, validation, calibration, test, sha256 = %sha256, "data divided");
@@ -218,6 +218,12 @@ impl Prepared {
         Trainer { config, split: &self.split, seed: self.seed, engine, device, observer, stop }
     }
 
+    /// How many of the calibration data are independent of one another: of a time series stretches, since windows of one are
+    /// alike; else all.
+    pub fn independent(&self) -> usize {
+        independent(&self.split.calibration)
+    }
+
     /// Energies of the calibration images under `model`, by burn, whose graph is exported; and everything else the
     /// model file says of itself.
     ///
@@ -231,6 +237,7 @@ impl Prepared {
             &self.data_sha256,
             model.temperature(),
             &energies,
+            self.independent(),
             self.features(),
         )?)
     }
@@ -274,6 +281,10 @@ impl Prepared {
         let samples = self.config.source().samples();
         Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, engine, device)
     }
+}
+
+fn independent(calibration: &ImageSet) -> usize {
+    calibration.units().len()
 }
 
 /// Refuses what the calibration at the end of the run could not give.

@@ -402,7 +402,7 @@ impl Config {
     }
 
     /// The share of new normal data that is expected above the threshold: the rate it is computed for, from `count`
-    /// calibration energies.
+    /// calibration energies that are independent of one another.
     ///
     /// # Errors
     /// [`CalibrationError`] where there are too few for the [`confidence`](Self::confidence).

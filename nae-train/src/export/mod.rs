@@ -53,7 +53,7 @@ impl From<CalibrationError> for ExportError {
 }
 
 /// Everything a model file says about itself, from the run's configuration and data, the model's temperature and the
-/// energies of its calibration images; with `features` where the run is on features.
+/// energies of its calibration images, of which so many are `independent` of one another; with `features` where the run is on features.
 ///
 /// # Errors
 /// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
@@ -63,6 +63,7 @@ pub fn metadata(
     data_sha256: &str,
     temperature: f32,
     energies: &[f32],
+    independent: usize,
     features: Option<&Features>,
 ) -> Result<ModelMetadata, ExportError> {
     let spec = config.architecture();
@@ -73,7 +74,7 @@ pub fn metadata(
     contract.temperature = Temperature::new(temperature).map_err(|_| ExportError::Temperature(temperature))?;
     contract.preprocessing = Preprocessing::unit(config.source().resize_filter());
     Ok(ModelMetadata {
-        contract: contract.with_calibration(calibration, config.expected_rate(energies.len())?)?,
+        contract: contract.with_calibration(calibration, config.expected_rate(independent)?)?,
         latent: Some(Latent {
             geometry: match spec.latent_space() {
                 LatentSpace::Sphere => Geometry::Sphere,

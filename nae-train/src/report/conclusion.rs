@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use burn::tensor::Device;
+use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::contract::Contract;
 use nae_data::Source;
 use nae_onnx::metadata::ModelMetadata;
@@ -76,7 +77,7 @@ impl Finished {
         let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
         Ok(Conclusion {
             warnings: warnings(prepared, outcome, &table),
-            expected: rates(&metadata.contract)?,
+            expected: rates(&metadata.contract, prepared.independent())?,
             measured: threshold.and_then(|threshold| share_above(own, threshold)),
             metadata,
             table,
@@ -158,10 +159,23 @@ fn picture(error: impl ToString) -> ReportError {
     ReportError::Picture(error.to_string())
 }
 
-/// What share of new normal data the threshold of `contract` is for, and between what shares it is.
-fn rates(contract: &Contract) -> Result<Option<Expected>, RunError> {
+/// What share of new normal data the threshold of `contract` is for, and between what shares it is, where so many of the
+/// calibration data are `independent`.
+fn rates(contract: &Contract, independent: usize) -> Result<Option<Expected>, RunError> {
     let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) else { return Ok(None) };
-    let rate = threshold.false_positive_rate;
-    let interval = calibration.rate_interval(rate, INTERVAL).map_err(ExportError::from)?;
-    Ok(Some(Expected { count: calibration.count(), rate, interval }))
+    let (count, rate) = (calibration.count(), threshold.false_positive_rate);
+    let interval =
+        if independent < count { of_stretches(independent, rate) } else { calibration.rate_interval(rate, INTERVAL) };
+    Ok(Some(Expected { count, independent, rate, interval: interval.map_err(ExportError::from)? }))
+}
+
+/// Between what shares new windows are above a threshold for `rate`, were the windows of each of `stretches` stretches all
+/// one: then the largest energies are of as few stretches as can be, and the interval is the widest.
+fn of_stretches(stretches: usize, rate: f32) -> Result<(f32, f32), CalibrationError> {
+    let mut energies: Vec<f32> = (0..stretches).map(|energy| energy as f32).collect();
+    let calibration = Calibration::from_energies(&mut energies)?;
+    let least = 1.0 / (stretches as f32 + 1.0);
+    let (low, high) = calibration.rate_interval(rate.max(least), INTERVAL)?;
+    // Below the least rate of which there is a threshold, the threshold may also be above all energies.
+    Ok(if rate < least { (0.0, high) } else { (low, high) })
 }

@@ -17,9 +17,12 @@ pub(crate) const INTERVAL: f32 = 0.95;
 pub(crate) struct Expected {
     /// How many calibration images there are.
     pub(crate) count: usize,
+    /// How many of them are independent of one another: as many, but of a time series the stretches that they are of.
+    pub(crate) independent: usize,
     /// On average over their draw.
     pub(crate) rate: f32,
-    /// Where it is with a probability of [`INTERVAL`], whatever the energies.
+    /// Where it is with a probability of [`INTERVAL`], whatever the energies; of a time series, where its windows are as alike
+    /// as can be.
     pub(crate) interval: (f32, f32),
 }
 
@@ -69,8 +72,13 @@ impl Summary<'_> {
             ),
             None => format!("for a false-positive rate of {target}"),
         };
+        let stretches = if expected.independent < expected.count {
+            format!(" of {} stretches, whose windows are alike", expected.independent)
+        } else {
+            String::new()
+        };
         format!(
-            "threshold {threshold:.5} {wanted}; from {count} calibration {samples}, it lies between {low:.3} and {high:.3} with a \
+            "threshold {threshold:.5} {wanted}; from {count} calibration {samples}{stretches}, it lies between {low:.3} and {high:.3} with a \
              probability of {INTERVAL}; measured on test {samples}: {measured:.3}",
             count = expected.count,
         )
@@ -157,6 +165,7 @@ impl Summary<'_> {
                 "expected": self.expected.map(|expected| expected.rate),
                 "interval": self.expected.map(|expected| expected.interval),
                 "calibration_count": self.expected.map(|expected| expected.count),
+                "independent_count": self.expected.map(|expected| expected.independent),
                 "measured": self.measured,
             },
             "seconds": self.started.elapsed().as_secs_f64(),

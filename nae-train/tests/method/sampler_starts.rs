@@ -280,6 +280,9 @@ fn perturbed_data_is_near_the_datas_latents() {
     let model = Recorder::new(LatentSpace::Euclidean);
     let start = |min_scale| Start::PerturbedData { min_scale, max_scale: 0.1, recovery: 0.0 };
     let x = data(200);
+    let unmoved = Start::PerturbedData { min_scale: 0.0, max_scale: 0.0, recovery: 0.0 };
+    let samples = values(&sampler(unmoved, None).sample(&model, x.clone(), 1.0));
+    assert!(samples.chunks(5).zip(values(&x).chunks(5)).all(|(found, x)| found[..4] == x[..4]), "{samples:?}");
     // The mean square of noise whose scale is uniform on [a, b] is (a² + ab + b²)/3.
     for (min_scale, variance) in [(0.0, 0.01 / 3.0), (0.1, 0.01)] {
         let moved = values(&sampler(start(min_scale), None).sample(&model, x.clone(), 1.0));

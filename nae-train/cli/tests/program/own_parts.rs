@@ -158,6 +158,20 @@ fn windows_are_scored_as_they_were_trained() {
         (&27.into(), &true.into())
     );
 
+    // Stretches of 16 rows have 5 windows, and of so few that are independent the promise is vague.
+    let rate = &result["false_positive_rate"];
+    let [windows, stretches] = ["calibration_count", "independent_count"].map(|key| rate[key].as_u64().unwrap());
+    assert!(windows >= 5 * stretches && stretches < 10, "{rate}");
+    assert!(rate["target"].as_f64().unwrap() < 1.0 / (stretches as f64 + 1.0));
+    let high = 1.0 - 0.025_f64.powf(1.0 / stretches as f64);
+    assert_eq!(rate["interval"][0], 0.0);
+    assert!((rate["interval"][1].as_f64().unwrap() - high).abs() < 1e-6, "{rate}");
+    let report = std::fs::read_to_string(path.join("one/report.md")).unwrap();
+    assert!(report.contains(&format!("{windows} calibration windows of {stretches} stretches, whose")), "{report}");
+    let sure = [&window[..], &["--confidence", "0.9"]].concat();
+    let message = refused(&mut train(path, "sure", "--data", &data, &sure));
+    assert!(message.contains("stretches") && message.contains(&format!("there are {stretches}")), "{message}");
+
     assert_made_again(path, &data);
 
     let model = trained(&path.join("one"));
