@@ -72,3 +72,45 @@ impl FrozenEnergy for Recovering<'_> {
 fn sum(a: EnergyGradient, b: EnergyGradient) -> EnergyGradient {
     EnergyGradient { energy: a.energy + b.energy, gradient: a.gradient + b.gradient }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+
+    use super::*;
+    use crate::arch::Autoencoder;
+    use crate::arch::small_conv::small_conv16;
+    use crate::engine::Engine;
+    use crate::sample::{NoiseSource, Precision};
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_into_vec::<f32>().expect("float data")
+    }
+
+    /// In both spaces: Metropolis–Hastings compares sums.
+    #[test]
+    fn energies_are_sums_of_the_models_and_the_distance() {
+        let (temperature, strength, scales) = (0.5, 0.3, [0.1, 0.2, 0.4]);
+        let spec = small_conv16(1, 2, 4, LatentSpace::Sphere).expect("valid");
+        let device = Device::flex();
+        let weights = Autoencoder::new(&spec, NoiseSource::new(1, 0).rng(), &device.clone().autodiff());
+        let model = Engine::Cpu.freeze(&weights, [1, 16, 16], Precision::F32, &device);
+        let x = NoiseSource::new(2, 0).uniform([3, 1, 16, 16], &device);
+        let z = NoiseSource::new(3, 0).latents(LatentSpace::Sphere, 3, 4, &device);
+        let started = NoiseSource::new(4, 0).latents(LatentSpace::Sphere, 3, 4, &device);
+        let recovering = Recovering::new(&*model, started.clone(), &scales, strength, temperature);
+        for (found, own, latents) in [
+            (recovering.visible(x.clone()), model.visible(x.clone()), model.encode(x)),
+            (recovering.latent(z.clone()), model.latent(z.clone()), model.encode(model.decode(z))),
+        ] {
+            let (found, own) = (values(found.energy), values(own.energy));
+            let (latents, started) = (values(latents), values(started.clone()));
+            for (i, (found, own)) in found.into_iter().zip(own).enumerate() {
+                let pairs = latents[4 * i..][..4].iter().zip(&started[4 * i..]);
+                let square: f32 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
+                let expected = own + temperature * strength / (2.0 * scales[i] * scales[i]) * square;
+                assert!((found / expected - 1.0).abs() < 1e-5, "{found} against {expected}");
+            }
+        }
+    }
+}
