@@ -9,11 +9,12 @@ use burn::tensor::Tensor;
 use super::frozen::{EnergyGradient, FrozenEnergy};
 use crate::arch::LatentSpace;
 
-/// Where chains started, and how strongly they are drawn back.
+/// Where chains started, and how strongly they are drawn back: c·‖f_e(x) − z̃‖²/2s² beside E(x)/T, where z̃ is the latent of the data
+/// moved by noise of the scale s (MPDR: Yoon et al., NeurIPS 2023).
 pub struct Recovery {
     /// z̃, `[N, D, 1, 1]`.
     pub latents: Tensor<4>,
-    /// w of each sample, `[N]`, at least 0.
+    /// w = T·c/s² of each sample, `[N]`, at least 0.
     pub weights: Vec<f32>,
 }
 

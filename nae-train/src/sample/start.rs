@@ -26,8 +26,8 @@ pub enum Start {
         min_scale: f32,
         /// Largest standard deviation of the noise.
         max_scale: f32,
-        /// c of [`recovery`](super::recovery): how strongly both chains are drawn back to where they started, where 1 is
-        /// the paper's recovery likelihood, 10⁻⁴ its authors' setting, and 0 not at all.
+        /// c, how strongly both chains are drawn back to where they started ([`Recovery`](super::Recovery)): 1 is the
+        /// paper's recovery likelihood, 10⁻⁴ its authors' setting, and 0 not at all.
         #[serde(default, skip_serializing_if = "is_zero")]
         recovery: f32,
     },
