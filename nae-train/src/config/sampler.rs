@@ -34,7 +34,7 @@ fn check_start(start: Start) -> Result<(), ConfigError> {
         Start::PerturbedData { min_scale, max_scale, recovery } => {
             require("sampler.start.perturbed_data.min_scale", min_scale, "at least 0", at_least_0)?;
             let at_least_min = |scale: &f32| at_least_0(scale) && *scale >= min_scale;
-            require("sampler.start.perturbed_data.max_scale", max_scale, "at least `min_scale`, or 0", at_least_min)?;
+            require("sampler.start.perturbed_data.max_scale", max_scale, "at least `min_scale`", at_least_min)?;
             require("sampler.start.perturbed_data.recovery", recovery, "at least 0", at_least_0)?;
             if recovery > 0.0 && min_scale == 0.0 {
                 let expected = "above 0 with `recovery`, which is divided by its square";

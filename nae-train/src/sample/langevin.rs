@@ -144,7 +144,7 @@ impl Langevin {
 
             let (proposed_energies, proposed_drift) = evaluate(proposal.clone());
             let drifts = (drift.clone() + proposed_drift.clone()).mul_scalar(metropolis.drift_factor(temperature));
-            let (forward, backward) = (squared_norms(step.clone()), squared_norms(drifts + step));
+            let (forward, backward) = (squared_norms(&step), squared_norms(&(drifts + step)));
             let accept: Vec<bool> = (0..n)
                 .map(|i| {
                     let proposed = Proposal {
@@ -210,9 +210,8 @@ fn dot(a: &Tensor<4>, b: &Tensor<4>) -> Tensor<4> {
 }
 
 /// ‖x‖² of each sample.
-fn squared_norms(x: Tensor<4>) -> Vec<f32> {
-    let [n, c, h, w] = x.dims();
-    floats((x.clone() * x).reshape([n, c * h * w]).sum_dim(1))
+fn squared_norms(x: &Tensor<4>) -> Vec<f32> {
+    floats(dot(x, x))
 }
 
 /// A chain as a preset has it.

@@ -29,7 +29,7 @@ pub(super) async fn read_unread(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let body = Shared(Arc::new(Mutex::new(body)));
     let response = next.run(Request::from_parts(parts, Body::new(body.clone()))).await;
-    // Of more than that nothing becomes better.
+    // A client that is slower is answered all the same, and may see a broken connection.
     let _ = tokio::time::timeout(TIME, discard(body)).await;
     response
 }

@@ -3,7 +3,6 @@
 //! `diverse`.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -94,41 +93,42 @@ pub(super) fn run(
         let taken = take((&frame, &regions), settings, room, collection, &mut kept);
         // Afterwards: who reads that a frame was looked at finds it among those that are kept.
         let wanted = looked(Looked { seen: 1, left });
-        match taken {
-            ControlFlow::Break(ending) => return ending,
-            ControlFlow::Continue(()) if !wanted => return Ending::Stopped,
-            ControlFlow::Continue(()) => {}
+        if let Some(ending) = taken {
+            return ending;
+        }
+        if !wanted {
+            return Ending::Stopped;
         }
     }
 }
 
-/// Keeps a frame if it is unlike those that are kept.
+/// Keeps a frame if it is unlike those that are kept; the reason to end, where there is one.
 fn take(
     (frame, regions): (&Bytes, &Applied),
     settings: Collecting,
     room: u64,
     collection: &Collection,
     kept: &mut Kept,
-) -> ControlFlow<Ending> {
+) -> Option<Ending> {
     // One that cannot be read teaches nothing; scoring says so.
-    let Ok(pixels) = decode(frame) else { return ControlFlow::Continue(()) };
-    let Ok(seen) = regions.look(pixels) else { return ControlFlow::Continue(()) };
+    let Ok(pixels) = decode(frame) else { return None };
+    let Ok(seen) = regions.look(pixels) else { return None };
     let thumbnail = Thumbnail::of(seen.pixels());
     if !kept.lacks(&thumbnail) {
-        return ControlFlow::Continue(());
+        return None;
     }
     // The model learns from what it will see; where that is all of it, as it came.
     let frame = if seen.is_whole() { Ok(frame.clone()) } else { lossless::png(seen.pixels()).map(Bytes::from) };
-    let Ok(frame) = frame else { return ControlFlow::Continue(()) };
+    let Ok(frame) = frame else { return None };
     let counts = collection.counts();
     if counts.bytes + frame.len() as u64 > room {
-        return ControlFlow::Break(Ending::NoRoom);
+        return Some(Ending::NoRoom);
     }
     if let Err(error) = collection.add(&frame) {
-        return ControlFlow::Break(Ending::Disk(error));
+        return Some(Ending::Disk(error));
     }
     kept.add(thumbnail);
-    if counts.kept + 1 >= settings.most { ControlFlow::Break(Ending::Enough) } else { ControlFlow::Continue(()) }
+    (counts.kept + 1 >= settings.most).then_some(Ending::Enough)
 }
 
 /// How collecting goes on.
