@@ -16,7 +16,7 @@ use nae_train::tensors::Batches as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::changed::{preset, replaced};
+use crate::changed::{few_images, preset, replaced};
 use crate::harness::{nae_train, refused, run, train};
 
 fn result(command: &mut std::process::Command) -> Value {
@@ -45,7 +45,7 @@ fn a_model_is_measured_in_every_form_it_has() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     let short = preset(path, "short.toml", |text| {
-        let text = replaced(&text, "epochs = 600", "epochs = 2");
+        let text = replaced(&few_images(&text), "epochs = 600", "epochs = 2");
         replaced(&replaced(&text, "updates = 1500", "updates = 4"), "every = 20", "every = 2")
     });
     let trained = result(&mut train(path, "run", "--preset", &short, &["--json"]));
@@ -135,21 +135,21 @@ fn a_model_is_measured_in_every_form_it_has() {
         command.args(["--count", count, "--seed", seed]);
         command
     };
-    let found = |seed: &str| result(fid("60", seed).args(["--real", "200", "--json"]));
+    let found = |seed: &str| result(fid("60", seed).args(["--real", "120", "--json"]));
     let first = found("1");
     let distance = first["fid"].as_f64().unwrap();
-    assert_eq!(first, json!({ "fid": distance, "real": 200, "generated": 60, "features": 4, "output": "pool" }));
+    assert_eq!(first, json!({ "fid": distance, "real": 120, "generated": 60, "features": 4, "output": "pool" }));
     // The images are those that `sample` draws, there with 255 shades.
     let picture = path.join("sixty.png");
     let mut sixty = nae_train();
     sixty.arg("sample").arg(&folder_of_run).args(["--count", "60", "--seed", "1", "-o"]).arg(&picture);
     assert!(run(&mut sixty).status.success());
-    let expected = distance_to_picture(&folder_of_run, 200, &picture, 60);
+    let expected = distance_to_picture(&folder_of_run, 120, &picture, 60);
     assert!((distance / expected - 1.0).abs() < 5e-6, "{distance}, {expected}");
     assert!(first == found("1") && first != found("2"), "{distance}");
     let output = run(&mut fid("3", "1"));
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("against 968 of the training data") && said.contains("3 images are too few"), "{said}");
+    assert!(said.contains("against 161 of the training data") && said.contains("3 images are too few"), "{said}");
     let message = refused(&mut fid("1", "1"));
     assert!(message.contains("takes two images and more of both kinds"), "{message}");
     let message = refused(fid("60", "1").args(["--output", "logits"]));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::changed::{preset, replaced};
+use crate::changed::{few_images, preset, replaced};
 use crate::harness::{nae_train, refused, run};
 
 fn reproduce(out: &Path, name: &str, extra: &[&str]) -> Value {
@@ -129,7 +129,7 @@ fn seeds_of_a_run_are_one_table_and_do_not_depend_on_threads() {
     let at = |name: &str| folder.path().join(name);
     let short = |updates: &str, name: &str| {
         preset(folder.path(), name, |text| {
-            let text = replaced(&replaced(&text, "epochs = 600", "epochs = 2"), "updates = 1500", updates);
+            let text = replaced(&replaced(&few_images(&text), "epochs = 600", "epochs = 2"), "updates = 1500", updates);
             replaced(&text, "every = 20", "every = 4")
         })
     };
