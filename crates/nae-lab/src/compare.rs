@@ -19,7 +19,7 @@ use nae_train::config::MethodKind;
 use nae_train::config::{Config, ConfigError};
 use nae_train::engine::Engine;
 use nae_train::eval::Table;
-use nae_train::methods::Model;
+use nae_train::methods::{Decision, Model};
 use nae_train::report::journal;
 use nae_train::run::{Prepared, RunError, nae_column, plain_column};
 use nae_train::train::selection_auroc;
@@ -225,7 +225,8 @@ impl Comparison {
             .iter()
             .map(|&latent_dim| {
                 let model = self.autoencoder(&prepared, latent_dim, timed.epochs, device, stop)?;
-                Ok((latent_dim, selection_auroc(&model, &prepared.split, CHOOSING_SEED, self.engine, device)))
+                let (split, decision) = (&prepared.split, Decision::Reconstruction);
+                Ok((latent_dim, selection_auroc(&model, decision, split, CHOOSING_SEED, self.engine, device)))
             })
             .collect()
     }

@@ -52,6 +52,7 @@
 //! | densities on [−4, 4]² and their distances | [`GridDensity`](crate::density::GridDensity) | `crates/nae-lab/src/density/grid.rs` `distances_between_gaussians` |
 //! | the experiment | [`gaussians8`](crate::experiments::gaussians8) | `nae-train/tests/method/presets.rs` `eight_gaussians_have_the_papers_numbers` |
 //! | tables of AUROC on MNIST: hold-out, other data, pre-training, sampling parameters, D_z | [`detection`](crate::experiments::detection) | `crates/nae-lab/src/experiments/detection/settings.rs` `every_experiment_can_be_made_at_every_scale`; `nae-train/cli/tests/program/reproduce.rs` `held_out_digits_give_a_table_beside_the_papers_and_go_on_where_they_were` |
+//! | D_z and WAE's weight searched by the selection set ("Baseline Implementation") | [`DetectionSettings`](crate::experiments::detection::DetectionSettings) | `crates/nae-lab/src/experiments/detection/search.rs` `every_value_is_tried_with_every_other`, `the_selection_set_chooses_for_each_column_and_the_first_of_equals_is_taken`; `nae-train/src/train/mod.rs` `the_selection_set_is_told_by_the_decision_that_is_asked_for`; `nae-train/cli/tests/program/reproduce.rs` `a_search_is_decided_by_the_selection_set` |
 //!
 //! # Figures
 //!
@@ -159,7 +160,7 @@
 //! | IGEBM's spectral normalisation | – | a singular value below 1 stays in the second convolution of a block | every convolution is divided by its own |
 //! | PixelCNN++'s convolutions | – | – (the named implementation: weight normalisation) | without it |
 //! | Glow's couplings | – | – (the named implementation: activation normalisation) | biases; a prior that is not learned |
-//! | D_z and weights of the baselines' terms | searched by the selection set | – | settings; not searched |
+//! | D_z and weights of the baselines' terms | searched by the selection set | – | settings, or searched on validation images (`reproduce --search`) |
 
 #[cfg(test)]
 mod tests {

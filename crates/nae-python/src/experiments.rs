@@ -33,6 +33,7 @@ pub(crate) struct Request {
     folder: PathBuf,
     data: Option<PathBuf>,
     settings: Option<PathBuf>,
+    search: bool,
     trace_outliers: bool,
     threads: Option<usize>,
     bars: bool,
@@ -78,6 +79,9 @@ impl Request {
             if !self.cells.is_empty() {
                 return Err(format!("cells: {} has none; share out its seeds", gaussians8::NAME).into());
             }
+            if self.search {
+                return Err(format!("search: {} has nothing to search", gaussians8::NAME).into());
+            }
             let settings = DensitySettings::parse(&text, &origin).map_err(|error| Failure::value(&error))?;
             let experiment = gaussians8::Experiment::new(settings, scale, seeds);
             return Ok(Experiment::Densities(Box::new(experiment.map_err(|error| Failure::value(&error))?)));
@@ -87,7 +91,8 @@ impl Request {
         })?;
         Ok(Experiment::Detection(Box::new(detection::Experiment {
             name: self.experiment.clone(),
-            settings: DetectionSettings::parse(&text, &origin, scale).map_err(|error| Failure::value(&error))?,
+            settings: DetectionSettings::parse(&text, &origin, scale, self.search)
+                .map_err(|error| Failure::value(&error))?,
             scale,
             seeds,
             only: self.cells.clone(),

@@ -29,6 +29,14 @@ def test_a_table_of_cells_and_seeds_that_were_made_apart(mnist, tmp_path):
     assert again.figures == whole.figures
 
 
+def test_candidates_are_chosen_by_the_selection_set(mnist, tmp_path):
+    made = {"scale": "smoke", "data": mnist, "seeds": 1, "folder": tmp_path, "search": True, "progress": False}
+    found = nae_edge.reproduce("mnist-methods", cells=["dae-1"], **made)
+    (row,) = [row for row in found.figures["rows"] if row["cell"] == "dae-1"]
+    best = max(found.figures["models"], key=lambda model: model["selection"]["dae"])
+    assert len(found.figures["models"]) == 8 and row["dae"]["chosen"] == best["cell"]
+
+
 def test_densities(tmp_path):
     whole = nae_edge.reproduce("gaussians8", scale="smoke", seeds=1, folder=tmp_path / "one", progress=False)
     assert whole.figures["seeds"] == [0] and len(whole.figures["rows"]) == 12
@@ -68,6 +76,8 @@ def test_a_run_is_gone_on_with(tmp_path):
         ({"threads": 0}, "threads: expected 1 or more"),
         ({"checkpoint_every": -1}, "checkpoint_every: expected seconds, 0 or more, found -1"),
         ({"experiment": "gaussians8", "cells": ["omi"]}, "gaussians8 has none"),
+        ({"experiment": "gaussians8", "search": True}, "gaussians8 has nothing to search"),
+        ({"experiment": "mnist-ood", "search": True}, "no cell's method has values to try"),
     ],
 )
 def test_what_cannot_be_made_is_said(arguments, said, mnist, tmp_path):

@@ -402,6 +402,8 @@ Examples:
                                                          table 1, some of its cells; DIR has the folder mnist
   nae-train reproduce mnist-holdout --data DIR --seeds 7, --out shared/seven
                                                          the seed 7 alone, to gather with others
+  nae-train reproduce mnist-methods --data DIR --cells dae-1,wae-1 --search
+                                                         with D_z and weights that the selection set chooses
   nae-train reproduce mnist-ood --data DIR --json > ood.json")]
 pub(crate) struct ReproduceArgs {
     /// The experiment.
@@ -419,6 +421,10 @@ pub(crate) struct ReproduceArgs {
     /// Only these cells; the table says that the others were not run [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) cells: Vec<String>,
+    /// Train each cell with every value that the settings have for its method, D_z and weights of penalties, and let the
+    /// selection set choose, as the paper does: of mnist-methods 8 to 24 models in the place of one.
+    #[arg(long)]
+    pub(crate) search: bool,
     /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default:
     /// $NAE_DATA].
     #[arg(long, value_name = "DIR")]

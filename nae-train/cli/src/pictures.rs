@@ -25,7 +25,7 @@ use crate::train::stop_on_interrupt;
 const SEED: u64 = 0;
 
 pub(crate) fn run(args: &ReproduceArgs, path: &Path) -> anyhow::Result<Done> {
-    if !args.cells.is_empty() || args.settings.is_some() || args.print || args.trace_outliers {
+    if !args.cells.is_empty() || args.search || args.settings.is_some() || args.print || args.trace_outliers {
         bail!("{}: it has neither cells nor a file of settings, nor a trace of outliers", args.experiment.name());
     }
     let stop = stop_on_interrupt()?;

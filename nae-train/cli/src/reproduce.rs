@@ -58,7 +58,7 @@ fn say_interrupted(path: &Path) -> Done {
 
 fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
     let scale = Scale::from(args.scale);
-    let settings = DetectionSettings::parse(text, origin, scale)?;
+    let settings = DetectionSettings::parse(text, origin, scale, args.search)?;
     let Some(data) = args.data.clone().or_else(|| std::env::var_os(DATA_FOLDER).map(PathBuf::from)) else {
         bail!(
             "the data are not part of the program; give the folder that has them with --data DIR, or set {DATA_FOLDER}"
@@ -120,9 +120,10 @@ fn detection(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<D
 }
 
 fn gaussians8(args: &ReproduceArgs, text: &str, origin: &str) -> anyhow::Result<Done> {
-    if !args.cells.is_empty() || args.data.is_some() || args.trace_outliers {
+    if !args.cells.is_empty() || args.search || args.data.is_some() || args.trace_outliers {
         bail!(
-            "gaussians8 has no --cells, its data are drawn, and there are no outliers: leave --data and --trace-outliers out"
+            "gaussians8 has no --cells and no --search, its data are drawn, and there are no outliers: leave --data and \
+             --trace-outliers out"
         );
     }
     if args.compute.device != DeviceChoice::Cpu {

@@ -70,3 +70,20 @@ impl Start {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_used_is_not_written() {
+        let written = |min_scale, recovery| {
+            let start = Start::PerturbedData { min_scale, max_scale: 0.5, recovery };
+            let text = toml::to_string(&start).expect("writes");
+            assert_eq!(toml::from_str::<Start>(&text).expect("reads"), start);
+            text
+        };
+        assert_eq!(written(0.0, 0.0), "[perturbed_data]\nmax_scale = 0.5\n");
+        assert_eq!(written(0.25, 0.125), "[perturbed_data]\nmin_scale = 0.25\nmax_scale = 0.5\nrecovery = 0.125\n");
+    }
+}

@@ -418,9 +418,16 @@ struct Since<'a> {
     negatives: &'a Tensor<4>,
 }
 
-/// AUROC of the selection set against the validation images.
-pub fn selection_auroc(model: &dyn Model, split: &Split, seed: u64, engine: Engine, device: &Device) -> f64 {
-    let scorer = Scorer::new(model, Decision::Reconstruction, split.validation.shape(), engine, device);
+/// AUROC of the selection set against the validation images, by `decision`.
+pub fn selection_auroc(
+    model: &dyn Model,
+    decision: Decision,
+    split: &Split,
+    seed: u64,
+    engine: Engine,
+    device: &Device,
+) -> f64 {
+    let scorer = Scorer::new(model, decision, split.validation.shape(), engine, device);
     let (normal, selection) = against_selection(&scorer, split, &scorer.scores(&split.validation), seed);
     auroc(&normal, &selection).unwrap_or(f64::NAN)
 }
@@ -439,5 +446,43 @@ fn selection_images(split: &Split, seed: u64) -> ImageSet {
     match &split.selection {
         Some(images) => images.some_units(SELECTION_IMAGES),
         None => outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(seed).rng()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::{LatentSpace, small_conv16};
+    use crate::config::{Variational, preset};
+    use crate::run::Prepared;
+    use crate::tensors::Batches as _;
+    use nae_data::own::Corrupt;
+
+    /// A VAE's two decisions order images differently.
+    #[test]
+    fn the_selection_set_is_told_by_the_decision_that_is_asked_for() {
+        let device = Device::flex();
+        let config = preset::load("digits").expect("valid");
+        let split = Prepared::new(config, 0, None, Corrupt::Refuse).expect("comes with the program").split;
+        let spec = small_conv16(1, 2, 8, LatentSpace::Euclidean).expect("valid");
+        let mut weights = Stream::Weights.of(0);
+        // So wide that the divergence decides, not the error.
+        let vae = Variational { sigma: 16.0, ..Variational::default() };
+        let model = VariationalAutoencoder::new(&spec, vae, weights.rng(), &device.clone().autodiff());
+        let gray = outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(7).rng());
+        let found = model.decisions().iter().map(|&decision| {
+            let scores = |images: &ImageSet| -> Vec<f32> {
+                let all: Vec<usize> = (0..images.len()).collect();
+                model.decide(decision, images.batch(&all, &device)).into_data().iter::<f32>().collect()
+            };
+            let (normal, gray) = (scores(&split.validation), scores(&gray));
+            let above = gray.iter().map(|gray| normal.iter().filter(|normal| gray > normal).count()).sum::<usize>();
+            let expected = above as f64 / (normal.len() * gray.len()) as f64;
+            let found = selection_auroc(&model, decision, &split, 7, Engine::Burn, &device);
+            assert!((found - expected).abs() < 1e-3, "{decision:?}: {found} {expected}");
+            found
+        });
+        let found: Vec<f64> = found.collect();
+        assert!(found.len() == 2 && (found[0] - found[1]).abs() > 0.01, "{found:?}");
     }
 }

@@ -9,9 +9,9 @@ use super::selection_auroc;
 use crate::arch::Autoencoder;
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::methods::Method as _;
 use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::nae::{NaeMethod, NormalizedAutoencoder};
+use crate::methods::{Decision, Method as _};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
 use crate::tensors::Batches as _;
@@ -47,7 +47,7 @@ pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) 
         method.update(split.train.batch(&order.next(size), device));
     });
     let look = mean_time(|| {
-        selection_auroc(&model, split, SEED, engine, device);
+        selection_auroc(&model, Decision::Reconstruction, split, SEED, engine, device);
     });
     let sampler = NegativeSampler::new(config.sampler(), spec.latent_dim(), Stream::Chains.of(SEED));
     let start = NormalizedAutoencoder::new(model, config.sampler().temperature);

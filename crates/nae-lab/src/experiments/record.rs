@@ -29,6 +29,9 @@ pub struct Record {
     pub version: String,
     /// The text of its settings.
     pub settings: String,
+    /// Whether it is the search that they have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub search: bool,
     /// What of them decides the result.
     pub recorded: Value,
 }
@@ -71,7 +74,8 @@ impl Record {
     /// Of this program.
     pub(super) fn new(experiment: &str, scale: Scale, device: DeviceChoice, settings: &str, recorded: Value) -> Self {
         let (experiment, settings) = (experiment.to_owned(), settings.to_owned());
-        Self { experiment, scale, device, version: env!("CARGO_PKG_VERSION").to_owned(), settings, recorded }
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { experiment, scale, device, version, settings, search: false, recorded }
     }
 
     /// That of the folder `path`; `None` where it has none.
@@ -116,6 +120,7 @@ impl Record {
                 ("scale", record.scale.name().to_owned()),
                 ("device", record.device.to_string()),
                 ("program version", record.version.clone()),
+                ("cells", if record.search { "with candidates" } else { "without candidates" }.to_owned()),
             ]
         };
         let pairs = named(self).into_iter().zip(named(other));
@@ -143,6 +148,7 @@ mod tests {
             ),
             (Record { scale: Scale::Cpu, ..record.clone() }, "scale smoke, and this is cpu"),
             (Record { version: "9.0.0".to_owned(), ..record.clone() }, "program version 0.1.0, and this is 9.0.0"),
+            (Record { search: true, ..record.clone() }, "cells without candidates, and this is with candidates"),
         ] {
             let message = other.write(folder.path()).expect_err("refused").to_string();
             assert!(message.contains(said), "{message}");

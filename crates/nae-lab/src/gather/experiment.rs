@@ -42,7 +42,7 @@ pub(super) fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
 }
 
 fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathered, GatherError> {
-    let settings = DetectionSettings::parse(&record.settings, origin, record.scale)?;
+    let settings = DetectionSettings::parse(&record.settings, origin, record.scale, record.search)?;
     let mut experiment = detection::Experiment {
         name: record.experiment.clone(),
         settings,
@@ -65,7 +65,7 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         }
     }
     let same = |a: &detection::Finished, b: &detection::Finished| {
-        (&a.auroc, a.kept_update, a.diverged) == (&b.auroc, b.kept_update, b.diverged)
+        (&a.auroc, &a.selection, a.kept_update, a.diverged) == (&b.auroc, &b.selection, b.kept_update, b.diverged)
     };
     let name = |model: &detection::Finished| format!("{}, seed {}", model.cell, model.seed);
     let finished = once(all, name, same)?;

@@ -35,6 +35,7 @@ def reproduce(
     seeds: int | Sequence[int] = 3,
     data: str | os.PathLike[str] | None = None,
     settings: str | os.PathLike[str] | None = None,
+    search: bool = False,
     trace_outliers: bool = False,
     threads: int | None = None,
     checkpoint_every: float = 60.0,
@@ -45,6 +46,7 @@ def reproduce(
 
     `scale` is smoke, cpu or paper; `cells` are names of its cells, all where there is none; `seeds` is their number, or
     a list. `data` is the folder that has the data sets (NAE_DATA without); `settings` a file in place of the paper's.
+    With `search`, D_z and weights of penalties are chosen by the selection set, as in the paper.
     `callback` and `checkpoint_every` are those of `train`.
 
     Raises ValueError, TypeError or OSError with the text of the command line's error, and KeyboardInterrupt at Ctrl-C:
@@ -58,6 +60,7 @@ def reproduce(
         seeds=seeds,
         data=data,
         settings=settings,
+        search=search,
         trace_outliers=trace_outliers,
         threads=threads,
         checkpoint_every=checkpoint_every,

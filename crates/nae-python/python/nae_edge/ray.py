@@ -173,6 +173,7 @@ def reproduce(
     seeds: int | Sequence[int] = 3,
     data: str | os.PathLike[str] | None = None,
     settings: str | os.PathLike[str] | None = None,
+    search: bool = False,
     threads: int = 1,
     checkpoint_every: float = 60.0,
     max_retries: int = -1,
@@ -190,6 +191,7 @@ def reproduce(
         "scale": scale,
         "data": None if data is None else str(Path(data).absolute()),
         "settings": None if settings is None else str(Path(settings).absolute()),
+        "search": search,
         "checkpoint_every": checkpoint_every,
     }
     request = experiment_request(

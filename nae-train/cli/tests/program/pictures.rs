@@ -109,7 +109,7 @@ fn reconstruction_errors_have_a_row_for_each_latent_dimension() {
     );
     // Of each its tenth from below, its mean, and its tenth from above; of the smallest, trained again.
     let text = EXPERIMENTS.iter().find(|known| known.name == "mnist-latent-dim").unwrap().text;
-    let settings = DetectionSettings::parse(text, "mnist-latent-dim", Scale::Smoke).unwrap();
+    let settings = DetectionSettings::parse(text, "mnist-latent-dim", Scale::Smoke, false).unwrap();
     let mut configs = settings.cells.into_iter().map(|cell| cell.config);
     let config = configs.find(|config| config.architecture().latent_dim() == 2).unwrap();
     let prepared = Prepared::new(config, 0, Some(&out.path().join("mnist")), Corrupt::Refuse).unwrap();

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::changed::replaced;
 use crate::harness::{interrupted_at, nae_train, refused, spawn};
 
 fn reproduce(out: &Path, extra: &[&str]) -> Output {
@@ -344,4 +345,77 @@ fn a_run_goes_on_only_where_its_selection_set_is() {
     std::fs::rename(data.join("elsewhere"), data.join("mnist")).unwrap();
     let output = detection("cifar10-ood", &out, &data, &extra);
     assert!(output.status.success(), "{output:?}");
+}
+
+/// Of each column's candidates the one that tells the selection set best is in the table; models of a part are gathered, too.
+#[test]
+fn a_search_is_decided_by_the_selection_set() {
+    let folder = TempDir::new().unwrap();
+    let (out, data, file) = (folder.path().join("out"), folder.path().join("data"), folder.path().join("mine.toml"));
+    crate::made_up_mnist::write(&data.join("mnist"));
+    let printed = nae_train().args(["reproduce", "mnist-methods", "--print"]).output().unwrap();
+    let text = String::from_utf8(printed.stdout).unwrap();
+    std::fs::write(&file, replaced(&text, "[2, 4, 8, 16, 32, 64, 128, 256]", "[2, 16]")).unwrap();
+    let settings = file.to_str().unwrap();
+    let search = |out: &Path, cells: &str| {
+        let extra = ["--search", "--settings", settings, "--cells", cells, "--seeds", "2", "--json"];
+        let output = detection("mnist-methods", out, &data, &extra);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let result = search(&out, "nae-cd-1,vae-1");
+    let models = lines(&out.join("cells.jsonl"));
+    assert_eq!(models.len(), 2 * 2 * 2, "cells, candidates, seeds");
+    let mean = |candidate: &str, value: &dyn Fn(&serde_json::Value) -> f64| {
+        let values: Vec<f64> = models.iter().filter(|model| model["cell"] == candidate).map(value).collect();
+        assert_eq!(values.len(), 2);
+        values.iter().sum::<f64>() / 2.0
+    };
+    for (cell, columns) in [("nae-cd-1", ["autoencoder", "nae"]), ("vae-1", ["vae_reconstruction", "vae_likelihood"])] {
+        let row = result["rows"].as_array().unwrap().iter().find(|row| row["cell"] == cell).unwrap();
+        assert_eq!(row["seeds"], 2);
+        for column in columns {
+            let candidates = [2, 16].map(|latent_dim| format!("{cell}+latent_dim={latent_dim}"));
+            let [two, sixteen] =
+                candidates.each_ref().map(|name| mean(name, &|model| model["selection"][column].as_f64().unwrap()));
+            let best = &candidates[usize::from(sixteen > two)];
+            assert_eq!(row[column]["chosen"], **best, "{column}: {two} {sixteen}");
+            let auroc = |model: &serde_json::Value| {
+                model["auroc"]["rows"][0]["figures"][column]["auroc"]["value"].as_f64().unwrap()
+            };
+            let (found, expected) = (row[column]["ours"]["mean"].as_f64().unwrap(), mean(best, &auroc));
+            assert!((found - expected).abs() < 1e-12, "{column}: {found} {expected}");
+        }
+    }
+    // What the selection set said of the state that was kept, and of the autoencoder before.
+    let model = models.iter().find(|model| model["cell"] == "nae-cd-1+latent_dim=16" && model["seed"] == 1).unwrap();
+    let looks = lines(&out.join("nae-cd-1+latent_dim=16-1/metrics.jsonl"));
+    for (column, update) in [("autoencoder", &serde_json::json!(0)), ("nae", &model["kept_update"])] {
+        let look = looks.iter().find(|line| line["kind"] == "look" && line["update"] == *update).unwrap();
+        assert_eq!(model["selection"][column], look["selection_auroc"], "{column}");
+    }
+
+    // A cell of which a candidate is missing does not count; from several folders it is whole.
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    let partly = search(&one, "vae-1+latent_dim=2");
+    let row = partly["rows"].as_array().unwrap().iter().find(|row| row["cell"] == "vae-1").unwrap();
+    assert_eq!((&row["seeds"], &row["vae_likelihood"]["ours"]), (&0.into(), &serde_json::Value::Null));
+    search(&other, "vae-1+latent_dim=16");
+    let gathered = nae_train().args(["gather", "--json"]).args([&one, &other]).output().unwrap();
+    assert!(gathered.status.success(), "{gathered:?}");
+    let gathered: serde_json::Value = serde_json::from_slice(&gathered.stdout).unwrap();
+    let row = |result: &serde_json::Value| {
+        result["rows"].as_array().unwrap().iter().find(|row| row["cell"] == "vae-1").unwrap().clone()
+    };
+    assert_eq!(row(&gathered), row(&result));
+    let table = String::from_utf8(nae_train().arg("gather").args([&one, &other]).output().unwrap().stdout).unwrap();
+    assert!(table.contains(" (latent_dim=") && table.contains("In brackets what was chosen"), "{table}");
+
+    // Models of a search and others are not mixed.
+    let extra = ["--settings", settings, "--cells", "vae-1"];
+    let message = String::from_utf8(detection("mnist-methods", &one, &data, &extra).stderr).unwrap();
+    assert!(message.contains("with candidates, and this is without candidates"), "{message}");
+    let message =
+        String::from_utf8(detection("mnist-ood", &folder.path().join("ood"), &data, &["--search"]).stderr).unwrap();
+    assert!(message.contains("no cell's method has values to try"), "{message}");
 }

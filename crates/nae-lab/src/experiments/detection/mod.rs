@@ -3,13 +3,16 @@
 //!
 //! `settings` is the file that says what to train and what the paper found. This file goes through the models, each
 //! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
-//! too. [`summary`] is the table; [`record`](super::record) says what a folder is of.
+//! too. `search` chooses among models by the selection set. [`summary`] is the table; [`record`](super::record) says what a
+//! folder is of.
 
+mod search;
 mod settings;
 pub mod summary;
 
 pub use settings::{DetectionSettings, EXPERIMENTS, SettingsError};
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,12 +30,11 @@ use nae_data::idx;
 use nae_data::own::{self, Corrupt};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
-use nae_train::eval::{OutlierKind, OutlierSet, Table};
+use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
 use nae_train::report::journal::{self, Journal};
 use nae_train::report::{AUTOENCODER, CHECKPOINT, Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
-use nae_train::train::Ending;
-use nae_train::train::{Both, Observer};
+use nae_train::train::{Both, Ending, Observer, selection_auroc};
 use settings::{Cell, FileSet, Files, Recorded};
 
 /// One finished model a line.
@@ -81,6 +83,9 @@ pub struct Finished {
     pub seed: u64,
     /// AUROC of every outlier set, before NAE training and after.
     pub auroc: Table,
+    /// Of a search, by column: AUROC of the selection set against validation images.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub selection: BTreeMap<String, f64>,
     /// The update it is from.
     pub kept_update: usize,
     /// Whether negative energies ran away.
@@ -146,13 +151,15 @@ impl Experiment {
     /// [`DetectionError::Settings`] where there is no cell of a name in [`only`](Self::only).
     pub fn jobs(&self) -> Result<Vec<Job<'_>>, DetectionError> {
         let cells = &self.settings.cells;
-        if let Some(name) = self.only.iter().find(|name| cells.iter().all(|cell| cell.name != **name)) {
-            let known = cells.iter().map(|cell| cell.name.as_str());
-            return Err(SettingsError::unknown(&self.settings.title, "cell", name, known).into());
+        let is = |cell: &Cell, name: &String| cell.name == *name || cell.group == *name;
+        if let Some(name) = self.only.iter().find(|name| !cells.iter().any(|cell| is(cell, name))) {
+            let mut known: Vec<&str> = cells.iter().map(|cell| cell.group.as_str()).collect();
+            known.dedup();
+            return Err(SettingsError::unknown(&self.settings.title, "cell", name, known.into_iter()).into());
         }
         let chosen = |cell: &&Cell| match self.only.is_empty() {
             true => !self.without_data().contains(&cell.name.as_str()),
-            false => self.only.contains(&cell.name),
+            false => self.only.iter().any(|name| is(cell, name)),
         };
         let is_start = |cell: &Cell| self.settings.is_start(&cell.name);
         let jobs = self.seeds.iter().enumerate().flat_map(|(index, seed)| {
@@ -218,7 +225,8 @@ impl Experiment {
     pub fn record(&self) -> Record {
         // Keys are strings and numbers are finite: JSON has them all.
         let recorded = serde_json::to_value(self.recorded()).expect("settings are JSON");
-        Record::new(&self.name, self.scale, self.device, &self.settings.text, recorded)
+        let record = Record::new(&self.name, self.scale, self.device, &self.settings.text, recorded);
+        Record { search: self.settings.search, ..record }
     }
 
     /// What decides the result, but for the scale and the device.
@@ -319,10 +327,19 @@ impl Experiment {
         if stop.load(Ordering::Relaxed) {
             return Err(DetectionError::Interrupted);
         }
+        let columns = prepared.columns(&outcome);
+        let selection = |column: &Column<'_>| {
+            let (split, seed) = (&prepared.split, prepared.seed);
+            let auroc = selection_auroc(column.model, column.decision, split, seed, engine, device);
+            // JSON has no other numbers; a model whose scores are none is chosen last.
+            auroc.is_finite().then(|| (column.key.to_owned(), auroc))
+        };
+        let searched = if self.settings.search { columns.as_slice() } else { &[] };
         let finished = Finished {
             cell: job.cell.name.clone(),
             seed: job.seed,
-            auroc: Table::of(&prepared.evaluate(&prepared.columns(&outcome), engine, device)),
+            auroc: Table::of(&prepared.evaluate(&columns, engine, device)),
+            selection: searched.iter().filter_map(selection).collect(),
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
             processor_seconds,

@@ -11,6 +11,7 @@ use nae_onnx::metadata::Transforms;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::search::{self, Search};
 use crate::experiments::Scale;
 use nae_train::config::Config;
 use nae_train::config::RawConfig;
@@ -55,6 +56,17 @@ pub enum SettingsError {
         /// The key.
         key: String,
     },
+    /// A value to try is a table or a list.
+    #[error("{origin}: search, `{key}`: expected numbers or words to try, found a table or a list")]
+    Candidate {
+        /// The file.
+        origin: String,
+        /// The key.
+        key: String,
+    },
+    /// There is nothing to search.
+    #[error("{0}: no cell's method has values to try: `search` in the settings says which, as in mnist-methods")]
+    NoSearch(String),
     /// A scale does not say what a model takes.
     #[error(
         "{origin}: scale `{scale}` has neither `work`, what a model takes at it, nor `like`, an experiment to take it from"
@@ -106,6 +118,8 @@ pub struct DetectionSettings {
     pub selection: Option<String>,
     /// What is trained.
     pub cells: Vec<Cell>,
+    /// Whether cells are those of a search.
+    pub search: bool,
     /// The file's text.
     pub text: String,
 }
@@ -126,6 +140,8 @@ pub struct Recorded<'a> {
 pub struct Cell {
     /// Its name, in lower case and fit for a folder.
     pub name: String,
+    /// The cell that it is a candidate of in a search; its own name otherwise.
+    pub group: String,
     /// How it is trained.
     pub config: Config,
     /// The cell whose model of seed 0 is the pre-trained network; pre-training is its own where none is named.
@@ -190,6 +206,8 @@ struct Raw {
     sets: Vec<FileSet>,
     selection: Option<String>,
     scales: BTreeMap<Scale, RawScale>,
+    #[serde(default)]
+    search: Vec<Search>,
     cells: Vec<RawCell>,
 }
 
@@ -229,11 +247,12 @@ struct RawCell {
 }
 
 impl DetectionSettings {
-    /// Reads `text`, which comes from `origin`, and checks every cell at `scale`.
+    /// Reads `text`, which comes from `origin`, and checks every cell at `scale`. In a `search`, candidates are in the place of
+    /// each cell whose method the settings have values to try for; not of cells that share a pre-trained network.
     ///
     /// # Errors
     /// [`SettingsError`] names the origin, the cell, the key, what was expected and what was found.
-    pub fn parse(text: &str, origin: &str, scale: Scale) -> Result<Self, SettingsError> {
+    pub fn parse(text: &str, origin: &str, scale: Scale, search: bool) -> Result<Self, SettingsError> {
         let raw: Raw = read(text, origin)?;
         let presets = || PRESETS.iter().map(|preset| preset.name);
         let preset = PRESETS.iter().find(|preset| preset.name == raw.preset);
@@ -243,12 +262,16 @@ impl DetectionSettings {
         let cells: Vec<Cell> =
             raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
         check_pretrained(&cells, origin)?;
+        let cells = if search { candidates(cells, &raw.search, origin)? } else { cells };
+        if search && cells.iter().all(|cell| cell.group == cell.name) {
+            return Err(SettingsError::NoSearch(origin.to_owned()));
+        }
         let Raw { title, source, sets, selection, .. } = raw;
         if let Some(name) = selection.as_ref().filter(|name| sets.iter().all(|set| set.name != **name)) {
             let known = sets.iter().map(|set| set.name.as_str());
             return Err(SettingsError::unknown(origin, "set of outliers", name, known));
         }
-        Ok(Self { title, source, work, sets, selection, cells, text: text.to_owned() })
+        Ok(Self { title, source, work, sets, selection, cells, search, text: text.to_owned() })
     }
 
     /// Whether other cells start from the model of the cell `name`: from that of seed 0, whatever their own seed.
@@ -328,8 +351,19 @@ impl RawCell {
             Ok::<_, TextError>((outliers.clone(), values))
         });
         let (name, pretrained) = (self.name.clone(), self.pretrained.clone());
-        Ok(Cell { name, config, pretrained, paper: paper.collect::<Result<_, _>>()? })
+        Ok(Cell { group: name.clone(), name, config, pretrained, paper: paper.collect::<Result<_, _>>()? })
     }
+}
+
+/// Candidates in the place of `cells`, but of those that share a pre-trained network.
+fn candidates(cells: Vec<Cell>, searches: &[Search], origin: &str) -> Result<Vec<Cell>, SettingsError> {
+    let shared: Vec<String> = cells.iter().filter_map(|cell| cell.pretrained.clone()).collect();
+    let alone = |cell: &Cell| cell.pretrained.is_none() && !shared.contains(&cell.name);
+    let tried = cells.into_iter().map(|cell| match alone(&cell) {
+        true => search::candidates(cell, searches, origin),
+        false => Ok(vec![cell]),
+    });
+    Ok(tried.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// A pre-trained network is of a cell further up, which is trained by itself.
@@ -351,7 +385,7 @@ mod tests {
 
     fn known(name: &str, scale: Scale) -> DetectionSettings {
         let known = EXPERIMENTS.iter().find(|known| known.name == name).expect("comes with the program");
-        DetectionSettings::parse(known.text, known.name, scale).expect("valid")
+        DetectionSettings::parse(known.text, known.name, scale, false).expect("valid")
     }
 
     #[test]
@@ -386,7 +420,7 @@ mod tests {
     #[test]
     fn what_is_recorded_are_the_settings_and_not_the_words_of_the_file() {
         let recorded = |text: &str| {
-            let settings = DetectionSettings::parse(text, "mine.toml", Scale::Cpu).expect("valid");
+            let settings = DetectionSettings::parse(text, "mine.toml", Scale::Cpu, false).expect("valid");
             serde_json::to_string(&settings.recorded(None)).expect("settings are JSON")
         };
         let text = EXPERIMENTS[0].text;
@@ -404,7 +438,8 @@ mod tests {
         assert_eq!(known("mnist-holdout", Scale::Paper).selection, None);
         let text = EXPERIMENTS.iter().find(|known| known.name == "cifar10-ood").expect("there").text;
         let wrong = text.replace("selection = \"MNIST, padded\"", "selection = \"MNIST\"");
-        let message = DetectionSettings::parse(&wrong, "mine.toml", Scale::Paper).expect_err("no such set").to_string();
+        let message =
+            DetectionSettings::parse(&wrong, "mine.toml", Scale::Paper, false).expect_err("no such set").to_string();
         assert!(message.contains("there is no set of outliers `MNIST`; known: Fashion-MNIST"), "{message}");
     }
 
@@ -413,7 +448,7 @@ mod tests {
         let text = EXPERIMENTS[0].text;
         let message = |from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
-            DetectionSettings::parse(&text.replacen(from, to, 1), "mine.toml", Scale::Smoke)
+            DetectionSettings::parse(&text.replacen(from, to, 1), "mine.toml", Scale::Smoke, false)
                 .expect_err("wrong")
                 .to_string()
         };

@@ -6,13 +6,14 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::settings::Published;
+use super::search::{Tried, chosen};
+use super::settings::{Cell, Published};
 use super::{Experiment, Finished};
 use crate::compare::Estimate;
 use nae_train::config::{MethodKind, TableColumn};
 use nae_train::eval::FOOTNOTE;
 
-/// One outlier set under one cell's models.
+/// One outlier set under one cell's models, of a search under those of the candidates that were chosen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The cell.
@@ -21,7 +22,7 @@ pub struct Row {
     pub outliers: String,
     /// Whether training may look at the set.
     pub selection: bool,
-    /// Seeds; 0 where the cell was not run.
+    /// Seeds; 0 where the cell was not run, or not with all of its candidates.
     pub seeds: usize,
     /// Of them, those whose negative energies ran away, and that were taken back.
     pub diverged: usize,
@@ -37,8 +38,11 @@ fn columns(method: MethodKind) -> impl Iterator<Item = TableColumn> {
 }
 
 /// One number, and the paper's.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Compared {
+    /// Of a search, the candidate that was chosen for this column.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
     /// The paper's, where it has one.
     pub paper: Option<Published>,
     /// Ours: mean over seeds; nothing where none was run.
@@ -50,36 +54,56 @@ pub struct Compared {
 /// All rows, in the order of the cells.
 pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for cell in &experiment.settings.cells {
-        // What others start from has one seed, whatever theirs.
-        let is_start = experiment.settings.is_start(&cell.name);
-        let counts = |f: &&Finished| f.cell == cell.name && (is_start || experiment.seeds.contains(f.seed));
-        let own: Vec<&Finished> = finished.iter().filter(counts).collect();
+    for candidates in groups(&experiment.settings.cells) {
+        let tried: Vec<Tried<'_>> = candidates.iter().map(|cell| tried(experiment, cell, finished)).collect();
+        let cell = &candidates[0];
+        let method = cell.config.method();
+        let of_column = |column: TableColumn| chosen(&tried, column.key);
+        // Of its own first column, for what a row says once.
+        let own = method.columns().first().and_then(|&column| of_column(column));
+        let models = own.map_or(&[][..], |own| own.models.as_slice());
         for (outliers, paper) in &cell.paper {
-            let of = |f: &&Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
-            let measured: Vec<_> = own.iter().filter_map(of).collect();
+            let row = |f: &&Finished| f.auroc.rows.iter().find(|row| row.outliers == *outliers).cloned();
             let value = |column: TableColumn| {
-                let values: Vec<f64> =
-                    measured.iter().filter_map(|row| row.auroc.get(column.key).copied().flatten()).collect();
-                (column.key, compared(paper.get(column.key).copied(), &values))
+                let chosen = of_column(column);
+                let rows = chosen.iter().flat_map(|chosen| chosen.models.iter().filter_map(row));
+                let values: Vec<f64> = rows.filter_map(|row| row.auroc.get(column.key).copied().flatten()).collect();
+                let name = chosen.map(|chosen| chosen.cell.name.clone()).filter(|name| *name != cell.group);
+                (column.key, compared(name, paper.get(column.key).copied(), &values))
             };
+            let measured: Vec<_> = models.iter().filter_map(row).collect();
             rows.push(Row {
-                cell: cell.name.clone(),
+                cell: cell.group.clone(),
                 outliers: outliers.clone(),
                 selection: measured.iter().any(|row| row.selection),
                 seeds: measured.len(),
-                diverged: own.iter().filter(|f| f.diverged).count(),
-                values: columns(cell.config.method()).map(value).collect(),
+                diverged: models.iter().filter(|f| f.diverged).count(),
+                values: columns(method).map(value).collect(),
             });
         }
     }
     rows
 }
 
-fn compared(paper: Option<Published>, values: &[f64]) -> Compared {
+/// Cells in the order of the settings, candidates of one together.
+fn groups(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
+    cells.chunk_by(|one, next| one.group == next.group)
+}
+
+/// The models of `cell` that count, in the order of their seeds.
+fn tried<'a>(experiment: &Experiment, cell: &'a Cell, finished: &'a [Finished]) -> Tried<'a> {
+    // What others start from has one seed, whatever theirs.
+    let is_start = experiment.settings.is_start(&cell.name);
+    let counts = |f: &&Finished| f.cell == cell.name && (is_start || experiment.seeds.contains(f.seed));
+    let mut models: Vec<&Finished> = finished.iter().filter(counts).collect();
+    models.sort_by_key(|model| model.seed);
+    Tried { cell, models }
+}
+
+fn compared(chosen: Option<String>, paper: Option<Published>, values: &[f64]) -> Compared {
     let ours = (!values.is_empty()).then(|| Estimate::of(values));
     let at_least = |(ours, paper): (Estimate, Published)| ours.mean >= paper.mean();
-    Compared { paper, ours, at_least_the_papers: ours.zip(paper).map(at_least) }
+    Compared { chosen, paper, ours, at_least_the_papers: ours.zip(paper).map(at_least) }
 }
 
 /// The figures, for programs. `selection` is the set by which states were selected.
@@ -97,6 +121,10 @@ pub fn json(experiment: &Experiment, selection: Option<&str>, rows: &[Row], fini
     })
 }
 
+/// What a search says of its table.
+const SEARCH: &str = "\nIn brackets what was chosen, for each column by the AUROC of the selection set against validation images; a cell \
+     counts once all of its candidates have run.";
+
 /// The table for a terminal.
 pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     let mut table = comfy_table::Table::new();
@@ -104,9 +132,15 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     table.set_header(["cell", "outliers", "method", "paper", "ours", "at least the paper's"]);
     for row in rows {
         let mark = if row.selection { " *" } else { "" };
-        let method = experiment.settings.cells.iter().find(|cell| cell.name == row.cell).map(|c| c.config.method());
+        let method = experiment.settings.cells.iter().find(|cell| cell.group == row.cell).map(|c| c.config.method());
         for column in method.into_iter().flat_map(columns) {
-            let Some(Compared { paper, ours, at_least_the_papers }) = row.values.get(column.key) else { continue };
+            let Some(Compared { chosen, paper, ours, at_least_the_papers }) = row.values.get(column.key) else {
+                continue;
+            };
+            let chosen = chosen
+                .as_deref()
+                .and_then(|name| name.strip_prefix(&row.cell))
+                .map_or_else(String::new, |values| format!(" ({})", values.trim_start_matches('+').replace('+', ", ")));
             let ours = ours.map_or_else(|| "not run".to_owned(), |ours| ours.to_string());
             let diverged = match row.diverged {
                 n if n > 0 && column.key == MethodKind::Nae.name() => format!(" ({n} of {} taken back)", row.seeds),
@@ -122,15 +156,16 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
                 format!("{}{mark}", row.outliers),
                 column.title.to_owned(),
                 published(*paper),
-                format!("{ours}{diverged}"),
+                format!("{ours}{chosen}{diverged}"),
                 at_least.to_owned(),
             ]);
         }
     }
     let Experiment { settings, scale, .. } = experiment;
     let seeds = rows.iter().map(|row| row.seeds).max().unwrap_or(0);
+    let search = if settings.search { SEARCH } else { "" };
     format!(
-        "{} (paper, {}): AUROC, ours as mean ± standard error over up to {seeds} seeds, scale `{}`: {}\n{table}\n{FOOTNOTE}",
+        "{} (paper, {}): AUROC, ours as mean ± standard error over up to {seeds} seeds, scale `{}`: {}\n{table}\n{FOOTNOTE}{search}",
         settings.title,
         settings.source,
         scale.name(),

@@ -87,7 +87,7 @@ pub fn mnist_without_nine(scale: Scale) -> Result<Config, PicturesError> {
 /// The configurations of an experiment that comes with the program.
 fn cells(name: &str, scale: Scale) -> Result<Vec<Config>, PicturesError> {
     let text = EXPERIMENTS.iter().find(|known| known.name == name).map_or("", |known| known.text);
-    Ok(DetectionSettings::parse(text, name, scale)?.cells.into_iter().map(|cell| cell.config).collect())
+    Ok(DetectionSettings::parse(text, name, scale, false)?.cells.into_iter().map(|cell| cell.config).collect())
 }
 
 /// Rows of images, one below the other, as a PNG file; all as long as the shortest.
