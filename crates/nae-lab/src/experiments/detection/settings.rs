@@ -1,8 +1,8 @@
 //! What an experiment trains and what the paper found, read strictly and checked once.
 //!
-//! An experiment is a preset with changes: first those of the scale, then those of the cell. A change names a key of
-//! the preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale can be like
-//! another experiment's: that one's changes come before its own.
+//! An experiment is a preset with changes: first its own at every scale, then those of the scale, then those of the cell. A
+//! change names a key of the preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale
+//! can be like another experiment's: that one's changes come before its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -205,6 +205,9 @@ struct Raw {
     #[serde(default)]
     sets: Vec<FileSet>,
     selection: Option<String>,
+    /// At every scale.
+    #[serde(default)]
+    change: Table,
     scales: BTreeMap<Scale, RawScale>,
     #[serde(default)]
     search: Vec<Search>,
@@ -225,7 +228,8 @@ struct RawScale {
 /// A scale with what it takes from other experiments.
 struct ResolvedScale {
     work: String,
-    change: Table,
+    /// One after the other.
+    changes: Vec<Table>,
 }
 
 #[derive(Deserialize)]
@@ -258,9 +262,9 @@ impl DetectionSettings {
         let preset = PRESETS.iter().find(|preset| preset.name == raw.preset);
         let preset = preset.ok_or_else(|| SettingsError::unknown(origin, "preset", &raw.preset, presets()))?;
         let base: Table = read(preset.text, preset.name)?;
-        let ResolvedScale { work, change } = raw.scale(scale, origin)?;
+        let ResolvedScale { work, changes } = raw.scale(scale, origin)?;
         let cells: Vec<Cell> =
-            raw.cells.iter().map(|cell| cell.checked(&base, &change, origin)).collect::<Result<_, _>>()?;
+            raw.cells.iter().map(|cell| cell.checked(&base, &changes, origin)).collect::<Result<_, _>>()?;
         check_pretrained(&cells, origin)?;
         let cells = if search { candidates(cells, &raw.search, origin)? } else { cells };
         if search && cells.iter().all(|cell| cell.group == cell.name) {
@@ -312,24 +316,24 @@ impl Raw {
         let Some(like) = &at.like else {
             let no_work = || SettingsError::NoWork { origin: origin.to_owned(), scale: scale.name() };
             let work = at.work.clone().ok_or_else(no_work)?;
-            return Ok(ResolvedScale { work, change: at.change.clone() });
+            return Ok(ResolvedScale { work, changes: vec![self.change.clone(), at.change.clone()] });
         };
         let experiments = || EXPERIMENTS.iter().map(|known| known.name);
         let known = EXPERIMENTS.iter().find(|known| known.name == like);
         let known = known.ok_or_else(|| SettingsError::unknown(origin, "experiment", like, experiments()))?;
         let mut resolved = read::<Self>(known.text, known.name)?.scale(scale, known.name)?;
         resolved.work = at.work.clone().unwrap_or(resolved.work);
-        resolved.change.extend(at.change.clone());
+        resolved.changes.extend([self.change.clone(), at.change.clone()]);
         Ok(resolved)
     }
 }
 
 impl RawCell {
-    fn checked(&self, base: &Table, scale: &Table, origin: &str) -> Result<Cell, SettingsError> {
+    fn checked(&self, base: &Table, changes: &[Table], origin: &str) -> Result<Cell, SettingsError> {
         let origin = format!("{origin}, cell {}", self.name);
         let no_key = |key: &str| SettingsError::Key { origin: origin.clone(), key: key.to_owned() };
         let mut table = base.clone();
-        for (key, value) in scale.iter().chain(&self.change) {
+        for (key, value) in changes.iter().chain([&self.change]).flatten() {
             put(&mut table, key, value.clone()).ok_or_else(|| no_key(key))?;
         }
         for key in &self.remove {
@@ -415,6 +419,18 @@ mod tests {
         assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
         assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (20, 40));
         assert_eq!(known("mnist-ood", Scale::Cpu).work, holdout.work);
+    }
+
+    #[test]
+    fn an_experiments_own_changes_come_after_those_of_the_one_its_scale_is_like() {
+        let at = |scale| known("mnist-mpdr", scale).cells[0].config.raw().clone();
+        for (scale, steps) in [(Scale::Smoke, 2), (Scale::Cpu, 5), (Scale::Paper, 5)] {
+            let raw = at(scale);
+            // mnist-holdout has steps of 98 at the scale `cpu`.
+            assert_eq!((raw.sampler.visible_chain.steps, raw.sampler.visible_chain.step_size), (steps, 10.0));
+            assert!(raw.training.fixed_manifold && !raw.training.fixed_decoder, "{scale:?}");
+        }
+        assert_eq!(at(Scale::Cpu).pretraining.epochs, 20, "as there");
     }
 
     #[test]
