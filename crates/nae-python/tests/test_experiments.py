@@ -33,7 +33,7 @@ def test_candidates_are_chosen_by_the_selection_set(mnist, tmp_path):
     made = {"scale": "smoke", "data": mnist, "seeds": 1, "folder": tmp_path, "search": True, "progress": False}
     found = nae_edge.reproduce("mnist-methods", cells=["dae-1"], **made)
     (row,) = [row for row in found.figures["rows"] if row["cell"] == "dae-1"]
-    best = max(found.figures["models"], key=lambda model: model["selection"]["dae"])
+    best = max(found.figures["models"], key=lambda model: model["selection_auroc"]["dae"])
     assert len(found.figures["models"]) == 8 and row["dae"]["chosen"] == best["cell"]
 
 

@@ -64,8 +64,9 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
             all.push((folder, model));
         }
     }
+    // But for the time that they took.
     let same = |a: &detection::Finished, b: &detection::Finished| {
-        (&a.auroc, &a.selection, a.kept_update, a.diverged) == (&b.auroc, &b.selection, b.kept_update, b.diverged)
+        detection::Finished { processor_seconds: b.processor_seconds, ..a.clone() } == *b
     };
     let name = |model: &detection::Finished| format!("{}, seed {}", model.cell, model.seed);
     let finished = once(all, name, same)?;

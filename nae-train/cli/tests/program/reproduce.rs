@@ -376,8 +376,9 @@ fn a_search_is_decided_by_the_selection_set() {
         assert_eq!(row["seeds"], 2);
         for column in columns {
             let candidates = [2, 16].map(|latent_dim| format!("{cell}+latent_dim={latent_dim}"));
-            let [two, sixteen] =
-                candidates.each_ref().map(|name| mean(name, &|model| model["selection"][column].as_f64().unwrap()));
+            let [two, sixteen] = candidates
+                .each_ref()
+                .map(|name| mean(name, &|model| model["selection_auroc"][column].as_f64().unwrap()));
             let best = &candidates[usize::from(sixteen > two)];
             assert_eq!(row[column]["chosen"], **best, "{column}: {two} {sixteen}");
             let auroc = |model: &serde_json::Value| {
@@ -392,7 +393,7 @@ fn a_search_is_decided_by_the_selection_set() {
     let looks = lines(&out.join("nae-cd-1+latent_dim=16-1/metrics.jsonl"));
     for (column, update) in [("autoencoder", &serde_json::json!(0)), ("nae", &model["kept_update"])] {
         let look = looks.iter().find(|line| line["kind"] == "look" && line["update"] == *update).unwrap();
-        assert_eq!(model["selection"][column], look["selection_auroc"], "{column}");
+        assert_eq!(model["selection_auroc"][column], look["selection_auroc"], "{column}");
     }
 
     // A cell of which a candidate is missing does not count; from several folders it is whole.

@@ -85,7 +85,7 @@ pub struct Finished {
     pub auroc: Table,
     /// Of a search, by column: AUROC of the selection set against validation images.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub selection: BTreeMap<String, f64>,
+    pub selection_auroc: BTreeMap<String, f64>,
     /// The update it is from.
     pub kept_update: usize,
     /// Whether negative energies ran away.
@@ -328,7 +328,7 @@ impl Experiment {
             return Err(DetectionError::Interrupted);
         }
         let columns = prepared.columns(&outcome);
-        let selection = |column: &Column<'_>| {
+        let of_selection = |column: &Column<'_>| {
             let (split, seed) = (&prepared.split, prepared.seed);
             let auroc = selection_auroc(column.model, column.decision, split, seed, engine, device);
             // JSON has no other numbers; a model whose scores are none is chosen last.
@@ -339,7 +339,7 @@ impl Experiment {
             cell: job.cell.name.clone(),
             seed: job.seed,
             auroc: Table::of(&prepared.evaluate(&columns, engine, device)),
-            selection: searched.iter().filter_map(selection).collect(),
+            selection_auroc: searched.iter().filter_map(of_selection).collect(),
             kept_update: outcome.kept_update,
             diverged: matches!(outcome.ending, Ending::Diverged { .. }),
             processor_seconds,

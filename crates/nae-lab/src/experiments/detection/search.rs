@@ -30,6 +30,9 @@ pub(super) fn candidates(cell: Cell, searches: &[Search], origin: &str) -> Resul
     let of_method = searches.iter().filter(|search| search.methods.contains(&method));
     let mut candidates = vec![cell];
     for (key, values) in of_method.flat_map(|search| &search.values) {
+        if values.is_empty() {
+            return Err(SettingsError::Candidate { origin: origin.to_owned(), key: key.to_owned() });
+        }
         let tried = candidates.iter().flat_map(|cell| values.iter().map(|value| candidate(cell, key, value, origin)));
         candidates = tried.collect::<Result<_, _>>()?;
     }
@@ -37,11 +40,11 @@ pub(super) fn candidates(cell: Cell, searches: &[Search], origin: &str) -> Resul
 }
 
 fn candidate(cell: &Cell, key: &str, value: &Value, origin: &str) -> Result<Cell, SettingsError> {
-    let shown = match value {
-        Value::String(word) => word.clone(),
-        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => value.to_string(),
-        _ => return Err(SettingsError::Candidate { origin: origin.to_owned(), key: key.to_owned() }),
-    };
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // It is part of a folder's name.
+    if !shown.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        return Err(SettingsError::Candidate { origin: origin.to_owned(), key: key.to_owned() });
+    }
     let last = key.rsplit('.').next().unwrap_or(key);
     let name = format!("{}+{last}={shown}", cell.name);
     let origin = format!("{origin}, cell {name}");
@@ -72,7 +75,7 @@ pub(super) fn chosen<'a, 'b>(tried: &'b [Tried<'a>], key: &str) -> Option<&'b Tr
         return None;
     }
     let score = |tried: &Tried<'_>| {
-        let of = |model: &&Finished| model.selection.get(key).copied().unwrap_or(f64::NEG_INFINITY);
+        let of = |model: &&Finished| model.selection_auroc.get(key).copied().unwrap_or(f64::NEG_INFINITY);
         tried.models.iter().map(of).sum::<f64>()
     };
     Some(others.iter().fold(first, |best, other| if score(other) > score(best) { other } else { best }))
@@ -128,7 +131,9 @@ mod tests {
         let ood = EXPERIMENTS.iter().find(|known| known.name == "mnist-ood").expect("there").text;
         assert!(message(ood).contains("mine.toml: no cell's method has values to try"), "{}", message(ood));
         for (from, to, said) in [
-            ("[2, 4,", "[[2], 4,", "`architecture.latent_dim`: expected numbers or words"),
+            ("[2, 4,", "[[2], 4,", "search, `architecture.latent_dim`: expected numbers, or words"),
+            ("[2, 4, 8, 16, 32, 64, 128, 256]", "[]", "search, `architecture.latent_dim`: expected numbers, or words"),
+            ("[2, 4,", "[\"../2\", 4,", "search, `architecture.latent_dim`: expected numbers, or words"),
             ("[2, 4,", "[0, 4,", "cell nae-cd-0+latent_dim=0"),
             ("\"architecture.latent_dim\" =", "\"architecture.latent.dim\" =", "`architecture.latent.dim` is no key"),
             ("\"vqvae\", \"dagmm\"", "\"vqvea\"", "vqvea"),
@@ -150,7 +155,11 @@ mod tests {
             cell: cell.name.clone(),
             seed,
             auroc: serde_json::from_value(serde_json::json!({ "normal_count": 0, "rows": [] })).expect("a table"),
-            selection: ["vae_reconstruction", "vae_likelihood"].map(str::to_owned).into_iter().zip(selection).collect(),
+            selection_auroc: ["vae_reconstruction", "vae_likelihood"]
+                .map(str::to_owned)
+                .into_iter()
+                .zip(selection)
+                .collect(),
             kept_update: 0,
             diverged: false,
             processor_seconds: 0.0,

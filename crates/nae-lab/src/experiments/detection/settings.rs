@@ -56,8 +56,11 @@ pub enum SettingsError {
         /// The key.
         key: String,
     },
-    /// A value to try is a table or a list.
-    #[error("{origin}: search, `{key}`: expected numbers or words to try, found a table or a list")]
+    /// There is nothing to try, or what has no name.
+    #[error(
+        "{origin}: search, `{key}`: expected numbers, or words of letters, digits, `-`, `_` and `.`, one at least; found \
+         none, or something else"
+    )]
     Candidate {
         /// The file.
         origin: String,

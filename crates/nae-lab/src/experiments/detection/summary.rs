@@ -56,6 +56,7 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
     for candidates in groups(&experiment.settings.cells) {
         let tried: Vec<Tried<'_>> = candidates.iter().map(|cell| tried(experiment, cell, finished)).collect();
+        // What they have in common; there is one at least.
         let cell = &candidates[0];
         let method = cell.config.method();
         let of_column = |column: TableColumn| chosen(&tried, column.key);
