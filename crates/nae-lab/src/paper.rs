@@ -160,6 +160,7 @@
 //! | IGEBM's spectral normalisation | – | a singular value below 1 stays in the second convolution of a block | every convolution is divided by its own |
 //! | PixelCNN++'s convolutions | – | – (the named implementation: weight normalisation) | without it |
 //! | Glow's couplings | – | – (the named implementation: activation normalisation) | biases; a prior that is not learned |
+//! | CelebA's division | the official one | – | at random, a twentieth each to look at and to test: images of any folder are taken, and neither samples nor their FID, which is against training images, depend on it |
 //! | D_z and weights of the baselines' terms | searched by the selection set | – | settings, or searched on validation images (`reproduce --search`) |
 
 #[cfg(test)]
