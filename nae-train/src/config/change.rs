@@ -34,8 +34,16 @@ pub fn changed(name: &str, changes: Table) -> Result<Config, ChangeError> {
     for (key, value) in changes {
         put(&mut table, &key, value).ok_or(ChangeError::Key(key))?;
     }
-    let raw: RawConfig = table.try_into().map_err(TextError::form(&origin))?;
-    Ok(Config::new(raw).map_err(TextError::value(&origin))?)
+    Ok(config(table, &origin)?)
+}
+
+/// The configuration that `table` is, which comes from `origin`.
+///
+/// # Errors
+/// [`TextError`] names the key, what was expected and what was found.
+pub fn config(table: Table, origin: &str) -> Result<Config, TextError> {
+    let raw: RawConfig = table.try_into().map_err(TextError::form(origin))?;
+    Config::new(raw).map_err(TextError::value(origin))
 }
 
 /// Puts `value` in the place of what `key` names; `None` where its table is not there.

@@ -5,8 +5,8 @@
 //! one chain; its parts are `annealing` of the noise, `gradient_clip`, `bounds` and the `metropolis`
 //! correction. `start` names where chains begin: on the manifold, at perturbed data, at data (CD), where they were
 //! (PCD), in noise; `recovery` holds chains near the data that they started from. `replay_buffer` and `persistent`
-//! remember old chains. `negatives` puts it all together (paper, algorithm 1), `new_images` draws from a trained model. Every random number of a chain comes from
-//! `noise`.
+//! remember old chains. `negatives` puts it all together (paper, algorithm 1), `new_images` draws from a trained model.
+//! Every random number of a chain comes from `noise`.
 //!
 //! The temperature is given at each draw; learning it is the training loop's part.
 

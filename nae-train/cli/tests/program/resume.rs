@@ -70,11 +70,7 @@ pub(crate) fn short_runs() -> Vec<RawConfig> {
         let text = replaced(&few_images(text), "epochs = 600", "epochs = 2");
         replaced(&replaced(&text, "updates = 1500", "updates = 6"), "every = 20", "every = 4")
     };
-    let omi = |text: &str| {
-        let text = replaced(&few_images(text).replace("steps = 10", "steps = 2"), "steps = 50", "steps = 2");
-        let text = replaced(&text, "epochs = 600", "epochs = 2");
-        replaced(&replaced(&text, "updates = 1500", "updates = 6"), "every = 20", "every = 4")
-    };
+    let omi = |text: &str| digits(&replaced(&text.replace("steps = 10", "steps = 2"), "steps = 50", "steps = 2"));
     let persistent = |text: &str| {
         let text = replaced(text, "{ perturbed_data = { max_scale = 0.3 } }", "{ persistent = { restart = 0.05 } }");
         let text = replaced(&text, "latent_chain = { steps = 5, step_size = 0.2, noise = 0.05 }\n", "");

@@ -11,9 +11,8 @@ use toml::{Table, Value};
 
 use super::Finished;
 use super::settings::{Cell, SettingsError};
-use nae_train::config::change::put;
-use nae_train::config::text::TextError;
-use nae_train::config::{Config, MethodKind, RawConfig};
+use nae_train::config::MethodKind;
+use nae_train::config::change::{config, put};
 
 /// What to try for some methods. Where two name a method, every value of one is tried with every value of the other.
 #[derive(Debug, Deserialize)]
@@ -52,8 +51,7 @@ fn candidate(cell: &Cell, key: &str, value: &Value, origin: &str) -> Result<Cell
     let mut table = Table::try_from(cell.config.raw()).expect("settings are TOML");
     let put = put(&mut table, key, value.clone());
     put.ok_or_else(|| SettingsError::Key { origin: origin.clone(), key: key.to_owned() })?;
-    let raw: RawConfig = table.try_into().map_err(TextError::form(&origin))?;
-    let config = Config::new(raw).map_err(TextError::value(&origin))?;
+    let config = config(table, &origin)?;
     Ok(Cell { name, config, ..cell.clone() })
 }
 

@@ -15,7 +15,7 @@ use super::search::{self, Search};
 use crate::experiments::Scale;
 use nae_train::config::Config;
 use nae_train::config::RawConfig;
-use nae_train::config::change::{parent, put};
+use nae_train::config::change::{config, parent, put};
 use nae_train::config::preset::PRESETS;
 use nae_train::config::text::{TextError, read};
 
@@ -351,8 +351,7 @@ impl RawCell {
                 _ => return Err(no_key(key)),
             }
         }
-        let raw: RawConfig = table.try_into().map_err(TextError::form(&origin))?;
-        let config = Config::new(raw).map_err(TextError::value(&origin))?;
+        let config = config(table, &origin)?;
         let paper = self.paper.iter().map(|(outliers, values)| {
             let values: BTreeMap<String, Published> = values.clone().try_into().map_err(TextError::form(&origin))?;
             Ok::<_, TextError>((outliers.clone(), values))
