@@ -54,15 +54,15 @@ def lines(path):
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def unfinished(entry):
-    """The cells of an experiment that models/results/lab does not have finished for every seed, and those they start from."""
+def unfinished(entry, seed):
+    """The cells of an experiment that models/results/lab does not have finished for a seed, and those they start from."""
     cells = tomllib.loads(Path(entry["settings"]).read_text()).get("cells", [])
     found = lines(RESULTS / f"{entry['name']}.jsonl")
-    finished = {(look["cell"], look["seed"]) for look in found if look["finished"]}
+    finished = {look["cell"] for look in found if look["finished"] and look["seed"] == seed}
     starts = {cell["name"]: cell.get("pretrained") for cell in cells}
     # What others start from has no looks, and is wanted for them alone.
     ends = [name for name in starts if name not in starts.values()]
-    left = [name for name in ends if any((name, seed) not in finished for seed in entry["seeds"])]
+    left = [name for name in ends if name not in finished]
     wanted = {starts[cell] for cell in left} - {name for name in starts if is_trained(LAB / entry["name"] / f"{name}-0")}
     return [name for name in starts if name in left or name in wanted]
 
@@ -74,21 +74,25 @@ def is_trained(run):
 
 def work():
     for entry in list(queue()):
-        cells = unfinished(entry)
-        if not cells:
-            continue
-        command = [LAB / "nae-train", "reproduce", entry["like"], "--settings", entry["settings"], "--scale", entry["scale"]]
-        # With a comma at the end one seed is that seed, not how many.
-        seeds = "".join(f"{seed}," for seed in entry["seeds"])
-        command += ["--seeds", seeds, "--out", LAB / entry["name"], "--trace-outliers", "--quiet"]
-        command += ["--cells", ",".join(cells)]
-        print(entry["name"], flush=True)
-        # Both are asked to stop; this one waits for the program to write its state.
-        program = subprocess.Popen(command)
-        signal.signal(signal.SIGINT, lambda *_: None)
-        code = program.wait()
-        if code:
-            sys.exit(f"{entry['name']}: ended with {code}")
+        for seed in entry["seeds"]:
+            run(entry, seed)
+
+
+def run(entry, seed):
+    cells = unfinished(entry, seed)
+    if not cells:
+        return
+    command = [LAB / "nae-train", "reproduce", entry["like"], "--settings", entry["settings"], "--scale", entry["scale"]]
+    # With a comma at the end it is that seed, not how many.
+    command += ["--seeds", f"{seed},", "--out", LAB / entry["name"], "--trace-outliers", "--quiet"]
+    command += ["--cells", ",".join(cells)]
+    print(f"{entry['name']}, seed {seed}", flush=True)
+    # Both are asked to stop; this one waits for the program to write its state.
+    program = subprocess.Popen(command)
+    signal.signal(signal.SIGINT, lambda *_: None)
+    code = program.wait()
+    if code:
+        sys.exit(f"{entry['name']}: ended with {code}")
 
 
 def collect():

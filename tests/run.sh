@@ -62,15 +62,6 @@ debian_packages() {
   fi
 }
 
-python_packages() {
-  local want
-  want=$(sha256sum tests/python/requirements.txt)
-  [ "$(cat .venv/installed 2>/dev/null)" = "$want" ] && return
-  python3 -m venv .venv
-  .venv/bin/pip install -q -r tests/python/requirements.txt
-  echo "$want" >.venv/installed
-}
-
 # What leaves room for others runs in the background; `finished NAME` waits for it, and ends the script where it failed.
 background() { # NAME COMMAND…
   local name=$1
@@ -96,7 +87,7 @@ cargo fmt --all --check
 
 if ! $quick; then
   debian_packages
-  background python python_packages
+  background python tests/python/environment.sh .venv tests/python/requirements.txt
   background wheel-environment tests/python/wheel.sh --environment
   # Builds for other machines, one after the other, and an emulator that counts instructions, not time: a core is busy with
   # them while the tests compile, and longer.

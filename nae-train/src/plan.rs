@@ -194,7 +194,7 @@ fn fitted(
     raw.data.source = source;
     raw.data.transforms = transforms;
     raw.data.held_out = None;
-    raw.data.split = SplitShares { validation: SHARE, calibration: SHARE, test: Some(SHARE) };
+    raw.data.split = SplitShares { validation: Some(SHARE), calibration: SHARE, test: Some(SHARE) };
     raw.architecture = architecture;
     raw.pretraining.output_at_mean = true;
     raw.training.regularization.negative_energy = 0.0;

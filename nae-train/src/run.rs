@@ -103,9 +103,9 @@ impl Prepared {
     /// # Errors
     /// [`RunError::Features`] where the frozen network cannot be read, or run.
     pub fn of(config: Config, seed: u64, loaded: Loaded) -> Result<Self, RunError> {
-        let Loaded { train, test, sha256, warnings } = loaded;
         let mut rng = Stream::Split.of(seed);
-        let mut split = Split::new(&train, test.as_ref(), config.held_out(), config.split(), rng.rng());
+        let mut split = Split::new(&loaded, config.held_out(), config.split(), rng.rng());
+        let Loaded { sha256, warnings, .. } = loaded;
         check_confidence(&config, independent(&split.calibration))?;
         let [training, validation, calibration, test] =
             [&split.train, &split.validation, &split.calibration, &split.test].map(ImageSet::len);

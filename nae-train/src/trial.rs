@@ -130,8 +130,7 @@ impl Trial {
         let samples = set(&self.train)?;
         let each = samples.len() / self.train.len();
         let samples = samples.some_units((MAX_SAMPLES / each.max(1)).max(plan::MIN_IMAGES));
-        let loaded = Loaded { train: samples, test: None, sha256: String::new(), warnings: Vec::new() };
-        let prepared = Prepared::of(draft.clone(), self.seed, loaded)?;
+        let prepared = Prepared::of(draft.clone(), self.seed, Loaded::whole(samples, String::new()))?;
         let train = |epochs: usize| -> Result<_, TrialError> {
             let mut raw = draft.raw().clone();
             raw.pretraining.epochs = epochs;

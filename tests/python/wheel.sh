@@ -12,16 +12,11 @@ cd "$(dirname "$0")/../.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 profile=${NAE_PROFILE:-dev}
 folder=$target/python
-requirements=crates/nae-python/tests/requirements.txt
-if ! cmp -s "$requirements" "$folder/installed"; then
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  python3 -m venv "$folder/venv"
-  "$folder/venv/bin/pip" install -q --disable-pip-version-check -r "$requirements"
-  cp "$requirements" "$folder/installed"
-fi
+mkdir -p "$folder"
+tests/python/environment.sh "$folder/venv" crates/nae-python/tests/requirements.txt
 [ "${1:-}" != --environment ] || exit 0
-export PATH="$folder/venv/bin:$PATH" PYTHONDONTWRITEBYTECODE=1
+# What Python compiles is kept, for every process of the tests compiles it otherwise, but not beside the sources.
+export PATH="$folder/venv/bin:$PATH" PYTHONPYCACHEPREFIX="$folder/pycache"
 # Beside the tests of the workspace, whose dependencies are built: with their features, none is built again.
 features=()
 [ "$profile" != dev ] || features=(--features as-in-tests)

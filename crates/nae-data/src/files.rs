@@ -128,6 +128,13 @@ impl Files {
     }
 }
 
+/// The folder or archive called `name` in `folder`.
+pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
+    let archives = [".tar", ".tar.gz", ".tgz", ".zip"].map(|end| folder.join(format!("{name}{end}")));
+    let plain = folder.join(name);
+    if plain.is_dir() { plain } else { archives.into_iter().find(|path| path.is_file()).unwrap_or(plain) }
+}
+
 /// The files in `bytes`, a zip archive in memory.
 pub(super) fn zip_in_memory(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), String> {
     let limit = unpacked_limit(bytes.len() as u64);

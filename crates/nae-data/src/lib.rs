@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
 //! [`ImageSet`] holds images. [`Source`] names the data sets and finds them: `digits` is the embedded one, [`idx`] reads
-//! MNIST's files, [`cifar`] CIFAR-10's, [`own`] a user's images in a folder or an archive (`files`, `collect`),
+//! MNIST's files, [`cifar`] CIFAR-10's, `celeba` CelebA's, [`own`] a user's images in a folder or an archive (`files`, `collect`),
 //! [`own_table`] a table or a folder of `tables`. [`Form`] says how files become a model's samples, [`Augmentation`] what
 //! happens to them each time they are trained on, `parts` which are tiles of one image or windows of one stretch.
 //! [`originals()`] reads some images as they come, [`Defect`] makes defects in those. [`outliers`] makes the synthetic sets
@@ -9,6 +9,7 @@
 //! its data into.
 
 mod augmentation;
+mod celeba;
 pub mod cifar;
 mod collect;
 mod defects;

@@ -157,14 +157,15 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
         let collection = load(path, &form(&own), corrupt)?;
         return Ok((own, collection));
     }
-    let collection = match gather(&files, &form(&own), corrupt, true, MAX_VALUES)? {
-        Some(collection) => collection,
-        // A coloured one was among them.
-        None => {
-            own.channels = 3;
-            load(path, &form(&own), corrupt)?
-        }
-    };
+    let collection =
+        match gather(&files, &form(&own), corrupt, Wanted { grey_only: true, most: MAX_VALUES, named: &|_| true })? {
+            Some(collection) => collection,
+            // A coloured one was among them.
+            None => {
+                own.channels = 3;
+                load(path, &form(&own), corrupt)?
+            }
+        };
     Ok((own, collection))
 }
 
@@ -173,18 +174,19 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
 /// # Errors
 /// [`DataError`] names the folder or archive, what was expected, what was found, and what to do.
 pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collection, DataError> {
-    load_at_most(path, form, corrupt, MAX_VALUES)
+    load_some(path, form, corrupt, MAX_VALUES, &|_| true)
 }
 
-/// The same with so many values at most.
-pub(super) fn load_at_most(
+/// The same of those images whose names `wanted` accepts, with so many values at most.
+pub(super) fn load_some(
     path: &Path,
     form: &ImageForm,
     corrupt: Corrupt,
     most: usize,
+    wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Collection, DataError> {
     let files = Files::open(path)?;
-    let collection = gather(&files, form, corrupt, false, most)?;
+    let collection = gather(&files, form, corrupt, Wanted { grey_only: false, most, named: wanted })?;
     // Only a search for grey images ends without.
     collection.ok_or_else(|| empty(path, 0))
 }
@@ -254,22 +256,31 @@ fn is_list(bytes: &[u8]) -> bool {
     shape.is_some_and(|(shape, _)| shape.split(',').filter(|extent| !extent.trim().is_empty()).count() < 2)
 }
 
-/// Reads all images in one form; `None` as soon as one is coloured where `grey_only`.
+/// Which images are read.
+struct Wanted<'a> {
+    /// Whether reading ends as soon as one is coloured.
+    grey_only: bool,
+    /// The most values they may have.
+    most: usize,
+    /// Of the files that are images by their names, those that are read.
+    named: &'a dyn Fn(&str) -> bool,
+}
+
+/// Reads images in one form; `None` where one is coloured and only grey ones are wanted.
 fn gather(
     files: &Files,
     form: &ImageForm,
     corrupt: Corrupt,
-    grey_only: bool,
-    most: usize,
+    Wanted { grey_only, most, named }: Wanted<'_>,
 ) -> Result<Option<Collection>, DataError> {
     let (path, shape) = (files.path(), form.shape);
     let mut collector = Collector::new(form, most);
     let (mut skipped, mut grey, mut coloured, mut failure) = (Vec::new(), 0, false, None);
     let others = Cell::new(0);
     let wanted = |name: &str| {
-        let wanted = is_image(name);
-        others.set(others.get() + usize::from(!wanted));
-        wanted
+        let image = is_image(name);
+        others.set(others.get() + usize::from(!image));
+        image && named(name)
     };
     files.visit(&wanted, &mut |name, content| {
         let decoded = content.and_then(|bytes| {

@@ -7,11 +7,13 @@ use nae_core::contract::ResizeFilter;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::celeba;
 use crate::cifar;
 use crate::collect::MAX_VALUES;
 use crate::digest::hex;
 use crate::digits;
 use crate::error::DataError;
+use crate::files::part_of;
 use crate::form::{Form, ImageForm};
 use crate::idx;
 use crate::image_set::ImageSetError;
@@ -40,6 +42,10 @@ pub enum Source {
     /// ImageNet at 32×32 pixels (van den Oord, Kalchbrenner and Kavukcuoglu 2016): the archives `train_32x32.tar` and
     /// `valid_32x32.tar`, or what they unpack to.
     Imagenet32,
+    /// CelebA (Liu, Luo, Wang and Tang 2015) at 64×64 pixels: `img_align_celeba`, a folder or an archive, with
+    /// `list_eval_partition.txt` beside it, which divides it.
+    #[serde(rename = "celeba")]
+    CelebA,
     /// A user's images, in a folder or an archive that is given anew for every run. What they are brought to is
     /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
     Own(OwnImages),
@@ -61,10 +67,25 @@ struct Named {
     filter: ResizeFilter,
     /// Rows blanked where a chimera's halves meet.
     chimera_gap: usize,
-    /// Whether the set itself says which images are for testing.
-    has_test_part: bool,
+    /// Whether the set itself says which images are for validation, and which for testing.
+    has_parts: HasParts,
     /// Reads it from its folder; what is part of the program needs none.
-    load: fn(&Path, Corrupt) -> Result<Loaded, DataError>,
+    load: Load,
+}
+
+/// Parts that a set gives itself.
+#[derive(Clone, Copy)]
+struct HasParts {
+    validation: bool,
+    test: bool,
+}
+
+/// How a data set is read.
+enum Load {
+    /// As it is, to be brought to the form that is asked for.
+    AsItIs(fn(&Path) -> Result<Loaded, DataError>),
+    /// Of files of any size, each brought to that form.
+    Files(fn(&Path, &ImageForm, Corrupt) -> Result<Loaded, DataError>),
 }
 
 const DIGITS: Named = Named {
@@ -75,8 +96,8 @@ const DIGITS: Named = Named {
     // As the digits themselves were enlarged.
     filter: ResizeFilter::BilinearAlignCorners,
     chimera_gap: 0,
-    has_test_part: false,
-    load: |_, _| Ok(Loaded { train: digits::load()?, test: None, sha256: digits::sha256(), warnings: Vec::new() }),
+    has_parts: HasParts { validation: false, test: false },
+    load: Load::AsItIs(|_| Ok(Loaded::whole(digits::load()?, digits::sha256()))),
 };
 
 const MNIST: Named = Named {
@@ -87,8 +108,8 @@ const MNIST: Named = Named {
     filter: ResizeFilter::Bilinear,
     // Six of 28 rows in the paper.
     chimera_gap: 6,
-    has_test_part: true,
-    load: |folder, _| load_idx(folder),
+    has_parts: HasParts { validation: false, test: true },
+    load: Load::AsItIs(load_idx),
 };
 
 const FASHION_MNIST: Named =
@@ -101,25 +122,36 @@ const CIFAR10: Named = Named {
     image: cifar::SHAPE,
     filter: ResizeFilter::Bilinear,
     chimera_gap: 0,
-    has_test_part: true,
-    load: |folder, _| load_cifar(folder),
+    has_parts: HasParts { validation: false, test: true },
+    load: Load::AsItIs(load_cifar),
 };
 
 const CIFAR10_JPEG: Named = Named {
     title: "JPEG CIFAR-10",
     folder: Some("cifar10-jpeg"),
-    load: |folder, corrupt| load_files(folder, ["train", "test"], MAX_VALUES as u64, corrupt),
+    load: Load::Files(|folder, form, corrupt| load_files(folder, ["train", "test"], MAX_VALUES as u64, form, corrupt)),
     ..CIFAR10
 };
 
 const IMAGENET32: Named = Named {
     title: "ImageNet32",
     folder: Some("imagenet32"),
-    load: |folder, corrupt| load_files(folder, ["train_32x32", "valid_32x32"], IMAGENET32_VALUES, corrupt),
+    load: Load::Files(|folder, form, corrupt| {
+        load_files(folder, ["train_32x32", "valid_32x32"], IMAGENET32_VALUES, form, corrupt)
+    }),
     ..CIFAR10
 };
 /// 1,281,149 images have 2^31.9; in memory they take 16 GB, and twice that while they are read.
 const IMAGENET32_VALUES: u64 = 1 << 32;
+
+const CELEBA: Named = Named {
+    title: "CelebA",
+    folder: Some("celeba"),
+    image: celeba::SHAPE,
+    has_parts: HasParts { validation: true, test: true },
+    load: Load::Files(celeba::load),
+    ..CIFAR10
+};
 
 impl Source {
     /// The set, where it has a name; `None` for images and tables that a user brings.
@@ -131,6 +163,7 @@ impl Source {
             Self::Cifar10 => Some(&CIFAR10),
             Self::Cifar10Jpeg => Some(&CIFAR10_JPEG),
             Self::Imagenet32 => Some(&IMAGENET32),
+            Self::CelebA => Some(&CELEBA),
             Self::Own(_) | Self::Table(_) => None,
         }
     }
@@ -185,9 +218,14 @@ impl Source {
         self.named()?.folder
     }
 
+    /// Whether the set itself says which images training is watched by.
+    pub fn has_validation_part(&self) -> bool {
+        self.named().is_some_and(|set| set.has_parts.validation)
+    }
+
     /// Whether the set itself says which images are for testing.
     pub fn has_test_part(&self) -> bool {
-        self.named().is_some_and(|set| set.has_test_part)
+        self.named().is_some_and(|set| set.has_parts.test)
     }
 
     /// How an image of another size is brought to the set's. Rows of tables are not resized; a name has to be there.
@@ -215,31 +253,24 @@ impl Source {
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.
     pub fn load(&self, folder: Option<&Path>, form: &Form, corrupt: Corrupt) -> Result<Loaded, DataError> {
-        let Form::Images(form) = form else {
-            return self.load_images(folder, &ImageForm::resized(self.image(), self.resize_filter()), corrupt);
-        };
-        let mut loaded = self.load_images(folder, form, corrupt)?;
-        if self.own_title().is_none() {
-            let wrong = |cause: ImageSetError| DataError::form(self.title(), &cause);
-            loaded.train = form.bring(loaded.train).map_err(wrong)?;
-            loaded.test = loaded.test.map(|test| form.bring(test).map_err(wrong)).transpose()?;
-        }
-        Ok(loaded)
-    }
-
-    /// The set with images as they are; those that a user brings in a form.
-    fn load_images(&self, folder: Option<&Path>, form: &ImageForm, corrupt: Corrupt) -> Result<Loaded, DataError> {
         let given = || {
             folder.ok_or_else(|| {
                 let what = format_args!("this is trained on your own data, called {}", self.title());
                 DataError::new(format_args!("{what}: give the folder or file with --data"))
             })
         };
-        match (self, self.named()) {
-            (_, Some(Named { folder: None, load, .. })) => load(Path::new(""), corrupt),
-            (_, Some(Named { load, .. })) => load(&self.folder(folder)?, corrupt),
-            (Self::Table(own), _) => Ok(own_table::load(given()?, own)?.into()),
-            _ => Ok(own::load(given()?, form, corrupt)?.into()),
+        let form = match (self, form) {
+            (Self::Table(own), _) => return Ok(own_table::load(given()?, own)?.into()),
+            (_, Form::Images(form)) => *form,
+            (_, Form::Rows(_)) => ImageForm::resized(self.image(), self.resize_filter()),
+        };
+        let Some(set) = self.named() else { return Ok(own::load(given()?, &form, corrupt)?.into()) };
+        let folder = if set.folder.is_some() { self.folder(folder)? } else { PathBuf::new() };
+        match set.load {
+            Load::AsItIs(load) => {
+                load(&folder)?.brought(&form).map_err(|cause: ImageSetError| DataError::form(set.title, &cause))
+            }
+            Load::Files(load) => load(&folder, &form, corrupt),
         }
     }
 
@@ -266,7 +297,7 @@ fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
         Ok(set)
     };
     let (train, test) = (part("train")?, part("t10k")?);
-    Ok(Loaded { train, test: Some(test), sha256: hex(hash), warnings: Vec::new() })
+    Ok(Loaded { test: Some(test), ..Loaded::whole(train, hex(hash)) })
 }
 
 /// CIFAR-10's binary batches.
@@ -274,26 +305,23 @@ fn load_cifar(folder: &Path) -> Result<Loaded, DataError> {
     let mut hash = Sha256::new();
     let train = cifar::load(folder, &cifar::TRAIN, &mut hash)?;
     let test = Some(cifar::load(folder, &cifar::TEST, &mut hash)?);
-    Ok(Loaded { train, test, sha256: hex(hash), warnings: Vec::new() })
+    Ok(Loaded { test, ..Loaded::whole(train, hex(hash)) })
 }
 
-/// Coloured images of 32×32 pixels as files, in two folders or archives: for training and for testing, with so many values
-/// each at most.
-fn load_files(folder: &Path, parts: [&str; 2], most: u64, corrupt: Corrupt) -> Result<Loaded, DataError> {
+/// Images as files, in two folders or archives: for training and for testing, with so many values each at most.
+fn load_files(
+    folder: &Path,
+    parts: [&str; 2],
+    most: u64,
+    form: &ImageForm,
+    corrupt: Corrupt,
+) -> Result<Loaded, DataError> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let form = ImageForm::resized(cifar::SHAPE, own::RESIZE);
-    let part = |name: &str| own::load_at_most(&part_of(folder, name), &form, corrupt, most);
+    let part = |name: &str| own::load_some(&part_of(folder, name), form, corrupt, most, &|_| true);
     let [train, test] = parts.map(part);
     let (train, test) = (train?, test?);
     let mut warnings = train.warnings();
     warnings.extend(test.warnings());
     let sha256 = hex(Sha256::new_with_prefix(format!("{} {}", train.sha256, test.sha256)));
-    Ok(Loaded { train: train.images, test: Some(test.images), sha256, warnings })
-}
-
-/// The folder or archive of a part.
-fn part_of(folder: &Path, name: &str) -> PathBuf {
-    let archives = [".tar", ".tar.gz", ".tgz", ".zip"].map(|end| folder.join(format!("{name}{end}")));
-    let plain = folder.join(name);
-    if plain.is_dir() { plain } else { archives.into_iter().find(|path| path.is_file()).unwrap_or(plain) }
+    Ok(Loaded { test: Some(test.images), warnings, ..Loaded::whole(train.images, sha256) })
 }

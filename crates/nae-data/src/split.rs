@@ -5,14 +5,16 @@ use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
 use crate::image_set::ImageSet;
+use crate::loaded::Loaded;
 
 /// Shares of the normal data; what is left is for training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitShares {
-    /// Watched during training, for stopping.
-    pub validation: f64,
-    /// Gives the threshold; never seen in training or stopping.
+    /// Watched during training, for stopping. Left out where the data set has a validation part of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<f64>,
+    /// Gives the threshold; never seen in training or stopping. Of a validation part, where the data set has one.
     pub calibration: f64,
     /// Gives the reported figures; never seen before. Left out where the data set has a test part of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,38 +39,48 @@ pub struct Split {
 }
 
 impl Split {
-    /// Divides `images` at random; every image of class `held_out`, if any, is kept apart. Test images and outliers
-    /// come from `test` where the data set gives them.
+    /// Divides `loaded` at random; every image of class `held_out`, if any, is kept apart. What the data set itself gives
+    /// for validation and testing is for that: calibration images are then of the first, test images and outliers of the
+    /// second.
     ///
     /// At least one image lands in each part as long as there are four normal ones. Parts of one whole
     /// stay together: shares are of wholes.
-    pub fn new(
-        images: &ImageSet,
-        test: Option<&ImageSet>,
-        held_out: Option<u8>,
-        shares: SplitShares,
-        rng: &mut impl Rng,
-    ) -> Self {
+    pub fn new(loaded: &Loaded, held_out: Option<u8>, shares: SplitShares, rng: &mut impl Rng) -> Self {
+        let images = &loaded.train;
         let (outliers, mut normal) = divide(images, held_out);
         normal.shuffle(rng);
-        let part = |share: f64| ((share * normal.len() as f64).round() as usize).max(1);
-        let own = if test.is_some() { 0 } else { part(shares.test.unwrap_or(0.0)) };
-        let (own_test, rest) = normal.split_at(own.min(normal.len()));
-        let (calibration, rest) = rest.split_at(part(shares.calibration).min(rest.len()));
-        let (validation, train) = rest.split_at(part(shares.validation).min(rest.len()));
-        let (test, held_out) = match test {
+        let part = |share: f64, of: usize| ((share * of as f64).round() as usize).clamp(1, of.max(1));
+        let all = normal.len();
+        let own = if loaded.test.is_some() { 0 } else { part(shares.test.unwrap_or(0.0), all) };
+        let (own_test, rest) = normal.split_at(own.min(all));
+        let (test, held_out_images) = match &loaded.test {
             None => (images.select_units(own_test), images.select_units(&outliers)),
             Some(test) => {
                 let (outliers, normal) = divide(test, held_out);
                 (test.select_units(&normal), test.select_units(&outliers))
             }
         };
+        let (calibration, validation, train) = match &loaded.validation {
+            None => {
+                let (calibration, rest) = rest.split_at(part(shares.calibration, all).min(rest.len()));
+                let validation = part(shares.validation.unwrap_or(0.0), all);
+                let (validation, train) = rest.split_at(validation.min(rest.len()));
+                (images.select_units(calibration), images.select_units(validation), train)
+            }
+            Some(given) => {
+                let (_, mut normal) = divide(given, held_out);
+                normal.shuffle(rng);
+                let (calibration, validation) =
+                    normal.split_at(part(shares.calibration, normal.len()).min(normal.len()));
+                (given.select_units(calibration), given.select_units(validation), rest)
+            }
+        };
         Self {
             train: images.select_units(train),
-            validation: images.select_units(validation),
-            calibration: images.select_units(calibration),
+            validation,
+            calibration,
             test,
-            held_out,
+            held_out: held_out_images,
             selection: None,
         }
     }
@@ -93,9 +105,10 @@ mod tests {
         let values: Vec<f32> = (0..n).map(|i| i as f32 / n as f32).collect();
         let labels: Vec<u8> = (0..n).map(|i| (i % 10) as u8).collect();
         let images = ImageSet::new(Shape::new(1, 1, 1), values.clone(), labels).expect("valid");
-        let shares = SplitShares { validation: 0.1, calibration: 0.2, test: Some(0.3) };
+        let loaded = Loaded::whole(images, String::new());
+        let shares = SplitShares { validation: Some(0.1), calibration: 0.2, test: Some(0.3) };
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
-        let split = Split::new(&images, None, Some(4), shares, &mut rng);
+        let split = Split::new(&loaded, Some(4), shares, &mut rng);
         assert_eq!(split.held_out.len(), 20);
         assert!(split.held_out.labels().iter().all(|&l| l == 4));
         assert_eq!((split.validation.len(), split.calibration.len(), split.test.len()), (18, 36, 54));
@@ -105,7 +118,7 @@ mod tests {
             .collect();
         all.sort_by(f32::total_cmp);
         assert_eq!(all, values);
-        let whole = Split::new(&images, None, None, shares, &mut rng);
+        let whole = Split::new(&loaded, None, shares, &mut rng);
         assert_eq!((whole.held_out.len(), whole.test.len()), (0, 60));
     }
 
@@ -116,11 +129,25 @@ mod tests {
         };
         let images = set(&[0.1, 0.2, 0.3, 0.4, 0.5], &[1, 2, 3, 4, 5]);
         let test = set(&[0.6, 0.7, 0.8], &[5, 1, 2]);
-        let shares = SplitShares { validation: 0.25, calibration: 0.25, test: None };
+        let loaded = Loaded { test: Some(test), ..Loaded::whole(images, String::new()) };
+        let shares = SplitShares { validation: Some(0.25), calibration: 0.25, test: None };
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(3);
-        let split = Split::new(&images, Some(&test), Some(5), shares, &mut rng);
+        let split = Split::new(&loaded, Some(5), shares, &mut rng);
         assert_eq!(split.held_out.values(), [0.6]);
         assert_eq!(split.test.values(), [0.7, 0.8]);
         assert_eq!((split.train.len(), split.validation.len(), split.calibration.len()), (2, 1, 1));
+
+        let given = set(&[0.0, 0.05, 0.15, 0.9], &[1, 2, 3, 5]);
+        let shares = SplitShares { validation: None, calibration: 0.3, test: None };
+        let split = Split::new(&Loaded { validation: Some(given), ..loaded }, Some(5), shares, &mut rng);
+        let sorted = |parts: &[&ImageSet]| {
+            let mut values: Vec<f32> = parts.iter().flat_map(|part| part.values().to_vec()).collect();
+            values.sort_by(f32::total_cmp);
+            values
+        };
+        assert_eq!(sorted(&[&split.train]), [0.1, 0.2, 0.3, 0.4], "nothing is taken from what is for training");
+        assert_eq!(sorted(&[&split.validation, &split.calibration]), [0.0, 0.05, 0.15]);
+        assert_eq!(split.calibration.len(), 1);
+        assert_eq!((split.test.values(), split.held_out.values()), (&[0.7, 0.8][..], &[0.6][..]));
     }
 }

@@ -160,7 +160,8 @@
 //! | IGEBM's spectral normalisation | – | a singular value below 1 stays in the second convolution of a block | every convolution is divided by its own |
 //! | PixelCNN++'s convolutions | – | – (the named implementation: weight normalisation) | without it |
 //! | Glow's couplings | – | – (the named implementation: activation normalisation) | biases; a prior that is not learned |
-//! | CelebA's division | the official one | – | at random, a twentieth each to look at and to test: images of any folder are taken, and neither samples nor their FID, which is against training images, depend on it |
+//! | CelebA's division | the official one; parts of 162,079, 20,260 and 20,260, which are eight, one and one tenth of all | – | the official one, 162,770, 19,867 and 19,962; a tenth of its validation part calibrates |
+//! | images of ConstantGray that select a state | 4,000 | – | 300 at a look; 4,000 are tested on, as of noise, at the scale `paper` (`evaluation.synthetic_images`) |
 //! | D_z and weights of the baselines' terms | searched by the selection set | – | settings, or searched on validation images (`reproduce --search`) |
 
 #[cfg(test)]

@@ -489,6 +489,9 @@ pub(crate) enum ExperimentArg {
     /// ImageNet at 32x32 pixels against other images.
     #[value(name = "imagenet32-ood")]
     Imagenet32Ood,
+    /// CelebA at 64x64 pixels: new images of faces.
+    #[value(name = "celeba64-sample")]
+    Celeba64Sample,
     /// MNIST, 9 held out, by length of pre-training.
     MnistPretraining,
     /// MNIST, 9 held out, by latent chain, replay buffer and latent space.

@@ -395,6 +395,11 @@ impl Config {
         self.raw.calibration.false_positive_rate
     }
 
+    /// How many images of uniform noise, and of ConstantGray, models are measured on.
+    pub fn synthetic_images(&self) -> usize {
+        self.raw.evaluation.synthetic_images
+    }
+
     /// The probability with which no more than [`false_positive_rate`](Self::false_positive_rate) of new normal data are
     /// above the threshold; without it, that is so on average over the draw of calibration data.
     pub fn confidence(&self) -> Option<f64> {

@@ -41,6 +41,9 @@ pub struct RawConfig {
     pub stopping: Stopping,
     /// Calibration.
     pub calibration: RawCalibration,
+    /// Evaluation.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub evaluation: RawEvaluation,
     /// Settings of the methods beside the NAE.
     #[serde(default)]
     pub baselines: Baselines,
@@ -103,6 +106,20 @@ pub struct RawCalibration {
     /// Where the target is to hold for this draw of calibration images, not for the mean of all: with which probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
+}
+
+/// What models are measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawEvaluation {
+    /// Images of uniform noise, and as many of ConstantGray; of made-up rows likewise. The paper has 4,000.
+    pub synthetic_images: usize,
+}
+
+impl Default for RawEvaluation {
+    fn default() -> Self {
+        Self { synthetic_images: 300 }
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -180,24 +197,32 @@ impl RawConfig {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        self.check_source()?;
+    fn check_split(&self) -> Result<(), ConfigError> {
         let SplitShares { validation, calibration, test } = self.data.split;
-        if test.is_some() == self.data.source.has_test_part() {
-            let (expected, found) = match test {
-                Some(_) => ("nothing: this data set has a test part of its own", "a share"),
-                None => ("a share: this data set has no test part of its own", "nothing"),
+        let source = &self.data.source;
+        for (key, share, given) in [
+            ("data.split.validation", validation, source.has_validation_part()),
+            ("data.split.test", test, source.has_test_part()),
+        ] {
+            let (expected, found) = match (share, given) {
+                (Some(_), true) => ("nothing: this data set has a part of its own for it", "a share"),
+                (None, false) => ("a share: this data set has no part of its own for it", "nothing"),
+                _ => continue,
             };
-            return Err(ConfigError { key: "data.split.test", expected, found: found.to_owned() });
+            return Err(ConfigError { key, expected, found: found.to_owned() });
+        }
+        for (key, share) in [("data.split.validation", validation), ("data.split.calibration", Some(calibration))] {
+            require(key, share.unwrap_or(0.5), "a share above 0 and below 1", |s| *s > 0.0 && *s < 1.0)?;
         }
         let test = test.unwrap_or(0.0);
-        for (key, share) in [("data.split.validation", validation), ("data.split.calibration", calibration)] {
-            require(key, share, "a share above 0 and below 1", |s| *s > 0.0 && *s < 1.0)?;
-        }
         require("data.split.test", test, "a share of at least 0 and below 1", |s| (0.0..1.0).contains(s))?;
-        require("data.split", validation + calibration + test, "shares that leave at least 0.1 for training", |s| {
-            *s <= 0.9
-        })?;
+        let taken = validation.unwrap_or(0.0) + calibration + test;
+        require("data.split", taken, "shares that leave at least 0.1 for training", |s| *s <= 0.9)
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        self.check_source()?;
+        self.check_split()?;
         require("pretraining.batch_size", self.pretraining.batch_size, "at least 1", |&n| n > 0)?;
         require("pretraining.learning_rate", self.pretraining.learning_rate, "above 0", |r| positive(*r))?;
         let positive_if_given = |key, value: Option<f64>| match value {
@@ -237,6 +262,8 @@ impl RawConfig {
         ] {
             require(key, weight, "at least 0", at_least_0)?;
         }
+        let synthetic = self.evaluation.synthetic_images;
+        require("evaluation.synthetic_images", synthetic, "1 to 100000", |n| (1..=100_000).contains(n))?;
         let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, igebm, glow, pixelcnn, knn } = self.baselines;
         require("baselines.dae.noise", dae.noise, "at least 0", at_least_0)?;
         require("baselines.vae.sigma", vae.sigma, "above 0", |s| positive(f64::from(*s)))?;

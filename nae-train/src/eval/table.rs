@@ -17,9 +17,6 @@ use crate::methods::{Decision, Model};
 use nae_data::{Fill, squares};
 use nae_data::{ImageSet, Source, Split, outliers};
 
-/// Synthetic images in each drawn outlier set.
-const SYNTHETIC_IMAGES: usize = 300;
-
 /// A set of outliers.
 #[derive(Clone, Debug)]
 pub struct OutlierSet {
@@ -85,8 +82,8 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     if matches!(source, Source::Table(_)) {
         add(OutlierKind::Shuffled, &format!("shuffled {}", source.samples()), outliers::shuffled(&split.test, rng));
     }
-    add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, SYNTHETIC_IMAGES, rng));
-    add(OutlierKind::ConstantGray, constant_gray, outliers::constant_gray(shape, SYNTHETIC_IMAGES, rng));
+    add(OutlierKind::Noise, "uniform noise", outliers::noise(shape, config.synthetic_images(), rng));
+    add(OutlierKind::ConstantGray, constant_gray, outliers::constant_gray(shape, config.synthetic_images(), rng));
     sets
 }
 

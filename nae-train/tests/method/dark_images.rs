@@ -42,7 +42,7 @@ fn planned() -> Config {
 fn the_plan_for_own_images_learns_more_than_their_mean() {
     let (config, device) = (planned(), Device::flex());
     for seed in 0..4 {
-        let loaded = Loaded { train: bars(), test: None, sha256: String::new(), warnings: Vec::new() };
+        let loaded = Loaded::whole(bars(), String::new());
         let prepared = Prepared::of(config.clone(), seed, loaded).unwrap();
         let model =
             prepared.train_autoencoder(&prepared.config, Engine::Cpu, &device, &AtomicBool::new(false)).unwrap();

@@ -126,7 +126,7 @@ fn no_change_panics(mut raw: RawConfig, after: usize, packs: &[&str]) {
         latent_space: LatentSpace::Sphere,
     };
     // A look at so few, too.
-    raw.data.split = SplitShares { validation: 0.05, calibration: 0.1, test: Some(0.7) };
+    raw.data.split = SplitShares { validation: Some(0.05), calibration: 0.1, test: Some(0.7) };
     let prepared = Prepared::new(Config::new(raw).unwrap(), 0, None, Corrupt::Refuse).unwrap();
     let name = format!("{} by {}, after {after}", prepared.config.name(), prepared.config.method().name());
     let stop = AtomicBool::new(false);

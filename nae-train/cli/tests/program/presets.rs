@@ -50,6 +50,15 @@ fn pictures(folder: &Path, count: u32, width: u32, height: u32) {
     }
 }
 
+/// CelebA's folder in `data`: 80 images to train on, 20 to watch and to calibrate, 20 to test.
+pub(crate) fn celeba(data: &Path) {
+    // Larger than the crop, so that there is something to leave out.
+    pictures(&data.join("img_align_celeba"), 120, 178, 218);
+    let part = |n: u32| [80, 100].iter().filter(|&&first| n >= first).count();
+    let lines: String = (0..120).map(|n| format!("{n:03}.png {}\n", part(n))).collect();
+    std::fs::write(data.join("list_eval_partition.txt"), lines).unwrap();
+}
+
 /// Where made-up data of the preset `name` are.
 fn data(folder: &Path, name: &str) -> PathBuf {
     let data = folder.join(format!("data-{name}"));
@@ -66,8 +75,7 @@ fn data(folder: &Path, name: &str) -> PathBuf {
             pictures(&data.join("train_32x32"), 120, 32, 32);
             pictures(&data.join("valid_32x32"), 30, 32, 32);
         }
-        // Larger than the crop, so that there is something to leave out.
-        _ => pictures(&data, 120, 178, 218),
+        _ => celeba(&data),
     }
     data
 }

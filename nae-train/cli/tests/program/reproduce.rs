@@ -327,6 +327,22 @@ fn cells_and_sets_without_data_are_said_and_left_out() {
 }
 
 #[test]
+fn faces_are_divided_as_their_authors_say_and_drawn() {
+    let folder = TempDir::new().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    crate::presets::celeba(&data.join("celeba"));
+    let output = detection("celeba64-sample", &out, &data, &["--seeds", "1", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sets: Vec<&str> =
+        result["rows"].as_array().unwrap().iter().map(|row| row["outliers"].as_str().unwrap()).collect();
+    assert_eq!(sets, ["ConstantGray", "uniform noise"]);
+    let picture = nae_infer::image::open(out.join("celeba64-0/samples.png")).unwrap();
+    // Three stages of four rows of sixteen, two pixels between images.
+    assert_eq!((picture.width(), picture.height()), (16 * 66 - 2, 12 * 66 - 2));
+}
+
+#[test]
 fn a_run_goes_on_only_where_its_selection_set_is() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
@@ -398,15 +414,15 @@ fn a_search_is_decided_by_the_selection_set() {
 
     // A cell of which a candidate is missing does not count; from several folders it is whole.
     let (one, other) = (folder.path().join("one"), folder.path().join("other"));
-    let partly = search(&one, "vae-1+latent_dim=2");
-    let row = partly["rows"].as_array().unwrap().iter().find(|row| row["cell"] == "vae-1").unwrap();
-    assert_eq!((&row["seeds"], &row["vae_likelihood"]["ours"]), (&0.into(), &serde_json::Value::Null));
-    search(&other, "vae-1+latent_dim=16");
+    let partly = search(&one, "nae-cd-1+latent_dim=2");
+    let row = partly["rows"].as_array().unwrap().iter().find(|row| row["cell"] == "nae-cd-1").unwrap();
+    assert_eq!((&row["seeds"], &row["nae"]["ours"]), (&0.into(), &serde_json::Value::Null));
+    search(&other, "nae-cd-1+latent_dim=16");
     let gathered = nae_train().args(["gather", "--json"]).args([&one, &other]).output().unwrap();
     assert!(gathered.status.success(), "{gathered:?}");
     let gathered: serde_json::Value = serde_json::from_slice(&gathered.stdout).unwrap();
     let row = |result: &serde_json::Value| {
-        result["rows"].as_array().unwrap().iter().find(|row| row["cell"] == "vae-1").unwrap().clone()
+        result["rows"].as_array().unwrap().iter().find(|row| row["cell"] == "nae-cd-1").unwrap().clone()
     };
     assert_eq!(row(&gathered), row(&result));
     let table = String::from_utf8(nae_train().arg("gather").args([&one, &other]).output().unwrap().stdout).unwrap();

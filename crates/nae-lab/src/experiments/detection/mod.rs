@@ -3,9 +3,10 @@
 //!
 //! `settings` is the file that says what to train and what the paper found. This file goes through the models, each
 //! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
-//! too. `search` chooses among models by the selection set. [`summary`] is the table; [`record`](super::record) says what a
-//! folder is of.
+//! too. `search` chooses among models by the selection set, `samples` draws a model's new images. [`summary`] is the table;
+//! [`record`](super::record) says what a folder is of.
 
+mod samples;
 mod search;
 mod settings;
 pub mod summary;
@@ -28,6 +29,7 @@ use nae_data::DataError;
 use nae_data::ImageForm;
 use nae_data::idx;
 use nae_data::own::{self, Corrupt};
+use nae_onnx::file::{self, FileError};
 use nae_train::device::DeviceChoice;
 use nae_train::engine::{EngineChoice, Unsupported};
 use nae_train::eval::{Column, OutlierKind, OutlierSet, Table};
@@ -35,6 +37,7 @@ use nae_train::report::journal::{self, Journal};
 use nae_train::report::{AUTOENCODER, CHECKPOINT, Facts, RESUME, Resume, RunFolder, RunFolderError};
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending, Observer, selection_auroc};
+use samples::SAMPLES;
 use settings::{Cell, FileSet, Files, Recorded};
 
 /// One finished model a line.
@@ -122,6 +125,9 @@ pub enum DetectionError {
          folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),
+    /// A picture cannot be written.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The run folder is incomplete.
     #[error("the run folder is incomplete: {0}")]
     Incomplete(String),
@@ -326,6 +332,12 @@ impl Experiment {
         }
         if stop.load(Ordering::Relaxed) {
             return Err(DetectionError::Interrupted);
+        }
+        let count = self.settings.samples.map_or(0, |count| usize::from(count.get()));
+        if count > 0
+            && let Some(picture) = samples::picture(&prepared, &*outcome.model, count, engine, device)
+        {
+            file::write(folder.join(SAMPLES), &picture)?;
         }
         let columns = prepared.columns(&outcome);
         let of_selection = |column: &Column<'_>| {

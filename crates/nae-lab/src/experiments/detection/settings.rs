@@ -5,6 +5,7 @@
 //! can be like another experiment's: that one's changes come before its own.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use nae_onnx::metadata::Transforms;
@@ -35,6 +36,7 @@ pub const EXPERIMENTS: &[Known] = &[
     Known { name: "mnist-ood", text: include_str!("../../../experiments/mnist-ood.toml") },
     Known { name: "cifar10-ood", text: include_str!("../../../experiments/cifar10-ood.toml") },
     Known { name: "imagenet32-ood", text: include_str!("../../../experiments/imagenet32-ood.toml") },
+    Known { name: "celeba64-sample", text: include_str!("../../../experiments/celeba64-sample.toml") },
     Known { name: "mnist-pretraining", text: include_str!("../../../experiments/mnist-pretraining.toml") },
     Known { name: "mnist-sampling", text: include_str!("../../../experiments/mnist-sampling.toml") },
     Known { name: "mnist-latent-dim", text: include_str!("../../../experiments/mnist-latent-dim.toml") },
@@ -123,6 +125,8 @@ pub struct DetectionSettings {
     pub cells: Vec<Cell>,
     /// Whether cells are those of a search.
     pub search: bool,
+    /// How many new images are drawn of each NAE, as a picture.
+    pub samples: Option<NonZero<u16>>,
     /// The file's text.
     pub text: String,
 }
@@ -208,6 +212,7 @@ struct Raw {
     #[serde(default)]
     sets: Vec<FileSet>,
     selection: Option<String>,
+    samples: Option<NonZero<u16>>,
     /// At every scale.
     #[serde(default)]
     change: Table,
@@ -273,12 +278,12 @@ impl DetectionSettings {
         if search && cells.iter().all(|cell| cell.group == cell.name) {
             return Err(SettingsError::NoSearch(origin.to_owned()));
         }
-        let Raw { title, source, sets, selection, .. } = raw;
+        let Raw { title, source, sets, selection, samples, .. } = raw;
         if let Some(name) = selection.as_ref().filter(|name| sets.iter().all(|set| set.name != **name)) {
             let known = sets.iter().map(|set| set.name.as_str());
             return Err(SettingsError::unknown(origin, "set of outliers", name, known));
         }
-        Ok(Self { title, source, work, sets, selection, cells, search, text: text.to_owned() })
+        Ok(Self { title, source, work, sets, selection, cells, search, samples, text: text.to_owned() })
     }
 
     /// Whether other cells start from the model of the cell `name`: from that of seed 0, whatever their own seed.
@@ -400,6 +405,9 @@ mod tests {
             for scale in [Scale::Smoke, Scale::Cpu, Scale::Paper] {
                 let settings = known(name, scale);
                 assert!(!settings.cells.is_empty() && settings.cells.iter().all(|cell| !cell.paper.is_empty()));
+                let synthetic = if scale == Scale::Paper { 4000 } else { 300 };
+                let images = settings.cells.iter().map(|cell| cell.config.synthetic_images());
+                assert!(scale == Scale::Smoke || images.clone().all(|images| images == synthetic), "{name}");
             }
         }
         let paper = known("mnist-holdout", Scale::Paper);

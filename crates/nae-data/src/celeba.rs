@@ -1,0 +1,178 @@
+//! CelebA (Liu, Luo, Wang and Tang, ICCV 2015): the aligned images, divided as its authors divide them.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::Path;
+
+use nae_core::Shape;
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::hex;
+use crate::error::DataError;
+use crate::files::part_of;
+use crate::image_form::ImageForm;
+use crate::loaded::Loaded;
+use crate::own::{self, Corrupt, is_image};
+
+/// Shape of an image, in the paper: the middle of the aligned image, made smaller.
+pub(crate) const SHAPE: Shape = Shape::new(3, 64, 64);
+
+/// The folder or archive of the images.
+const IMAGES: &str = "img_align_celeba";
+/// A line for each image: its name, and the number of its part.
+const PARTITION: &str = "list_eval_partition.txt";
+/// The same as a table, as the set is passed on elsewhere.
+const PARTITION_CSV: &str = "list_eval_partition.csv";
+/// What the parts are for, by their numbers.
+const PARTS: [&str; 3] = ["training", "validation", "testing"];
+
+/// 202,599 images of 64×64 pixels have 2^31.2; in memory they take 10 GB, and twice that while the largest part is read.
+const MAX_VALUES: u64 = 1 << 32;
+
+/// Reads the images in `folder`, each brought to `form`.
+pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Loaded, DataError> {
+    let most = usize::try_from(MAX_VALUES).unwrap_or(usize::MAX);
+    let images = part_of(folder, IMAGES);
+    let partition = Partition::read(folder)?;
+    let mut warnings = Vec::new();
+    let mut hash = Sha256::new();
+    let mut part = |number: usize| {
+        let unlisted = Cell::new(0);
+        let wanted = |name: &str| {
+            let part = partition.part(name);
+            unlisted.set(unlisted.get() + usize::from(part.is_none() && is_image(name)));
+            part == Some(number)
+        };
+        let collection = own::load_some(&images, form, corrupt, most, &wanted)?;
+        hash.update(&collection.sha256);
+        warnings.extend(collection.warnings());
+        let (listed, found) = (partition.count(number), collection.images.units().len() + collection.skipped.len());
+        if found < listed {
+            warnings.push(format!("{found} images for {}, where {PARTITION} has {listed}", PARTS[number]));
+        }
+        // Every pass meets all names.
+        if number == 0 && unlisted.get() > 0 {
+            warnings.push(format!("{} images are left out, which {PARTITION} does not have", unlisted.get()));
+        }
+        Ok::<_, DataError>(collection.images)
+    };
+    let (train, validation, test) = (part(0)?, part(1)?, part(2)?);
+    Ok(Loaded { train, validation: Some(validation), test: Some(test), sha256: hex(hash), warnings })
+}
+
+/// The part of each image, by its name without folders.
+struct Partition(HashMap<String, usize>);
+
+impl Partition {
+    fn read(folder: &Path) -> Result<Self, DataError> {
+        let csv = folder.join(PARTITION_CSV);
+        let path = if csv.is_file() { csv } else { folder.join(PARTITION) };
+        let text = std::fs::read_to_string(&path).map_err(|cause| {
+            let expected = "expected CelebA's division of its images, beside the folder or archive";
+            DataError::at(&path, format_args!("{cause}; {expected} `{IMAGES}`"))
+        })?;
+        let mut parts = HashMap::new();
+        for (number, line) in text.lines().enumerate() {
+            let mut words = line.split([',', ' ', '\t', '\r']).filter(|word| !word.is_empty());
+            match (words.next(), words.next(), words.next()) {
+                (None, ..) => {}
+                (Some("image_id"), ..) if number == 0 => {}
+                (Some(name), Some(part @ ("0" | "1" | "2")), None) => {
+                    parts.insert(name.to_owned(), usize::from(part.as_bytes()[0] - b'0'));
+                }
+                _ => {
+                    let expected = "expected the name of an image and its part, 0, 1 or 2";
+                    return Err(DataError::at(&path, format_args!("line {}: {expected}; found `{line}`", number + 1)));
+                }
+            }
+        }
+        let partition = Self(parts);
+        match (0..PARTS.len()).find(|&part| partition.count(part) == 0) {
+            Some(empty) => Err(DataError::at(&path, format_args!("expected images for {}, found none", PARTS[empty]))),
+            None => Ok(partition),
+        }
+    }
+
+    /// The part of the image `name`; `None` where it is not listed.
+    fn part(&self, name: &str) -> Option<usize> {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        self.0.get(name).copied()
+    }
+
+    fn count(&self, part: usize) -> usize {
+        self.0.values().filter(|&&of| of == part).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use nae_core::contract::ResizeFilter;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::ImageSet;
+
+    /// A folder with an image a level, all its pixels of that level, and `partition` as the file `name`.
+    fn folder(levels: &[u8], name: &str, partition: &str) -> TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        // As archives of others have it: a folder of its name within.
+        let images = folder.path().join("img_align_celeba/img_align_celeba");
+        fs::create_dir_all(&images).expect("writes");
+        for level in levels {
+            let image = [&b"P6 2 2 255\n"[..], &[*level; 12]].concat();
+            fs::write(images.join(format!("{level:03}.ppm")), image).expect("writes");
+        }
+        fs::write(folder.path().join(name), partition).expect("writes");
+        folder
+    }
+
+    fn read(folder: &TempDir) -> Result<Loaded, DataError> {
+        load(folder.path(), &ImageForm::resized(Shape::new(3, 1, 1), ResizeFilter::Bilinear), Corrupt::Skip)
+    }
+
+    fn levels(set: &ImageSet) -> Vec<u8> {
+        (0..set.len()).map(|at| (set.image(at)[0] * 255.0).round() as u8).collect()
+    }
+
+    #[test]
+    fn images_are_divided_by_the_list() {
+        let list = "001.ppm 0\n002.ppm 2\r\n003.ppm 1\n\n004.ppm 0\n";
+        let csv = "image_id,partition\n001.ppm,0\n002.ppm,2\n003.ppm,1\n004.ppm,0\n";
+        let all = [(PARTITION, list), (PARTITION_CSV, csv)].map(|(name, text)| {
+            let loaded = read(&folder(&[1, 2, 3, 4], name, text)).expect("reads");
+            assert_eq!(levels(&loaded.train), [1, 4]);
+            assert_eq!(loaded.validation.as_ref().map(levels), Some(vec![3]));
+            assert_eq!(loaded.test.as_ref().map(levels), Some(vec![2]));
+            assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+            loaded.sha256
+        });
+        assert_eq!(all[0], all[1]);
+        let other = "001.ppm 0\n002.ppm 1\n003.ppm 2\n004.ppm 0\n";
+        let other = read(&folder(&[1, 2, 3, 4], PARTITION, other));
+        assert_ne!(other.expect("reads").sha256, all[0]);
+    }
+
+    #[test]
+    fn what_is_missing_or_not_listed_is_said() {
+        let list = "001.ppm 0\n002.ppm 2\n003.ppm 1\n005.ppm 0\n";
+        let loaded = read(&folder(&[1, 2, 3, 4], PARTITION, list)).expect("reads");
+        assert_eq!(levels(&loaded.train), [1]);
+        let said = loaded.warnings.join("\n");
+        assert!(said.contains("1 images for training, where list_eval_partition.txt has 2"), "{said}");
+        assert!(said.contains("1 images are left out, which list_eval_partition.txt does not have"), "{said}");
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_used_is_named() {
+        let said = |list: &str| read(&folder(&[1], PARTITION, list)).expect_err("refused").to_string();
+        let wrong = said("001.ppm 0\n002.ppm 3\n");
+        assert!(wrong.contains(PARTITION) && wrong.contains("line 2") && wrong.contains("`002.ppm 3`"), "{wrong}");
+        assert!(said("001.ppm 0 0\n").contains("line 1"));
+        assert!(said("001.ppm 0\n002.ppm 2\n").contains("expected images for validation, found none"));
+        let absent = folder(&[1], "list.txt", "");
+        let absent = read(&absent).expect_err("refused").to_string();
+        assert!(absent.contains(PARTITION) && absent.contains(IMAGES), "{absent}");
+    }
+}

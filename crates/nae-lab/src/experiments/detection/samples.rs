@@ -1,0 +1,36 @@
+//! New images of a trained model, as a picture (paper, figure "Sampling with NAEs trained on MNIST and CelebA").
+
+use burn::tensor::{Device, Tensor};
+
+use nae_train::engine::Engine;
+use nae_train::methods::Model;
+use nae_train::report::images;
+use nae_train::run::Prepared;
+use nae_train::sample::{NewImages, Precision};
+use nae_train::seed::Stream;
+
+/// The picture's name in a run folder.
+pub(super) const SAMPLES: &str = "samples.png";
+/// The most images side by side.
+const COLUMNS: usize = 16;
+
+/// `count` images of each stage, as a PNG file: the decoder's of the latents that the latent chain starts and ends at, and
+/// the visible chain's end. `None` for a model without a decoder, and for settings without a latent chain.
+pub(super) fn picture(
+    prepared: &Prepared,
+    model: &dyn Model,
+    count: usize,
+    engine: Engine,
+    device: &Device,
+) -> Option<Vec<u8>> {
+    let chains = NewImages::new(&prepared.config.sampler())?;
+    let autoencoder = model.autoencoder()?;
+    let spec = prepared.config.architecture();
+    let shape = spec.image();
+    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, device);
+    let mut noise = Stream::Pictures.of(prepared.seed);
+    let stages = chains.stages(&*frozen, count, spec.latent_dim(), model.temperature(), &mut noise, device);
+    // Whole rows, so that each stage begins with one.
+    let columns = (1..=COLUMNS).rev().find(|columns| count.is_multiple_of(*columns)).unwrap_or(1);
+    Some(images::png(&images::grid(&Tensor::cat(stages.to_vec(), 0), shape, columns)))
+}
