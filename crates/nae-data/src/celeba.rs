@@ -12,7 +12,7 @@ use crate::error::DataError;
 use crate::files::part_of;
 use crate::image_form::ImageForm;
 use crate::loaded::Loaded;
-use crate::own::{self, Corrupt, is_image};
+use crate::own::{self, Corrupt};
 
 /// Shape of an image, in the paper: the middle of the aligned image, made smaller.
 pub(crate) const SHAPE: Shape = Shape::new(3, 64, 64);
@@ -40,19 +40,20 @@ pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<
         let unlisted = Cell::new(0);
         let wanted = |name: &str| {
             let part = partition.part(name);
-            unlisted.set(unlisted.get() + usize::from(part.is_none() && is_image(name)));
+            unlisted.set(unlisted.get() + usize::from(part.is_none()));
             part == Some(number)
         };
         let collection = own::load_some(&images, form, corrupt, most, &wanted)?;
         hash.update(&collection.sha256);
         warnings.extend(collection.warnings());
         let (listed, found) = (partition.count(number), collection.images.units().len() + collection.skipped.len());
+        let file = partition.file;
         if found < listed {
-            warnings.push(format!("{found} images for {}, where {PARTITION} has {listed}", PARTS[number]));
+            warnings.push(format!("images for {}: {found}, where {file} has {listed}", PARTS[number]));
         }
         // Every pass meets all names.
         if number == 0 && unlisted.get() > 0 {
-            warnings.push(format!("{} images are left out, which {PARTITION} does not have", unlisted.get()));
+            warnings.push(format!("images that are left out, since {file} does not have them: {}", unlisted.get()));
         }
         Ok::<_, DataError>(collection.images)
     };
@@ -60,13 +61,17 @@ pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<
     Ok(Loaded { train, validation: Some(validation), test: Some(test), sha256: hex(hash), warnings })
 }
 
-/// The part of each image, by its name without folders.
-struct Partition(HashMap<String, usize>);
+/// The authors' division.
+struct Partition {
+    file: &'static str,
+    /// The part of each image, by its name without folders.
+    parts: HashMap<String, usize>,
+}
 
 impl Partition {
     fn read(folder: &Path) -> Result<Self, DataError> {
-        let csv = folder.join(PARTITION_CSV);
-        let path = if csv.is_file() { csv } else { folder.join(PARTITION) };
+        let file = if folder.join(PARTITION_CSV).is_file() { PARTITION_CSV } else { PARTITION };
+        let path = folder.join(file);
         let text = std::fs::read_to_string(&path).map_err(|cause| {
             let expected = "expected CelebA's division of its images, beside the folder or archive";
             DataError::at(&path, format_args!("{cause}; {expected} `{IMAGES}`"))
@@ -74,11 +79,11 @@ impl Partition {
         let mut parts = HashMap::new();
         for (number, line) in text.lines().enumerate() {
             let mut words = line.split([',', ' ', '\t', '\r']).filter(|word| !word.is_empty());
-            match (words.next(), words.next(), words.next()) {
+            match (words.next(), words.next().map(str::parse), words.next()) {
                 (None, ..) => {}
                 (Some("image_id"), ..) if number == 0 => {}
-                (Some(name), Some(part @ ("0" | "1" | "2")), None) => {
-                    parts.insert(name.to_owned(), usize::from(part.as_bytes()[0] - b'0'));
+                (Some(name), Some(Ok(part @ 0..=2)), None) => {
+                    parts.insert(name.to_owned(), part);
                 }
                 _ => {
                     let expected = "expected the name of an image and its part, 0, 1 or 2";
@@ -86,7 +91,7 @@ impl Partition {
                 }
             }
         }
-        let partition = Self(parts);
+        let partition = Self { file, parts };
         match (0..PARTS.len()).find(|&part| partition.count(part) == 0) {
             Some(empty) => Err(DataError::at(&path, format_args!("expected images for {}, found none", PARTS[empty]))),
             None => Ok(partition),
@@ -96,11 +101,11 @@ impl Partition {
     /// The part of the image `name`; `None` where it is not listed.
     fn part(&self, name: &str) -> Option<usize> {
         let name = name.rsplit('/').next().unwrap_or(name);
-        self.0.get(name).copied()
+        self.parts.get(name).copied()
     }
 
     fn count(&self, part: usize) -> usize {
-        self.0.values().filter(|&&of| of == part).count()
+        self.parts.values().filter(|&&of| of == part).count()
     }
 }
 
@@ -160,8 +165,8 @@ mod tests {
         let loaded = read(&folder(&[1, 2, 3, 4], PARTITION, list)).expect("reads");
         assert_eq!(levels(&loaded.train), [1]);
         let said = loaded.warnings.join("\n");
-        assert!(said.contains("1 images for training, where list_eval_partition.txt has 2"), "{said}");
-        assert!(said.contains("1 images are left out, which list_eval_partition.txt does not have"), "{said}");
+        assert!(said.contains("images for training: 1, where list_eval_partition.txt has 2"), "{said}");
+        assert!(said.contains("since list_eval_partition.txt does not have them: 1"), "{said}");
     }
 
     #[test]
