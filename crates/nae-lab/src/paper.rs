@@ -62,6 +62,7 @@
 //! | samples during training; reconstructions of a digit held out | [`along_training`](crate::experiments::pictures::along_training) | `nae-train/cli/tests/program/pictures.rs` `training_leaves_samples_and_reconstructions` |
 //! | reconstruction error against D_z | [`latent_dim`](crate::experiments::pictures::latent_dim) | `nae-train/cli/tests/program/pictures.rs` `reconstruction_errors_have_a_row_for_each_latent_dimension` |
 //! | a bi-modal distribution | [`bimodal`](crate::experiments::pictures::bimodal) | `nae-train/cli/tests/program/pictures.rs` `two_clusters_are_drawn_under_both_models` |
+//! | new images of faces | [`EXPERIMENTS`](crate::experiments::detection::EXPERIMENTS) | `nae-train/cli/tests/program/reproduce.rs` `faces_are_divided_as_their_authors_say_and_drawn` |
 //!
 //! # Appendix: data sets
 //!
@@ -71,6 +72,7 @@
 //! | ConstantGray, Noise | [`outliers`](nae_data::outliers) | `crates/nae-data/src/outliers.rs` `constant_gray_is_one_level_an_image_uniform_over_images`, `noise_is_uniform_in_every_pixel_and_independent` |
 //! | MNIST, FashionMNIST | [`idx`](nae_data::idx) | `crates/nae-data/src/idx.rs` `images_and_labels_plain_and_gzipped`; `nae-train/cli/tests/program/cli.rs` `data_in_files_is_found_named_and_recorded` |
 //! | CIFAR-10 | [`cifar`](nae_data::cifar) | `crates/nae-data/src/cifar.rs` `planes_and_labels_come_in_the_order_of_the_files` |
+//! | CelebA and its division | [`Source::CelebA`](nae_data::Source::CelebA) | `crates/nae-data/src/celeba.rs` `images_are_divided_by_the_list` |
 //! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](nae_data::Source), [`own`](nae_data::own) | `nae-train/cli/tests/program/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
 //! | crops, padding, inverted images | [`ImageForm`](nae_data::ImageForm) | `nae-train/cli/tests/program/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
 //! | flips, dequantisation | [`Augmentation`](nae_data::Augmentation) | `crates/nae-data/src/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
