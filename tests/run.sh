@@ -24,6 +24,10 @@ done
 logs=${CARGO_TARGET_DIR:-target}
 mkdir -p "$logs"
 
+# What Python compiles is kept, for every process compiles it otherwise, but not beside the sources.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX=$(realpath "$logs")/pycache
+
 # What still runs beside when something fails.
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 

@@ -17,6 +17,7 @@ tests/python/environment.sh "$folder/venv" crates/nae-python/tests/requirements.
 [ "${1:-}" != --environment ] || exit 0
 # What Python compiles is kept, for every process of the tests compiles it otherwise, but not beside the sources.
 export PATH="$folder/venv/bin:$PATH" PYTHONPYCACHEPREFIX="$folder/pycache"
+unset PYTHONDONTWRITEBYTECODE
 # Beside the tests of the workspace, whose dependencies are built: with their features, none is built again.
 features=()
 [ "$profile" != dev ] || features=(--features as-in-tests)
