@@ -18,7 +18,7 @@ const LATENT_DIM: usize = 8;
 const SAMPLES: usize = 40;
 /// Largest difference of a value; single precision leaves a fifth of it.
 const BOUND: f64 = 5e-6;
-/// How many times that a change of a term moves some sample.
+/// A change of a term moves some sample by more than so many times the bound, and rounding moves none as far.
 const MOVED: f64 = 100.0;
 
 /// A chain in float64, with what a test may change of it.
