@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use nae_core::calibration::{CalibrationError, count_for_confidence};
 use nae_onnx::metadata::ModelMetadata;
 
@@ -21,6 +21,7 @@ use crate::export::{self, ExportError};
 use crate::features::{self, Features, FeaturesError};
 use crate::methods::reference::NearestNeighbours;
 use crate::methods::{Decision, Model};
+use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
 use crate::train::snapshot::Snapshot;
@@ -274,6 +275,23 @@ impl Prepared {
     /// Follows models against every outlier set while they are trained; for study.
     pub fn trace(&self, engine: Engine, device: &Device) -> Trace {
         Trace::new(&self.split.test, &self.outlier_sets(), engine, device)
+    }
+
+    /// `count` new images by the trained `model` on their way ([`NewImages::stages`]), the same ones in every picture of this
+    /// run. `None` for a model without a decoder, and for settings without a latent chain.
+    pub fn new_images(
+        &self,
+        model: &dyn Model,
+        count: usize,
+        engine: Engine,
+        device: &Device,
+    ) -> Option<[Tensor<4>; 3]> {
+        let (autoencoder, spec) = (model.autoencoder()?, self.config.architecture());
+        let chains = NewImages::new(&self.config.sampler())?;
+        let shape = spec.image();
+        let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, device);
+        let mut noise = Stream::Pictures.of(self.seed);
+        Some(chains.stages(&*frozen, count, spec.latent_dim(), model.temperature(), &mut noise, device))
     }
 
     /// `columns` against every outlier set.

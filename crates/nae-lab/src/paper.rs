@@ -33,6 +33,7 @@
 //! | the recovery likelihood, by which chains are drawn back to those latents (MPDR) | [`Recovery`](nae_train::sample::Recovery) | `nae-train/tests/method/sampler_starts.rs` `chains_are_drawn_back_to_the_latents_that_they_started_from`; `nae-train/tests/method/engine.rs` `what_draws_samples_back_is_the_closed_form_in_both_engines` |
 //! | steps along the direction of the gradient, on the sphere along it (MPDR) | `normalize` of [`Langevin`](nae_train::sample::Langevin) | `nae-train/tests/method/chain.rs` `chains_on_the_sphere_are_those_of_float64` |
 //! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
+//! | an energy that is a network's output, and several manifolds (MPDR-S) | [`ManifoldDiffusion`](nae_train::config::ManifoldDiffusion) | `nae-train/src/methods/mpdr.rs` `latent_chains_go_down_the_energy_of_the_manifolds_images`, `every_manifold_has_its_part_of_the_batch`, `the_manifolds_learn_before_the_network_does`; `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss` |
 //!
 //! # Section 5.1: technicalities
 //!
@@ -133,7 +134,7 @@
 //! | DAGMM | [`GaussianMixtureAutoencoder`](nae_train::methods::GaussianMixtureAutoencoder) | `nae-train/src/methods/dagmm.rs` `it_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_pooled_mixture`; `nae-train/src/methods/mixture.rs` `energies_are_those_of_the_mixture`, `points_of_lower_rank_have_energies` |
 //! | GANomaly | [`Ganomaly`](nae_train::methods::Ganomaly) | `nae-train/src/methods/ganomaly.rs` `the_generator_steps_by_the_gradient_of_its_loss`, `the_discriminator_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_distance_of_both_latents`, `a_discriminator_that_has_won_begins_again` |
 //! | Glow, K = 12, L = 1, 64 channels | [`Glow`](nae_train::methods::Glow) | `nae-train/src/methods/glow.rs` `the_density_is_that_of_the_change_of_variables`, `the_density_sums_to_one`, `it_steps_by_the_gradient_of_its_loss` |
-//! | IGEBM | [`EnergyNetwork`](nae_train::methods::EnergyNetwork) | `nae-train/src/methods/igebm.rs` `it_steps_by_the_gradient_of_its_loss`, `both_engines_agree`, `negative_samples_go_on_downhill_from_the_buffer`, `it_learns_a_density_that_is_known` |
+//! | IGEBM | [`EnergyNetwork`](nae_train::methods::EnergyNetwork) | `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss`, `both_engines_agree`; `nae-train/src/methods/igebm.rs` `negative_samples_go_on_downhill_from_the_buffer`, `it_learns_a_density_that_is_known` |
 //! | PixelCNN++, 5 blocks, 80 filters | [`PixelCnn`](nae_train::methods::PixelCnn) | `nae-train/src/methods/pixelcnn/mod.rs` `a_pixel_depends_on_those_before_it_alone`, `the_probabilities_of_a_pixel_sum_to_one`; `nae-train/src/methods/pixelcnn/logistics.rs` `channels_follow_those_before` |
 //!
 //! # Where this crate differs from the paper's text or its code

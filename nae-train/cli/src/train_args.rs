@@ -222,6 +222,8 @@ pub(crate) enum MethodArg {
     Ganomaly,
     /// IGEBM, a feed-forward energy.
     Igebm,
+    /// MPDR-S: a network that is an energy, trained on samples from near the manifold of an autoencoder.
+    Mpdr,
     /// Glow, a flow.
     Glow,
     /// PixelCNN++.
@@ -244,6 +246,7 @@ impl From<MethodArg> for MethodKind {
             MethodArg::Dagmm => Self::Dagmm,
             MethodArg::Ganomaly => Self::Ganomaly,
             MethodArg::Igebm => Self::Igebm,
+            MethodArg::Mpdr => Self::Mpdr,
             MethodArg::Glow => Self::Glow,
             MethodArg::Pixelcnn => Self::Pixelcnn,
             MethodArg::Mahalanobis => Self::Mahalanobis,

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sample::{Bounds, Langevin, Leaving, Precision, SamplerConfig, Start};
+
 /// The methods of this crate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,6 +28,8 @@ pub enum MethodKind {
     Ganomaly,
     /// Feed-forward energy-based model (Du and Mordatch, NeurIPS 2019).
     Igebm,
+    /// Manifold projection–diffusion recovery with an energy network, MPDR-S (Yoon et al., NeurIPS 2023).
+    Mpdr,
     /// Glow (Kingma and Dhariwal, NeurIPS 2018).
     Glow,
     /// PixelCNN++ (Salimans et al., ICLR 2017).
@@ -47,7 +51,7 @@ pub struct TableColumn {
 
 impl MethodKind {
     /// All of them, the paper's first.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Nae,
         Self::Ae,
         Self::Dae,
@@ -57,6 +61,7 @@ impl MethodKind {
         Self::Dagmm,
         Self::Ganomaly,
         Self::Igebm,
+        Self::Mpdr,
         Self::Glow,
         Self::Pixelcnn,
         Self::Mahalanobis,
@@ -75,6 +80,7 @@ impl MethodKind {
             Self::Dagmm => "DAGMM",
             Self::Ganomaly => "GANomaly",
             Self::Igebm => "IGEBM",
+            Self::Mpdr => "MPDR-S",
             Self::Glow => "Glow",
             Self::Pixelcnn => "PixelCNN++",
             Self::Mahalanobis => "Mahalanobis",
@@ -94,6 +100,7 @@ impl MethodKind {
             Self::Dagmm => "dagmm",
             Self::Ganomaly => "ganomaly",
             Self::Igebm => "igebm",
+            Self::Mpdr => "mpdr",
             Self::Glow => "glow",
             Self::Pixelcnn => "pixelcnn",
             Self::Mahalanobis => "mahalanobis",
@@ -113,7 +120,7 @@ impl MethodKind {
             Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
             Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
             Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
-            Self::Igebm => Some("its energy is a network's output, and it has no reconstruction"),
+            Self::Igebm | Self::Mpdr => Some("its energy is a network's output, and it has no reconstruction"),
             Self::Glow | Self::Pixelcnn => Some("it decides by a likelihood, and has no reconstruction"),
         }
     }
@@ -139,6 +146,7 @@ impl MethodKind {
             Self::Dagmm => &[TableColumn { key: "dagmm", title: "DAGMM" }],
             Self::Ganomaly => &[TableColumn { key: "ganomaly", title: "GANomaly" }],
             Self::Igebm => &[TableColumn { key: "igebm", title: "IGEBM" }],
+            Self::Mpdr => &[TableColumn { key: "mpdr", title: "MPDR-S" }],
             Self::Glow => &[TableColumn { key: "glow", title: "Glow" }],
             Self::Pixelcnn => &[TableColumn { key: "pixelcnn", title: "PixelCNN++" }],
             Self::Mahalanobis => &[TableColumn { key: "mahalanobis", title: "Mahalanobis" }],
@@ -321,6 +329,81 @@ impl Default for FeedForward {
     }
 }
 
+/// Settings of manifold projection–diffusion recovery with an energy network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ManifoldDiffusion {
+    /// D_z of the autoencoders on whose manifolds negative samples begin, each with an equal part of the batch; one of the
+    /// preset's D_z where none is named.
+    pub manifolds: Vec<usize>,
+    /// Share of the epochs that train these autoencoders, before the network.
+    pub manifold_share: f64,
+    /// Weight of the mean squared energy of data and of negative samples.
+    pub regularization: f32,
+    /// Smallest standard deviation of the noise by which the data's latents are moved.
+    pub min_scale: f32,
+    /// Largest standard deviation of that noise.
+    pub max_scale: f32,
+    /// c, how strongly both chains are drawn back to where they started ([`Recovery`](crate::sample::Recovery)).
+    pub recovery: f32,
+    /// Steps of the latent chain, along the direction of the gradient.
+    pub latent_steps: usize,
+    /// Length of one of these steps down.
+    pub latent_step_size: f32,
+    /// Standard deviation of the latent chain's noise.
+    pub latent_noise: f32,
+    /// Steps of the chain among images.
+    pub steps: usize,
+    /// Its step size λ.
+    pub step_size: f32,
+    /// Standard deviation σ of its noise.
+    pub noise: f32,
+}
+
+impl Default for ManifoldDiffusion {
+    /// Those of its authors' code for MNIST (MPDR-S), where a third of the epochs train the autoencoder.
+    fn default() -> Self {
+        Self {
+            manifolds: Vec::new(),
+            manifold_share: 1.0 / 3.0,
+            regularization: 1.0,
+            min_scale: 0.05,
+            max_scale: 0.3,
+            recovery: 1e-4,
+            latent_steps: 2,
+            latent_step_size: 0.05,
+            latent_noise: 0.02,
+            steps: 5,
+            step_size: 10.0,
+            noise: 0.005,
+        }
+    }
+}
+
+impl ManifoldDiffusion {
+    /// Both chains and their start, at temperature 1.
+    pub(crate) fn sampler(&self) -> SamplerConfig {
+        let &Self { min_scale, max_scale, recovery, latent_steps, latent_step_size, latent_noise, .. } = self;
+        let latent = Langevin::new(latent_steps, latent_step_size, latent_noise);
+        let visible = Langevin::new(self.steps, self.step_size, self.noise);
+        let bounds = Some(Bounds { min: 0.0, max: 1.0, leaving: Leaving::Clamp });
+        SamplerConfig {
+            start: Start::PerturbedData { min_scale, max_scale, recovery },
+            latent_chain: Some(Langevin { normalize: true, ..latent }),
+            visible_chain: Langevin { bounds, ..visible },
+            temperature: 1.0,
+            precision: Precision::F32,
+            reuse: None,
+        }
+    }
+
+    /// How many of `epochs` train the autoencoders: at least one, and not all where there are several.
+    pub(crate) fn manifold_epochs(&self, epochs: usize) -> usize {
+        let share = (epochs as f64 * self.manifold_share).round() as usize;
+        share.min(epochs.saturating_sub(1)).max(1)
+    }
+}
+
 /// Settings of Glow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -384,5 +467,14 @@ mod tests {
             assert_eq!(MethodKind::from_name(method.name()), Some(method));
         }
         assert_eq!(MethodKind::from_name("pca"), None);
+    }
+
+    #[test]
+    fn a_share_of_the_epochs_trains_manifolds() {
+        let settings = ManifoldDiffusion::default();
+        let epochs = [2, 3, 10, 90].map(|epochs| settings.manifold_epochs(epochs));
+        assert_eq!(epochs, [1, 1, 3, 30]);
+        let all = ManifoldDiffusion { manifold_share: 1.0, ..settings };
+        assert_eq!(all.manifold_epochs(4), 3, "the network has one");
     }
 }

@@ -30,8 +30,8 @@ use raw::require;
 pub use architecture::ArchitectureConfig;
 pub use features::FeatureSettings;
 pub use methods::{
-    Adversarial, Autoregressive, Denoising, FeedForward, Flow, GaussianMixture, MethodKind, Neighbours, Regularization,
-    TableColumn, Variational, VectorQuantized, Wasserstein,
+    Adversarial, Autoregressive, Denoising, FeedForward, Flow, GaussianMixture, ManifoldDiffusion, MethodKind,
+    Neighbours, Regularization, TableColumn, Variational, VectorQuantized, Wasserstein,
 };
 pub use preset::{Preset, PresetError};
 pub use raw::RawConfig;
@@ -202,7 +202,7 @@ impl Keep {
 }
 
 /// Settings of the methods beside the NAE; each has defaults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Baselines {
     /// Denoising autoencoder.
@@ -219,6 +219,9 @@ pub struct Baselines {
     pub ganomaly: Adversarial,
     /// Feed-forward energy-based model.
     pub igebm: FeedForward,
+    /// Manifold projection–diffusion recovery with an energy network.
+    #[serde(skip_serializing_if = "raw::is_default")]
+    pub mpdr: ManifoldDiffusion,
     /// Glow.
     pub glow: Flow,
     /// PixelCNN++.
@@ -232,6 +235,7 @@ pub struct Baselines {
 pub struct Config {
     raw: RawConfig,
     architecture: AutoencoderSpec,
+    manifolds: Vec<AutoencoderSpec>,
 }
 
 impl Config {
@@ -272,6 +276,12 @@ impl Config {
                 image.height >= 8 && image.width >= 8
             })?;
         }
+        if raw.method == MethodKind::Mpdr {
+            let expected = "a network for images, with method = \"mpdr\"";
+            require("architecture.kind", architecture.image(), expected, |image| image.height > 1 && image.width > 1)?;
+            let expected = "at least 2, with method = \"mpdr\": the first train its manifolds";
+            require("pretraining.epochs", raw.pretraining.epochs, expected, |&epochs| epochs > 1)?;
+        }
         if raw.method == MethodKind::Pixelcnn {
             let expected =
                 "a network for images of 1 or 3 channels with sides of whole fours, with method = \"pixelcnn\"";
@@ -291,12 +301,13 @@ impl Config {
             let expected = "a network for vectors of data.features.components numbers";
             let vector = nae_core::Shape::vector(features.components);
             require("architecture.kind", found, expected, |&image| image == vector)?;
-            return Ok(Self { raw, architecture });
+            return Ok(Self { raw, architecture, manifolds: Vec::new() });
         }
         require("architecture.kind", found, "a network for images of the shape that data.source has", |&image| {
             image == raw.data.source.image() || (raw.data.source.own_title().is_none() && raw.data.changes_size())
         })?;
-        Ok(Self { raw, architecture })
+        let manifolds = manifolds(&raw, &architecture)?;
+        Ok(Self { raw, architecture, manifolds })
     }
 
     /// The preset's name.
@@ -315,8 +326,13 @@ impl Config {
     }
 
     /// Settings of the methods beside the NAE.
-    pub fn baselines(&self) -> Baselines {
-        self.raw.baselines
+    pub fn baselines(&self) -> &Baselines {
+        &self.raw.baselines
+    }
+
+    /// The autoencoders on whose manifolds negative samples begin, with the method that trains such beside its energy.
+    pub(crate) fn manifolds(&self) -> &[AutoencoderSpec] {
+        &self.manifolds
     }
 
     /// The network.
@@ -415,4 +431,18 @@ impl Config {
         let rate = self.false_positive_rate() as f32;
         self.confidence().map_or(Ok(rate), |confidence| confident_rate(count, rate, confidence as f32))
     }
+}
+
+/// The autoencoders of MPDR's manifolds: `architecture`, or one for each D_z that is asked for.
+fn manifolds(raw: &RawConfig, architecture: &AutoencoderSpec) -> Result<Vec<AutoencoderSpec>, ConfigError> {
+    let dims = &raw.baselines.mpdr.manifolds;
+    if raw.method != MethodKind::Mpdr || dims.is_empty() {
+        return Ok(vec![architecture.clone()]);
+    }
+    let of = |&dim: &usize| {
+        let mut architecture = raw.architecture.clone();
+        *architecture.latent_dim_mut() = dim;
+        Ok(architecture.spec()?.with_energy(raw.energy.into()))
+    };
+    dims.iter().map(of).collect()
 }

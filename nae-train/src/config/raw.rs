@@ -122,7 +122,7 @@ impl Default for RawEvaluation {
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -264,7 +264,8 @@ impl RawConfig {
         }
         let synthetic = self.evaluation.synthetic_images;
         require("evaluation.synthetic_images", synthetic, "1 to 100000", |n| (1..=100_000).contains(n))?;
-        let Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, igebm, glow, pixelcnn, knn } = self.baselines;
+        let &Baselines { dae, vae, wae, vqvae, dagmm, ganomaly, igebm, ref mpdr, glow, pixelcnn, knn } =
+            &self.baselines;
         require("baselines.dae.noise", dae.noise, "at least 0", at_least_0)?;
         require("baselines.vae.sigma", vae.sigma, "above 0", |s| positive(f64::from(*s)))?;
         require("baselines.vae.samples", vae.samples, "1 to 10000", |n| (1..=10_000).contains(n))?;
@@ -279,6 +280,21 @@ impl RawConfig {
         {
             require(key, value, "above 0", |v| positive(f64::from(*v)))?;
         }
+        let dims = &mpdr.manifolds;
+        require("baselines.mpdr.manifolds", dims.len(), "at most 16 of them", |&n| n <= 16)?;
+        for &dim in dims {
+            require("baselines.mpdr.manifolds", dim, "each 1 to 4096", |d| (1..=4096).contains(d))?;
+        }
+        require("baselines.mpdr.manifold_share", mpdr.manifold_share, "above 0 and below 1", |s| *s > 0.0 && *s < 1.0)?;
+        for (key, value) in [
+            ("baselines.mpdr.latent_step_size", mpdr.latent_step_size),
+            ("baselines.mpdr.step_size", mpdr.step_size),
+            ("baselines.mpdr.min_scale", mpdr.min_scale),
+        ] {
+            require(key, value, "above 0", |v| positive(f64::from(*v)))?;
+        }
+        let at_least_min = |scale: &f32| at_least_0(scale) && *scale >= mpdr.min_scale;
+        require("baselines.mpdr.max_scale", mpdr.max_scale, "at least `min_scale`", at_least_min)?;
         require("baselines.knn.vectors", knn.vectors, "1 to 65536", |n| (1..=1 << 16).contains(n))?;
         require("baselines.knn.temperature", knn.temperature, "at least 0", at_least_0)?;
         require("baselines.pixelcnn.blocks", pixelcnn.blocks, "1 to 100", |n| (1..=100).contains(n))?;
@@ -288,6 +304,10 @@ impl RawConfig {
         for (key, weight) in [
             ("baselines.igebm.noise", igebm.noise),
             ("baselines.igebm.regularization", igebm.regularization),
+            ("baselines.mpdr.regularization", mpdr.regularization),
+            ("baselines.mpdr.recovery", mpdr.recovery),
+            ("baselines.mpdr.latent_noise", mpdr.latent_noise),
+            ("baselines.mpdr.noise", mpdr.noise),
             ("baselines.vqvae.commitment", vqvae.commitment),
             ("baselines.dagmm.energy", dagmm.energy),
             ("baselines.dagmm.inverse_variance", dagmm.inverse_variance),

@@ -6,10 +6,10 @@
 //!
 //! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational, `wae` the
 //! Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a Gaussian
-//! `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm`, a network
-//! whose output is the energy, `glow`, a flow, and `pixelcnn`, a product over pixels. `mahalanobis` and `knn` train nothing.
+//! `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm` and
+//! `mpdr`, each an `energy_network`, `glow`, a flow, and `pixelcnn`, a product over pixels. `mahalanobis` and `knn` train nothing.
 //!
-//! All but the NAE and GANomaly are a [`GradientMethod`](gradient_method::GradientMethod); `halves` has encoder and decoder run
+//! All but the NAE, GANomaly and MPDR are a [`GradientMethod`](gradient_method::GradientMethod); `halves` has encoder and decoder run
 //! by the engine for losses of their own; `gradients`, `optimizer` (whose step is `adam`'s) and `state` are what they share. Negative samples are in
 //! [`sample`](crate::sample), the loop in [`train`](crate::train).
 
@@ -17,6 +17,7 @@ mod adam;
 pub mod autoencoder;
 mod balance;
 pub(crate) mod dagmm;
+mod energy_network;
 pub(crate) mod ganomaly;
 pub(crate) mod glow;
 pub mod gradient_method;
@@ -27,6 +28,7 @@ pub(crate) mod knn;
 pub(crate) mod mahalanobis;
 mod mixture;
 pub(crate) mod mmd;
+pub(crate) mod mpdr;
 pub mod nae;
 pub(crate) mod optimizer;
 pub(crate) mod pixelcnn;
@@ -36,9 +38,9 @@ pub(crate) mod vae;
 pub(crate) mod vqvae;
 pub(crate) mod wae;
 pub use dagmm::GaussianMixtureAutoencoder;
+pub use energy_network::EnergyNetwork;
 pub use ganomaly::Ganomaly;
 pub use glow::Glow;
-pub use igebm::EnergyNetwork;
 pub use mmd::mmd_squared;
 pub use pixelcnn::PixelCnn;
 pub use vae::{VaeMethod, VariationalAutoencoder};
@@ -243,9 +245,10 @@ pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Mod
             Box::new(checkpoint::load(blank, name, path)?)
         }
         MethodKind::Igebm => {
-            let blank = EnergyNetwork::blank(spec.image(), config.baselines().igebm, device);
+            let blank = igebm::blank(spec.image(), config.baselines().igebm, device);
             Box::new(checkpoint::load(blank, name, path)?)
         }
+        MethodKind::Mpdr => Box::new(checkpoint::load(mpdr::blank(spec, device), name, path)?),
         MethodKind::Glow => {
             let blank = Glow::blank(spec.image(), config.baselines().glow, device);
             Box::new(checkpoint::load(blank, name, path)?)

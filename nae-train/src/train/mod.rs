@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
 
-use crate::arch::Autoencoder;
+use crate::arch::{Autoencoder, AutoencoderSpec};
 use crate::config::methods::MethodKind;
 use crate::config::{Config, Pretraining};
 use crate::energy::mean;
@@ -36,7 +36,8 @@ use crate::methods::autoencoder::AutoencoderMethod;
 use crate::methods::dagmm::{DagmmMethod, GaussianMixtureAutoencoder};
 use crate::methods::ganomaly::{Ganomaly, GanomalyMethod};
 use crate::methods::glow::{Glow, GlowMethod};
-use crate::methods::igebm::{EnergyNetwork, IgebmMethod};
+use crate::methods::igebm::{self, IgebmMethod};
+use crate::methods::mpdr::{self, MpdrMethod};
 use crate::methods::nae::NormalizedAutoencoder;
 use crate::methods::pixelcnn::{PixelCnn, PixelCnnMethod};
 use crate::methods::state::StateError;
@@ -45,6 +46,7 @@ use crate::methods::vqvae::{VectorQuantizedAutoencoder, VqvaeMethod};
 use crate::methods::wae::WaeMethod;
 use crate::methods::{Decision, EpochMethod, Model, UpdateFigures};
 use crate::methods::{knn, mahalanobis};
+use crate::sample::NoiseSource;
 use crate::seed::Stream;
 use nae_data::{ImageSet, Split, outliers};
 use normalizing::Normalizing;
@@ -185,8 +187,11 @@ impl Trainer<'_> {
     }
 
     fn fresh_autoencoder(&self) -> Autoencoder {
-        let autodiff = self.device.clone().autodiff();
-        let fresh = Autoencoder::new(self.config.architecture(), Stream::Weights.of(self.seed).rng(), &autodiff);
+        self.fresh(self.config.architecture(), &mut Stream::Weights.of(self.seed))
+    }
+
+    fn fresh(&self, architecture: &AutoencoderSpec, weights: &mut NoiseSource) -> Autoencoder {
+        let fresh = Autoencoder::new(architecture, weights.rng(), &self.device.clone().autodiff());
         if self.config.pretraining().output_at_mean { fresh.with_output_at(&self.split.train.mean()) } else { fresh }
     }
 
@@ -253,8 +258,18 @@ impl Trainer<'_> {
             MethodKind::Igebm => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));
                 let image = self.config.architecture().image();
-                let start = EnergyNetwork::new(image, baselines.igebm, weights.rng(), &autodiff);
+                let start = igebm::network(image, baselines.igebm, weights.rng(), &autodiff);
                 Box::new(IgebmMethod::new(start, settings, baselines.igebm, noise, self.engine, self.device))
+            }
+            MethodKind::Mpdr => {
+                let (spec, mut weights) = (self.config.architecture(), Stream::Weights.of(self.seed));
+                let manifolds = self.config.manifolds().iter().map(|spec| self.fresh(spec, &mut weights)).collect();
+                let mut weights = Stream::BaselineWeights.of(self.seed);
+                let start = mpdr::network(spec, weights.rng(), &self.device.clone().autodiff());
+                let first = baselines.mpdr.manifold_epochs(settings.epochs) * self.split.train.len();
+                let (engine, device) = (self.engine, self.device);
+                let begun = MpdrMethod::new(start, manifolds, first, settings, &baselines.mpdr, noise, engine, device);
+                Box::new(begun)
             }
             MethodKind::Pixelcnn => {
                 let (autodiff, mut weights) = (self.device.clone().autodiff(), Stream::Weights.of(self.seed));

@@ -138,10 +138,15 @@ fn as_it_becomes_dark_and_light_the_models_take_turns_and_no_frame_is_lost() {
 
     sent += sees(&service, &place, "i", &grey(220), || now(&service).0 == "day");
     assert_eq!(now(&service), by_day);
-    eventually("all are scored", || scored(&service) == sent as f64);
-    let lost =
-        ["nae_frames_dropped_total", "nae_frame_failures_total{origin=\"Source\"}"].map(|name| service.metric(name));
-    assert_eq!(lost, [0.0, 0.0]);
+    let counted = || {
+        let lost = ["nae_frames_dropped_total", "nae_frame_failures_total{origin=\"Source\"}"];
+        [scored(&service), service.metric(lost[0]), service.metric(lost[1])]
+    };
+    let end = Instant::now() + PATIENCE;
+    while counted()[0] < sent as f64 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(counted(), [sent as f64, 0.0, 0.0], "scored, dropped, failed");
 
     // The history knows which was in use.
     let rows = || service.get("/api/history/interval?from=600&points=600").json();

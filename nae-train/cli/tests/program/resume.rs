@@ -89,6 +89,7 @@ pub(crate) fn short_runs() -> Vec<RawConfig> {
         MethodKind::Dagmm,
         MethodKind::Ganomaly,
         MethodKind::Igebm,
+        MethodKind::Mpdr,
         MethodKind::Glow,
         MethodKind::Pixelcnn,
     ] {
@@ -97,6 +98,7 @@ pub(crate) fn short_runs() -> Vec<RawConfig> {
         config.baselines.vae.samples = 2;
         config.baselines.pixelcnn = Autoregressive { blocks: 1, filters: 4 };
         (config.baselines.igebm.width, config.baselines.igebm.steps) = (4, 2);
+        config.baselines.mpdr.manifolds = vec![8, 16];
         config.baselines.glow = Flow { steps: 2, hidden_channels: 4 };
         configs.push(config);
     }

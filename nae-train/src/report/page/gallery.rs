@@ -10,8 +10,6 @@ use crate::engine::Engine;
 use crate::methods::Model;
 use crate::report::images;
 use crate::run::Prepared;
-use crate::sample::{NewImages, Precision};
-use crate::seed::Stream;
 use crate::tensors::Batches as _;
 
 /// Images of each kind that are shown.
@@ -59,13 +57,8 @@ pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) 
 /// Chains of the trained model from noise: the decoder's image of where the latent chain starts and of where it ends,
 /// and the end of the visible chain. `None` for models without an autoencoder or a latent chain.
 pub fn chains(prepared: &Prepared, model: &dyn Model, engine: Engine, device: &Device) -> Option<Gallery> {
-    let autoencoder = model.autoencoder()?;
-    let chains = NewImages::new(&prepared.config.sampler())?;
+    let stages = prepared.new_images(model, SHOWN, engine, device)?;
     let shape = prepared.split.test.shape();
-    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, device);
-    let mut noise = Stream::Pictures.of(prepared.seed);
-    let dim = prepared.config.architecture().latent_dim();
-    let stages = chains.stages(&*frozen, SHOWN, dim, model.temperature(), &mut noise, device);
     let names = ["decoded noise", "after the latent chain", "after the visible chain"];
     Some(Gallery {
         title: "Samples".to_owned(),

@@ -6,8 +6,6 @@ use nae_train::engine::Engine;
 use nae_train::methods::Model;
 use nae_train::report::images;
 use nae_train::run::Prepared;
-use nae_train::sample::{NewImages, Precision};
-use nae_train::seed::Stream;
 
 /// The picture's name in a run folder.
 pub(super) const SAMPLES: &str = "samples.png";
@@ -23,14 +21,8 @@ pub(super) fn picture(
     engine: Engine,
     device: &Device,
 ) -> Option<Vec<u8>> {
-    let chains = NewImages::new(&prepared.config.sampler())?;
-    let autoencoder = model.autoencoder()?;
-    let spec = prepared.config.architecture();
-    let shape = spec.image();
-    let frozen = engine.freeze(autoencoder, [shape.channels, shape.height, shape.width], Precision::F32, device);
-    let mut noise = Stream::Pictures.of(prepared.seed);
-    let stages = chains.stages(&*frozen, count, spec.latent_dim(), model.temperature(), &mut noise, device);
+    let stages = prepared.new_images(model, count, engine, device)?;
     // Whole rows, so that each stage begins with one.
     let columns = (1..=COLUMNS).rev().find(|columns| count.is_multiple_of(*columns)).unwrap_or(1);
-    Some(images::png(&images::grid(&Tensor::cat(stages.to_vec(), 0), shape, columns)))
+    Some(images::png(&images::grid(&Tensor::cat(stages.to_vec(), 0), prepared.config.architecture().image(), columns)))
 }

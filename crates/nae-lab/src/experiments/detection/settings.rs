@@ -392,6 +392,8 @@ fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
 
 #[cfg(test)]
 mod tests {
+    use nae_train::config::{ManifoldDiffusion, MethodKind};
+
     use super::*;
 
     fn known(name: &str, scale: Scale) -> DetectionSettings {
@@ -441,6 +443,11 @@ mod tests {
             assert!(raw.training.fixed_manifold && !raw.training.fixed_decoder, "{scale:?}");
         }
         assert_eq!(at(Scale::Cpu).pretraining.epochs, 20, "as there");
+        // 30 epochs of the autoencoder, and 60 of the energy, as in the authors' code for MNIST.
+        let paper = known("mnist-mpdr", Scale::Paper);
+        let scalar = paper.cells.iter().find(|cell| cell.name == "scalar-9").expect("there").config.raw();
+        assert_eq!((scalar.method, scalar.pretraining.epochs), (MethodKind::Mpdr, 90));
+        assert_eq!(scalar.baselines.mpdr, ManifoldDiffusion::default());
     }
 
     #[test]
