@@ -295,6 +295,10 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        // What was said that no test waited for: why a test under load has failed is hard to find out afterwards.
+        if thread::panicking() {
+            self.log.try_iter().for_each(|line| eprintln!("    {line}"));
+        }
     }
 }
 
