@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::alarms::scored;
 use crate::browser::Browser;
-use crate::harness::{PATIENCE, Place, Service, eventually, model, picture};
+use crate::harness::{PATIENCE, Place, Service, comes, eventually, model, picture};
 use crate::learn::{act, other_model, status};
 use crate::mosquitto::Broker;
 
@@ -142,10 +142,7 @@ fn as_it_becomes_dark_and_light_the_models_take_turns_and_no_frame_is_lost() {
         let lost = ["nae_frames_dropped_total", "nae_frame_failures_total{origin=\"Source\"}"];
         [scored(&service), service.metric(lost[0]), service.metric(lost[1])]
     };
-    let end = Instant::now() + PATIENCE;
-    while counted()[0] < sent as f64 && Instant::now() < end {
-        thread::sleep(Duration::from_millis(20));
-    }
+    comes(|| counted()[0] >= sent as f64);
     assert_eq!(counted(), [sent as f64, 0.0, 0.0], "scored, dropped, failed");
 
     // The history knows which was in use.
