@@ -276,11 +276,13 @@ impl Config {
                 image.height >= 8 && image.width >= 8
             })?;
         }
+        let mut manifolds = Vec::new();
         if raw.method == MethodKind::Mpdr {
             let expected = "a network for images, with method = \"mpdr\"";
             require("architecture.kind", architecture.image(), expected, |image| image.height > 1 && image.width > 1)?;
             let expected = "at least 2, with method = \"mpdr\": the first train its manifolds";
             require("pretraining.epochs", raw.pretraining.epochs, expected, |&epochs| epochs > 1)?;
+            manifolds = self::manifolds(&raw, &architecture)?;
         }
         if raw.method == MethodKind::Pixelcnn {
             let expected =
@@ -301,12 +303,11 @@ impl Config {
             let expected = "a network for vectors of data.features.components numbers";
             let vector = nae_core::Shape::vector(features.components);
             require("architecture.kind", found, expected, |&image| image == vector)?;
-            return Ok(Self { raw, architecture, manifolds: Vec::new() });
+            return Ok(Self { raw, architecture, manifolds });
         }
         require("architecture.kind", found, "a network for images of the shape that data.source has", |&image| {
             image == raw.data.source.image() || (raw.data.source.own_title().is_none() && raw.data.changes_size())
         })?;
-        let manifolds = manifolds(&raw, &architecture)?;
         Ok(Self { raw, architecture, manifolds })
     }
 
@@ -330,7 +331,7 @@ impl Config {
         &self.raw.baselines
     }
 
-    /// The autoencoders on whose manifolds negative samples begin, with the method that trains such beside its energy.
+    /// The autoencoders on whose manifolds MPDR's negative samples begin; none with other methods.
     pub(crate) fn manifolds(&self) -> &[AutoencoderSpec] {
         &self.manifolds
     }
@@ -436,7 +437,7 @@ impl Config {
 /// The autoencoders of MPDR's manifolds: `architecture`, or one for each D_z that is asked for.
 fn manifolds(raw: &RawConfig, architecture: &AutoencoderSpec) -> Result<Vec<AutoencoderSpec>, ConfigError> {
     let dims = &raw.baselines.mpdr.manifolds;
-    if raw.method != MethodKind::Mpdr || dims.is_empty() {
+    if dims.is_empty() {
         return Ok(vec![architecture.clone()]);
     }
     let of = |&dim: &usize| {

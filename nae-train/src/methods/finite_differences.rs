@@ -17,7 +17,7 @@ use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use crate::config::methods::{Denoising, Regularization, Wasserstein};
 use crate::config::{Pretraining, Training, preset};
 use crate::engine::Engine;
-use crate::sample::{NegativeSampler, NoiseSource};
+use crate::sample::{FrozenEnergy, NegativeSampler, NoiseSource};
 
 /// More than a shard, and no whole number of tiles.
 pub(super) const SAMPLES: usize = 37;
@@ -187,6 +187,33 @@ pub(super) fn slopes_agree<M: Module, T: std::fmt::Debug>(
         let moved = off(&slopes(model, &directions, |model| loss(model, terms)), &expected);
         println!("    {terms:?}: {moved:.1e}");
         assert!(moved > 100.0 * BOUND, "{what}: {terms:?} moves no slope by more than {moved}");
+    }
+}
+
+/// Whether these are the same, but for f32's rounding.
+pub(super) fn close(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5)
+}
+
+/// H(z) of `frozen`, whose manifold is of [`smooth`], against `energy_at`, which is given latents in float64, and its gradient
+/// against the slopes of that.
+pub(super) fn latent_energies_agree(
+    what: impl std::fmt::Debug,
+    frozen: &dyn FrozenEnergy,
+    energy_at: impl Fn(Tensor<4>) -> Vec<f64>,
+) {
+    let z = NoiseSource::new(6, 0).normal::<4>([5, LATENT_DIM, 1, 1], &Device::flex());
+    let found = frozen.latent(z.clone());
+    assert!(close(&wide(found.energy), &energy_at(z.clone().cast(FloatDType::F64))), "{what:?}");
+    for d in 0..LATENT_DIM {
+        let at = |step: f64| {
+            let moved = z.clone().cast(FloatDType::F64);
+            let part = moved.clone().narrow(1, d, 1).add_scalar(step);
+            energy_at(moved.slice_assign([0..5, d..d + 1, 0..1, 0..1], part))
+        };
+        let slopes: Vec<f64> = at(STEP).iter().zip(at(-STEP)).map(|(a, b)| (a - b) / (2.0 * STEP)).collect();
+        assert!(slopes.iter().any(|slope| slope.abs() > 1e-3), "{what:?}: {slopes:?}");
+        assert!(close(&wide(found.gradient.clone().narrow(1, d, 1)), &slopes), "{what:?}, {d}");
     }
 }
 

@@ -423,31 +423,17 @@ mod tests {
     /// H(z) is the energy of the manifold's image under the model; its gradient, by finite differences in float64.
     #[test]
     fn chains_go_along_the_manifold_of_another_autoencoder() {
-        use crate::methods::finite_differences::{images, moved, network, scaled, wide};
+        use crate::methods::finite_differences::{close, images, latent_energies_agree, moved, network, scaled, wide};
         use crate::sample::Precision;
-        use burn::tensor::FloatDType;
 
         let (model, device) = (network(LatentSpace::Euclidean), Device::flex());
         let manifold = scaled(&model, 0.8);
         let [exact, exact_manifold] = [&model, &manifold].map(|model| moved(model, usize::MAX, &[], 0.0));
         let z = NoiseSource::new(6, 0).normal::<4>([5, 4, 1, 1], &device);
-        let energy_at = |z: Tensor<4>| wide(energy(&exact, exact_manifold.decode(z)));
         for engine in [Engine::Cpu, Engine::Burn] {
             let kept = KeptEngine::new(engine, &device);
             let frozen = kept.freeze(&model, Some(&manifold), [1, 6, 6], Precision::F32);
-            let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5);
-            let found = frozen.latent(z.clone());
-            assert!(close(&wide(found.energy), &energy_at(z.clone().cast(FloatDType::F64))), "{engine:?}");
-            for d in 0..4 {
-                let at = |step: f64| {
-                    let moved = z.clone().cast(FloatDType::F64);
-                    let part = moved.clone().narrow(1, d, 1).add_scalar(step);
-                    energy_at(moved.slice_assign([0..5, d..d + 1, 0..1, 0..1], part))
-                };
-                let slopes: Vec<f64> = at(1e-5).iter().zip(at(-1e-5)).map(|(a, b)| (a - b) / 2e-5).collect();
-                assert!(slopes.iter().any(|slope| slope.abs() > 1e-3));
-                assert!(close(&wide(found.gradient.clone().narrow(1, d, 1)), &slopes), "{engine:?}, {d}");
-            }
+            latent_energies_agree(engine, &*frozen, |z| wide(energy(&exact, exact_manifold.decode(z))));
             let x = images(1);
             assert!(close(&wide(frozen.encode(x.clone())), &wide(manifold.valid().encode(x.clone()))));
             assert!(close(&wide(frozen.decode(z.clone())), &wide(manifold.valid().decode(z.clone()))));

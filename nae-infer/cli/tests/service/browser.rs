@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{PATIENCE, comes, eventually};
 
 /// A program that browses, where there is one.
 pub(crate) fn chromium() -> Option<&'static str> {
@@ -214,15 +214,11 @@ impl Browser {
     /// Waits until an element has this text in it.
     pub(crate) fn wait_text(&mut self, id: &str, text: &str) {
         let mut found = Value::Null;
-        let end = std::time::Instant::now() + PATIENCE;
-        while std::time::Instant::now() < end {
+        let is_shown = comes(|| {
             found = self.value(&format!("document.getElementById('{id}')?.textContent ?? ''"));
-            if found.as_str().is_some_and(|found| found.contains(text)) {
-                return;
-            }
-            thread::sleep(std::time::Duration::from_millis(50));
-        }
-        panic!("no `{text}` in #{id}: {found}");
+            found.as_str().is_some_and(|found| found.contains(text))
+        });
+        assert!(is_shown, "no `{text}` in #{id}: {found}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nae_infer::Detector;
 use serde_json::Value;
@@ -255,14 +255,12 @@ impl Service {
 
     /// Waits for its end and gives its exit status.
     pub(crate) fn wait(mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if let Some(status) = self.process.try_wait().unwrap() {
-                return status.code();
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the service does not stop");
+        let mut status = None;
+        comes(|| {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.expect("the service does not stop").code()
     }
 
     /// Processes that it started and that run.

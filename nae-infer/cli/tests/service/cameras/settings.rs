@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{camera, for_all, frame, listed, scored, with_folders};
-use crate::harness::{PATIENCE, Place, Service, eventually, model, picture};
+use crate::harness::{PATIENCE, Place, Service, comes, eventually, model, picture};
 
 #[test]
 fn addresses_name_the_camera_or_say_that_they_have_to() {
@@ -187,10 +185,7 @@ fn refused(place: &Place, settings: &str, arguments: &[&str]) -> (Option<i32>, S
         .stderr(File::create(&said).unwrap())
         .spawn()
         .unwrap();
-    let end = Instant::now() + PATIENCE;
-    while process.try_wait().unwrap().is_none() && Instant::now() < end {
-        thread::sleep(Duration::from_millis(10));
-    }
+    comes(|| process.try_wait().unwrap().is_some());
     // Where it has ended by itself this changes nothing.
     let _ = process.kill();
     (process.wait().unwrap().code(), std::fs::read_to_string(said).unwrap())
