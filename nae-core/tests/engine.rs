@@ -18,6 +18,13 @@ fn aligned(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect()
 }
 
+/// Weights with which values stay below about 2, however many a layer sums: the rounding of an f32
+/// goes with the values inside the network, the bound of [`close`] with what comes out.
+fn weights(count: usize, fan_in: usize, seed: &mut u64) -> Vec<f32> {
+    let scale = 1.0 / (fan_in as f32).sqrt();
+    values(count, seed).iter().map(|w| w * scale).collect()
+}
+
 fn values(count: usize, seed: &mut u64) -> Vec<f32> {
     (0..count)
         .map(|_| {
@@ -42,20 +49,22 @@ fn op(dice: &Dice, input: Shape) -> Operation {
     let i = input.channels;
     match kind {
         0 | 1 if fits => Operation::Conv {
-            weights: values(channels * i * kernel[0] * kernel[1], &mut seed),
+            weights: weights(channels * i * kernel[0] * kernel[1], i * kernel[0] * kernel[1], &mut seed),
             shape: [channels, i, kernel[0], kernel[1]],
             bias: values(channels, &mut seed),
             stride,
             padding,
         },
         2 | 3 => {
-            let stride = if kind == 2 { [1, 1] } else { stride };
+            // A large image grows no further: a sum of 100,000 values may be rounded by more than the bound.
+            let stride = if kind == 2 || input.height * input.width > 100 { [1, 1] } else { stride };
             let output_padding = [n[9] % stride[0], n[0] % stride[1]];
             let side = |size: usize, axis: usize| (size - 1) * stride[axis] + kernel[axis] + output_padding[axis];
             let keeps = side(input.height, 0) > padding.top + padding.bottom
                 && side(input.width, 1) > padding.left + padding.right;
+            let fan_in = i * kernel[0].div_ceil(stride[0]) * kernel[1].div_ceil(stride[1]);
             Operation::ConvTranspose {
-                weights: values(channels * i * kernel[0] * kernel[1], &mut seed),
+                weights: weights(channels * i * kernel[0] * kernel[1], fan_in, &mut seed),
                 shape: [i, channels, kernel[0], kernel[1]],
                 bias: values(channels, &mut seed),
                 stride,
@@ -80,7 +89,7 @@ fn op(dice: &Dice, input: Shape) -> Operation {
             groups: (1..=i).rev().find(|groups| i.is_multiple_of(*groups) && *groups <= n[0] % 6 + 1).unwrap(),
             scale: values(i, &mut seed),
             shift: values(i, &mut seed),
-            epsilon: 1e-2,
+            epsilon: 0.1,
         }),
         // 15 and above: additions, where there is something to add.
         _ => Operation::Activation(Activation::Tanh),
@@ -88,9 +97,8 @@ fn op(dice: &Dice, input: Shape) -> Operation {
 }
 
 fn dense(input: Shape, output: Shape, seed: &mut u64) -> Operation {
-    let scale = 1.0 / (input.len() as f32).sqrt();
     Operation::Dense {
-        weights: values(output.len() * input.len(), seed).iter().map(|w| w * scale).collect(),
+        weights: weights(output.len() * input.len(), input.len(), seed),
         bias: values(output.len(), seed),
         output,
     }
