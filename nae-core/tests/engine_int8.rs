@@ -44,17 +44,19 @@ fn layer(dice: &Dice, input: Shape, from: Quantization, earlier: Option<usize>) 
     let fits = input.height + padding.top >= kernel[0] && input.width + padding.left + padding.right >= kernel[1];
     let to = q(0.01 + 0.001 * (n[5] % 7) as f32, (n[6] % 256) as u8 as i8);
     let taps = kernel[0] * kernel[1] * i;
+    // A model's 8-bit sums have less than 2^16 products.
+    let sums = taps < 1 << 16;
     // Results then fill the range.
     let factor = |taps: usize| 0.6 / (73.0 * (taps as f64).sqrt());
     let bias = |count: usize, seed: &mut u64| (0..count).map(|_| next(seed) as i32 % 4001 - 2000).collect();
     let operation = match kind {
-        0 | 1 if fits => {
+        0 | 1 if fits && sums => {
             let plain = Conv2d::from_oihw(&vec![0.0; o * taps], [o, i, kernel[0], kernel[1]], None).unwrap();
             let plain = plain.with_stride(stride).with_padding(padding);
             let conv = plain.with_parameters(integers(o * taps, &mut seed), bias(o, &mut seed));
             Int8Operation::Conv2d(conv, (0..o).map(|c| factor(taps) * (1.0 + 0.1 * c as f64)).collect())
         }
-        2 | 3 => {
+        2 | 3 if sums => {
             let plain = ConvTranspose2d::from_iohw(&vec![0.0; o * taps], [i, o, kernel[0], kernel[1]], None).unwrap();
             let conv = plain.with_stride(stride).with_parameters(integers(o * taps, &mut seed), bias(o, &mut seed));
             Int8Operation::ConvTranspose2d(conv, vec![factor(taps)])
