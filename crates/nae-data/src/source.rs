@@ -247,8 +247,8 @@ impl Source {
         self.named().map_or(0, |set| set.chimera_gap)
     }
 
-    /// Reads the set in `form`: from `folder`, or else from its own folder in the one that `NAE_DATA` names. Embedded
-    /// sets need neither, a user's images need `folder`; `corrupt` is for them.
+    /// Reads the set in `form`: from `folder`, which is the set's own or has that in it, or else from its own folder in
+    /// the one that `NAE_DATA` names. Embedded sets need neither, a user's images need `folder`; `corrupt` is for them.
     ///
     /// # Errors
     /// [`DataError`] names the file, what was expected and what was found.
@@ -274,11 +274,13 @@ impl Source {
         }
     }
 
-    /// `folder`, or else the set's own in the folder that `NAE_DATA` names.
+    /// `folder`, or the set's own in it, or else in the folder that `NAE_DATA` names.
     fn folder(&self, folder: Option<&Path>) -> Result<PathBuf, DataError> {
         let name = self.folder_name().unwrap_or_default();
-        let given = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
-        folder.map(Path::to_owned).or_else(given).ok_or_else(|| {
+        let given =
+            |folder: &Path| Some(folder.join(name)).filter(|own| own.is_dir()).unwrap_or_else(|| folder.to_owned());
+        let all = || std::env::var_os(DATA_FOLDER).map(|all| Path::new(&all).join(name));
+        folder.map(given).or_else(all).ok_or_else(|| {
             let todo = format_args!("--data DIR, or set NAE_DATA to the folder that has `{name}`");
             DataError::new(format_args!("{} is not part of the program; give its folder with {todo}", self.title()))
         })

@@ -122,8 +122,8 @@ pub(crate) struct DevicesArgs {
 pub(crate) struct ExportArgs {
     /// The run folder.
     pub(crate) run: PathBuf,
-    /// The data of your own that the run was trained on, or the folder of a data set that is not part of the program
-    /// [default: its own in $NAE_DATA].
+    /// The data of your own that the run was trained on, or the folder of a data set that is not part of the program, or
+    /// one that has it by its name [default: $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
@@ -371,7 +371,7 @@ pub(crate) struct CompareArgs {
     /// Held-out classes, one comparison each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
     pub(crate) held_out: Vec<u8>,
-    /// The folder of a data set that is not part of the program [default: its own in $NAE_DATA].
+    /// The folder of a data set that is not part of the program, or one that has it by its name [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Latent dimensions the plain autoencoder chooses from.

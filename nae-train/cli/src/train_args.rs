@@ -27,7 +27,7 @@ pub(crate) struct TrainArgs {
     pub(crate) seed: u64,
     /// Without --preset: normal images of your own, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip,
     /// .npy or .npz file; or a table, .csv or .tsv, of normal readings, or a folder of such tables. With a preset whose
-    /// data is not part of the program: its folder [default: its own in $NAE_DATA].
+    /// data is not part of the program: its folder, or one that has it by its name [default: $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Outliers to evaluate on, in a folder or file as for --data; never used in training or stopping.

@@ -115,10 +115,11 @@ impl Learn {
     /// Notes how collecting goes on, to disk from time to time; says whether it is to.
     pub(super) fn looked(&self, activity: u64, looked: collect::Looked) -> bool {
         let mut inner = self.lock();
+        // Also of an activity that somebody has just ended, who waits for it: the frame may be among those that are kept.
+        inner.record.seen += looked.seen;
         if inner.activity != activity {
             return false;
         }
-        inner.record.seen += looked.seen;
         inner.record.missed += self.missed.swap(0, Ordering::Relaxed);
         if let Phase::Collecting(settings) = &mut inner.record.phase {
             settings.left = looked.left;

@@ -57,15 +57,16 @@ fn what_cannot_go_on_after_a_restart_is_said() {
 }
 
 #[test]
-fn an_activity_that_was_ended_says_nothing_any_more() {
+fn an_activity_that_was_ended_changes_nothing_any_more_but_the_frames_that_were_seen() {
     let folder = tempfile::tempdir().unwrap();
     let learn = learn(folder.path(), &Record { phase: Phase::Collected, ..Record::default() });
     let activity = learn.lock().activity;
     learn.change(|record| record.note = Some("another".into())).unwrap();
     learn.ended(activity, |record| record.phase = Phase::Idle);
     assert_eq!(phase(&learn), "collected");
-    assert!(!learn.looked(activity, collect::Looked { seen: 1, left: None }));
-    assert_eq!(learn.status().seen, 0);
+    assert!(!learn.looked(activity, collect::Looked { seen: 1, left: Some(5.0) }));
+    let status = learn.status();
+    assert_eq!((status.seen, status.note.as_deref()), (1, Some("another")));
 }
 
 #[test]

@@ -242,10 +242,17 @@ fn data_in_files_is_found_named_and_recorded() {
 
     // The folder that holds the sets by their names does as well, and for export too.
     let again = folder.path().join("again.onnx");
-    let mut export = nae_train();
-    export.arg("export").arg(folder.path().join("one")).arg("--export").arg(&again).env("NAE_DATA", folder.path());
-    assert!(run(&mut export).status.success());
-    assert_eq!(std::fs::read(&again).unwrap(), std::fs::read(folder.path().join("one.onnx")).unwrap());
+    let export = |command: &mut Command| {
+        command.arg(folder.path().join("one")).arg("--export").arg(&again);
+        let output = run(command);
+        assert!(output.status.success(), "{output:?}");
+        let exported = std::fs::read(&again).unwrap();
+        std::fs::remove_file(&again).unwrap();
+        exported
+    };
+    let model = std::fs::read(folder.path().join("one.onnx")).unwrap();
+    assert_eq!(export(nae_train().arg("export").env("NAE_DATA", folder.path())), model);
+    assert_eq!(export(nae_train().args(["export", "--data"]).arg(folder.path())), model);
 }
 
 /// An energy that the CPU engine does not have is refused by its name where the engine is asked for; a dense network
