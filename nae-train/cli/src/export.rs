@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     check(&args.export)?;
     let device = Device::flex();
     let (config, seed) = RunFolder::read(&args.run)?;
-    export::check(config.method())?;
+    check_method(&args.export, config.method())?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
     let prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
@@ -53,7 +53,10 @@ pub(crate) fn check(files: &ExportFiles) -> anyhow::Result<()> {
 
 /// Refuses files that no model of `method` is written to, before it is trained.
 pub(crate) fn check_method(files: &ExportFiles, method: MethodKind) -> anyhow::Result<()> {
-    if files.export.is_some() || files.export_parts.is_some() { Ok(export::check(method)?) } else { Ok(()) }
+    if files.export_parts.is_some() {
+        export::check_parts(method)?;
+    }
+    if files.export.is_some() { Ok(export::check(method)?) } else { Ok(()) }
 }
 
 /// Writes the files asked for.

@@ -113,15 +113,14 @@ impl MethodKind {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// Why its models are not exported, where they are not: what they decide by is no path from image to reconstruction.
+    /// Why its models are not exported, where they are not: layers cannot say what they decide by.
     pub fn why_not_exported(self) -> Option<&'static str> {
         match self {
             Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae | Self::Mahalanobis | Self::Knn => None,
+            Self::Ganomaly | Self::Igebm | Self::Mpdr => None,
             Self::Vqvae => Some("its choice of a code is no layer that the runtimes of this project have"),
-            Self::Dagmm => Some("it decides by a mixture of latents, and not by a reconstruction"),
-            Self::Ganomaly => Some("it decides by a second encoder, and not by a reconstruction"),
-            Self::Igebm | Self::Mpdr => Some("its energy is a network's output, and it has no reconstruction"),
-            Self::Glow | Self::Pixelcnn => Some("it decides by a likelihood, and has no reconstruction"),
+            Self::Dagmm => Some("the logarithm of a mixture is no layer that the runtimes of this project have"),
+            Self::Glow | Self::Pixelcnn => Some("its likelihood is no layer that the runtimes of this project have"),
         }
     }
 

@@ -1,15 +1,20 @@
-//! The network as an ONNX graph: both halves' graphs, with input, outputs, energy and metadata.
+//! The network as an ONNX graph: both halves' graphs, with input, outputs, energy and metadata. A model that decides by
+//! something else than its reconstruction is one of features: of latents, or of an energy beside a constant.
 
 use nae_core::Shape;
+use nae_core::layer::{Activation, Padding};
 use nae_features::{NotOfVectors, per_place};
+use nae_graph::{AveragePool2d, Dense, GraphError, Op};
 use nae_onnx::autoencoder::{IMAGE, LATENT, RECONSTRUCTION, add_feature_outputs, add_outputs};
 use nae_onnx::builder::{BuildError, Dim, GraphBuilder, Value};
 use nae_onnx::metadata::ModelMetadata;
 use nae_onnx::raise::{self, Label};
 
 use crate::arch::graph::LearnedGraph;
+use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use crate::features::Features;
+use crate::methods::EnergyNetwork;
 
 /// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
 ///
@@ -63,6 +68,78 @@ pub(super) fn of_features(
     let (features_of, reconstruction) = (values[front.nodes.len()], values[whole.nodes.len()]);
     add_feature_outputs(&mut graph, features_of, reconstruction, spec.energy(), features.top_k())?;
     graph.finish_bytes()
+}
+
+/// GANomaly: the image's latent is `features`, what `second` makes of the reconstruction is `reconstruction`; with `heat_map`,
+/// which has one place, and `energy`.
+///
+/// # Errors
+/// [`BuildError`] where a weight is not finite.
+pub(super) fn of_latents(
+    model: &Autoencoder,
+    second: &Sequential,
+    spec: &AutoencoderSpec,
+    metadata: &ModelMetadata,
+) -> Result<Vec<u8>, BuildError> {
+    let mut graph = new_graph("ganomaly");
+    metadata.add_to(&mut graph);
+    let image = image_input(&mut graph, spec)?;
+    let latent = encode(&mut graph, image, model, spec)?;
+    let reconstruction = decode(&mut graph, latent, model, spec)?;
+    let second = LearnedGraph::new("second", second, spec.image(), false);
+    let values = raise::append(&mut graph, reconstruction, &second.graph, &second.labels)?;
+    let again = values[second.graph.nodes.len()];
+    let [latent, again] =
+        [("latent.maps", latent), ("second.maps", again)].map(|(name, value)| raise::as_maps(&mut graph, name, value));
+    add_feature_outputs(&mut graph, latent?, again?, metadata.contract.energy, 1)?;
+    graph.finish_bytes()
+}
+
+/// A network whose output is the energy: ELU(E) is `features`, -1 is `reconstruction`, and what they differ by is
+/// [`positive`](super::positive).
+///
+/// # Errors
+/// [`BuildError`] where a weight is not finite.
+pub(super) fn of_energy(
+    model: &EnergyNetwork,
+    spec: &AutoencoderSpec,
+    metadata: &ModelMetadata,
+) -> Result<Vec<u8>, BuildError> {
+    let refused = |error: GraphError| BuildError::Geometry {
+        node: "network".to_owned(),
+        operator: "Gemm",
+        reason: error.to_string(),
+    };
+    let LearnedGraph { mut graph, mut labels, .. } =
+        LearnedGraph::new("features", &model.features, spec.image(), false);
+    let maps = graph.shapes().map_err(refused)?.last().copied().unwrap_or(spec.image());
+    let mut push = |name: &str, has_bias: bool, op: Op| {
+        labels.push(Label { name: name.to_owned(), has_bias });
+        graph.push(op)
+    };
+    // Sums of maps, which no layer has, are means times their sizes; the head's weights take the factor.
+    let kernel = [maps.height, maps.width];
+    let pool = AveragePool2d { kernel, stride: kernel, padding: Padding::NONE, count_include_padding: false };
+    push("features.mean", false, pool.into());
+    let head = LearnedGraph::new("head", &model.head, Shape::vector(maps.channels), false);
+    for (node, label) in head.graph.nodes.into_iter().zip(head.labels) {
+        let mut op = node.op;
+        if let Op::Dense(dense) = &mut op {
+            dense.weights.iter_mut().for_each(|weight| *weight *= (maps.height * maps.width) as f32);
+        }
+        push(&label.name, label.has_bias, op);
+    }
+    let energy = push("energy.elu", false, Activation::Elu { alpha: 1.0 }.into());
+    let least = push("energy.least", true, Dense::from_out_in(&[0.0], [1, 1], Some(&[-1.0])).map_err(refused)?.into());
+
+    let mut built = new_graph("energy");
+    metadata.add_to(&mut built);
+    let image = image_input(&mut built, spec)?;
+    let values = raise::append(&mut built, image, &graph, &labels)?;
+    let [energy, least] = [("energy.maps", values[energy]), ("least.maps", values[least])]
+        .map(|(name, value)| raise::as_maps(&mut built, name, value));
+    add_feature_outputs(&mut built, energy?, least?, metadata.contract.energy, 1)?;
+    built.finish_bytes()
 }
 
 pub(super) fn encoder(model: &Autoencoder, spec: &AutoencoderSpec) -> Result<Vec<u8>, BuildError> {

@@ -8,13 +8,14 @@ use nae_core::Shape;
 use nae_core::calibration::{Calibration, CalibrationError};
 use nae_core::contract::{Contract, Preprocessing};
 use nae_core::density::Temperature;
+use nae_core::energy::Energy;
 use nae_onnx::builder::BuildError;
 use nae_onnx::metadata::{self, Geometry, Latent, ModelMetadata, Provenance};
 
-use crate::arch::{Autoencoder, LatentSpace};
+use crate::arch::LatentSpace;
 use crate::config::{Config, MethodKind};
 use crate::features::Features;
-use crate::methods::Model;
+use crate::methods::{Model, Networks};
 use nae_data::Source;
 
 /// A model that cannot be exported.
@@ -27,9 +28,9 @@ pub enum ExportError {
     /// The energies give no threshold.
     #[error("the calibration energies give no threshold: {0}")]
     Calibration(CalibrationError),
-    /// The model does not decide by an autoencoder's reconstruction.
+    /// The model does not decide by what layers can say.
     #[error("a model trained by `{method}` is not exported: {reason}")]
-    NoAutoencoder {
+    NotExported {
         /// How it was trained.
         method: &'static str,
         /// Why not.
@@ -107,41 +108,101 @@ pub fn metadata(
 /// The whole model: `image` in; `reconstruction`, `energy` and `latent` out. With `features`, those of a run on features,
 /// the frozen network is part of it, and `features`, `reconstruction`, `heat_map` and `energy` come out.
 ///
+/// What GANomaly and networks that are an energy compare is no image: their `features` are the latent, and the energy, in one
+/// place, and `reconstruction` is what these are compared with. Of the latter the energy that comes out is [`positive`], and
+/// the calibration in the file is of that.
+///
 /// # Errors
-/// [`ExportError::NoAutoencoder`], [`ExportError::Build`].
+/// [`ExportError::NotExported`], [`ExportError::Build`].
 pub fn model(
     model: &dyn Model,
     config: &Config,
     features: Option<&Features>,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, ExportError> {
-    let (autoencoder, spec) = (autoencoder_of(model, config)?, config.architecture());
-    Ok(match features {
-        Some(features) => graph::of_features(autoencoder, spec, features, metadata)?,
-        None => graph::autoencoder(autoencoder, spec, metadata)?,
+    check(config.method())?;
+    let spec = config.architecture();
+    Ok(match (model.networks(), features) {
+        (Some(Networks::Autoencoder(autoencoder)), Some(features)) => {
+            graph::of_features(autoencoder, spec, features, metadata)?
+        }
+        (Some(Networks::Autoencoder(autoencoder)), None) => graph::autoencoder(autoencoder, spec, metadata)?,
+        (Some(Networks::Latents { autoencoder, second }), None) => {
+            let metadata = of_one_place(metadata, spec.latent_dim(), Energy::SquaredL2);
+            graph::of_latents(autoencoder, second, spec, &metadata)?
+        }
+        (Some(Networks::Energy(network)), None) => graph::of_energy(network, spec, &of_positive(metadata)?)?,
+        (Some(Networks::Latents { .. } | Networks::Energy(_)), Some(_)) => {
+            return Err(refused(config, "of a run on features only autoencoders are"));
+        }
+        (None, _) => return Err(refused(config, "it has no networks that are compared")),
     })
+}
+
+/// What a model file has in place of an energy that may be negative: E + 1, and where E is negative exp(E). It is larger where
+/// E is, so that thresholds, p-values and verdicts are those of E.
+pub fn positive(energy: f32) -> f32 {
+    if energy < 0.0 { energy.exp() } else { energy + 1.0 }
+}
+
+/// Of a model that has [`positive`] energies in place of those that `metadata` is of.
+fn of_positive(metadata: &ModelMetadata) -> Result<ModelMetadata, ExportError> {
+    let mut metadata = of_one_place(metadata, 1, Energy::L1);
+    metadata.latent = None;
+    let contract = metadata.contract.clone();
+    if let (Some(calibration), Some(threshold)) = (contract.calibration(), contract.threshold()) {
+        let table: Vec<f32> = calibration.table().iter().copied().map(positive).collect();
+        let calibration = Calibration::from_table(calibration.count(), &table)?;
+        metadata.contract = contract.with_calibration(calibration, threshold.false_positive_rate)?;
+    }
+    Ok(metadata)
+}
+
+/// Of a model that compares `components` numbers, by `energy`.
+fn of_one_place(metadata: &ModelMetadata, components: usize, energy: Energy) -> ModelMetadata {
+    let mut metadata = metadata.clone();
+    metadata.contract.energy = energy;
+    metadata.features = Some(metadata::Features { components, rows: 1, columns: 1, top_k: 1 });
+    metadata
 }
 
 /// Whether what `method` trains is exported: to be asked before it is trained.
 ///
 /// # Errors
-/// [`ExportError::NoAutoencoder`] says why not.
+/// [`ExportError::NotExported`] says why not.
 pub fn check(method: MethodKind) -> Result<(), ExportError> {
-    let refused = |reason| ExportError::NoAutoencoder { method: method.name(), reason };
+    let refused = |reason| ExportError::NotExported { method: method.name(), reason };
     method.why_not_exported().map(refused).map_or(Ok(()), Err)
+}
+
+/// As [`check`], for [`parts`].
+///
+/// # Errors
+/// [`ExportError::NotExported`] says why not.
+pub fn check_parts(method: MethodKind) -> Result<(), ExportError> {
+    check(method)?;
+    match method {
+        MethodKind::Ganomaly | MethodKind::Igebm | MethodKind::Mpdr => {
+            let reason = "encoder and decoder alone are not what it decides by; give --export for the whole";
+            Err(ExportError::NotExported { method: method.name(), reason })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refused(config: &Config, reason: &'static str) -> ExportError {
+    ExportError::NotExported { method: config.method().name(), reason }
 }
 
 /// `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
 ///
 /// # Errors
-/// [`ExportError::NoAutoencoder`], [`ExportError::Build`].
+/// [`ExportError::NotExported`], [`ExportError::Build`].
 pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
-    let (model, spec) = (autoencoder_of(model, config)?, config.architecture());
+    check_parts(config.method())?;
+    let Some(Networks::Autoencoder(model)) = model.networks() else {
+        return Err(refused(config, "it has no autoencoder"));
+    };
+    let spec = config.architecture();
     Ok([("encoder.onnx", graph::encoder(model, spec)?), ("decoder.onnx", graph::decoder(model, spec)?)])
-}
-
-fn autoencoder_of<'a>(model: &'a dyn Model, config: &Config) -> Result<&'a Autoencoder, ExportError> {
-    check(config.method())?;
-    let reason = "it has no autoencoder";
-    model.autoencoder().ok_or(ExportError::NoAutoencoder { method: config.method().name(), reason })
 }

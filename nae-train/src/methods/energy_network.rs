@@ -10,7 +10,7 @@ use nae_core::Shape;
 use rand::Rng;
 
 use super::gradients::{BatchLoss, figures, sharded};
-use super::{Decision, Model, UpdateFigures};
+use super::{Decision, Model, Networks, UpdateFigures};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
@@ -26,9 +26,9 @@ use crate::shard;
 #[derive(Module, Debug)]
 pub struct EnergyNetwork {
     /// To feature maps of any size, which are summed up.
-    pub(super) features: Sequential,
+    pub(crate) features: Sequential,
     /// From the sums to the energy.
-    pub(super) head: Sequential,
+    pub(crate) head: Sequential,
 }
 
 impl EnergyNetwork {
@@ -73,6 +73,10 @@ impl Model for EnergyNetwork {
 
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
+    }
+
+    fn networks(&self) -> Option<Networks<'_>> {
+        Some(Networks::Energy(self))
     }
 
     fn save(&self, path: &Path) -> Result<(), CheckpointError> {

@@ -20,7 +20,7 @@ use serde_bytes::ByteBuf;
 use super::gradients::{BatchLoss, add_l2, figures, take};
 use super::optimizer::Optimizer;
 use super::state::{self, StateError};
-use super::{Decision, EpochMethod, Method, Model, UpdateFigures};
+use super::{Decision, EpochMethod, Method, Model, Networks, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
 use crate::arch::layer::Sequential;
 use crate::arch::spec::fc;
@@ -134,9 +134,13 @@ impl Model for Ganomaly {
         self.valid().latent_distances(x)
     }
 
-    /// None: its reconstruction error is not what is decided by, and the networks that are exported have no second encoder.
+    /// None: its reconstruction error is not what is decided by.
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
+    }
+
+    fn networks(&self) -> Option<Networks<'_>> {
+        Some(Networks::Latents { autoencoder: &self.autoencoder, second: &self.second })
     }
 
     fn save(&self, path: &Path) -> Result<(), CheckpointError> {

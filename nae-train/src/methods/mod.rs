@@ -2,7 +2,8 @@
 //!
 //! A [`Method`] makes parameter updates; what it leaves is a [`Model`], which gives every sample a number, larger for
 //! outliers. The loop, the metrics, the checkpoints and the tables know no more than these two traits, so that a
-//! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`, and only export asks for it.
+//! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`. Export asks for
+//! [`Model::networks`].
 //!
 //! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational, `wae` the
 //! Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a Gaussian
@@ -60,6 +61,7 @@ use serde_bytes::ByteBuf;
 
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::{self, CheckpointError};
+use crate::arch::layer::Sequential;
 use crate::config::Config;
 use crate::config::methods::MethodKind;
 use state::StateError;
@@ -105,6 +107,11 @@ pub trait Model {
     /// The autoencoder whose reconstruction error is [`Decision::Reconstruction`], where there is one.
     fn autoencoder(&self) -> Option<&Autoencoder>;
 
+    /// The networks whose outputs its own decision function compares, where layers can say that: to be exported.
+    fn networks(&self) -> Option<Networks<'_>> {
+        self.autoencoder().map(Networks::Autoencoder)
+    }
+
     /// T of p(x) ∝ exp(−E(x)/T).
     fn temperature(&self) -> f32 {
         1.0
@@ -115,6 +122,22 @@ pub trait Model {
     /// # Errors
     /// [`CheckpointError::Write`].
     fn save(&self, path: &Path) -> Result<(), CheckpointError>;
+}
+
+/// The networks that a model decides by.
+#[derive(Clone, Copy, Debug)]
+pub enum Networks<'a> {
+    /// The reconstruction error.
+    Autoencoder(&'a Autoencoder),
+    /// The mean squared difference of the image's latent and of what `second` makes of the reconstruction.
+    Latents {
+        /// First encoder and decoder.
+        autoencoder: &'a Autoencoder,
+        /// Second encoder.
+        second: &'a Sequential,
+    },
+    /// The output of a network.
+    Energy(&'a EnergyNetwork),
 }
 
 /// What a sample is judged by.

@@ -5,7 +5,15 @@ use std::process::{Command, Stdio};
 
 use crate::changed::{few_images, preset, preset_like, replaced};
 use crate::harness::{auroc_by_pairs, interrupted_at, nae_train, refused, run};
-use nae_infer::Detector;
+use burn::tensor::Device;
+use nae_core::verdict::Verdict;
+use nae_data::own::Corrupt;
+use nae_infer::{BackendKind, Detector};
+use nae_train::export::positive;
+use nae_train::methods;
+use nae_train::report::{CHECKPOINT, RunFolder};
+use nae_train::run::Prepared;
+use nae_train::tensors::Batches as _;
 use tempfile::TempDir;
 
 /// Seconds, not minutes.
@@ -129,6 +137,33 @@ fn assert_row(method: &str, columns: &[&str], row: &serde_json::Value, folder: &
     }
 }
 
+/// The file `model` of the run in `folder` has the energies and verdicts that burn's networks have, by every backend of this
+/// build.
+fn assert_exported_decides(method: &str, folder: &Path, model: &Path) {
+    let device = Device::flex();
+    let (config, seed) = RunFolder::read(folder).unwrap();
+    let own = methods::load(&config, &folder.join(CHECKPOINT), &device).unwrap();
+    let prepared = Prepared::new(config, seed, None, Corrupt::Refuse).unwrap();
+    let threshold = prepared.calibrate(&*own, &device).unwrap().contract.threshold().unwrap().energy;
+    let images = [&prepared.split.test, &prepared.split.held_out];
+    for backend in [BackendKind::Simd, BackendKind::Tract].into_iter().filter(|kind| kind.is_built_in()) {
+        let detector = Detector::builder().backend(backend).open(model).unwrap();
+        for set in images {
+            let all: Vec<usize> = (0..set.len()).collect();
+            let energies = own.decide(own.decisions()[0], set.batch(&all, &device)).into_data();
+            let values: Vec<f32> = all.iter().flat_map(|&index| set.image(index)).copied().collect();
+            for (energy, scored) in energies.iter::<f32>().zip(detector.score_prepared(&values).unwrap()) {
+                let expected = if matches!(method, "igebm" | "mpdr") { positive(energy) } else { energy };
+                let found = scored.energy;
+                assert!((found - expected).abs() <= 1e-4 * expected, "{method} by {backend:?}: {found}, {expected}");
+                if (energy - threshold).abs() > 1e-4 * threshold.abs() {
+                    assert_eq!(scored.verdict, Some(Verdict::of(energy, threshold)), "{method} by {backend:?}");
+                }
+            }
+        }
+    }
+}
+
 /// The other methods share data, loop, run folder, table and export; each is reproducible, and its folder gives the
 /// same model again.
 #[test]
@@ -147,10 +182,11 @@ fn every_method_trains_and_exports() {
         ("dagmm", &["dagmm"]),
         ("ganomaly", &["ganomaly"]),
         ("igebm", &["igebm"]),
+        ("mpdr", &["mpdr"]),
         ("glow", &["glow"]),
         ("pixelcnn", &["pixelcnn"]),
     ] {
-        let without_export = matches!(method, "vqvae" | "dagmm" | "ganomaly" | "igebm" | "glow" | "pixelcnn");
+        let without_export = matches!(method, "vqvae" | "dagmm" | "glow" | "pixelcnn");
         if without_export {
             let message = refused(&mut train(path, method, &short, &["--method", method]));
             assert!(message.contains(&format!("a model trained by `{method}` is not exported")), "{message}");
@@ -175,6 +211,7 @@ fn every_method_trains_and_exports() {
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(result["method"], method);
         assert_row(method, columns, &result["auroc"]["rows"][0], &path.join(method));
+        assert_exported_decides(method, &path.join(method), &path.join(format!("{method}.onnx")));
         let model = std::fs::read(path.join(format!("{method}.onnx"))).unwrap();
         let again = path.join("again.onnx");
         assert!(run(nae_train().arg("export").arg(path.join(method)).arg("--export").arg(&again)).status.success());
