@@ -1,8 +1,9 @@
 //! A folder that is watched: the images in it by name, then those that come. A file is taken when it is
 //! closed after writing, or moved here, so that half of one is never read; hidden files are left out, so
-//! that a writer may use a name with a dot and rename.
+//! that a writer may use a name with a dot and rename. Where the system has lost events, what is newer than all that was
+//! read is listed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -18,9 +19,11 @@ use super::{Lost, MAX_FRAME, Source};
 pub(super) struct Folder {
     path: PathBuf,
     waiting: VecDeque<PathBuf>,
-    /// Files that were there at the start, and of which age they were read: what came between watching and listing is
-    /// listed, and its event may come when it has been read.
+    /// Files that were listed, and of which age they were read: what came between watching and listing is listed, and its
+    /// event may come when it has been read.
     listed: HashMap<PathBuf, Option<SystemTime>>,
+    /// The newest file that was read is of this time.
+    newest: Option<SystemTime>,
     events: Receiver<notify::Result<Event>>,
     // Watches until it is dropped.
     _watcher: RecommendedWatcher,
@@ -33,17 +36,16 @@ impl Folder {
         let mut watcher = notify::recommended_watcher(sender).map_err(|e| failed(&e))?;
         // Before the listing, so that nothing falls between.
         watcher.watch(path, RecursiveMode::NonRecursive).map_err(|e| failed(&e))?;
-        let entries = std::fs::read_dir(path).map_err(|e| failed(&e))?;
-        let paths =
-            entries.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>().map_err(|e| failed(&e))?;
-        let mut waiting: Vec<PathBuf> = paths.into_iter().filter(|path| is_image(path)).collect();
-        waiting.sort();
+        let waiting = images_in(path).map_err(|e| failed(&e))?;
         let listed = waiting.iter().map(|path| (path.clone(), None)).collect();
-        Ok(Self { path: path.to_owned(), waiting: waiting.into(), listed, events, _watcher: watcher })
+        Ok(Self { path: path.to_owned(), waiting: waiting.into(), listed, newest: None, events, _watcher: watcher })
     }
 
     fn take(&mut self, event: notify::Result<Event>) -> Result<(), Lost> {
         let event = event.map_err(|e| Lost::Failed(format!("{}: {e}", self.path.display())))?;
+        if event.need_rescan() {
+            return self.list_again();
+        }
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write))
             | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
@@ -58,6 +60,22 @@ impl Folder {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Takes what came while events were lost: more than the system keeps, 16,384 by default, or a watch that failed.
+    fn list_again(&mut self) -> Result<(), Lost> {
+        let waiting: HashSet<&PathBuf> = self.waiting.iter().collect();
+        let mut found = images_in(&self.path).map_err(|e| self.gone(e))?;
+        found.retain(|path| !waiting.contains(path) && modified(path) > self.newest);
+        tracing::warn!(
+            "{}: the system lost events of this folder; {} images that are newer than all that were read are taken, older ones \
+             that came meanwhile are not",
+            self.path.display(),
+            found.len()
+        );
+        self.listed.extend(found.iter().map(|path| (path.clone(), None)));
+        self.waiting.extend(found);
         Ok(())
     }
 
@@ -90,8 +108,10 @@ impl Source for Folder {
         }
         let Some(path) = self.waiting.pop_front() else { return Ok(None) };
         // Before it is read: written to meanwhile, it is read again.
+        let of = modified(&path);
+        self.newest = self.newest.max(of);
         if let Some(read) = self.listed.get_mut(&path) {
-            *read = modified(&path);
+            *read = of;
         }
         // A file that went away or cannot be read is not worth a lost folder.
         match nae_onnx::file::read(&path, MAX_FRAME as u64) {
@@ -102,6 +122,14 @@ impl Source for Folder {
             }
         }
     }
+}
+
+/// By name.
+fn images_in(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let paths = std::fs::read_dir(path)?.map(|entry| entry.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+    let mut images: Vec<PathBuf> = paths.into_iter().filter(|path| is_image(path)).collect();
+    images.sort();
+    Ok(images)
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {
@@ -116,6 +144,8 @@ fn is_image(path: &Path) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use notify::event::Flag;
+
     use super::*;
 
     fn names(folder: &mut Folder, count: usize) -> Vec<String> {
@@ -180,6 +210,35 @@ mod tests {
         let later = SystemTime::now() + Duration::from_secs(1);
         std::fs::File::options().append(true).open(&file).unwrap().set_modified(later).unwrap();
         assert_eq!(names(&mut folder, 1), ["a.png"]);
+    }
+
+    #[test]
+    fn what_came_while_events_were_lost_is_listed_and_read_once() {
+        let place = tempfile::tempdir().unwrap();
+        let write = |name: &str, second: u64| {
+            let file = std::fs::File::create(place.path().join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(second)).unwrap();
+        };
+        write("a.png", 10);
+        write("b.png", 30);
+        let mut folder = Folder::open(place.path()).unwrap();
+        assert_eq!(names(&mut folder, 2), ["a.png", "b.png"]);
+        write("d.png", 50);
+        write("c.png", 40);
+        write("older.png", 20);
+        let closed = |event: &Event| event.kind == EventKind::Access(AccessKind::Close(AccessMode::Write));
+        let mut lost = 0;
+        while lost < 3 {
+            lost += usize::from(closed(&folder.events.recv().unwrap().unwrap()));
+        }
+        folder.take(Ok(Event::new(EventKind::Other).set_flag(Flag::Rescan))).unwrap();
+        assert_eq!(names(&mut folder, 2), ["c.png", "d.png"]);
+        // An event that was not lost comes after the listing.
+        folder
+            .take(Ok(Event::new(EventKind::Access(AccessKind::Close(AccessMode::Write)))
+                .add_path(place.path().join("d.png"))))
+            .unwrap();
+        assert!(folder.waiting.is_empty());
     }
 
     #[test]
