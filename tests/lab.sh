@@ -53,6 +53,6 @@ case ${1:-} in
     running && echo "running" || echo "not running"
     python3 tests/lab.py status
     ;;
-  -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' ;;
-  *) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
+  -h | --help) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' ;;
+  *) sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2 ;;
 esac
