@@ -34,7 +34,7 @@ impl Native {
             Content::Nae => file.bytes(),
             Content::Onnx(model, _) if model.graph.output(FEATURES).is_some() => {
                 return Err(fail(
-                    "it is a model of features, whose frozen network has layers that nae-core lacks".into(),
+                    "it is a model of features, and nae-core runs only networks that reconstruct their input".into(),
                 ));
             }
             Content::Onnx(model, _) => {

@@ -78,7 +78,7 @@ fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()
     }
     if metadata.features.is_some() {
         bail!(
-            "{model}: a model of features; its frozen network has layers that a .nae file does not hold: run it on a host, by \
+            "{model}: a model of features; a .nae file holds only networks that reconstruct their input: run it on a host, by \
              nae-infer"
         );
     }
