@@ -25,9 +25,7 @@ pub fn autoencoder(
     spec: &AutoencoderSpec,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, BuildError> {
-    let mut graph = new_graph("autoencoder");
-    metadata.add_to(&mut graph);
-    let image = image_input(&mut graph, spec)?;
+    let (mut graph, image) = begun("autoencoder", spec.image(), metadata)?;
     let latent = encode(&mut graph, image, model, spec)?;
     let reconstruction = decode(&mut graph, latent, model, spec)?;
     add_outputs(&mut graph, image, reconstruction, latent, spec.energy())?;
@@ -48,11 +46,7 @@ pub(super) fn of_features(
     let on_sphere = model.latent_space() == LatentSpace::Sphere;
     let encoder = LearnedGraph::new("encoder", &model.encoder, spec.image(), on_sphere);
     let decoder = LearnedGraph::new("decoder", &model.decoder, Shape::vector(spec.latent_dim()), false);
-    let refused = |error: NotOfVectors| BuildError::Geometry {
-        node: "network".to_owned(),
-        operator: "Conv",
-        reason: error.to_string(),
-    };
+    let refused = |error: NotOfVectors| refused("Conv", &error);
     let mut whole = front.clone();
     let label = |node: usize| Label { name: format!("features.{node}"), has_bias: true };
     let mut labels: Vec<Label> = (0..front.nodes.len()).map(label).collect();
@@ -60,10 +54,7 @@ pub(super) fn of_features(
     per_place(&mut whole, latent, &decoder.graph).map_err(refused)?;
     labels.extend(encoder.labels.into_iter().chain(decoder.labels));
 
-    let mut graph = new_graph("autoencoder");
-    metadata.add_to(&mut graph);
-    let image = front.input();
-    let image = graph.image_input(IMAGE, [image.channels, image.height, image.width])?;
+    let (mut graph, image) = begun("autoencoder", front.input(), metadata)?;
     let values = raise::append(&mut graph, image, &whole, &labels)?;
     let (features_of, reconstruction) = (values[front.nodes.len()], values[whole.nodes.len()]);
     add_feature_outputs(&mut graph, features_of, reconstruction, spec.energy(), features.top_k())?;
@@ -81,18 +72,12 @@ pub(super) fn of_latents(
     spec: &AutoencoderSpec,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, BuildError> {
-    let mut graph = new_graph("ganomaly");
-    metadata.add_to(&mut graph);
-    let image = image_input(&mut graph, spec)?;
+    let (mut graph, image) = begun("ganomaly", spec.image(), metadata)?;
     let latent = encode(&mut graph, image, model, spec)?;
     let reconstruction = decode(&mut graph, latent, model, spec)?;
     let second = LearnedGraph::new("second", second, spec.image(), false);
     let values = raise::append(&mut graph, reconstruction, &second.graph, &second.labels)?;
-    let again = values[second.graph.nodes.len()];
-    let [latent, again] =
-        [("latent.maps", latent), ("second.maps", again)].map(|(name, value)| raise::as_maps(&mut graph, name, value));
-    add_feature_outputs(&mut graph, latent?, again?, metadata.contract.energy, 1)?;
-    graph.finish_bytes()
+    compared(graph, latent, values[second.graph.nodes.len()], metadata)
 }
 
 /// A network whose output is the energy: ELU(E) is `features`, -1 is `reconstruction`, and what they differ by is
@@ -105,11 +90,7 @@ pub(super) fn of_energy(
     spec: &AutoencoderSpec,
     metadata: &ModelMetadata,
 ) -> Result<Vec<u8>, BuildError> {
-    let refused = |error: GraphError| BuildError::Geometry {
-        node: "network".to_owned(),
-        operator: "Gemm",
-        reason: error.to_string(),
-    };
+    let refused = |error: GraphError| refused("Gemm", &error);
     let LearnedGraph { mut graph, mut labels, .. } =
         LearnedGraph::new("features", &model.features, spec.image(), false);
     let maps = graph.shapes().map_err(refused)?.last().copied().unwrap_or(spec.image());
@@ -132,19 +113,14 @@ pub(super) fn of_energy(
     let energy = push("energy.elu", false, Activation::Elu { alpha: 1.0 }.into());
     let least = push("energy.least", true, Dense::from_out_in(&[0.0], [1, 1], Some(&[-1.0])).map_err(refused)?.into());
 
-    let mut built = new_graph("energy");
-    metadata.add_to(&mut built);
-    let image = image_input(&mut built, spec)?;
+    let (mut built, image) = begun("energy", spec.image(), metadata)?;
     let values = raise::append(&mut built, image, &graph, &labels)?;
-    let [energy, least] = [("energy.maps", values[energy]), ("least.maps", values[least])]
-        .map(|(name, value)| raise::as_maps(&mut built, name, value));
-    add_feature_outputs(&mut built, energy?, least?, metadata.contract.energy, 1)?;
-    built.finish_bytes()
+    compared(built, values[energy], values[least], metadata)
 }
 
 pub(super) fn encoder(model: &Autoencoder, spec: &AutoencoderSpec) -> Result<Vec<u8>, BuildError> {
     let mut graph = new_graph("encoder");
-    let image = image_input(&mut graph, spec)?;
+    let image = image_input(&mut graph, spec.image())?;
     let latent = encode(&mut graph, image, model, spec)?;
     let flat = if raise::is_vector(&graph, latent) { latent } else { graph.flatten("latent.flat", latent)? };
     graph.output(LATENT, flat)?;
@@ -167,8 +143,32 @@ fn new_graph(name: &str) -> GraphBuilder {
     graph
 }
 
-fn image_input(graph: &mut GraphBuilder, spec: &AutoencoderSpec) -> Result<Value, BuildError> {
-    let image = spec.image();
+/// A whole model's graph with its metadata, and its `image`.
+fn begun(name: &str, image: Shape, metadata: &ModelMetadata) -> Result<(GraphBuilder, Value), BuildError> {
+    let mut graph = new_graph(name);
+    metadata.add_to(&mut graph);
+    let image = image_input(&mut graph, image)?;
+    Ok((graph, image))
+}
+
+/// The model that compares `features` with `reconstruction`, in one place.
+fn compared(
+    mut graph: GraphBuilder,
+    features: Value,
+    reconstruction: Value,
+    metadata: &ModelMetadata,
+) -> Result<Vec<u8>, BuildError> {
+    let features = raise::as_maps(&mut graph, "features.maps", features)?;
+    let reconstruction = raise::as_maps(&mut graph, "reconstruction.maps", reconstruction)?;
+    add_feature_outputs(&mut graph, features, reconstruction, metadata.contract.energy, 1)?;
+    graph.finish_bytes()
+}
+
+fn refused(operator: &'static str, error: &dyn std::fmt::Display) -> BuildError {
+    BuildError::Geometry { node: "network".to_owned(), operator, reason: error.to_string() }
+}
+
+fn image_input(graph: &mut GraphBuilder, image: Shape) -> Result<Value, BuildError> {
     graph.image_input(IMAGE, [image.channels, image.height, image.width])
 }
 
