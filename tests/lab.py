@@ -139,5 +139,7 @@ def status():
 
 
 if __name__ == "__main__":
+    # Its output may go to a program that stops reading, such as `head`.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     commands = {"work": work, "collect": collect, "status": status, "check": lambda: list(queue())}
     commands[sys.argv[1]]()

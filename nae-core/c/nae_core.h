@@ -3,15 +3,15 @@
    Written by cbindgen from nae-core/c/src; `NAE_WRITE_HEADER=1 cargo test -p nae-core-c` writes it anew.
 
    Memory is the caller's: the library allocates nothing and keeps no state of its own. Functions that can fail return a
-   `nae_core_status`; on an error they leave what they were to write as it was, but for the arena. NULL is refused by every
-   function, with NAE_CORE_STATUS_NULL. A pointer that is not NULL must be valid for as many values as its function says,
-   and what a function writes must not overlap what it reads.
+   `nae_core_status`. On an error the results are not written; the arena may have changed, and a model or an alarm that was
+   to be opened or started is closed. NULL is refused by every function, with NAE_CORE_STATUS_NULL. A pointer that is not
+   NULL must be valid for as many values as its function says, and what a function writes must not overlap what it reads.
 
    Numbers are those of every other target, bit for bit. The FPU, where there is one, must be on and in the state that
    reset leaves it in: rounding to nearest, subnormals not flushed. On Cortex-M4, M7, M33 and M55 the bit UNALIGN_TRP of
    the register CCR must be clear, as reset leaves it.
 
-   No function panics, whatever bytes it is given; what would happen is in the README. */
+   No function panics, whatever bytes it is given. The README says how this is checked. */
 
 #ifndef NAE_CORE_H
 #define NAE_CORE_H
@@ -36,7 +36,7 @@ enum nae_core_status
   // The model was not opened, or its last opening failed; or the alarm was not started.
   NAE_CORE_STATUS_NOT_READY = 2,
   // An address is not divisible by what its values need: 4 for the bytes of a model, the arena and floats, 8 for
-  // `nae_core_model`.
+  // `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
   NAE_CORE_STATUS_ALIGNMENT = 3,
   // The arena overlaps the image.
   NAE_CORE_STATUS_OVERLAP = 4,
@@ -48,9 +48,9 @@ enum nae_core_status
   NAE_CORE_STATUS_LENGTH = 7,
   // The checksum is wrong: the file was altered.
   NAE_CORE_STATUS_CHECKSUM = 8,
-  // The checksum is right, and the header or the calibration says what cannot be.
+  // The checksum is right, and the header or the calibration is invalid.
   NAE_CORE_STATUS_HEADER = 9,
-  // The checksum is right, and a layer says what cannot be.
+  // The checksum is right, and a layer is invalid.
   NAE_CORE_STATUS_LAYER = 10,
   // The model needs operators that this library was built without.
   NAE_CORE_STATUS_OPERATORS = 11,
@@ -94,9 +94,10 @@ typedef struct nae_core_model {
   size_t state[56];
 } nae_core_model;
 
-// What is to be known of a model.
+// Properties of a model.
 typedef struct nae_core_info {
-  // Multiplications of one score. A device that takes models from outside can refuse what would run too long.
+  // Operations that take the time of a score: multiply-accumulates of convolutions and dense layers, and values that
+  // pooling layers read. A device that takes models from outside can refuse what would run too long.
   uint64_t multiply_accumulates;
   // Channels of the image.
   size_t channels;
@@ -128,7 +129,7 @@ typedef struct nae_core_info {
   float false_positive_rate;
 } nae_core_info;
 
-// What is known of an image.
+// Score of one image.
 typedef struct nae_core_score {
   // The higher, the less normal: the mean squared (or absolute) difference of an image and its reconstruction, or one
   // minus their similarity, as the model has it. Finite.
@@ -137,7 +138,7 @@ typedef struct nae_core_score {
   float p_value;
   // An energy above it is an anomaly; NaN for a model without threshold.
   float threshold;
-  // 1 for an anomaly, 0 for a normal image, -1 for a model without threshold.
+  // 1 for an anomaly, 0 for a normal image, -1 for a model without threshold. Compare it with 1: in C, -1 is true.
   int32_t anomaly;
 } nae_core_score;
 
@@ -155,18 +156,18 @@ typedef struct nae_core_alarm {
 extern "C" {
 #endif // __cplusplus
 
-// A status in words: English, ASCII, one line, ended by a zero; there as long as the program is. Any number may be
-// asked for. Never NULL.
+// A status in words: English, ASCII, one line, ended by a zero. Valid as long as the program runs, never NULL. Any number
+// is accepted.
 const char *nae_core_status_text(int32_t status);
 
-// Version of the library, such as "0.1.0": ended by a zero; there as long as the program is. Never NULL.
+// Version of the library, such as "0.1.0", ended by a zero. Valid as long as the program runs, never NULL.
 const char *nae_core_version(void);
 
 // Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
 // writes to `model` what reads them in place. Time is linear in the length.
 //
-// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. `bytes` must be
-// divisible by 4. They must stay where they are, unchanged, as long as the model is used.
+// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. The address of
+// `bytes` must be divisible by 4. They must stay where they are, unchanged, as long as the model is used.
 //
 // Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for what is wrong with the file;
 // OPERATORS; ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
@@ -175,7 +176,7 @@ const char *nae_core_version(void);
 // `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.
 nae_core_status nae_core_open(struct nae_core_model *model, const uint8_t *bytes, size_t length);
 
-// Writes to `info` what is to be known of a model: the image it takes, the arena it needs, its threshold.
+// Writes to `info` the properties of a model: the image it takes, the arena it needs, its threshold.
 //
 // Errors: NULL, NOT_READY, ALIGNMENT.
 //
@@ -236,8 +237,8 @@ nae_core_status nae_core_score_i8(const struct nae_core_model *model,
                                   struct nae_core_score *score);
 
 // Scores the values of an image as a model of floats takes them: between `low` and `high` of `nae_core_describe`; others
-// are scored, too, as long as they are finite. `values` must be divisible by 4. `arena_words` is the `arena_words` of
-// `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
+// are scored, too, as long as they are finite. The address of `values` must be divisible by 4. `arena_words` is the
+// `arena_words` of `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
 //
 // Errors: those of `nae_core_score_u8`; IMAGE_TYPE for a model that takes 8-bit values; NON_FINITE for a value that is
 // NaN or infinite.

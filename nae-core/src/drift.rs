@@ -47,7 +47,7 @@ impl core::error::Error for DriftError {}
 /// Hinkley, 1971) on the mean of the energies, against their running mean.
 ///
 /// Each side adds up how far the energies are beyond the mean by more than the tolerance, and
-/// reports once this sum is more than the limit from its extreme. Some 20 bytes, constant time.
+/// reports once this sum is more than the limit from its extreme. 24 bytes, constant time.
 ///
 /// ```
 /// use nae_core::drift::{Drift, PageHinkley};

@@ -69,8 +69,8 @@ macro_rules! include_model {
             /// An engine that holds only the operators of this model.
             ///
             /// # Errors
-            /// As [`Engine::new`]($crate::engine::Engine::new); not on the target this was
-            /// tested on, since the file is aligned and checked.
+            /// [`EngineError::Endianness`]($crate::engine::EngineError::Endianness) on a big-endian target. No other: the
+            /// file is aligned and checked while this compiles.
             pub fn engine() -> Result<
                 $crate::engine::Engine<'static, { $name::MODEL.operators().bits() }>,
                 $crate::engine::EngineError,

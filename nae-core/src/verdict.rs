@@ -4,7 +4,7 @@
 use core::fmt;
 use heapless::Deque;
 
-/// What is known of one image.
+/// Energy and p-value of one image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// [`Verdict::Anomaly`] if and only if `energy` > `threshold`; a NaN energy is an anomaly.
+    /// [`Verdict::Normal`] if `energy` ≤ `threshold`, else [`Verdict::Anomaly`]: also where one of them is NaN.
     ///
     /// ```
     /// use nae_core::verdict::Verdict;

@@ -1,5 +1,4 @@
-//! Calibration against its definition, the guarantee itself, and the P² algorithm against its paper
-//! and exact quantiles.
+//! Calibration against its definition, and the guarantee itself.
 #![allow(clippy::unwrap_used)]
 
 use nae_core::calibration::{

@@ -273,3 +273,18 @@ fn an_overflow_inside_never_becomes_a_finite_energy() {
     let result = Engine::new(&model).unwrap().run(&[1.0, 1.0], &mut arena);
     assert_eq!(result, Err(EngineError::NonFiniteResult));
 }
+
+/// Their norm is beyond `f32`, their quotients are not.
+#[test]
+fn values_whose_norm_overflows_are_normalised() {
+    let mut graph = Graph::new(Shape::vector(4));
+    graph.push(Op::L2Normalize { epsilon: 1e-12 });
+    let bytes = aligned(&emit(&graph).unwrap());
+    let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
+    let mut arena = vec![0.0; model.arena_len()];
+    let engine = Engine::new(&model).unwrap();
+    let result = engine.run(&[3e38, -3e38, 3e38, 3e38], &mut arena);
+    // The energy of such an image is beyond `f32`.
+    assert_eq!(result.map(|_| ()), Err(EngineError::NonFiniteResult));
+    assert_eq!(arena[..4], [0.5, -0.5, 0.5, 0.5]);
+}

@@ -359,3 +359,38 @@ fn absolute_errors_of_8_bit_images() {
     let errors = [0.0, 128.0 / 255.0 - 0.5, 133.0 / 255.0 - 0.5, 0.0f64];
     assert!((f64::from(energy) - errors.iter().sum::<f64>() / 4.0).abs() < 1e-7);
 }
+
+/// Padding that counts is real zeros: nine values a mean, four of them in the image.
+#[test]
+fn padding_counts_in_a_mean_where_it_should() {
+    let scale = q(1.0 / 255.0, -128);
+    for (count_include_padding, expected) in [(true, -128 + 10), (false, -128 + 23)] {
+        let mut graph = Graph::new(Shape::new(1, 2, 2));
+        graph.element = Element::I8(scale);
+        let pool = AveragePool2d { kernel: [3, 3], stride: [1, 1], padding: Padding::all(1), count_include_padding };
+        graph.push(Int8Layer::new(Int8Operation::AveragePool2d(pool), scale));
+        let bytes = aligned(&emit(&graph).unwrap());
+        let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
+        let mut arena = vec![0.0; model.arena_len()];
+        let output = Engine::new(&model).unwrap().run_i8(&[-128 + 91, -128, -128, -128], &mut arena).unwrap();
+        assert_eq!(output.reconstruction, [expected; 4], "{count_include_padding}");
+    }
+}
+
+#[test]
+fn an_overflow_before_8_bits_never_becomes_a_finite_energy() {
+    let scale = q(1.0 / 255.0, -128);
+    let mut graph = Graph::new(Shape::vector(2));
+    graph.element = Element::I8(scale);
+    graph.push(Op::Dequantize);
+    // +∞ and −∞ meet.
+    let huge = [f32::MAX, f32::MAX, -f32::MAX, -f32::MAX];
+    graph.push(Dense::from_out_in(&huge, [2, 2], None).unwrap());
+    graph.push(Dense::from_out_in(&[1.0; 4], [2, 2], None).unwrap());
+    graph.push(Op::Quantize(scale));
+    let bytes = aligned(&emit(&graph).unwrap());
+    let model = Model::parse(bytemuck::cast_slice(&bytes)).unwrap();
+    let mut arena = vec![0.0; model.arena_len()];
+    let result = Engine::new(&model).unwrap().run_i8(&[127, 127], &mut arena);
+    assert_eq!(result, Err(EngineError::NonFiniteResult));
+}

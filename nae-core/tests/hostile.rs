@@ -3,10 +3,16 @@
 
 mod models;
 
+use std::collections::HashSet;
+
 use models::floats;
+use nae_core::Shape;
 use nae_core::engine::Engine;
 use nae_core::kernels::int8::Layout;
-use nae_core::model::{LayerFault, Model, ModelError};
+use nae_core::layer::{Element, Padding};
+use nae_core::model::{Kind, LayerFault, Model, ModelError, Operation};
+use nae_core::quantization::Quantization;
+use nae_graph::{AveragePool2d, Graph, GraphError, Int8Layer, Int8Operation, emit};
 use proptest::prelude::*;
 
 /// Puts the right checksum and length into a file that is long enough to have them.
@@ -49,6 +55,50 @@ fn the_files_themselves_run() {
     for file in models::all() {
         assert_eq!(try_to_run(&file), Ok(()));
     }
+}
+
+#[test]
+fn the_files_have_every_kind_of_layer() {
+    let (mut kinds, mut padded) = (HashSet::new(), HashSet::new());
+    for file in models::all() {
+        for layer in Model::parse(&file).unwrap().layers() {
+            let is_int8 = matches!(layer.element, Element::I8(_));
+            kinds.insert((layer.operation.kind() as u8, is_int8));
+            if let Operation::AveragePool2d { count_include_padding, .. } = layer.operation {
+                padded.insert((is_int8, count_include_padding));
+            }
+        }
+    }
+    assert!(padded.is_superset(&[(false, true), (true, true)].into()), "{padded:?}");
+    for kind in (1..).map_while(Kind::from_id) {
+        let float_only = matches!(kind, Kind::GroupNormalize | Kind::Dequantize);
+        let int8_only = matches!(kind, Kind::Quantize | Kind::Requantize);
+        assert!(int8_only || kinds.contains(&(kind as u8, false)), "{kind:?} of f32");
+        assert!(float_only || kinds.contains(&(kind as u8, true)), "{kind:?} of 8 bits");
+    }
+}
+
+/// The sum of so large a window would not fit 32 bits.
+#[test]
+fn a_mean_of_8_bits_over_too_large_a_window_is_refused() {
+    let pooled = |side: usize| {
+        let scale = Quantization::new(1.0 / 255.0, -128).unwrap();
+        let mut graph = Graph::new(Shape::new(1, 1, 1));
+        graph.element = Element::I8(scale);
+        let padding = Padding { top: side - 1, left: side - 1, bottom: 0, right: 0 };
+        let pool = AveragePool2d { kernel: [side; 2], stride: [1, 1], padding, count_include_padding: true };
+        graph.push(Int8Layer::new(Int8Operation::AveragePool2d(pool), scale));
+        emit(&graph)
+    };
+    let refused = ModelError::Layer { index: 0, fault: LayerFault::Geometry };
+    assert_eq!(pooled(2897), Err(GraphError::Refused(refused)));
+    // 2^23 − 1,792 values: one of the image, the others zeros of padding.
+    let file = pooled(2896).unwrap();
+    let words: Vec<u32> = file.chunks_exact(4).map(|b| u32::from_ne_bytes(b.try_into().unwrap())).collect();
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let mut arena = vec![0.0; model.arena_len()];
+    let output = Engine::new(&model).unwrap().run_i8(&[127], &mut arena).unwrap();
+    assert_eq!(output.reconstruction, [-128]);
 }
 
 #[test]
@@ -123,7 +173,7 @@ fn faults_are_named() {
     assert_eq!(fault(76, &1f32.to_le_bytes()), ModelError::Calibration);
     assert_eq!(fault(84, &[1]), ModelError::Reserved);
     let end = floats().len() - 4;
-    let last = ModelError::Layer { index: 12, fault: LayerFault::NonFiniteWeight };
+    let last = ModelError::Layer { index: 13, fault: LayerFault::NonFiniteWeight };
     assert_eq!(fault(end, &f32::NAN.to_le_bytes()), last);
     assert_eq!(layer(0, 0, &[99]), LayerFault::Kind);
     assert_eq!(layer(0, 1, &[6]), LayerFault::Activation);
@@ -136,17 +186,17 @@ fn faults_are_named() {
     assert_eq!(layer(0, 48, &[0xFF, 0xFF]), LayerFault::Weights);
     assert_eq!(layer(1, 48, &[1]), LayerFault::Reserved);
     // The group normalisation: groups, type, epsilon, scales.
-    assert_eq!(layer(11, 2, &[0]), LayerFault::Kind);
-    assert_eq!(layer(11, 2, &[3]), LayerFault::Geometry);
-    assert_eq!(layer(11, 3, &[1]), LayerFault::Quantization);
-    let mut integers = floats()[128 + 80 * 11..][..72].to_vec();
+    assert_eq!(layer(12, 2, &[0]), LayerFault::Kind);
+    assert_eq!(layer(12, 2, &[3]), LayerFault::Geometry);
+    assert_eq!(layer(12, 3, &[1]), LayerFault::Quantization);
+    let mut integers = floats()[128 + 80 * 12..][..72].to_vec();
     integers[3] = 1;
     integers[64..68].copy_from_slice(&0.1f32.to_le_bytes());
     integers[44..48].copy_from_slice(&[0; 4]);
-    assert_eq!(layer(11, 0, &integers), LayerFault::Element);
-    assert_eq!(layer(11, 44, &0f32.to_le_bytes()), LayerFault::Parameter);
-    assert_eq!(layer(11, 52, &[1]), LayerFault::Weights);
-    assert_eq!(layer(11, 60, &[3]), LayerFault::Weights);
+    assert_eq!(layer(12, 0, &integers), LayerFault::Element);
+    assert_eq!(layer(12, 44, &0f32.to_le_bytes()), LayerFault::Parameter);
+    assert_eq!(layer(12, 52, &[1]), LayerFault::Weights);
+    assert_eq!(layer(12, 60, &[3]), LayerFault::Weights);
     // The pooling's output on its own input.
     let input = floats()[128 + 20..][..4].to_vec();
     assert_eq!(layer(1, 20, &input), LayerFault::Overlap);

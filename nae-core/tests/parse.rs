@@ -12,10 +12,13 @@ use nae_core::density::Temperature;
 use nae_core::energy::Energy;
 use nae_core::engine::Engine;
 use nae_core::format::seal;
-use nae_core::layer::{Activation, Element};
+use nae_core::kernels::int8::Layout;
+use nae_core::layer::{Activation, Element, Padding};
 use nae_core::model::{Model, ModelError, Operators};
 use nae_core::quantization::Quantization;
-use nae_graph::{Conv2d, Dense, Graph, Int8Layer, Int8Operation, Op, emit};
+use nae_graph::{
+    AveragePool2d, Conv2d, ConvTranspose2d, Dense, Graph, GroupNormalize, Int8Layer, Int8Operation, MaxPool2d, Op, emit,
+};
 
 /// Where the table of energies starts in a file of so many layers.
 const fn table_at(layers: usize) -> usize {
@@ -70,6 +73,48 @@ fn multiplications_are_counted_at_every_place() {
     let bytes = emit(&graph).unwrap();
     let model = Model::parse(&bytes).unwrap();
     assert_eq!((model.weight_count(), model.multiply_accumulates()), (2 + 2 + 450 + 15, 2 * 15 + 450));
+}
+
+/// A transposed convolution multiplies each value of its input once with each weight, whatever its stride; a pooling reads a
+/// window for each value of its output; group normalisation has two parameters a channel.
+#[test]
+fn work_and_parameters_are_counted_by_kind() {
+    let mut graph = Graph::new(Shape::new(1, 4, 4));
+    graph.push(MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE });
+    let up = ConvTranspose2d::from_iohw(&[0.5; 12], [1, 3, 2, 2], None).unwrap();
+    graph.push(up.with_stride([2, 2]));
+    graph.push(GroupNormalize { groups: 3, scale: vec![1.0; 3], shift: vec![0.0; 3], epsilon: 1e-5 });
+    graph.push(AveragePool2d { kernel: [1, 3], stride: [1, 1], padding: across(1), count_include_padding: false });
+    graph.push(Conv2d::from_oihw(&[0.5; 3], [1, 3, 1, 1], None).unwrap());
+    let bytes = emit(&graph).unwrap();
+    let model = Model::parse(&bytes).unwrap();
+    assert_eq!(model.weight_count(), 12 + 3 + 2 * 3 + 3 + 1);
+    assert_eq!(model.multiply_accumulates(), 4 * 4 + 12 * 4 + 3 * 48 + 3 * 16);
+}
+
+/// Words of packed weights, with their padding, are not weights.
+#[test]
+fn what_is_counted_of_8_bits_is_what_it_is_in_f32() {
+    for layout in [Layout::Plain, Layout::Paired] {
+        let scale = Quantization::new(0.01, 0).unwrap();
+        let mut graph = Graph::new(Shape::new(1, 5, 5));
+        (graph.layout, graph.element) = (layout, Element::I8(scale));
+        let conv = |input: usize, output: usize| {
+            let count = 9 * input * output;
+            let conv = Conv2d::from_oihw(&vec![0.5; count], [output, input, 3, 3], None).unwrap();
+            let conv = conv.with_padding(Padding::all(1)).with_parameters(vec![1; count], vec![0; output]);
+            Int8Layer::new(Int8Operation::Conv2d(conv, vec![0.01]), scale)
+        };
+        graph.push(conv(1, 8));
+        graph.push(conv(8, 1));
+        let bytes = emit(&graph).unwrap();
+        let model = Model::parse(&bytes).unwrap();
+        assert_eq!((model.weight_count(), model.multiply_accumulates()), (72 + 8 + 72 + 1, 2 * 72 * 25), "{layout:?}");
+    }
+}
+
+fn across(columns: usize) -> Padding {
+    Padding { top: 0, left: columns, bottom: 0, right: columns }
 }
 
 #[test]

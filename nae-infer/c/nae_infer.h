@@ -23,7 +23,7 @@ typedef struct nae_score {
   float p_value;
   // An energy above it is an anomaly; NaN for a model without calibration.
   float threshold;
-  // 1 for an anomaly, 0 for a normal image, -1 for a model without calibration.
+  // 1 for an anomaly, 0 for a normal image, -1 for a model without calibration. Compare it with 1: in C, -1 is true.
   int32_t anomaly;
 } nae_score;
 

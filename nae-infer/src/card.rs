@@ -104,7 +104,16 @@ impl ModelFile {
     /// [`ModelFileError`].
     pub fn parse(bytes: Vec<u8>, limits: &Limits) -> Result<Self, ModelFileError> {
         let content = if bytes.starts_with(NAE_MAGIC) {
-            Model::parse(&bytes)?;
+            let model = Model::parse(&bytes)?;
+            let within = |what, limit, found| {
+                if found <= limit {
+                    Ok(())
+                } else {
+                    Err(CheckError::Limit { place: "the model".into(), what, limit, found })
+                }
+            };
+            within("values in memory", limits.elements, model.arena_len() as u64)?;
+            within("operations", limits.operations, model.multiply_accumulates())?;
             Content::Nae
         } else {
             let model = check(&bytes, limits)?;

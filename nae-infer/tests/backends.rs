@@ -10,7 +10,7 @@ use nae_core::engine::Engine;
 use nae_core::model::Model;
 use nae_core::verdict::Verdict;
 use nae_infer::input::Pixels;
-use nae_infer::{BackendKind, Detector, OpenError, ScoreError};
+use nae_infer::{BackendKind, Detector, Limits, OpenError, ScoreError};
 use support::Numbers;
 
 /// Largest relative difference between the energies of two backends on these models.
@@ -195,6 +195,22 @@ fn a_lowered_file_scores_as_its_model() {
     assert_eq!(from_nae.settings(), from_onnx.settings());
     let error = Detector::builder().backend(BackendKind::Tract).read(nae, "model.nae").err().unwrap();
     assert_eq!(error.to_string(), "model.nae: backend `tract` does not read .nae files: use `native`");
+}
+
+#[test]
+fn a_nae_file_that_asks_for_too_much_is_refused() {
+    let nae = nae_onnx::lower::to_nae(&support::digits(1, Energy::SquaredL2).unwrap()).unwrap();
+    let words: Vec<u32> = nae.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
+    let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
+    let (operations, elements) = (model.multiply_accumulates(), model.arena_len() as u64);
+    let open = |operations, elements| {
+        let limits = Limits { operations, elements, ..Limits::default() };
+        Detector::builder().limits(limits).read(nae.clone(), "model.nae").map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(open(operations, elements), Ok(()));
+    let expected = format!("model.nae: the model: {operations} operations, more than the limit of {}", operations - 1);
+    assert_eq!(open(operations - 1, elements), Err(expected));
+    assert!(open(operations, elements - 1).unwrap_err().contains("values in memory"));
 }
 
 #[test]

@@ -68,5 +68,9 @@ mod tests {
         }
         let mean = values.iter().sum::<f32>() / values.len() as f32;
         assert!((mean - 0.5).abs() < 1e-3, "{mean}");
+        // Uniform noise has a variance of 1/12; of 5,120 values, ±.001.
+        let noise = |(at, value): (usize, &f32)| value * 256.0 - (at % 256) as f32 - 0.5;
+        let variance = values.iter().enumerate().map(noise).map(|u| u * u).sum::<f32>() / values.len() as f32;
+        assert!((variance - 1.0 / 12.0).abs() < 5e-3, "{variance}");
     }
 }

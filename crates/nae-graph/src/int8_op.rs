@@ -41,7 +41,7 @@ pub enum Int8Operation {
     Dense(Dense<i8, i32>, Vec<f64>),
     /// Maximum over windows.
     MaxPool2d(MaxPool2d),
-    /// Mean over windows; padding never counts.
+    /// Mean over windows; padding that counts is real zeros.
     AveragePool2d(AveragePool2d),
     /// Another height and width.
     Resize {

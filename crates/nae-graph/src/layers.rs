@@ -22,7 +22,7 @@ pub struct Conv2d<W = f32, B = W> {
     pub padding: Padding,
     /// Weights, OHWI: output channel, kernel row, kernel column, input channel.
     pub weights: Vec<W>,
-    /// One a output channel.
+    /// Biases, one for each output channel.
     pub bias: Vec<B>,
     /// Applied to the result; none in 8-bit layers.
     pub activation: Activation,
@@ -45,7 +45,7 @@ pub struct ConvTranspose2d<W = f32, B = W> {
     pub output_padding: [usize; 2],
     /// Weights, OHWI: output channel, kernel row, kernel column, input channel.
     pub weights: Vec<W>,
-    /// One a output channel.
+    /// Biases, one for each output channel.
     pub bias: Vec<B>,
     /// Applied to the result; none in 8-bit layers.
     pub activation: Activation,
@@ -65,7 +65,7 @@ pub struct DepthwiseConv2d {
     pub padding: Padding,
     /// Weights: channel, kernel row, kernel column.
     pub weights: Vec<f32>,
-    /// One a channel.
+    /// Biases, one for each channel.
     pub bias: Vec<f32>,
 }
 
@@ -78,7 +78,7 @@ pub struct Dense<W = f32, B = W> {
     pub output: Shape,
     /// Weights, `[output, input]`, both in HWC order.
     pub weights: Vec<W>,
-    /// One a output.
+    /// Biases, one for each output value.
     pub bias: Vec<B>,
     /// Applied to the result; none in 8-bit layers.
     pub activation: Activation,

@@ -117,7 +117,7 @@ fn int8(
         Int8Operation::MaxPool2d(pool) => Operation::MaxPool2d(geometry(node, pool.kernel, pool.stride, pool.padding)?),
         Int8Operation::AveragePool2d(pool) => Operation::AveragePool2d {
             geometry: geometry(node, pool.kernel, pool.stride, pool.padding)?,
-            count_include_padding: false,
+            count_include_padding: pool.count_include_padding,
         },
         Int8Operation::Resize { mode, .. } => resize(*mode),
         Int8Operation::Table(table) => Operation::Table(parameters.integers(table)),

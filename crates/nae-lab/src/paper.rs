@@ -1,9 +1,9 @@
 //! Where each equation, table row and algorithm line of the paper is, and the test that proves it.
 //!
 //! Yoon, Noh and Park, "Autoencoding Under Normalization Constraints", ICML 2021. Equations are numbered as in the
-//! paper's compiled source. Tests are named by their file and their function; a test of this page looks that they exist,
-//! and that the item a row is about is named where it is said to be tested. Where the paper's text, its tables and the authors' code disagree, the last table says what
-//! is done here.
+//! paper's compiled source. Tests are named by their file and their function. A test checks that each named test exists and
+//! that its file mentions the item of the row. Where the paper's text, its tables and the authors' code disagree, the last
+//! table says what is done here.
 //!
 //! # Equations
 //!
@@ -128,7 +128,7 @@
 //! |---|---|---|
 //! | AE | [`AutoencoderMethod`](nae_train::methods::autoencoder::AutoencoderMethod) | `nae-train/src/methods/finite_differences.rs` `the_autoencoder_steps_by_the_gradient_of_its_loss` |
 //! | DAE, σ = 0.3 | [`Denoising`](nae_train::config::Denoising) | `nae-train/src/methods/finite_differences.rs` `the_autoencoder_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/autoencoder.rs` `a_denoiser_is_compared_with_the_data_without_noise` |
-//! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `it_steps_by_the_gradient_of_the_bound`, `the_bound_is_a_bound` |
+//! | VAE, by reconstruction and by likelihood | [`VariationalAutoencoder`](nae_train::methods::VariationalAutoencoder) | `nae-train/src/methods/vae.rs` `it_steps_by_the_gradient_of_the_bound`, `the_likelihood_is_that_of_the_integral_over_latents` |
 //! | WAE-MMD, RBF kernel, median heuristic | [`WaeMethod`](nae_train::methods::WaeMethod), [`mmd_squared`](nae_train::methods::mmd_squared) | `nae-train/src/methods/finite_differences.rs` `the_wae_steps_by_the_gradient_of_its_loss`; `nae-train/src/methods/mmd.rs` `equal_samples_are_at_no_distance`, `two_points_each_by_hand` |
 //! | VQ-VAE | [`VectorQuantizedAutoencoder`](nae_train::methods::VectorQuantizedAutoencoder) | `nae-train/src/methods/vqvae.rs` `it_steps_by_the_straight_through_gradient`, `unused_codes_begin_again_at_latents`, `it_decides_by_the_codes` |
 //! | DAGMM | [`GaussianMixtureAutoencoder`](nae_train::methods::GaussianMixtureAutoencoder) | `nae-train/src/methods/dagmm.rs` `it_steps_by_the_gradient_of_its_loss`, `it_decides_by_the_pooled_mixture`; `nae-train/src/methods/mixture.rs` `energies_are_those_of_the_mixture`, `points_of_lower_rank_have_energies` |
@@ -148,14 +148,21 @@
 //! | Conv32Big's Res(128, 256, 256) | no projection on the skip | – | a 1×1 convolution |
 //! | x₀ outside of the bounds | – | clamped | clamped |
 //! | annealing | σ/(1 + t) | σ, σ, σ/2, σ/3, … | the text; `harmonic_delayed` is the code |
-//! | penalty on the encoder in pre-training and in the baselines | not named | 1e-4 on MNIST (`train_step_ae`) | as the code, on CIFAR-10 too |
+//! | penalty on the encoder in pre-training | not named | 1e-4 on MNIST (`train_step_ae`) | as the code, on CIFAR-10 too |
+//! | penalty on the encoder of the baselines | not named | none | as in pre-training |
+//! | the gradient's norm in pre-training | not named | at most 0.1, without a limit for digits held out | at most 0.1, of the baselines too |
 //! | the state that is kept | the best by the selection set | all epochs' are written | the best by the selection set, of equals the latest: `stopping.keep = "best"` |
 //! | length of pre-training | epochs | ended at the fourth look without a lower validation loss | the text |
 //! | Metropolis–Hastings at T ≠ 1 | – | detailed balance at T = 1 only | the Langevin proposal's ratio; `metropolis = "code"` is the code |
-//! | the loss | divided by T | not divided | not divided |
+//! | the loss | divided by T | divided by T = 1 for digits held out, else not divided | not divided |
+//! | limit on the visible chain's gradient | 0.01 | on each element for digits held out, else on the norm of each row | on each element |
+//! | images that calibrate | – | – | 2% of those that the authors train on |
+//! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions |
+//! | updates for ImageNet32 | not named | – | those for CIFAR-10, two epochs |
 //! | regulariser of energies in CD and PCD | negative samples | negative samples and data | both weights are settings |
 //! | ‖z‖² | squared norm | divided by D | squared norm |
 //! | PCD with restart | chains restarted with probability 5% | replay buffer of 10,000 at 95% | the text; `start.noise.replay_buffer` is the code |
+//! | WAE's latents | – | ℝ^D, a normal prior | the preset's sphere, uniform |
 //! | MMD | – | unbiased estimate | the biased one, zero on equal samples |
 //! | VAE's reconstruction error | – | at a drawn latent | at the posterior's mean |
 //! | VQ-VAE's latents | the shared architecture | – | one vector, one code of 512; unused codes begin again |

@@ -2,7 +2,8 @@
 #![no_main]
 //! The application on ST's Nucleo-F411RE (STM32F411RE, Cortex-M4F at 84 MHz): images arrive by the
 //! debugger's virtual serial port (USART2, PA3), the green LED (PA5) is the alarm, the log goes by
-//! RTT. Compiled in the tests; **not tried on hardware**.
+//! RTT. The port is read only between two scores, so that the sender has to leave a pause after each image. Compiled in the
+//! tests; **not tried on hardware**.
 
 use cortex_m as _; // its critical section
 use defmt_rtt as _;

@@ -44,11 +44,12 @@ impl Model {
     pub const CLOSED: Self = Self { opened: 0, state: MaybeUninit::zeroed() };
 }
 
-/// What is to be known of a model.
+/// Properties of a model.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Info {
-    /// Multiplications of one score. A device that takes models from outside can refuse what would run too long.
+    /// Operations that take the time of a score: multiply-accumulates of convolutions and dense layers, and values that
+    /// pooling layers read. A device that takes models from outside can refuse what would run too long.
     pub multiply_accumulates: u64,
     /// Channels of the image.
     pub channels: usize,
@@ -115,8 +116,8 @@ pub(crate) unsafe fn opened<'a>(model: *const Model) -> Result<&'a CoreModel<'a>
 /// Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
 /// writes to `model` what reads them in place. Time is linear in the length.
 ///
-/// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. `bytes` must be
-/// divisible by 4. They must stay where they are, unchanged, as long as the model is used.
+/// The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. The address of
+/// `bytes` must be divisible by 4. They must stay where they are, unchanged, as long as the model is used.
 ///
 /// Errors: NULL; ALIGNMENT; NOT_A_MODEL, VERSION, LENGTH, CHECKSUM, HEADER or LAYER for what is wrong with the file;
 /// OPERATORS; ENDIANNESS. After an error `model` is closed: every function refuses it with NOT_READY.
@@ -146,7 +147,7 @@ pub unsafe extern "C" fn nae_core_open(model: *mut Model, bytes: *const u8, leng
     Status::of(work())
 }
 
-/// Writes to `info` what is to be known of a model: the image it takes, the arena it needs, its threshold.
+/// Writes to `info` the properties of a model: the image it takes, the arena it needs, its threshold.
 ///
 /// Errors: NULL, NOT_READY, ALIGNMENT.
 ///

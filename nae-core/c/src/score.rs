@@ -5,7 +5,7 @@ use crate::{Status, memory};
 use nae_core::engine::{Engine, Output};
 use nae_core::model::Model as CoreModel;
 
-/// What is known of an image.
+/// Score of one image.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
@@ -16,7 +16,7 @@ pub struct Score {
     pub p_value: f32,
     /// An energy above it is an anomaly; NaN for a model without threshold.
     pub threshold: f32,
-    /// 1 for an anomaly, 0 for a normal image, -1 for a model without threshold.
+    /// 1 for an anomaly, 0 for a normal image, -1 for a model without threshold. Compare it with 1: in C, -1 is true.
     pub anomaly: i32,
 }
 
@@ -144,8 +144,8 @@ pub unsafe extern "C" fn nae_core_score_i8(
 }
 
 /// Scores the values of an image as a model of floats takes them: between `low` and `high` of `nae_core_describe`; others
-/// are scored, too, as long as they are finite. `values` must be divisible by 4. `arena_words` is the `arena_words` of
-/// `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
+/// are scored, too, as long as they are finite. The address of `values` must be divisible by 4. `arena_words` is the
+/// `arena_words` of `nae_core_describe` or more; the rest is as for `nae_core_score_u8`.
 ///
 /// Errors: those of `nae_core_score_u8`; IMAGE_TYPE for a model that takes 8-bit values; NON_FINITE for a value that is
 /// NaN or infinite.

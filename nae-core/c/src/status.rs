@@ -16,7 +16,7 @@ pub enum Status {
     /// The model was not opened, or its last opening failed; or the alarm was not started.
     NotReady = 2,
     /// An address is not divisible by what its values need: 4 for the bytes of a model, the arena and floats, 8 for
-    /// `nae_core_model`.
+    /// `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
     Alignment = 3,
     /// The arena overlaps the image.
     Overlap = 4,
@@ -28,9 +28,9 @@ pub enum Status {
     Length = 7,
     /// The checksum is wrong: the file was altered.
     Checksum = 8,
-    /// The checksum is right, and the header or the calibration says what cannot be.
+    /// The checksum is right, and the header or the calibration is invalid.
     Header = 9,
-    /// The checksum is right, and a layer says what cannot be.
+    /// The checksum is right, and a layer is invalid.
     Layer = 10,
     /// The model needs operators that this library was built without.
     Operators = 11,
@@ -158,15 +158,15 @@ impl From<CalibrationError> for Status {
     }
 }
 
-/// A status in words: English, ASCII, one line, ended by a zero; there as long as the program is. Any number may be
-/// asked for. Never NULL.
+/// A status in words: English, ASCII, one line, ended by a zero. Valid as long as the program runs, never NULL. Any number
+/// is accepted.
 #[unsafe(no_mangle)]
 pub extern "C" fn nae_core_status_text(status: i32) -> *const c_char {
     let known = usize::try_from(status).ok().and_then(|number| Status::ALL.get(number));
     known.map_or(c"unknown status", |status| status.text()).as_ptr()
 }
 
-/// Version of the library, such as "0.1.0": ended by a zero; there as long as the program is. Never NULL.
+/// Version of the library, such as "0.1.0", ended by a zero. Valid as long as the program runs, never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn nae_core_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()

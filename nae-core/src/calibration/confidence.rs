@@ -47,7 +47,8 @@ pub fn confident_rate(count: usize, rate: f32, confidence: f32) -> Result<f32, C
 /// The fewest held-out energies of which [`confident_rate`] has an answer; no fewer than a threshold for `rate` takes.
 ///
 /// # Errors
-/// [`CalibrationError`] for a rate or confidence outside (0, 1).
+/// [`CalibrationError`] for a rate or confidence outside (0, 1), and [`CalibrationError::TooMany`] where it would take more
+/// than [`MAX_COUNT`](super::MAX_COUNT).
 pub fn count_for_confidence(rate: f32, confidence: f32) -> Result<usize, CalibrationError> {
     check_rate(rate)?;
     check_confidence(confidence)?;
@@ -58,7 +59,7 @@ pub fn count_for_confidence(rate: f32, confidence: f32) -> Result<usize, Calibra
     while too_few.contains(&confident_rate(count, rate, confidence)) {
         count += 1;
     }
-    Ok(count)
+    check_count(count).map(|_| count)
 }
 
 impl CalibrationView<'_> {
@@ -136,6 +137,8 @@ mod tests {
         assert_eq!(count_for_confidence(0.75, 0.5), Ok(1));
         // A rate of 1/4 takes no more than three.
         assert_eq!(count_for_confidence(0.25, 0.01), Ok(3));
+        // 3·10⁸ energies.
+        assert_eq!(count_for_confidence(1e-8, 0.95), Err(CalibrationError::TooMany));
     }
 
     #[test]

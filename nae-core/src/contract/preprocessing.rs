@@ -14,7 +14,7 @@ pub struct Preprocessing {
     pub(crate) filter: ResizeFilter,
 }
 
-/// A range must be finite and ascend.
+/// The range of values is not finite, or does not ascend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -28,7 +28,7 @@ impl fmt::Display for PreprocessingError {
 
 impl core::error::Error for PreprocessingError {}
 
-/// Bytes and values must be equally many.
+/// An image and its bytes have different lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -1,7 +1,7 @@
 //! Runs one layer whose output is `i8`.
 
-use super::Engine;
 use super::tensor::{Image, Operands, Tensor, apart, in_place, operands, with_scratch};
+use super::{Engine, EngineError};
 use crate::kernels::int8::{self, Add, L2Normalize, Layout, Multiplier, Multiply, Range, Requantize, Weights};
 use crate::kernels::{self, Rows};
 use crate::model::{Int8Linear, Kind, Linear, Operation, Operators, Pair, Record};
@@ -24,7 +24,16 @@ struct Layer<'l, 'a> {
 
 impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// Runs one layer. The arms whose kind is not among `OPERATORS` are constants and vanish.
-    pub(super) fn step_i8(&self, layer: &Record, source: Tensor, image: Image<'_>, arena: &mut [f32]) {
+    ///
+    /// # Errors
+    /// [`EngineError::NonFiniteResult`] where a value that is NaN or infinite would become an integer.
+    pub(super) fn step_i8(
+        &self,
+        layer: &Record,
+        source: Tensor,
+        image: Image<'_>,
+        arena: &mut [f32],
+    ) -> Result<(), EngineError> {
         let target = Tensor::of(layer);
         let zero_point = source.zero_point();
         let range = |[min, max]: [i8; 2]| Range { zero_point: target.zero_point(), min, max };
@@ -118,7 +127,9 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             Operation::Quantize if Self::has(Operators::kind_i8(Kind::Quantize)) => {
                 if let Some(quantization) = target.element.quantization() {
                     let (input, output) = apart(source, target, image, arena);
-                    kernels::quantize(quantization, input, output);
+                    if !kernels::quantize(quantization, input, output) {
+                        return Err(EngineError::NonFiniteResult);
+                    }
                 }
             }
             Operation::Requantize { multiplier } if Self::has(Operators::kind_i8(Kind::Requantize)) => {
@@ -129,6 +140,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             // Not among the model's operators, so not in it.
             _ => {}
         }
+        Ok(())
     }
 
     /// A dense layer; where all outputs share a multiplier, some outputs at a time, whose channels are

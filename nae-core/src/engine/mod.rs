@@ -155,7 +155,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
     /// The energy is exact up to its last rounding, and the same on every target.
     ///
     /// # Errors
-    /// [`EngineError`] for lengths that do not fit and a model that takes `f32`.
+    /// [`EngineError`] for lengths that do not fit, a model that takes `f32`, and an overflow in a layer of `f32`.
     ///
     /// ```
     /// use nae_core::{Shape, engine::Engine, layer::Element, model::Model, quantization::Quantization};
@@ -213,7 +213,7 @@ impl<'m, const OPERATORS: u64> Engine<'m, OPERATORS> {
             let source = Tensor::new(self.model, layer.input);
             match layer.element {
                 Element::F32 => self.step_f32(&layer, source, image, arena),
-                Element::I8(_) => self.step_i8(&layer, source, image, arena),
+                Element::I8(_) => self.step_i8(&layer, source, image, arena)?,
             }
             last = Tensor::of(&layer);
         }

@@ -39,7 +39,7 @@ impl Geometry {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Linear {
-    /// Of values of `f32`.
+    /// Weights and biases in `f32`.
     F32 {
         /// Weights.
         weights: Span,
@@ -48,7 +48,7 @@ pub enum Linear {
         /// Applied to the result.
         activation: Activation,
     },
-    /// Of values of `i8`.
+    /// Weights in 8 bits.
     I8(Int8Linear),
 }
 
@@ -117,7 +117,7 @@ pub enum Operation {
     Conv2d(Geometry, Linear),
     /// Transposed convolution.
     ConvTranspose2d {
-        /// Of the convolution whose gradient it computes.
+        /// Kernel, stride and padding of the convolution whose gradient it computes.
         geometry: Geometry,
         /// Output padding down and across.
         output_padding: [usize; 2],
@@ -180,7 +180,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Its number in the file.
+    /// The kind, which the file names by a number.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Conv2d(..) => Kind::Conv2d,

@@ -49,7 +49,15 @@ pub(crate) fn l2_normalize(epsilon: f32, values: &mut [f32]) {
         let scaled = value / scale;
         sum += scaled * scaled;
     }
-    let norm = scale * libm::sqrtf(sum);
+    let root = libm::sqrtf(sum);
+    let norm = scale * root;
+    // A norm beyond `f32` of values that are not: divided in two steps.
+    if norm == f32::INFINITY {
+        for value in values {
+            *value = *value / scale / root;
+        }
+        return;
+    }
     let divisor = if norm < epsilon { epsilon } else { norm };
     for value in values {
         *value /= divisor;

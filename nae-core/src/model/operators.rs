@@ -32,7 +32,7 @@ pub struct Operators(u64);
 impl Operators {
     /// Every operator there is.
     pub const ALL: Self = Self(u64::MAX);
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// As a number, for the engine's const parameter.

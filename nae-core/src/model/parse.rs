@@ -2,7 +2,7 @@
 
 use super::operators::Operators;
 use super::validate::{self, Tensor};
-use super::{ModelError, Operation, Record, check};
+use super::{ModelError, Record, check};
 use crate::Shape;
 use crate::calibration::CalibrationView;
 use crate::contract::{Contract, LengthError, Preprocessing};
@@ -210,23 +210,23 @@ impl<'a> Model<'a> {
         self.parameters.len()
     }
 
-    /// Number of weights and biases, each layer's counted.
-    pub fn weight_count(&self) -> usize {
-        let count = |layer: Record| layer.operation.linear().map(|linear| linear.weights().len + linear.bias().len);
-        self.layers().filter_map(count).sum()
+    /// Number of parameters: weights and biases, and the scales and shifts of group normalisation. The same in every
+    /// layout of 8-bit weights.
+    pub fn weight_count(&self) -> u64 {
+        self.layers().map(|layer| layer.parameter_count(self.shape(layer.input))).fold(0, u64::saturating_add)
     }
 
-    /// Multiplications of one run by its convolutions and dense layers, those with padding
-    /// included. A host that takes files from strangers can refuse what would run too long.
+    /// Operations of one run that take its time: multiply-accumulates of convolutions and dense layers, and values that
+    /// pooling layers read, padding included in both. A device or a host that takes files from strangers can refuse
+    /// what would run too long.
     pub fn multiply_accumulates(&self) -> u64 {
-        let count = |layer: Record| {
-            let uses = match layer.operation {
-                Operation::Dense(_) => 1,
-                _ => layer.output.height as u64 * layer.output.width as u64,
-            };
-            layer.operation.linear().map(|linear| linear.weights().len as u64 * uses)
-        };
-        self.layers().filter_map(count).fold(0, u64::saturating_add)
+        self.layers().map(|layer| layer.multiply_accumulates(self.shape(layer.input))).fold(0, u64::saturating_add)
+    }
+
+    /// Shape of a tensor: 0 is the image, n what layer n − 1 writes.
+    fn shape(&self, tensor: usize) -> Shape {
+        let layer = tensor.checked_sub(1).and_then(|index| self.layer(index, Kinds::NONE));
+        layer.map_or(self.contract.input, |layer| layer.output)
     }
 
     /// The layers, in order.

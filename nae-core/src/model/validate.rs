@@ -7,6 +7,8 @@ use crate::format::{MAX_SIDE, MAX_VALUES};
 use crate::layer::{Element, Padding};
 use crate::quantization::Quantization;
 
+/// Most values of a window whose mean is taken in 8 bits: their sum is below 2^30.
+const MAX_INT8_MEAN: usize = 1 << 23;
 /// Greatest stride of an 8-bit transposed convolution.
 const MAX_INT8_STRIDE: usize = 16;
 
@@ -103,8 +105,12 @@ pub(super) const fn inside(span: Span, len: usize) -> bool {
 
 const fn geometry_is_valid(record: &Record) -> bool {
     match &record.operation {
-        Operation::Conv2d(geometry, _) | Operation::MaxPool2d(geometry) | Operation::AveragePool2d { geometry, .. } => {
-            every_window_meets_the_input(geometry)
+        Operation::Conv2d(geometry, _) | Operation::MaxPool2d(geometry) => every_window_meets_the_input(geometry),
+        Operation::AveragePool2d { geometry, .. } => {
+            // Sides are below 2^16, so that the product is below 2^32.
+            let [height, width] = geometry.kernel;
+            let sum_fits = matches!(record.element, Element::F32) || height * width <= MAX_INT8_MEAN;
+            every_window_meets_the_input(geometry) && sum_fits
         }
         Operation::ConvTranspose2d { geometry, output_padding, .. } => {
             let [down, across] = geometry.stride;

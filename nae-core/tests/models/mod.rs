@@ -34,10 +34,12 @@ pub(crate) fn floats() -> Vec<u8> {
     graph.push(Op::Resize { height: 5, width: 5, mode: ResizeMode::Nearest });
     graph.push(AveragePool2d { kernel: [2, 2], stride: [1, 1], padding: Padding::NONE, count_include_padding: true });
     let branch = graph.push(Activation::Tanh);
-    graph.push(Activation::Relu);
+    graph.push(Activation::Elu { alpha: 0.5 });
     graph.push(Op::Add { other: branch });
+    graph.push(Op::Multiply { other: branch });
     graph.push(GroupNormalize { groups: 2, scale: weights(2), shift: weights(2), epsilon: 1e-5 });
-    graph.push(Dense::from_out_in(&weights(32 * 16), [16, 32], None).unwrap());
+    let dense = Dense::from_out_in(&weights(32 * 16), [16, 32], None).unwrap();
+    graph.push(dense.with_activation(Activation::Relu));
     graph.push(Op::Reshape(Shape::new(1, 4, 4)));
     graph.contract = calibrated(graph.contract).with_log_normalizer(1.5).unwrap();
     graph.contract.energy = Energy::Ssim;

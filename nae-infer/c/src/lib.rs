@@ -23,7 +23,7 @@ pub struct Score {
     pub p_value: f32,
     /// An energy above it is an anomaly; NaN for a model without calibration.
     pub threshold: f32,
-    /// 1 for an anomaly, 0 for a normal image, -1 for a model without calibration.
+    /// 1 for an anomaly, 0 for a normal image, -1 for a model without calibration. Compare it with 1: in C, -1 is true.
     pub anomaly: i32,
 }
 

@@ -124,6 +124,12 @@ impl MethodKind {
         }
     }
 
+    /// Whether it has a likelihood of images of bytes, for which it changes them itself: Glow adds noise within a level,
+    /// PixelCNN++ has a probability of each level.
+    pub fn is_of_bytes(self) -> bool {
+        matches!(self, Self::Glow | Self::Pixelcnn)
+    }
+
     /// Whether its latents are in ℝ^D whatever the preset says: Gaussians, codes, scores and free latents are not on a sphere.
     pub fn is_euclidean(self) -> bool {
         matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly | Self::Mahalanobis | Self::Knn)
@@ -304,7 +310,7 @@ pub struct FeedForward {
     pub step_size: f32,
     /// Standard deviation σ of the chain's noise.
     pub noise: f32,
-    /// Limit on each element of the energy's gradient.
+    /// Limit on the norm of each row of the energy's gradient, as in the code of the NAE's authors.
     pub gradient_clip: f32,
     /// Images in the replay buffer.
     pub buffer: usize,

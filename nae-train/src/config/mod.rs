@@ -372,9 +372,10 @@ impl Config {
         self
     }
 
-    /// What is done to training images each time they are seen.
+    /// What is done to training images each time they are seen; no dequantisation for a method with a likelihood of bytes.
     pub fn augmentation(&self) -> Augmentation {
-        self.raw.data.augmentation
+        let augmentation = self.raw.data.augmentation;
+        Augmentation { dequantize: augmentation.dequantize && !self.raw.method.is_of_bytes(), ..augmentation }
     }
 
     /// The class kept out of training, if any.

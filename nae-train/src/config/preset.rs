@@ -116,7 +116,10 @@ pub fn parse(text: &str, origin: &str) -> Result<Config, TextError> {
 
 #[cfg(test)]
 mod tests {
+    use nae_data::Augmentation;
+
     use super::*;
+    use crate::config::MethodKind;
 
     #[test]
     fn every_preset_is_valid_and_survives_a_round_trip() {
@@ -200,6 +203,19 @@ mod tests {
         let text = digits.replace("[training]", "[training]\nfinal_learning_rate = 0.0");
         let message = parse(&text, "my.toml").expect_err("refused").to_string();
         assert!(message.contains("training.final_learning_rate"), "{message}");
+    }
+
+    /// Their own noise within a level, or none, must be the only one.
+    #[test]
+    fn methods_with_a_likelihood_of_bytes_see_bytes() {
+        let preset = PRESETS.iter().find(|preset| preset.name == "cifar10-ood").expect("comes with the program");
+        use MethodKind::{Ae, Glow, Nae, Pixelcnn, Vae};
+        for method in [Nae, Ae, Vae, Glow, Pixelcnn] {
+            let config =
+                parse(&format!("method = \"{}\"\n{}", method.name(), preset.text), "cifar.toml").expect("valid");
+            let dequantize = !matches!(method, Glow | Pixelcnn);
+            assert_eq!(config.augmentation(), Augmentation { flip: true, dequantize }, "{method:?}");
+        }
     }
 
     /// A set whose own files say what is for testing, with a network that fits it.

@@ -22,7 +22,7 @@ use crate::arch::spec::LayerSpec;
 use crate::config::Pretraining;
 use crate::config::methods::FeedForward;
 use crate::engine::Engine;
-use crate::sample::{Bounds, GradientClip, Langevin, Leaving, NoiseSource, ReplayBuffer, ReplayConfig};
+use crate::sample::{Bounds, ClipBy, GradientClip, Langevin, Leaving, NoiseSource, ReplayBuffer, ReplayConfig};
 
 /// Where images are.
 const BOX: Bounds = Bounds { min: 0.0, max: 1.0, leaving: Leaving::Clamp };
@@ -86,7 +86,7 @@ impl IgebmMethod {
         engine: Engine,
         device: &Device,
     ) -> Self {
-        let clip = GradientClip { limit: settings.gradient_clip, by: Default::default() };
+        let clip = GradientClip { limit: settings.gradient_clip, by: ClipBy::RowNorm };
         let chain = Langevin::new(settings.steps, settings.step_size, settings.noise);
         let objective = FromBuffer {
             contrast: Contrast::new(settings.regularization, engine, device),
@@ -176,6 +176,44 @@ mod tests {
         let mut method = self::method(fresh, Engine::Cpu);
         let first = negatives(&mut method, 37);
         assert!(negatives(&mut method, 37).chunks(72).all(|image| first.chunks(72).all(|other| other != image)));
+    }
+
+    /// A chain's step as the authors' code has it, written down: −λ times the gradient, of which each row has a norm of at
+    /// most the limit, then within the box.
+    #[test]
+    fn a_step_is_as_long_as_the_authors() {
+        let settings = FeedForward { width: 3, noise: 0.0, steps: 1, ..FeedForward::default() };
+        let method = method(FeedForward { gradient_clip: 1e-4, step_size: 10.0, ..settings }, Engine::Burn);
+        let start = images(5);
+        let frozen = method.objective.contrast.freeze(&method.model, &start);
+        let gradient = wide(frozen.energy_gradient(start.clone()).gradient);
+        let mut shortened = 0;
+        let mut expected = wide(start.clone());
+        for (row, x) in gradient.chunks(9).zip(expected.chunks_mut(9)) {
+            let norm = row.iter().map(|g| g * g).sum::<f64>().sqrt();
+            shortened += usize::from(norm > 1e-4);
+            for (x, g) in x.iter_mut().zip(row) {
+                *x = (*x - 10.0 * g * (1e-4 / norm.max(1e-4))).clamp(0.0, 1.0);
+            }
+        }
+        assert!(shortened > 37 * 4, "most rows are shortened: {shortened}");
+        let energy = |x| frozen.energy_gradient(x);
+        let mut noise = NoiseSource::new(0, 0);
+        let end = wide(method.objective.chain.run(start, 1.0, &mut noise, energy, LatentSpace::Euclidean).state);
+        let largest = end.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(largest < 1e-6, "{largest}");
+        // The authors' settings.
+        let chain = IgebmMethod::new(
+            method.model,
+            Pretraining::new(1, 8, 1e-2),
+            FeedForward::default(),
+            noise,
+            Engine::Burn,
+            &Device::flex(),
+        );
+        let chain = chain.objective.chain;
+        assert_eq!((chain.steps, chain.step_size, chain.noise), (60, 10.0, 0.005));
+        assert_eq!(chain.gradient_clip, Some(GradientClip { limit: 0.01, by: ClipBy::RowNorm }));
     }
 
     /// Images of one grey level each, about 0.3: training finds that level, and chains from noise end there.

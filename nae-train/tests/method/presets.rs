@@ -80,7 +80,7 @@ fn rows() -> [Row; 5] {
         Row {
             augmentation: Augmentation { dequantize: true, ..none },
             crop: Some(140),
-            ..large("celeba64-sample", conv64, [30, 15], 1400, 0.0)
+            ..large("celeba64-sample", conv64, [30, 15], 1272, 0.0)
         },
     ]
 }

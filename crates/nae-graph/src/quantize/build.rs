@@ -365,11 +365,12 @@ impl Weights {
         for (output, (weights, &bias)) in weights.chunks_exact(row).zip(bias).enumerate() {
             let bias = f64::from(bias);
             let stored = stored.get(output).map_or(0.0, |&scale| f64::from(scale));
-            let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs())));
+            let greatest = f64::from(weights.iter().fold(0.0f32, |m, w| m.max(w.abs()))) / 127.0;
             // A row of very small weights must not make its bias too large an integer, or its factor too small.
             let least = (bias.abs() / BIAS_LIMIT).max(LEAST_FACTOR * f64::from(to.scale())) / input;
-            // A scale that weights came with gives the same integers again, and is larger than the others here.
-            let scale = (greatest / 127.0).max(stored).max(least);
+            // A scale that weights came with gives the same integers again, but for −128, which becomes −127: two weights
+            // in a word of [`Layout::Paired`](nae_core::kernels::int8::Layout) leave no room for it.
+            let scale = if stored > 0.0 { stored } else { greatest }.max(least);
             made.values.extend(weights.iter().map(|&w| (f64::from(w) / scale).round().clamp(-127.0, 127.0) as i8));
             made.bias.push((bias / (input * scale)).round() as i32);
             made.factors.push(input * scale / f64::from(to.scale()));
@@ -406,5 +407,15 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn weights_that_came_with_a_scale_keep_it_and_their_integers() {
+        let q = Quantization::new(0.5, 0).expect("a scale");
+        let weights = Weights::new(&[-1.28, 1.0, -1.27, 0.01], &[0.1], &[0.01], q, q);
+        // The least integer has no room beside another weight.
+        assert_eq!(weights.values, [-127, 100, -127, 1]);
+        assert!((weights.factors[0] - 0.01).abs() < 1e-9, "{:?}", weights.factors);
+        assert_eq!(weights.bias, [20]);
     }
 }

@@ -89,7 +89,7 @@ impl From<EngineError> for QuantizeError {
     }
 }
 
-/// A model before and after.
+/// A model in 8 bits, with the f32 model it was made of.
 #[derive(Clone, Debug)]
 pub struct Quantized {
     /// The 8-bit layers, without calibration: its energies are not those of the f32 model.

@@ -109,7 +109,8 @@ impl Source for Folder {
         let Some(path) = self.waiting.pop_front() else { return Ok(None) };
         // Before it is read: written to meanwhile, it is read again.
         let of = modified(&path);
-        self.newest = self.newest.max(of);
+        // A file dated in the future must not make those that come after it look old.
+        self.newest = self.newest.max(of.map(|time| time.min(SystemTime::now())));
         if let Some(read) = self.listed.get_mut(&path) {
             *read = of;
         }
@@ -239,6 +240,19 @@ mod tests {
                 .add_path(place.path().join("d.png"))))
             .unwrap();
         assert!(folder.waiting.is_empty());
+    }
+
+    #[test]
+    fn a_file_dated_in_the_future_hides_none_that_come_after_it() {
+        let place = tempfile::tempdir().unwrap();
+        let ahead = std::fs::File::create(place.path().join("ahead.png")).unwrap();
+        ahead.set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
+        let mut folder = Folder::open(place.path()).unwrap();
+        assert_eq!(names(&mut folder, 1), ["ahead.png"]);
+        let after = std::fs::File::create(place.path().join("after.png")).unwrap();
+        after.set_modified(SystemTime::now() + Duration::from_secs(1)).unwrap();
+        folder.list_again().unwrap();
+        assert!(folder.waiting.contains(&place.path().join("after.png")), "{:?}", folder.waiting);
     }
 
     #[test]

@@ -32,7 +32,7 @@
 //!
 //! Beside the weights lies a table of [`Channel`]: bias, multiplier, shift of each output.
 //!
-//! Exporters on the host make these from weights as TFLite and ONNX have them (`nae_graph::pack`). All builds read both
+//! Exporters on the host make these from weights as TFLite and ONNX have them (`nae_graph::int8_weights`). All builds read both
 //! layouts and give the same results.
 
 #[cfg(any(nae_dsp = "v7", nae_dsp = "v8"))]

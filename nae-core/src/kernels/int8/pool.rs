@@ -139,6 +139,6 @@ fn mean(sum: i32, count: i32) -> i8 {
     // Every window meets the input; the compiler cannot know.
     let count = count.max(1);
     let half = if sum > 0 { count / 2 } else { -(count / 2) };
-    // Neither the sum of a window nor its mean is beyond what its type holds.
+    // The parser allows windows of at most 2^23 values, so that a sum and a half are within 2^31.
     (sum.wrapping_add(half) / count) as i8
 }

@@ -140,7 +140,7 @@ pub(super) enum Rounding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Range {
-    /// Stands for 0.
+    /// The integer that stands for 0.
     pub zero_point: i8,
     /// Least value. With a fused ReLU: the zero point.
     pub min: i8,

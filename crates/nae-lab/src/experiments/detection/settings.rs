@@ -392,7 +392,7 @@ fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
 
 #[cfg(test)]
 mod tests {
-    use nae_train::config::{ManifoldDiffusion, MethodKind};
+    use nae_train::config::{ManifoldDiffusion, MethodKind, Training};
 
     use super::*;
 
@@ -427,7 +427,9 @@ mod tests {
         let (holdout, lengths) = (known("mnist-holdout", Scale::Cpu), known("mnist-pretraining", Scale::Cpu));
         let [like, ours] = [&holdout.cells[9], &lengths.cells[3]].map(|cell| cell.config.raw());
         assert_eq!(ours.architecture, like.architecture);
-        assert_eq!(ours.training, like.training);
+        // From 0 epochs a fixed decoder would stay random.
+        assert!(like.training.fixed_decoder);
+        assert_eq!(ours.training, Training { fixed_decoder: false, ..like.training });
         assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
         assert_eq!((like.pretraining.epochs, ours.pretraining.epochs), (20, 40));
         assert_eq!(known("mnist-ood", Scale::Cpu).work, holdout.work);

@@ -6,7 +6,9 @@ use core::arch::naked_asm;
 macro_rules! kernel_one {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// As [`Arguments::of_one`] checks it.
+        /// What [`Ready`](super::multiply::Ready) checks: `weights` is valid for `rows` rows of `row_groups` groups for each
+        /// pair, with the gaps between them; `channels` for one element a pair; `activations` for a window of that many
+        /// groups; the first of `outputs` for two values a pair. `pairs` and `rows` are not 0.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
@@ -90,7 +92,7 @@ macro_rules! kernel_one {
 macro_rules! kernel_one_short {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// As [`Arguments::of_one`] checks it; one row of 2, 4, … [`CHUNK`] groups.
+        /// As for the kernel for rows of any length; one row of 2, 4, … [`CHUNK`] groups.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(

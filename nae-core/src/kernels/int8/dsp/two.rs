@@ -6,7 +6,9 @@ use core::arch::naked_asm;
 macro_rules! kernel_two {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// As [`Arguments::of_two`] checks it.
+        /// What [`Ready`](super::multiply::Ready) checks: `weights` is valid for `rows` rows of `row_groups` groups for each
+        /// pair, with the gaps between them; `channels` for one element a pair; `activations` for two windows of that many
+        /// groups; both of `outputs` for two values a pair. `pairs` and `rows` are not 0.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
@@ -101,7 +103,7 @@ macro_rules! kernel_two {
 macro_rules! kernel_two_short {
     ($name:ident, $factors:ident, $result:ident) => {
         /// # Safety
-        /// As [`Arguments::of_two`] checks it; one row of 1 to [`CHUNK`] groups.
+        /// As for the kernel for rows of any length; one row of 1 to [`CHUNK`] groups.
         #[unsafe(naked)]
         pub(super) unsafe extern "C" fn $name(arguments: &Arguments) {
             naked_asm!(
