@@ -1,5 +1,5 @@
 //! A graphics card computes what the processor does: energies, gradients, updates, whole chains. On the software
-//! driver, `wgpu:software`, which `tests/gpu.sh` sets up.
+//! driver, `wgpu:software`, which `tests/gpu/software.sh` sets up.
 #![cfg(feature = "wgpu")]
 #![allow(clippy::unwrap_used)]
 

@@ -8,10 +8,10 @@ use tracing_subscriber::EnvFilter;
 /// How much a program says on standard error. To flatten into the arguments of a program.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Verbosity {
-    /// Say on standard error what is done and how long it takes; twice for more. RUST_LOG chooses by module.
+    /// Log what is done and how long it takes to standard error; twice for more. RUST_LOG selects modules.
     #[arg(long, short, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     verbose: u8,
-    /// Draw no progress bar, print nothing but results that were asked for and errors.
+    /// Print no progress, only requested results and errors.
     #[arg(long, short, global = true)]
     quiet: bool,
 }

@@ -39,10 +39,10 @@ pub(crate) enum Command {
     Score(Score),
     /// Print what a model file says about itself
     Inspect(Inspect),
-    /// Give a model a threshold, from normal images it was not trained on
+    /// Set a model's threshold from normal images that it was not trained on
     #[command(after_help = CALIBRATE_HELP)]
     Calibrate(Calibrate),
-    /// Measure what a model takes on this machine, by backend
+    /// Measure the time and memory of a model on this machine, for each backend
     #[command(after_help = BENCH_HELP)]
     Bench(Bench),
     /// Watch a camera: alarms, a page, and scoring over HTTP
@@ -89,7 +89,7 @@ Examples:
 Examples:
   nae-infer man ~/.local/share/man/man1 && man nae-infer-score")]
 pub(crate) struct ManPages {
-    /// The folder, which is made where it is missing
+    /// The folder; created if it is missing
     pub(crate) folder: PathBuf,
 }
 
@@ -126,33 +126,33 @@ Examples:
 pub(crate) struct Score {
     /// Model: .onnx from nae-train, or .nae
     pub(crate) model: PathBuf,
-    /// Images: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or .npy; folders, with all images below them; - for standard input;
-    /// tables for a model of tables
+    /// Images: PNG, JPEG, BMP, TIFF, WebP, PGM, PPM or .npy; folders, with their sub-folders; - for standard input; tables,
+    /// for a model of a table
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
     /// Print one JSON object a line: input, energy, p_value, verdict
     #[arg(long)]
     pub(crate) json: bool,
-    /// What reconstructs the images; auto tries all and takes the fastest [default: for .onnx simd, or tract where
-    /// simd lacks a layer; for .nae native]
+    /// The engine that runs the network; auto tries all and takes the fastest [default: for .onnx simd, or tract if simd
+    /// lacks a layer; for .nae native]
     #[arg(long, value_parser = PossibleValuesParser::new(BackendChoice::NAMES))]
     pub(crate) backend: Option<String>,
-    /// With the backend ort: what it computes on, the first that has a layer; several with commas between
+    /// For the backend ort: execution providers in the order of preference, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = provider_names())]
     pub(crate) execution_provider: Vec<String>,
     /// Share of normal images that may be called anomalies, from 0 to 1 [default: the model's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) false_positive_rate: Option<f32>,
-    /// The energy above which an image is an anomaly, in place of the model's threshold
+    /// The energy above which an image is an anomaly, instead of the model's threshold
     #[arg(long, value_name = "ENERGY", conflicts_with = "false_positive_rate")]
     pub(crate) threshold: Option<f32>,
-    /// Write a picture of each pixel's part in the energy; white is the image's largest
+    /// Write a picture of each pixel's part in the energy into this folder; white is the image's largest value
     #[arg(long, value_name = "DIR")]
     pub(crate) heat_map: Option<PathBuf>,
-    /// End with exit status 3 where anything is an anomaly
+    /// End with exit status 3 if anything is an anomaly
     #[arg(long)]
     pub(crate) fail_on_anomaly: bool,
-    /// Threads [default: all]
+    /// Number of threads [default: the number of processors]
     #[arg(long)]
     pub(crate) threads: Option<std::num::NonZeroUsize>,
 }
@@ -183,23 +183,23 @@ pub(crate) struct Calibrate {
     /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or .npy
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
-    /// The model with the threshold
+    /// The file to write: the model with its threshold
     #[arg(short, long, value_name = "FILE.onnx")]
     pub(crate) output: PathBuf,
     /// Share of normal images that may be called anomalies, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
     pub(crate) false_positive_rate: f32,
-    /// Choose the threshold so that the rate holds with this probability, such as 0.95, however the images were drawn;
-    /// without it, it holds on average
+    /// Raise the threshold so that the rate holds with this probability over the draw of the images, such as 0.95; without
+    /// it the rate holds on average
     #[arg(long, value_name = "PROBABILITY", value_parser = rate)]
     pub(crate) confidence: Option<f32>,
-    /// What black and white become for the network [default: 0,1]
+    /// The network's values for black and white [default: 0,1]
     #[arg(long, value_name = "LOW,HIGH", value_parser = range, allow_hyphen_values = true)]
     pub(crate) range: Option<(f32, f32)>,
-    /// Filter for images of another size [default: bilinear]
+    /// Filter for resizing images [default: bilinear]
     #[arg(long, value_parser = PossibleValuesParser::new(ResizeFilter::ALL.map(ResizeFilter::name)))]
     pub(crate) resize: Option<String>,
-    /// What makes an energy of image and reconstruction [default: squared-l2]
+    /// The energy of an image and its reconstruction [default: squared-l2]
     #[arg(long, value_parser = PossibleValuesParser::new(["squared-l2", "l1", "ssim"]))]
     pub(crate) energy: Option<String>,
     /// Write nothing if a file cannot be scored
@@ -231,13 +231,13 @@ pub(crate) struct Bench {
     /// Only this backend
     #[arg(long, value_parser = PossibleValuesParser::new(BackendKind::ALL.map(BackendKind::name)))]
     pub(crate) backend: Option<String>,
-    /// What the backend ort computes on, the first that has a layer; several with commas between
+    /// Execution providers of the backend ort in the order of preference, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = provider_names())]
     pub(crate) execution_provider: Vec<String>,
-    /// How long to measure, one image at a time and again 32 at a time
+    /// Seconds to measure, for one image at a time and for 32 at a time
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     pub(crate) seconds: f64,
-    /// Threads
+    /// Number of threads
     #[arg(long, default_value = "1")]
     pub(crate) threads: std::num::NonZeroUsize,
     /// Print one JSON object a line, in seconds and bytes

@@ -24,22 +24,22 @@ Examples:
   nae-train --data DIR --tile 64 --export m.onnx
                                                 look for small defects in large images
   nae-train --data DIR --outliers DIR2 --time-budget 30m
-                                                ... and see what it makes of others
+                                                ... and evaluate on outliers
   nae-train --preset digits-omi --seed 3        the paper's chains, another seed
   nae-train --preset mnist-holdout --data DIR   the paper's first experiment; days on two cores
   nae-train --method vae                        a baseline of the paper on the same data
   nae-train presets digits > my.toml            a preset to change ...
   nae-train --preset my.toml --out runs/mine    ... and to train with
-  nae-train --resume runs/mine --export m.onnx  go on with an interrupted run
-  nae-train export runs/mine --export m.onnx    ... or take the model that it has so far
-  nae-train sample runs/mine -o samples.png     what that model takes for normal
-  nae-train eval m.onnx --normal A --outliers B how well a model tells one folder from another
-  nae-train compare --seeds 5 --held-out 1,9    is it worth it? means over seeds
+  nae-train --resume runs/mine --export m.onnx  continue an interrupted run
+  nae-train export runs/mine --export m.onnx    ... or export its best model so far
+  nae-train sample runs/mine -o samples.png     draw images that the model considers normal
+  nae-train eval m.onnx --normal A --outliers B AUROC of a model on two folders
+  nae-train compare --seeds 5 --held-out 1,9    NAE and plain autoencoder over seeds
   nae-train deploy model.onnx -o model.nae      the same model for a microcontroller
   nae-train deploy model.onnx --int8 --calibrate runs/mine -o model.nae
-                                                ... in 8 bits, and what that costs
+                                                ... in 8 bits, with the loss of AUROC
 
-Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 130 when Ctrl-C broke it off.";
+Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 130 after Ctrl-C.";
 
 /// Trains normalized autoencoders: anomaly detectors whose reconstruction error can be trusted.
 ///
@@ -50,7 +50,7 @@ Exit status: 0 when all went well, 1 when anything failed, 2 for wrong usage, 13
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) train: TrainArgs,
-    /// Threads that compute; results do not depend on it [default: as many as there are processors].
+    /// Number of threads; results do not depend on it [default: the number of processors].
     #[arg(long, global = true, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
     #[command(flatten)]
@@ -67,25 +67,25 @@ pub(crate) enum Command {
     Deploy(DeployArgs),
     /// Calibrate and export the model of a run folder, also of an interrupted run.
     Export(ExportArgs),
-    /// Measure how well a model tells outliers: any model, on any data.
+    /// Measure how well a model detects outliers: any model, on any data.
     Eval(EvalArgs),
     /// Draw new images from a trained model.
     Sample(SampleArgs),
-    /// What a model makes of normal images and of outliers, as a picture.
+    /// Draw reconstructions of normal images and of outliers as a picture.
     Reconstruct(ReconstructArgs),
-    /// How far a model's new images are from its data, by a frozen network (FID).
+    /// Compute the Fréchet distance (FID) of a model's new images from its training data.
     Fid(FidArgs),
-    /// What every stopping signal would have cost some runs: half of them to choose on, half to show.
+    /// Compare rules for stopping on finished runs: half of them to choose a rule, half to test it.
     StoppingStudy(StudyArgs),
-    /// Compare the NAE with a plain autoencoder given the same time and its own best D_z, over seeds.
+    /// Compare the NAE with a plain autoencoder of the same training time and its own best D_z, over seeds.
     Compare(CompareArgs),
-    /// Make an experiment of the paper again.
+    /// Reproduce an experiment of the paper.
     Reproduce(ReproduceArgs),
-    /// Put cells and seeds that were made in several folders, on several machines, into one table.
+    /// Gather cells and seeds from several folders or machines into one table.
     Gather(GatherArgs),
     /// List the presets, or print one.
     Presets(PresetsArgs),
-    /// List what --device can be on this machine.
+    /// List the devices of this machine, for --device.
     Devices(DevicesArgs),
     /// Print completions for a shell.
     #[command(after_help = COMPLETIONS_HELP)]
@@ -105,15 +105,15 @@ Examples:
 Examples:
   nae-train man ~/.local/share/man/man1 && man nae-train-compare")]
 pub(crate) struct ManArgs {
-    /// The folder, which is made where it is missing.
+    /// The folder; created if it is missing.
     pub(crate) folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Graphics cards are there where nae-train was built for them: cargo build --release -p nae-train-cli --features wgpu")]
+Graphics cards are listed if nae-train was built for them: cargo build --release -p nae-train-cli --features wgpu")]
 pub(crate) struct DevicesArgs {
-    /// Print JSON in place of the table.
+    /// Print JSON instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -122,8 +122,8 @@ pub(crate) struct DevicesArgs {
 pub(crate) struct ExportArgs {
     /// The run folder.
     pub(crate) run: PathBuf,
-    /// The data of your own that the run was trained on, or the folder of a data set that is not part of the program, or
-    /// one that has it by its name [default: $NAE_DATA].
+    /// Your own data that the run was trained on; or the folder of a data set that is not part of the program, or the
+    /// folder above it [default: $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
@@ -135,7 +135,7 @@ pub(crate) struct ExportArgs {
 Examples:
   nae-train eval model.onnx --normal good/ --outliers scratched/ --outliers dented.zip
   nae-train eval model.nae --normal good.csv --outliers bad.csv --json
-  nae-train eval runs/digits-0                 the run's own test data once more")]
+  nae-train eval runs/digits-0                 the run's own test data")]
 pub(crate) struct EvalArgs {
     /// A model, .onnx or .nae, or a run folder.
     #[arg(value_name = "MODEL|DIR")]
@@ -147,8 +147,8 @@ pub(crate) struct EvalArgs {
     /// Outliers, likewise; once for each set [default for a run folder: the sets it was evaluated on].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Vec<PathBuf>,
-    /// For a run folder without --normal: the data it was trained on, where they are not part of the program [default:
-    /// their folder in $NAE_DATA].
+    /// For a run folder without --normal: the data it was trained on, if they are not part of the program [default: their
+    /// folder in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Print the result as JSON.
@@ -190,19 +190,19 @@ pub(crate) struct ReconstructArgs {
     /// The picture to write.
     #[arg(long, short, value_name = "FILE.png")]
     pub(crate) output: PathBuf,
-    /// The data that the run was trained on, where they are not part of the program [default: their folder in $NAE_DATA].
+    /// The data that the run was trained on, if they are not part of the program [default: their folder in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
-    /// Outliers: a folder or an archive of images; once for each set. Beside them come those that the run was evaluated on.
+    /// Outliers: a folder or an archive of images; may be repeated. The sets that the run was evaluated on are added.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Vec<PathBuf>,
-    /// A set that is shown, by its name in the run's table, or \"normal test images\"; once for each [default: all].
+    /// Show this set only: its name in the run's table, or \"normal test images\"; may be repeated [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) sets: Vec<String>,
-    /// Images of each set, at most.
+    /// Largest number of images of each set.
     #[arg(long, default_value_t = 10, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100))]
     pub(crate) count: usize,
-    /// Print the figures as JSON.
+    /// Print the numbers as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -213,24 +213,24 @@ Examples:
   nae-train fid runs/celeba --network inception.onnx --data celeba/
   nae-train fid runs/digits-0 --network inception.onnx --count 1000 --json
 
-The network is given images with values from 0 to 1, brought to its size by bilinear interpolation. How Inception is
-exported so that figures compare with published ones is in docs/training.md.")]
+The network takes images with values from 0 to 1, resized to its input by bilinear interpolation. docs/training.md says
+how to export Inception so that values can be compared with published ones.")]
 pub(crate) struct FidArgs {
     /// The run folder.
     pub(crate) run: PathBuf,
-    /// The network that images are compared by, with an input [N, 3, H, W] of fixed size.
+    /// The network whose features are compared, with an input [N, 3, H, W] of fixed size.
     #[arg(long, value_name = "FILE.onnx")]
     pub(crate) network: PathBuf,
-    /// The output of the network that is used; the mean over its places, where there are several [default: its only one].
+    /// The output of the network to use; a feature map is averaged over its places [default: the only output].
     #[arg(long, value_name = "NAME")]
     pub(crate) output: Option<String>,
-    /// The data that the run was trained on, where they are not part of the program [default: their folder in $NAE_DATA].
+    /// The data that the run was trained on, if they are not part of the program [default: their folder in $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
-    /// How many images are drawn.
+    /// Number of images to draw.
     #[arg(long, default_value_t = 50_000)]
     pub(crate) count: usize,
-    /// How many images of the training data are looked at [default: all].
+    /// Number of training images to compare with [default: all].
     #[arg(long, value_name = "COUNT")]
     pub(crate) real: Option<usize>,
     /// Seed of the chains.
@@ -254,10 +254,10 @@ Examples:
   nae-train stopping-study runs/mnist-holdout-cpu/digit-*    after reproduce mnist-holdout --trace-outliers
   nae-train stopping-study runs/* --outliers \"digit 1 (held out)\"")]
 pub(crate) struct StudyArgs {
-    /// Folders of runs made with --trace-outliers, by nae-train or by nae-train reproduce.
+    /// Folders of runs with --trace-outliers, by nae-train or by nae-train reproduce.
     #[arg(required = true, num_args = 1.., value_name = "DIR")]
     pub(crate) runs: Vec<PathBuf>,
-    /// An outlier set that counts, by its name in the run's table; once for each [default: all but ConstantGray].
+    /// Use this outlier set only: its name in the run's table; may be repeated [default: all but ConstantGray].
     #[arg(long, value_name = "NAME")]
     pub(crate) outliers: Vec<String>,
     /// Print the result as JSON.
@@ -273,29 +273,29 @@ pub(crate) struct DeployArgs {
     /// The file to write.
     #[arg(long, short, value_name = "MODEL.nae")]
     pub(crate) output: PathBuf,
-    /// Quantise to 8 bits, and say what that costs.
+    /// Quantise to 8 bits, and measure what that costs.
     #[arg(long, requires = "calibrate")]
     pub(crate) int8: bool,
-    /// Normal data to choose ranges by and to compute the threshold from: the folder of the run that made the model, or
-    /// images or a table as for training with --data.
+    /// Normal data for the ranges and the threshold: the folder of the run that made the model, or images or a table as
+    /// for training with --data.
     #[arg(long, value_name = "RUN|DIR|FILE", requires = "int8")]
     pub(crate) calibrate: Option<PathBuf>,
-    /// Where the data of the run lies, when it is not part of the program.
+    /// The data of the run, if they are not part of the program.
     #[arg(long, value_name = "DIR|FILE", requires = "int8")]
     pub(crate) data: Option<PathBuf>,
-    /// Outliers to measure AUROC on, beside those of the run.
+    /// Outliers to measure AUROC on, in addition to those of the run.
     #[arg(long, value_name = "DIR|FILE", requires = "int8")]
     pub(crate) outliers: Option<PathBuf>,
-    /// The false-positive rate the threshold is for [default: the model's, or 0.01].
+    /// False-positive rate of the threshold [default: the model's, or 0.01].
     #[arg(long, value_name = "RATE", requires = "int8")]
     pub(crate) false_positive_rate: Option<f32>,
-    /// How the range of an 8-bit tensor is chosen [default: mse, and the model's own scales where it is quantised].
+    /// How to choose the range of an 8-bit tensor [default: mse; a quantised model keeps its own scales].
     #[arg(long, value_enum, requires = "int8")]
     pub(crate) ranges: Option<RangesArg>,
-    /// Whether channels are evened out between layers first.
+    /// Whether to equalise the ranges of channels across layers first.
     #[arg(long, value_enum, default_value_t = EqualizeArg::Auto, requires = "int8")]
     pub(crate) equalize: EqualizeArg,
-    /// How 8-bit weights are laid out. Every processor reads both.
+    /// Layout of 8-bit weights; every processor can use both.
     #[arg(long, value_enum, default_value_t = LayoutArg::Paired)]
     pub(crate) layout: LayoutArg,
     /// Print the result as JSON.
@@ -305,9 +305,9 @@ pub(crate) struct DeployArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RangesArg {
-    /// Where rounding and clipping together have the least mean squared error.
+    /// The range with the least mean squared error of rounding and clipping.
     Mse,
-    /// All but a ten-thousandth of the values at either end.
+    /// Without the ten-thousandth of the values at either end.
     Percentile,
     /// All values.
     Minmax,
@@ -325,7 +325,7 @@ impl From<RangesArg> for Ranges {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum EqualizeArg {
-    /// Where it leaves the smaller error.
+    /// If it gives the smaller error.
     Auto,
     /// Always.
     Always,
@@ -345,9 +345,9 @@ impl From<EqualizeArg> for Option<bool> {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LayoutArg {
-    /// In pairs, for processors with dual multiply-accumulate: Cortex-M4, M7, M33.
+    /// For processors with dual multiply-accumulate: Cortex-M4, M7, M33.
     Paired,
-    /// One by one, for the vector unit of Cortex-M55 and M85, and for all others. Needs less RAM.
+    /// For the vector unit of Cortex-M55 and M85, and for all other processors; needs less RAM.
     Plain,
 }
 
@@ -365,13 +365,13 @@ pub(crate) struct CompareArgs {
     /// The NAE's preset.
     #[arg(long, default_value = "digits", value_name = "NAME|FILE.toml")]
     pub(crate) preset: String,
-    /// How many seeds, or which: 5, or 3,7,11, or 7, for the seed 7 alone.
+    /// Number of seeds, or a list: 5 for the seeds 0 to 4; 3,7,11 for these; 7, with a comma for the seed 7 alone.
     #[arg(long, default_value = "5")]
     pub(crate) seeds: Seeds,
     /// Held-out classes, one comparison each.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 9], value_name = "DIGITS")]
     pub(crate) held_out: Vec<u8>,
-    /// The folder of a data set that is not part of the program, or one that has it by its name [default: $NAE_DATA].
+    /// The folder of a data set that is not part of the program, or the folder above it [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Latent dimensions the plain autoencoder chooses from.
@@ -380,10 +380,10 @@ pub(crate) struct CompareArgs {
     /// What computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
-    /// Write every run's figures as JSON.
+    /// Write the results of every run as JSON.
     #[arg(long, short, value_name = "FILE.json")]
     pub(crate) output: Option<PathBuf>,
-    /// Print JSON in place of tables.
+    /// Print JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
     /// [`Cli::verbosity`]'s.
@@ -394,8 +394,8 @@ pub(crate) struct CompareArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nae-train reproduce gaussians8 --scale smoke           does it run? seconds
-  nae-train reproduce gaussians8 --seeds 3               table and picture; goes on where it was broken off
+  nae-train reproduce gaussians8 --scale smoke           a few seconds, to see that it runs
+  nae-train reproduce gaussians8 --seeds 3               table and picture; continues an interrupted experiment
   nae-train reproduce gaussians8 --print > mine.toml     its settings, to change ...
   nae-train reproduce gaussians8 --settings mine.toml    ... and to train with
   nae-train reproduce mnist-holdout --data DIR --cells digit-1,digit-9 --seeds 3
@@ -403,45 +403,45 @@ Examples:
   nae-train reproduce mnist-holdout --data DIR --seeds 7, --out shared/seven
                                                          the seed 7 alone, to gather with others
   nae-train reproduce mnist-methods --data DIR --cells dae-1,wae-1 --search
-                                                         with D_z and weights that the selection set chooses
+                                                         D_z and weights searched by the selection set
   nae-train reproduce mnist-ood --data DIR --json > ood.json")]
 pub(crate) struct ReproduceArgs {
     /// The experiment.
     #[arg(value_enum)]
     pub(crate) experiment: ExperimentArg,
-    /// How much work.
+    /// Size of the experiment.
     #[arg(long, value_enum, default_value_t = ScaleArg::Cpu)]
     pub(crate) scale: ScaleArg,
-    /// How many seeds, or which: 3, or 3,7,11, or 7, for the seed 7 alone.
+    /// Number of seeds, or a list: 3 for the seeds 0 to 2; 3,7,11 for these; 7, with a comma for the seed 7 alone.
     #[arg(long, default_value = "3")]
     pub(crate) seeds: Seeds,
-    /// The folder for weights, table and picture, and for going on after Ctrl-C [default: runs/EXPERIMENT-SCALE].
+    /// The folder for weights, table and picture; an interrupted experiment continues there [default:
+    /// runs/EXPERIMENT-SCALE].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Only these cells; the table says that the others were not run [default: all].
+    /// Run only these cells; the table marks the others as not run [default: all].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) cells: Vec<String>,
-    /// Train each cell with every value that the settings have for its method, D_z and weights of penalties, and let the
-    /// selection set choose, as the paper does: of mnist-methods 8 to 24 models in the place of one.
+    /// Search D_z and the weights of penalties by the selection set, as the paper does; the settings have the values to try.
+    /// A cell of mnist-methods then trains 8 to 24 models.
     #[arg(long)]
     pub(crate) search: bool,
-    /// The folder that has the data sets in folders by their names: mnist, fashion-mnist, omniglot [default:
-    /// $NAE_DATA].
+    /// The folder with a sub-folder for each data set: mnist, fashion-mnist, omniglot and so on [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Also measure every outlier set at each look at a model, into its metrics.jsonl: for stopping-study, nothing is
-    /// chosen by it.
+    /// Also evaluate on every outlier set during training, and write it to metrics.jsonl, for stopping-study; training does
+    /// not use it.
     #[arg(long)]
     pub(crate) trace_outliers: bool,
     #[command(flatten)]
     pub(crate) compute: ComputeArgs,
-    /// Settings in place of the paper's.
+    /// Settings to use instead of the paper's.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) settings: Option<PathBuf>,
     /// Print the paper's settings and do nothing.
     #[arg(long, conflicts_with = "settings")]
     pub(crate) print: bool,
-    /// Print JSON in place of the table.
+    /// Print JSON instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
     /// [`Cli::verbosity`]'s.
@@ -453,22 +453,22 @@ pub(crate) struct ReproduceArgs {
 #[command(after_help = "\
 Examples:
   nae-train reproduce mnist-holdout --data DIR --seeds 0, --out shared/a
-                                               on one machine, and on another
+                                               on one machine, and on another machine:
   nae-train reproduce mnist-holdout --data DIR --seeds 1, --out shared/b
   nae-train gather shared                      both in one table
   nae-train --preset my.toml --seed 7 --out runs/seven
-  nae-train gather runs --json -o seeds.json   seeds of one training, likewise
+  nae-train gather runs --json -o seeds.json   seeds of one training in one table
 
-What does not belong together is refused: other settings, data, scale, device or program version.")]
+Results with different settings, data, scale, device or program version are refused.")]
 pub(crate) struct GatherArgs {
-    /// Folders of one experiment (--out of reproduce), or of runs that differ in their seeds alone; or folders that hold
+    /// Folders of one experiment (--out of reproduce), or of runs that differ in their seeds only; or folders that contain
     /// such folders.
     #[arg(required = true, num_args = 1.., value_name = "DIR")]
     pub(crate) folders: Vec<PathBuf>,
     /// Also write the result as JSON.
     #[arg(long, short, value_name = "FILE.json")]
     pub(crate) output: Option<PathBuf>,
-    /// Print JSON in place of the table.
+    /// Print JSON instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -498,9 +498,9 @@ pub(crate) enum ExperimentArg {
     MnistSampling,
     /// MNIST, 9 held out, by D_z.
     MnistLatentDim,
-    /// MNIST, one digit held out, by manifold projection–diffusion recovery (MPDR), a later paper's.
+    /// MNIST, one digit held out, by manifold projection–diffusion recovery (MPDR, NeurIPS 2023).
     MnistMpdr,
-    /// Picture: samples of a model that was never trained, by CD and OMI.
+    /// Picture: samples of an untrained model, by CD and OMI.
     RandomInit,
     /// Pictures: samples along training, and reconstructions of digits and of the digit held out.
     AlongTraining,
@@ -519,9 +519,9 @@ impl ExperimentArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ScaleArg {
-    /// Seconds: does it run?
+    /// Seconds, to see that it runs.
     Smoke,
-    /// What two cores do in an hour, with smaller networks.
+    /// For two cores, with smaller networks and shorter training.
     Cpu,
     /// The paper's size.
     Paper,

@@ -19,83 +19,82 @@ pub(crate) struct TrainArgs {
     /// or what fits the images of --data].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) preset: Option<String>,
-    /// What to train, in place of the preset's method.
+    /// The method to train, instead of the preset's.
     #[arg(long, value_enum)]
     pub(crate) method: Option<MethodArg>,
     /// Seed of every random number of the run.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Without --preset: normal images of your own, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip,
-    /// .npy or .npz file; or a table, .csv or .tsv, of normal readings, or a folder of such tables. With a preset whose
-    /// data is not part of the program: its folder, or one that has it by its name [default: $NAE_DATA].
+    /// Without --preset: your own normal images, in a folder with its sub-folders, or a .tar, .tar.gz, .tgz, .zip, .npy or
+    /// .npz file; or a table, .csv or .tsv, of normal readings, or a folder of such tables. With a preset whose data are not
+    /// part of the program: their folder, or the folder above it [default: $NAE_DATA].
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) data: Option<PathBuf>,
     /// Outliers to evaluate on, in a folder or file as for --data; never used in training or stopping.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) outliers: Option<PathBuf>,
-    /// For data of your own: the time the whole run may take, such as 90s or 1h [default: 10m].
+    /// For your own data: the time of the whole run, such as 90s or 1h [default: 10m].
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, requires = "data", conflicts_with = "preset")]
     pub(crate) time_budget: Option<Duration>,
-    /// For images of your own larger than this: cut them into tiles of so many pixels a side, 12 to 82, in place of
-    /// making them smaller. An image's score is that of its most unusual tile.
+    /// For your own large images: cut them into tiles of this many pixels a side, 12 to 82, instead of resizing them. An
+    /// image's score is the largest energy of its tiles.
     #[arg(long, value_name = "SIDE", requires = "data", conflicts_with = "preset", value_parser = clap::value_parser!(u16).range(12..=82))]
     pub(crate) tile: Option<u16>,
-    /// For images of your own: train on what this frozen network says of each place of an image, in place of its pixels.
-    /// An ONNX file with an input [N, 3, S, S] of values 0 to 1; models/backbones has a script that makes one.
+    /// For your own images: train on the features of this frozen network at each place of an image, instead of its pixels.
+    /// An ONNX file with an input [N, 3, S, S] of values 0 to 1; a script in models/backbones makes one.
     #[arg(long, value_name = "FILE.onnx", requires = "data", conflicts_with_all = ["preset", "tile", "window"])]
     pub(crate) features: Option<PathBuf>,
-    /// What a sample of images of your own is [default: tiles or features where --tile or --features asks for them; else the
-    /// best, where images lose detail when they are made small and the time is a minute or more].
+    /// For your own images: what one sample is [default: tiles with --tile, features with --features; else best, if images
+    /// lose detail when they are resized and the time is a minute or more].
     #[arg(long, value_enum, value_name = "FORM", requires = "data", conflicts_with_all = ["preset", "window"])]
     pub(crate) form: Option<FormArg>,
-    /// The outputs of the frozen network whose features are used [default: all that are maps].
+    /// The outputs of the frozen network to use [default: all feature maps].
     #[arg(long, value_name = "NAME,NAME…", requires = "features", value_delimiter = ',')]
     pub(crate) feature_outputs: Vec<String>,
-    /// How an image of another size becomes the network's.
+    /// How an image is brought to the size of the network's input.
     #[arg(long, value_enum, default_value_t = FitArg::Stretch, requires = "data", conflicts_with_all = ["preset", "tile"])]
     pub(crate) fit: FitArg,
-    /// Pixels from one tile to the next, at most a tile's side [default: half of it].
+    /// Pixels from one tile to the next, at most a tile's side [default: half a tile].
     #[arg(long, value_name = "PIXELS", requires = "tile", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) stride: Option<u16>,
     /// An image's score is the mean of the K largest energies of its tiles, or of its places with --features [default: 1
     /// of tiles, 5 of places].
     #[arg(long, value_name = "K", requires = "data", conflicts_with = "preset", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) top_k: Option<u16>,
-    /// For a table of your own that is a time series: so many rows make one sample.
+    /// For your own time series: number of rows in one sample.
     #[arg(long, value_name = "ROWS", requires = "data", conflicts_with_all = ["preset", "tile"], value_parser = clap::value_parser!(u16).range(2..))]
     pub(crate) window: Option<u16>,
-    /// Rows from the beginning of one window to that of the next [default: a quarter of a window].
+    /// Rows from the start of one window to the start of the next [default: a quarter of a window].
     #[arg(long, value_name = "ROWS", requires = "window", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) window_stride: Option<u16>,
-    /// For a table of your own: what a reading that is not there becomes.
+    /// For your own tables: what to do about missing values.
     #[arg(long, value_enum, default_value_t = MissingArg::Refuse)]
     pub(crate) missing: MissingArg,
-    /// Choose the threshold so that its false-positive rate holds with this probability, such as 0.95, however the
-    /// calibration data were drawn; without it, it holds on average. It takes more data, or a higher rate.
+    /// Raise the threshold so that its false-positive rate holds with this probability over the draw of the calibration
+    /// data, such as 0.95; without it the rate holds on average. It takes more data, or a higher rate.
     #[arg(long, value_name = "PROBABILITY", value_parser = confidence)]
     pub(crate) confidence: Option<f64>,
-    /// Refuse images of your own where a file cannot be read, or grey and coloured ones are mixed; such files are
-    /// skipped with a warning otherwise, and such images taken as coloured.
+    /// Refuse your own images if a file cannot be read, or if grey and coloured images are mixed; by default such files are
+    /// skipped with a warning, and all images are read as coloured.
     #[arg(long)]
     pub(crate) strict: bool,
-    /// The class kept out of training, in place of the preset's.
+    /// The class that is held out, instead of the preset's.
     #[arg(long, value_name = "CLASS")]
     pub(crate) held_out: Option<u8>,
-    /// The run folder [default: runs/PRESET-SEED, or runs/DATA-SEED for data of your own].
+    /// The run folder [default: runs/PRESET-SEED, or runs/DATA-SEED for your own data].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with a run that was broken off, by Ctrl-C, a power cut or otherwise, from what its folder has; to the same
-    /// model as if it had not been. Give --data and --outliers as before.
+    /// Continue an interrupted run from the last state in its folder; the model is the same as without the interruption.
+    /// Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit", "features",
         "form", "confidence",
     ])]
     pub(crate) resume: Option<PathBuf>,
-    /// Time between two states that --resume can go on from; there is one at Ctrl-C too.
+    /// Time between two saved states, from which --resume can continue; Ctrl-C saves one, too.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "1m")]
     pub(crate) checkpoint_every: Duration,
-    /// Also measure every outlier set at each look at the model, into metrics.jsonl: for study, nothing is chosen by
-    /// it.
+    /// Also evaluate on every outlier set during training, and write it to metrics.jsonl; training does not use it.
     #[arg(long)]
     pub(crate) trace_outliers: bool,
     #[command(flatten)]
@@ -112,14 +111,14 @@ pub(crate) struct TrainArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormArg {
-    /// The image, made smaller.
+    /// The whole image, resized.
     Whole,
     /// A tile of the image; see --tile.
     Tiles,
-    /// A place of the image, as the network of --features sees it.
+    /// The features of one place of the image, by the network of --features.
     Features,
-    /// Of these, the one in which defects that are made up in some of the images are told best, after a short trial of each:
-    /// whole images, tiles (of --tile, or of a side that fits), and features where --features gives a network.
+    /// The one of these that detects synthetic defects best in a short trial: whole images, tiles (of --tile, or of a side
+    /// that fits), and features if --features gives a network.
     Best,
 }
 
@@ -138,9 +137,9 @@ impl From<FormArg> for OwnForm {
 pub(crate) enum FitArg {
     /// Resized, whatever the proportions.
     Stretch,
-    /// The largest square in the middle, resized.
+    /// The largest square in the centre, resized.
     Crop,
-    /// Made smaller with its proportions where it is larger, and put in the middle of black.
+    /// Resized with its proportions if it is larger, and padded with black.
     Pad,
 }
 
@@ -156,9 +155,9 @@ impl From<FitArg> for Fit {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MissingArg {
-    /// Its row is refused.
+    /// A missing value is an error.
     Refuse,
-    /// The column's median, and an input of its own for each column that has gaps says so; also when the model scores.
+    /// Replaced by the column's median; each column with missing values gets a further input that marks them, in scoring too.
     #[value(alias = "mean")]
     Fill,
 }
@@ -220,17 +219,17 @@ pub(crate) enum MethodArg {
     Dagmm,
     /// GANomaly.
     Ganomaly,
-    /// IGEBM, a feed-forward energy.
+    /// IGEBM: a network whose output is the energy.
     Igebm,
-    /// MPDR-S: a network that is an energy, trained on samples from near the manifold of an autoencoder.
+    /// MPDR-S: a network whose output is the energy, trained with samples near an autoencoder's manifold.
     Mpdr,
     /// Glow, a flow.
     Glow,
     /// PixelCNN++.
     Pixelcnn,
-    /// Mahalanobis distance to the data, which takes seconds; also of data of your own.
+    /// Mahalanobis distance to the data; takes seconds; also for your own data.
     Mahalanobis,
-    /// Distance to the nearest of the data that are remembered, which takes seconds; also of data of your own.
+    /// Distance to the nearest of up to 4,096 training samples; takes seconds; also for your own data.
     Knn,
 }
 
@@ -261,7 +260,7 @@ pub(crate) struct ComputeArgs {
     /// What computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     engine: EngineArg,
-    /// Where: cpu, or a graphics card that this program was built for, as `nae-train devices` lists them.
+    /// Where to compute: cpu, or a device that `nae-train devices` lists.
     #[arg(long, value_name = "DEVICE", default_value_t = DeviceChoice::Cpu)]
     pub(crate) device: DeviceChoice,
 }
@@ -281,7 +280,7 @@ impl ComputeArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum EngineArg {
-    /// The engine of this program where it has the network's energy, burn otherwise.
+    /// The engine of this program if it has the network's energy, else burn.
     Auto,
     /// The engine of this program, for the processor.
     Cpu,
