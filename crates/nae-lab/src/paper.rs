@@ -162,7 +162,6 @@
 //! | regulariser of energies in CD and PCD | negative samples | negative samples and data | both weights are settings |
 //! | ‖z‖² | squared norm | divided by D | squared norm |
 //! | PCD with restart | chains restarted with probability 5% | replay buffer of 10,000 at 95% | the text; `start.noise.replay_buffer` is the code |
-//! | WAE's latents | – | ℝ^D, a normal prior | the preset's sphere, uniform |
 //! | MMD | – | unbiased estimate | the biased one, zero on equal samples |
 //! | VAE's reconstruction error | – | at a drawn latent | at the posterior's mean |
 //! | VQ-VAE's latents | the shared architecture | – | one vector, one code of 512; unused codes begin again |

@@ -130,9 +130,13 @@ impl MethodKind {
         matches!(self, Self::Glow | Self::Pixelcnn)
     }
 
-    /// Whether its latents are in ℝ^D whatever the preset says: Gaussians, codes, scores and free latents are not on a sphere.
+    /// Whether its latents are in ℝ^D whatever the preset says: Gaussians (of WAE the prior, as in the code of the NAE's
+    /// authors), codes, scores and free latents are not on a sphere.
     pub fn is_euclidean(self) -> bool {
-        matches!(self, Self::Vae | Self::Vqvae | Self::Dagmm | Self::Ganomaly | Self::Mahalanobis | Self::Knn)
+        matches!(
+            self,
+            Self::Vae | Self::Wae | Self::Vqvae | Self::Dagmm | Self::Ganomaly | Self::Mahalanobis | Self::Knn
+        )
     }
 
     /// Its columns in a table, one for each decision function of its models, in their order. The plain autoencoder before

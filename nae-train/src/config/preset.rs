@@ -119,6 +119,7 @@ mod tests {
     use nae_data::Augmentation;
 
     use super::*;
+    use crate::arch::LatentSpace;
     use crate::config::MethodKind;
 
     #[test]
@@ -215,6 +216,17 @@ mod tests {
                 parse(&format!("method = \"{}\"\n{}", method.name(), preset.text), "cifar.toml").expect("valid");
             let dequantize = !matches!(method, Glow | Pixelcnn);
             assert_eq!(config.augmentation(), Augmentation { flip: true, dequantize }, "{method:?}");
+        }
+    }
+
+    /// As in the code of the NAE's authors, whatever the preset says of the NAE.
+    #[test]
+    fn a_prior_that_is_gaussian_is_in_space() {
+        for (method, space) in
+            [("nae", LatentSpace::Sphere), ("wae", LatentSpace::Euclidean), ("vae", LatentSpace::Euclidean)]
+        {
+            let config = parse(&format!("method = \"{method}\"\n{}", PRESETS[0].text), "my.toml").expect("valid");
+            assert_eq!(config.architecture().latent_space(), space, "{method}");
         }
     }
 
