@@ -9,7 +9,7 @@ use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_input::{Pixels, PrepareError};
 use nae_onnx::builder::display_shape;
 use nae_onnx::check::graph::CheckedModel;
-use nae_onnx::check::{CheckError, Limits, check};
+use nae_onnx::check::{CheckError, Limits, check, within};
 use nae_onnx::metadata::{Columns, Features, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
 
 /// First bytes of a `.nae` file.
@@ -105,13 +105,6 @@ impl ModelFile {
     pub fn parse(bytes: Vec<u8>, limits: &Limits) -> Result<Self, ModelFileError> {
         let content = if bytes.starts_with(NAE_MAGIC) {
             let model = Model::parse(&bytes)?;
-            let within = |what, limit, found| {
-                if found <= limit {
-                    Ok(())
-                } else {
-                    Err(CheckError::Limit { place: "the model".into(), what, limit, found })
-                }
-            };
             within("values in memory", limits.elements, model.arena_len() as u64)?;
             within("operations", limits.operations, model.multiply_accumulates())?;
             Content::Nae

@@ -106,6 +106,7 @@ mod header;
 mod kind;
 mod operation;
 mod record;
+mod work;
 
 pub use error::{FieldRange, LayerFault, ModelError};
 pub use header::{HEADER_LEN, Header, seal};

@@ -2,6 +2,8 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use super::log_sum_exp::log_sum_exp;
+
 /// Added to the variances before a covariance is inverted, as far as it does not depend on them.
 const FLOOR: f64 = 1e-6;
 /// The same in parts of their sum: several times what f32 rounds an elimination of fifty features by. With less than that a
@@ -87,9 +89,7 @@ impl Mixture {
         let constant = 0.5 * f as f64 * (2.0 * std::f64::consts::PI).ln();
         let log_weights = self.weights.clone().clamp_min(LEAST_WEIGHT).log().reshape([k, 1]);
         let terms = log_density.reshape([k, n]).sub_scalar(constant) + log_weights;
-        let largest = terms.clone().detach().max_dim(0);
-        let sum = (terms - largest.clone()).exp().sum_dim(0).log() + largest;
-        sum.neg().reshape([n])
+        log_sum_exp(terms, 0).neg().reshape([n])
     }
 }
 

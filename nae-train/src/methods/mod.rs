@@ -26,6 +26,7 @@ pub(crate) mod gradients;
 pub(crate) mod halves;
 pub(crate) mod igebm;
 pub(crate) mod knn;
+mod log_sum_exp;
 pub(crate) mod mahalanobis;
 mod mixture;
 pub(crate) mod mmd;

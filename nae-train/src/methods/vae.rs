@@ -14,6 +14,7 @@ use rand::Rng;
 use super::gradient_method::{GradientMethod, Objective, OptimizerStep};
 use super::gradients::{BatchLoss, add_l2};
 use super::halves::{Halves, HalvesEngine};
+use super::log_sum_exp::log_sum_exp;
 use super::optimizer::{ScalarAdam, constant};
 use super::{Decision, Model, UpdateFigures};
 use crate::arch::checkpoint::{self, CheckpointError};
@@ -93,9 +94,7 @@ impl VariationalAutoencoder {
                 ratio - nll.reshape([n, 1])
             })
             .collect();
-        let logs = Tensor::cat(logs, 1);
-        let top = logs.clone().max_dim(1);
-        let mean = (logs - top.clone()).exp().mean_dim(1).log() + top;
+        let mean = log_sum_exp(Tensor::cat(logs, 1), 1).sub_scalar((draws as f32).ln());
         mean.neg().reshape([n])
     }
 

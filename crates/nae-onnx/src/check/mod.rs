@@ -84,9 +84,6 @@ impl Default for Limits {
 /// assert!(matches!(error, CheckError::Decode { .. }));
 /// ```
 pub fn check(bytes: &[u8], limits: &Limits) -> Result<CheckedModel, CheckError> {
-    let within = |what, limit, found| {
-        if found <= limit { Ok(()) } else { Err(CheckError::Limit { place: "the model".into(), what, limit, found }) }
-    };
     let decode = |e: prost::DecodeError| CheckError::Decode { reason: e.to_string() };
     within("bytes", limits.bytes, bytes.len() as u64)?;
     let messages = wire::count(bytes, wire::Kind::Model, limits.messages).map_err(decode)?;
@@ -123,6 +120,14 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<CheckedModel, CheckError> 
         producer: format!("{} {}", model.producer_name(), model.producer_version()).trim().to_owned(),
         metadata_props: model.metadata_props.iter().map(|e| (e.key().to_owned(), e.value().to_owned())).collect(),
     })
+}
+
+/// Whether a model as a whole keeps a limit.
+///
+/// # Errors
+/// [`CheckError::Limit`] where `found` of `what` is more than `limit`.
+pub fn within(what: &'static str, limit: u64, found: u64) -> Result<(), CheckError> {
+    if found <= limit { Ok(()) } else { Err(CheckError::Limit { place: "the model".into(), what, limit, found }) }
 }
 
 fn is_standard(domain: &str) -> bool {

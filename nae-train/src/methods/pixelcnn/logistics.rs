@@ -4,6 +4,8 @@
 use burn::tensor::Tensor;
 use burn::tensor::activation::{log_softmax, sigmoid, softplus};
 
+use super::super::log_sum_exp::log_sum_exp;
+
 /// Logistic distributions in a mixture.
 pub(super) const COMPONENTS: usize = 10;
 /// Smallest logarithm of a scale.
@@ -32,9 +34,7 @@ pub(super) fn log_probabilities(x: Tensor<4>, parameters: Tensor<4>) -> Tensor<2
         });
         sum + log_probability(channel(c), mean, part(scales + c).clamp_min(LEAST_LOG_SCALE))
     });
-    let largest = terms.clone().detach().max_dim(1);
-    let sum = (terms - largest.clone()).exp().sum_dim(1).log() + largest;
-    sum.reshape([n, height * width])
+    log_sum_exp(terms, 1).reshape([n, height * width])
 }
 
 /// log p of values under logistic distributions, each within half a level.
