@@ -26,7 +26,7 @@ files() {
     energy) echo "nae-core nae-core/src/energy/*.rs -- --lib --test=energy" ;;
     # What reads a file of unknown origin. Out: crc.rs, whose check value is the catalogue's, error.rs, which is words, and
     # parameters.rs, operators.rs and check.rs beside them, which hostile.rs runs.
-    parse) echo "nae-core nae-core/src/model/parse.rs nae-core/src/model/validate.rs nae-core/src/format/bytes.rs nae-core/src/format/header.rs nae-core/src/format/record.rs nae-core/src/format/operation.rs -- --lib --test=hostile --test=parse" ;;
+    parse) echo "nae-core nae-core/src/model/parse.rs nae-core/src/model/validate.rs nae-core/src/format/bytes.rs nae-core/src/format/header.rs nae-core/src/format/record.rs nae-core/src/format/work.rs nae-core/src/format/operation.rs -- --lib --test=hostile --test=parse" ;;
     # What makes such a file; its numbers are compared with TFLite's in a test of nae-core.
     writer) echo "nae-graph crates/nae-graph/src/emit.rs crates/nae-graph/src/record.rs -- --lib --test=emit --package=nae-core --test=parse --test=engine_int8" ;;
     journal) echo "nae-serve crates/nae-serve/src/journal.rs -- --lib -- journal" ;;

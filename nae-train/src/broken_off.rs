@@ -37,26 +37,13 @@ pub enum BrokenOffError {
         /// The set.
         selection: String,
     },
-    /// The data are others.
-    #[error(
-        "{}: the run was begun on other data: their SHA-256 was {recorded}, and is {found} now; give the same --data",
-        folder.display()
-    )]
-    Data {
-        /// The run folder.
-        folder: PathBuf,
-        /// SHA-256 of the data it was begun on.
-        recorded: String,
-        /// Of those that are given.
-        found: String,
-    },
     /// The folder cannot be read.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
     /// Outliers lie within the data.
     #[error(transparent)]
     Own(#[from] OwnError),
-    /// The data cannot be read.
+    /// The data cannot be read, or are others.
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -89,10 +76,7 @@ impl BrokenOff {
             own::apart(data, outliers)?;
         }
         let prepared = Prepared::new(config, seed, data, corrupt)?;
-        if prepared.data_sha256 != resume.facts.data_sha256 {
-            let (recorded, found) = (resume.facts.data_sha256, prepared.data_sha256);
-            return Err(BrokenOffError::Data { folder, recorded, found });
-        }
+        prepared.check_data(&folder, &resume.facts.data_sha256)?;
         Ok((prepared, resume))
     }
 }

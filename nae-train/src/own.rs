@@ -282,6 +282,8 @@ pub fn plan(
     }
     let engine = engines.engine(draft.architecture())?;
     let mut prepared = Prepared::of(draft, wishes.seed, loaded)?;
+    prepared.config = plan::with_rate(&prepared.config, prepared.split.calibration.decisions())?;
+    prepared.check_counts()?;
     if let Some(confidence) = wishes.confidence {
         prepared.config = plan::with_confidence(&prepared.config, prepared.independent(), confidence)
             .map_err(OwnError::given("--confidence"))?;
@@ -435,18 +437,23 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
     said
 }
 
-/// Refuses outliers that would be trained on.
+/// Refuses outliers that would be trained on, and data that would be evaluated as outliers.
 ///
 /// # Errors
-/// [`OwnError::Wishes`] where `outliers` lies in `data`.
+/// [`OwnError::Wishes`] where one of `outliers` and `data` lies in the other.
 pub fn apart(data: &Path, outliers: &Path) -> Result<(), OwnError> {
     // What is not there is said when it is read.
-    if let (Ok(data), Ok(outliers)) = (data.canonicalize(), outliers.canonicalize())
-        && outliers.starts_with(&data)
-    {
-        let (outliers, data) = (outliers.display(), data.display());
-        let problem = format!("--outliers: {outliers} lies in {data}, and would be trained on; keep it apart");
-        return Err(OwnError::Wishes(problem));
-    }
-    Ok(())
+    let (Ok(data), Ok(outliers)) = (data.canonicalize(), outliers.canonicalize()) else { return Ok(()) };
+    let problem = if outliers.starts_with(&data) {
+        format!("{} lies in {}, and would be trained on; keep it apart", outliers.display(), data.display())
+    } else if data.starts_with(&outliers) {
+        format!(
+            "{} contains {}, and the data would be taken for outliers; keep it apart",
+            outliers.display(),
+            data.display()
+        )
+    } else {
+        return Ok(());
+    };
+    Err(OwnError::Wishes(format!("--outliers: {problem}")))
 }

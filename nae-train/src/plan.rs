@@ -205,10 +205,25 @@ fn fitted(
     raw.sampler.visible_chain.step_size = step_size;
     // In a step nothing moves further than from one bound to the other; on MNIST this is the paper's 0.01.
     raw.sampler.visible_chain.gradient_clip = Some(GradientClip { limit: 1.0 / step_size, by: ClipBy::Element });
-    let calibration = (SHARE * count as f64).round() as usize;
-    let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
-    raw.calibration.false_positive_rate = rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate);
+    raw.calibration.false_positive_rate = rate_of((SHARE * count as f64).round() as usize);
     Ok(raw)
+}
+
+/// The lowest false-positive rate that `calibration` decisions give a threshold for; the highest where they give none.
+fn rate_of(calibration: usize) -> f64 {
+    let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
+    rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate)
+}
+
+/// `draft` with a threshold for the lowest false-positive rate that `calibration` decisions allow: where data are divided by
+/// stretches of a time series, these can be fewer than their share of all.
+///
+/// # Errors
+/// [`ConfigError`] where `draft` is none of [`draft`]'s.
+pub fn with_rate(draft: &Config, calibration: usize) -> Result<Config, ConfigError> {
+    let mut raw = draft.raw().clone();
+    raw.calibration.false_positive_rate = rate_of(calibration);
+    Config::new(raw)
 }
 
 /// `draft` with a threshold for the lowest false-positive rate that `calibration` images, rows or stretches allow with a probability of

@@ -107,24 +107,41 @@ impl Files {
         let mut found = Vec::new();
         // Links are followed: data sets are made of them. walkdir refuses to go round in circles.
         for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
-            let entry = entry.map_err(|error| {
-                let path = error.path().unwrap_or(&self.path).to_owned();
-                DataError::at(&path, io::Error::from(error))
-            })?;
-            let name = entry.path().strip_prefix(&self.path).unwrap_or(entry.path());
-            let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
-            let name = parts.join("/").replace(char::is_control, "\u{fffd}");
-            if entry.file_type().is_file() && wanted(&name) {
-                found.push((name, entry.into_path()));
+            match entry {
+                Ok(entry) => {
+                    let name = self.name(entry.path());
+                    if entry.file_type().is_file() && wanted(&name) {
+                        found.push((name, Ok(entry.into_path())));
+                    }
+                }
+                // A link to nothing, such as an editor leaves, or a folder of another user's: one file less.
+                Err(error) if error.depth() > 0 && error.loop_ancestor().is_none() => {
+                    let path = error.path().unwrap_or(&self.path).to_owned();
+                    let name = self.name(&path);
+                    if wanted(&name) || path.is_dir() {
+                        found.push((name, Err(io::Error::from(error).to_string())));
+                    }
+                }
+                Err(error) => {
+                    let path = error.path().unwrap_or(&self.path).to_owned();
+                    return Err(DataError::at(&path, io::Error::from(error)));
+                }
             }
         }
         found.sort();
-        for (name, path) in found {
-            if each(&name, read(&path)).is_break() {
+        for (name, file) in found {
+            if each(&name, file.and_then(|path: PathBuf| read(&path))).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The name of the file at `path` within the folder, with `/` between folders.
+    fn name(&self, path: &Path) -> String {
+        let name = path.strip_prefix(&self.path).unwrap_or(path);
+        let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
+        parts.join("/").replace(char::is_control, "\u{fffd}")
     }
 }
 

@@ -56,6 +56,19 @@ pub enum CompareError {
     /// There was no latent dimension to choose from.
     #[error("no latent dimension to choose from")]
     NoLatentDim,
+    /// The preset trains no NAE from a pre-trained autoencoder.
+    #[error(
+        "{name}: expected a preset of an NAE with an epoch of pre-training or more, whose time an autoencoder's epochs are \
+         measured by; found method \"{method}\" and pretraining.epochs = {epochs}"
+    )]
+    Preset {
+        /// Its name.
+        name: String,
+        /// Its method.
+        method: &'static str,
+        /// Its epochs of pre-training.
+        epochs: usize,
+    },
     /// Asked to stop.
     #[error("interrupted")]
     Interrupted,
@@ -176,6 +189,11 @@ impl Comparison {
         kept: &[Part],
         mut done: impl FnMut(&Part) -> Result<(), E>,
     ) -> Result<Compared, E> {
+        let (method, epochs) = (self.config.method(), self.config.pretraining().epochs);
+        if method != MethodKind::Nae || epochs == 0 {
+            let (name, method) = (self.config.name().to_owned(), method.name());
+            return Err(CompareError::Preset { name, method, epochs }.into());
+        }
         let kept_choice = kept.iter().find_map(|part| match part {
             Part::Choice(choice) => Some(choice.clone()),
             Part::Seed(_) => None,
@@ -338,6 +356,28 @@ fn summarize(seeds: &[Seed]) -> Vec<Summary> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without epochs there is no time of one; and what is called the NAE has to be one.
+    #[test]
+    fn a_preset_that_gives_no_time_of_an_epoch_is_refused() {
+        let refused = |change: fn(&mut nae_train::config::RawConfig)| {
+            let mut raw = nae_train::config::preset::load("digits").expect("valid").raw().clone();
+            change(&mut raw);
+            let comparison = Comparison {
+                config: Config::new(raw).expect("valid"),
+                seeds: Seeds::first(1).expect("one"),
+                latent_dims: vec![8],
+                engine: Engine::Cpu,
+                data: None,
+            };
+            let done = |_: &Part| Err(CompareError::NoLatentDim);
+            comparison.run(&Device::flex(), &AtomicBool::new(false), &[], done).expect_err("refused").to_string()
+        };
+        let message = refused(|raw| raw.pretraining.epochs = 0);
+        assert!(message.contains("digits") && message.contains("pretraining.epochs = 0"), "{message}");
+        let message = refused(|raw| raw.method = MethodKind::Vae);
+        assert!(message.contains("method \"vae\""), "{message}");
+    }
 
     #[test]
     fn a_standard_error_by_hand() {

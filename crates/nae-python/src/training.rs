@@ -181,6 +181,7 @@ impl Request {
         export::check(config.method()).map_err(|error| Failure::value(&error))?;
         let engine = choice.engine(config.architecture()).map_err(|error| Failure::value(&error))?;
         let mut prepared = Prepared::new(config, self.seed, self.data.as_deref(), self.corrupt())?;
+        prepared.check_counts()?;
         if let Length::Updates { pretraining, training } = self.length()? {
             let train = prepared.split.train.len();
             prepared.config = plan::with_updates(&prepared.config, train, pretraining, training)

@@ -17,7 +17,7 @@ use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
 use nae_train::deploy::Data;
 use nae_train::deploy::report::{self, Report};
-use nae_train::report::{CONFIG, RunFolder};
+use nae_train::report::CONFIG;
 use nae_train::run::Prepared;
 use serde_json::json;
 
@@ -165,8 +165,7 @@ fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> an
 /// Reads the data to quantise on: of a run, or a user's own.
 fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
     if path.join(CONFIG).is_file() {
-        let (config, seed) = RunFolder::read(path)?;
-        let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+        let mut prepared = Prepared::of_run(path, args.data.as_deref(), Corrupt::Skip)?;
         let (run, model) = (prepared.config.source().image(), graph.input());
         if run != model {
             bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));

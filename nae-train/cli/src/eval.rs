@@ -59,7 +59,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
         bail!("{}: this folder is none of a run: it has no {CONFIG}", path.display());
     }
     let device = Device::flex();
-    let (config, seed) = RunFolder::read(path)?;
+    let (config, _) = RunFolder::read(path)?;
     let model = methods::load(&config, &path.join(CHECKPOINT), &device)?;
     let (form, samples) = (config.form(), config.source().samples());
     let engine = EngineChoice::Auto.engine(config.architecture())?;
@@ -74,7 +74,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
     }
-    let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+    let mut prepared = Prepared::of_run(path, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
     }

@@ -22,10 +22,10 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     }
     check(&args.export)?;
     let device = Device::flex();
-    let (config, seed) = RunFolder::read(&args.run)?;
+    let (config, _) = RunFolder::read(&args.run)?;
     check_method(&args.export, config.method())?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
-    let prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+    let prepared = Prepared::of_run(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
     write(&args.export, &*model, &prepared, &metadata)?;
     Ok(Done::Whole)

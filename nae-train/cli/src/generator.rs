@@ -12,8 +12,6 @@ use nae_train::sample::{NewImages, NoiseSource, Precision};
 
 pub(crate) struct Generator {
     pub(crate) config: Config,
-    /// That the run was made with.
-    pub(crate) seed: u64,
     model: Box<dyn Model>,
     chains: NewImages,
     engine: Engine,
@@ -24,7 +22,7 @@ impl Generator {
     /// Of the run folder `run`.
     pub(crate) fn read(run: &Path, engine: EngineChoice) -> anyhow::Result<Self> {
         let (device, shown) = (Device::flex(), run.display());
-        let (config, seed) = RunFolder::read(run)?;
+        let (config, _) = RunFolder::read(run)?;
         if config.features().is_some() {
             bail!("{shown}: a run on features; what it draws are features, which no picture can be made of");
         }
@@ -34,7 +32,7 @@ impl Generator {
         };
         model.autoencoder().with_context(|| format!("{shown}: its model has no decoder"))?;
         let engine = engine.engine(config.architecture())?;
-        Ok(Self { config, seed, model, chains, engine, device })
+        Ok(Self { config, model, chains, engine, device })
     }
 
     /// The next `count` images `[N, C, H, W]`.

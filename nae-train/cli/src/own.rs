@@ -26,9 +26,6 @@ pub(crate) fn plan(
              taken (mahalanobis, knn); for another method, give the run's config.toml as --preset"
         );
     };
-    if let Some(outliers) = &args.outliers {
-        own::apart(path, outliers)?;
-    }
     let Planned { prepared, engine, choices } = own::plan(&wishes(args, method), path, engines, device, started)?;
     Ok(Job { prepared, engine, choices, resume: None })
 }

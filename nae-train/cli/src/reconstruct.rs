@@ -18,7 +18,7 @@ use crate::args::ReconstructArgs;
 
 pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     let (device, shown) = (Device::flex(), args.run.display());
-    let (config, seed) = RunFolder::read(&args.run)?;
+    let (config, _) = RunFolder::read(&args.run)?;
     if config.features().is_some() || config.source().samples() != "images" {
         bail!("{shown}: its samples are no images, and no picture can be made of what comes out");
     }
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     let models: Vec<(&str, &dyn Model)> =
         plain.iter().map(|plain| ("autoencoder", plain as &dyn Model)).chain([(method.title(), &*model)]).collect();
 
-    let mut prepared = Prepared::new(config, seed, args.data.as_deref(), Corrupt::Skip)?;
+    let mut prepared = Prepared::of_run(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
     }

@@ -25,6 +25,9 @@ use crate::{Done, export, own};
 pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
     let started = Instant::now();
     export::check(&args.export)?;
+    if let (Some(data), Some(outliers)) = (&args.data, &args.outliers) {
+        nae_train::own::apart(data, outliers)?;
+    }
     let broken_off = args.resume.as_ref().map(|folder| BrokenOff::read(folder)).transpose()?;
     let recorded = broken_off.as_ref().map(|run| run.resume.facts.device);
     let (device, engines) = args.compute.open(recorded, args.quiet)?;
@@ -125,6 +128,7 @@ fn from_preset(args: &TrainArgs, preset: &str, engines: EngineChoice) -> anyhow:
     let config = Config::new(raw).context("--held-out, --method or --confidence")?;
     let engine = engines.engine(config.architecture())?;
     let prepared = Prepared::new(config, args.seed, args.data.as_deref(), args.corrupt())?;
+    prepared.check_counts()?;
     Ok(Job { prepared, engine, choices: Vec::new(), resume: None })
 }
 

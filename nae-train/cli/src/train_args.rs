@@ -88,7 +88,7 @@ pub(crate) struct TrainArgs {
     /// Give --data and --outliers as before.
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "preset", "method", "seed", "time_budget", "missing", "held_out", "out", "engine", "device", "tile", "window", "fit", "features",
-        "form", "confidence",
+        "form", "confidence", "top_k",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Time between two saved states, from which --resume can continue; Ctrl-C saves one, too.

@@ -37,6 +37,9 @@ pub struct Recorded {
     pub seed: u64,
     /// Version of the program.
     pub version: String,
+    /// SHA-256 of the data, in hexadecimal; runs of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_sha256: Option<String>,
     /// The preset as it was used.
     pub preset: RawConfig,
 }

@@ -81,12 +81,19 @@ impl RunFolder {
             return Err(RunFolderError::at(path, problem));
         }
         fs::create_dir_all(path).map_err(io(path))?;
-        // Figures of a run before would pass for this one's, should it be killed.
-        let result = path.join(RESULT);
-        if result.exists() {
-            fs::remove_file(&result).map_err(io(&result))?;
+        // Weights and figures of a run before would pass for this one's, should it be killed.
+        for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT] {
+            let file = path.join(name);
+            if file.exists() {
+                fs::remove_file(&file).map_err(io(&file))?;
+            }
         }
-        let recorded = Recorded { seed, version: env!("CARGO_PKG_VERSION").to_owned(), preset: config.raw().clone() };
+        let recorded = Recorded {
+            seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            data_sha256: Some(facts.data_sha256.clone()),
+            preset: config.raw().clone(),
+        };
         let file = path.join(CONFIG);
         let text = toml::to_string(&recorded).map_err(|error| RunFolderError::at(&file, error))?;
         fs::write(&file, text).map_err(io(&file))?;
@@ -115,6 +122,16 @@ impl RunFolder {
         let file = path.join(CONFIG);
         let text = fs::read_to_string(&file).map_err(io(&file))?;
         Ok(preset::recorded_run(&text, &file.display().to_string())?)
+    }
+
+    /// SHA-256 of the data of the run in the folder at `path`; runs of earlier versions have not recorded it.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    pub fn data_sha256(path: &Path) -> Result<Option<String>, RunFolderError> {
+        let file = path.join(CONFIG);
+        let text = fs::read_to_string(&file).map_err(io(&file))?;
+        Ok(preset::recorded(&text, &file.display().to_string())?.data_sha256)
     }
 
     /// The folder.
@@ -182,7 +199,7 @@ impl RunFolder {
     }
 
     fn store(&mut self, snapshot: &Snapshot) -> Result<(), RunFolderError> {
-        let metrics = self.metrics.flush()?;
+        let metrics = self.metrics.sync()?;
         Resume { facts: &self.facts, taken: self.taken(), metrics, snapshot }.write(&self.path)
     }
 
@@ -221,5 +238,37 @@ impl Observer for RunFolder {
             self.fail(error.to_string());
         }
         self.stored = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceChoice;
+    use crate::engine::Engine;
+
+    /// Killed before its first state, a run would else have weights and figures of the one before.
+    #[test]
+    fn nothing_of_an_earlier_run_stays_but_what_others_put_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT, "notes.txt"] {
+            fs::write(folder.path().join(name), "of before").expect("writes");
+        }
+        let config = preset::load("digits").expect("valid");
+        let facts = Facts {
+            data_sha256: "abc".to_owned(),
+            engine: Engine::Cpu,
+            device: DeviceChoice::Cpu,
+            choices: Vec::new(),
+            selection: None,
+        };
+        RunFolder::create(folder.path(), &config, 7, facts, Duration::ZERO).expect("begins");
+        let mut left: Vec<String> = fs::read_dir(folder.path())
+            .expect("reads")
+            .map(|entry| entry.expect("reads").file_name().into_string().expect("a name"))
+            .collect();
+        left.sort();
+        assert_eq!(left, [CONFIG, "events.out.tfevents.nae", "metrics.jsonl", "notes.txt"]);
+        assert_eq!(RunFolder::data_sha256(folder.path()).expect("reads").as_deref(), Some("abc"));
     }
 }

@@ -52,8 +52,10 @@ impl Metrics {
             let cut = file.and_then(|file| {
                 let found = file.metadata()?.len();
                 if found < length {
-                    let what =
-                        format!("it had {length} bytes when the state of the run was written, and has {found} now");
+                    let what = format!(
+                        "it had {length} bytes when the state of the run was written, and has {found} now: the run cannot be \
+                         gone on with; begin it anew, with another --out"
+                    );
                     return Err(io::Error::new(io::ErrorKind::InvalidData, what));
                 }
                 file.set_len(length).map(|()| file)
@@ -107,6 +109,17 @@ impl Metrics {
         let lines = lines().map_err(|cause| failed(&self.folder, METRICS, cause))?;
         let events = self.events.flush().map_err(|cause| failed(&self.folder, EVENTS, cause))?;
         Ok(Lengths { lines, events })
+    }
+
+    /// Brings everything to the disk: a state on it that is longer than these files could not be gone on from.
+    ///
+    /// # Errors
+    /// [`RunFolderError`].
+    pub(crate) fn sync(&mut self) -> Result<Lengths, RunFolderError> {
+        let lengths = self.flush()?;
+        self.lines.get_ref().sync_data().map_err(|cause| failed(&self.folder, METRICS, cause))?;
+        self.events.sync().map_err(|cause| failed(&self.folder, EVENTS, cause))?;
+        Ok(lengths)
     }
 }
 

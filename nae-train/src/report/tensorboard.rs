@@ -79,6 +79,15 @@ impl Events {
         Ok(self.file.get_ref().metadata()?.len())
     }
 
+    /// Brings everything to the disk.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_data()
+    }
+
     fn write(&mut self, event: Event) -> io::Result<()> {
         self.file.write_all(&record(&event.encode_to_vec()))
     }

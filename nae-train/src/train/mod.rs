@@ -391,9 +391,8 @@ impl Trainer<'_> {
         let (update, selection_auroc, validation_energy) = (look.update, look.selection_auroc, look.validation_energy);
         let verdict = run.judge(look);
         tracing::debug!(update, selection_auroc, validation_energy, positive_energy, negative_energy, ?verdict, "look");
-        if verdict != Verdict::Diverged {
-            self.observer.checkpoint(run.kept());
-        }
+        // After a divergence, too: what was there may be of a state that a run which goes on has not looked at.
+        self.observer.checkpoint(run.kept());
         verdict
     }
 
@@ -499,5 +498,42 @@ mod tests {
         });
         let found: Vec<f64> = found.collect();
         assert!(found.len() == 2 && (found[0] - found[1]).abs() > 0.01, "{found:?}");
+    }
+
+    /// How often it was told of a look, and of the state that is kept.
+    #[derive(Default)]
+    struct Told {
+        looks: usize,
+        checkpoints: usize,
+    }
+
+    impl Observer for Told {
+        fn look(&mut self, look: &Look, _: &dyn Model) {
+            self.looks += usize::from(look.update > 0);
+        }
+
+        fn checkpoint(&mut self, _: &dyn Model) {
+            self.checkpoints += 1;
+        }
+    }
+
+    /// At a divergence, too: a run that was interrupted has stored the state of a look that it does not have once it goes on.
+    #[test]
+    fn every_look_hands_over_the_state_that_is_kept() {
+        let device = Device::flex();
+        let mut raw = preset::load("digits").expect("valid").raw().clone();
+        raw.pretraining.epochs = 1;
+        raw.training.updates = 6;
+        // Negative samples are noise then, of a higher energy than the data from the first look on.
+        raw.sampler.visible_chain.noise = 5.0;
+        raw.stopping.every = 2;
+        raw.stopping.max_energy_ratio = Some(1.001);
+        let prepared =
+            Prepared::new(Config::new(raw).expect("valid"), 0, None, Corrupt::Refuse).expect("comes with it");
+        let mut told = Told::default();
+        let outcome = prepared.train(Engine::Cpu, &device, &mut told, &AtomicBool::new(false), None).expect("trains");
+        assert!(matches!(outcome.ending, Ending::Diverged { .. }), "{:?}", outcome.ending);
+        // One more after pre-training.
+        assert_eq!(told.checkpoints, told.looks + 1);
     }
 }

@@ -147,6 +147,17 @@ fn what_cannot_be_read_is_named() {
     assert!(read.warnings()[0].contains("05a.png"), "{:?}", read.warnings());
     let refused = own::choose(&data, Corrupt::Refuse).unwrap_err();
     assert!(refused.to_string().contains(": 05a.png: "), "{refused}");
+    #[cfg(unix)]
+    {
+        // Links to nothing: of an editor, and of an image that is no more.
+        for name in [".#notes", "05b.png"] {
+            std::os::unix::fs::symlink("nowhere", data.join(name)).unwrap();
+        }
+        let (_, read) = own::choose(&data, Corrupt::Skip).unwrap();
+        let skipped: Vec<&str> = read.skipped.iter().map(|skipped| skipped.name.as_str()).collect();
+        assert_eq!((read.images.len(), &skipped[..]), (19, &["05a.png", "05b.png"][..]));
+        std::fs::remove_file(data.join("05b.png")).unwrap();
+    }
     for n in 0..2 {
         std::fs::write(data.join(format!("cut{n}.jpg")), [0xff, 0xd8]).unwrap();
     }

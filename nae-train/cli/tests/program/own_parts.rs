@@ -171,6 +171,15 @@ fn windows_are_scored_as_they_were_trained() {
     let sure = [&window[..], &["--confidence", "0.9"]].concat();
     let message = refused(&mut train(path, "sure", "--data", &data, &sure));
     assert!(message.contains("stretches") && message.contains(&format!("there are {stretches}")), "{message}");
+    // Of 1,150 rows there are 604 windows of 40, of which one stretch of 41 or so calibrates: a tenth would be 60.
+    let long = path.join("long.csv");
+    series(&long, 1150, false);
+    let overlapping = ["--window", "40", "--window-stride", "1", "--time-budget", "1s", "--json"];
+    let output = run(&mut train(path, "long", "--data", &long, &overlapping));
+    assert!(output.status.success(), "{output:?}");
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rate = &result["false_positive_rate"];
+    assert_eq!((&rate["calibration_count"], &rate["target"]), (&41.into(), &0.05.into()), "{rate}");
 
     assert_made_again(path, &data);
 

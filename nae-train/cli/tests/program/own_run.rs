@@ -82,6 +82,15 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
     assert!(std::fs::read(&again).unwrap() == std::fs::read(path.join("one.onnx")).unwrap());
     let message = refused(nae_train().arg("export").arg(path.join("one")).arg("--export").arg(&again));
     assert!(message.contains("--data") && message.contains("stripes"), "{message}");
+    let inner = data.join("level");
+    let preset = ["--preset", path.join("one/config.toml").to_str().unwrap(), "--outliers"].map(str::to_owned);
+    let message = refused(train(path, "no", &data, &[]).args(&preset).arg(&inner));
+    assert!(message.contains("would be trained on"), "{message}");
+    let message = refused(train(path, "no", &inner, &[]).args(&preset).arg(&data));
+    assert!(message.contains("would be taken for outliers"), "{message}");
+    // A rate of .1, with half of the images.
+    let message = refused(train(path, "no", &inner, &[]).args(&preset[..2]));
+    assert!(message.contains("6 decisions") && message.contains("takes 9"), "{message}");
 
     // Energies of the files, scored, are those of the images as they were read for training.
     let detector = Detector::builder().backend(BackendKind::Native).open(path.join("one.onnx")).unwrap();
@@ -94,6 +103,13 @@ fn a_folder_becomes_a_model_that_scores_as_it_was_trained() {
         let image = nae_infer::image::open(data.join(format!("{sub}.png"))).unwrap();
         let scored = detector.score(&image).unwrap().energy;
         assert!((scored - energy).abs() <= 1e-4 * energy, "{sub}: {scored} {energy}");
+    }
+
+    // One image more, and data are divided otherwise: what was trained on would calibrate.
+    std::fs::copy(inner.join("001.png"), inner.join("more.png")).unwrap();
+    for command in [&mut export, nae_train().arg("eval").arg(path.join("one")).arg("--data").arg(&data)] {
+        let message = refused(command);
+        assert!(message.contains("SHA-256") && message.contains("give the same --data"), "{message}");
     }
 }
 

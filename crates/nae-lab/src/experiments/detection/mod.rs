@@ -121,8 +121,8 @@ pub enum DetectionError {
     Outliers(DataError),
     /// A run that was broken off in the folder of a model had other settings.
     #[error(
-        "{}: a run there was broken off, and had other settings than this one, or another selection set; remove the \
-         folder, or choose another for the experiment with --out", .0.display()
+        "{}: a run there was broken off, and had other settings than this one, or another selection set, engine or data; \
+         go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
     )]
     OtherRun(PathBuf),
     /// A picture cannot be written.
@@ -304,7 +304,11 @@ impl Experiment {
                 return Err(DetectionError::OtherRun(folder.to_owned()));
             }
             let resume = Resume::read(folder)?;
-            if resume.facts.selection.as_deref() != prepared.selection() {
+            let facts = &resume.facts;
+            if facts.selection.as_deref() != prepared.selection()
+                || facts.engine != engine
+                || facts.data_sha256 != prepared.data_sha256
+            {
                 return Err(DetectionError::OtherRun(folder.to_owned()));
             }
             (RunFolder::reopen(folder, &resume, self.checkpoint_every)?, Some(resume.snapshot))
