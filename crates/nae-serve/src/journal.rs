@@ -62,7 +62,18 @@ struct State {
     alarms: BTreeMap<u64, String>,
     /// By the CRC-32 of a receiver's name, the number of the first alarm it does not have.
     receivers: BTreeMap<u32, u64>,
+    /// Of those that subscribed since the start, by the same.
+    lost: BTreeMap<u32, Lost>,
     closed: bool,
+}
+
+/// Alarms that a receiver did not have when their place in the ring was needed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lost {
+    /// Since the start, or not delivered before it.
+    alarms: u64,
+    /// That it loses some was said, and it has not caught up since.
+    said: bool,
 }
 
 impl Journal {
@@ -104,11 +115,13 @@ impl Journal {
         let written = state.write_slot(number, &text);
         state.next += 1;
         state.alarms.insert(number, text);
-        if let Some(old) = number.checked_sub(state.slots) {
-            state.alarms.remove(&old);
-        }
+        let old = number.checked_sub(state.slots);
+        let loses = old.is_some_and(|old| state.make_room(old));
         drop(state);
         self.changed.notify_all();
+        if loses {
+            tracing::warn!("the journal is full: alarms are lost that a receiver does not have; see `nae_alarms_lost`");
+        }
         (number, written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))))
     }
 
@@ -120,6 +133,7 @@ impl Journal {
         if let Some(at) = state.receivers.remove(&crc32fast::hash(before.as_bytes())) {
             state.receivers.entry(key).or_insert(at);
         }
+        let from = state.receivers.get(&key).copied().unwrap_or(next);
         if !state.receivers.contains_key(&key) && state.receivers.len() == RECEIVERS {
             // Receivers of long ago: whoever is farthest behind makes room.
             if let Some(oldest) = state.receivers.iter().min_by_key(|(_, at)| **at).map(|(key, _)| *key) {
@@ -127,6 +141,8 @@ impl Journal {
             }
         }
         state.receivers.entry(key).or_insert(next);
+        let gone = (next - from).saturating_sub(state.alarms.range(from..).count() as u64);
+        state.lost.entry(key).or_insert(Lost { alarms: gone, said: false });
         state.write_head()
     }
 
@@ -146,16 +162,23 @@ impl Journal {
     /// `receiver` has the alarm, and all before it.
     pub(crate) fn acknowledge(&self, receiver: &str, number: u64) -> io::Result<()> {
         let mut state = self.lock();
-        state.receivers.insert(crc32fast::hash(receiver.as_bytes()), number + 1);
+        let key = crc32fast::hash(receiver.as_bytes());
+        state.receivers.insert(key, number + 1);
+        if number + 1 == state.next
+            && let Some(lost) = state.lost.get_mut(&key)
+        {
+            lost.said = false;
+        }
         state.write_head()
     }
 
-    /// Alarms that `receiver` does not have yet, and how many of them the ring has lost.
+    /// Alarms that `receiver` does not have yet, and how many it can no longer have, since the ring has lost them.
     pub(crate) fn behind(&self, receiver: &str) -> (u64, u64) {
         let state = self.lock();
-        let from = state.receivers.get(&crc32fast::hash(receiver.as_bytes())).copied().unwrap_or(state.next);
-        let kept = state.alarms.range(from..).count() as u64;
-        (kept, (state.next - from).saturating_sub(kept))
+        let key = crc32fast::hash(receiver.as_bytes());
+        let from = state.receivers.get(&key).copied().unwrap_or(state.next);
+        let lost = state.lost.get(&key).map_or(0, |lost| lost.alarms);
+        (state.alarms.range(from..).count() as u64, lost)
     }
 
     /// The last alarms, the newest first.
@@ -200,6 +223,7 @@ impl State {
             next: 0,
             alarms: BTreeMap::new(),
             receivers: BTreeMap::new(),
+            lost: BTreeMap::new(),
             closed: false,
         };
         state.write_head()?;
@@ -238,7 +262,21 @@ impl State {
         // What was acknowledged was there, even if its slot is not readable any more.
         let newest = alarms.last_key_value().map_or(0, |(number, _)| number + 1);
         let next = receivers.values().copied().fold(newest, u64::max);
-        Ok(Some(Self { file, slots, generation, birth, next, alarms, receivers, closed: false }))
+        Ok(Some(Self { file, slots, generation, birth, next, alarms, receivers, lost: BTreeMap::new(), closed: false }))
+    }
+
+    /// Forgets an alarm whose place is needed; whether a receiver loses it of which that is to be said.
+    fn make_room(&mut self, old: u64) -> bool {
+        let mut to_say = false;
+        if self.alarms.remove(&old).is_some() {
+            for (key, lost) in &mut self.lost {
+                if self.receivers.get(key).is_some_and(|at| *at <= old) {
+                    lost.alarms += 1;
+                    to_say |= !std::mem::replace(&mut lost.said, true);
+                }
+            }
+        }
+        to_say
     }
 
     fn write_slot(&mut self, number: u64, text: &str) -> io::Result<()> {
@@ -354,8 +392,47 @@ mod tests {
         assert_eq!(journal.behind("hook"), (10, 3));
         drop(journal);
         let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
         assert_eq!(journal.next_for("hook", NOW), Some((3, "3".into())));
         assert_eq!(journal.recent(1)[0].0, 12);
+        assert_eq!(journal.behind("hook"), (10, 3));
+        journal.acknowledge("hook", 3).unwrap();
+        assert_eq!(journal.behind("hook"), (9, 3), "what it has since does not bring them back");
+        // It has the one that is overwritten; of the next two only the second.
+        for number in 13..15 {
+            add(&journal, &number.to_string());
+        }
+        assert_eq!(journal.behind("hook"), (10, 4));
+    }
+
+    /// By whoever delivers, and not by a receiver of long ago, which loses the same.
+    #[test]
+    fn a_loss_is_counted_and_said_once_until_the_receiver_has_caught_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("long ago", "long ago").unwrap();
+        drop(journal);
+        let journal = Journal::open_with(folder.path(), 0, 10).unwrap();
+        journal.subscribe("hook", "hook").unwrap();
+        let lose = |from: u64| -> Vec<bool> {
+            (from..from + 12)
+                .map(|number| {
+                    add(&journal, "alarm");
+                    let was_said = journal.lock().lost.values().next().unwrap().said;
+                    assert_eq!(journal.lock().lost.len(), 1);
+                    assert_eq!(journal.behind("hook").1 > 0, number >= 10, "{number}");
+                    was_said
+                })
+                .collect()
+        };
+        assert_eq!(lose(0), [vec![false; 10], vec![true; 2]].concat());
+        assert_eq!((journal.behind("hook"), journal.behind("long ago").1), ((10, 2), 0));
+        journal.acknowledge("hook", 10).unwrap();
+        assert!(journal.lock().lost.values().next().unwrap().said, "there is one left");
+        journal.acknowledge("hook", 11).unwrap();
+        assert_eq!((journal.behind("hook"), journal.lock().make_room(5)), ((0, 2), false), "it had that");
+        assert_eq!(lose(12), [vec![false; 10], vec![true; 2]].concat());
+        assert_eq!(journal.behind("hook"), (10, 4));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 
 mod opening;
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::config::CameraConfig;
 use super::day_night::Condition;
 use super::in_use::InUse;
+use super::kept_file;
 use super::model::{Model, Models, NoModel};
 use super::monitor::{Monitor, Recent};
 use super::regions::{Applied, Sight};
@@ -31,8 +31,10 @@ const PROBATION: u32 = 100;
 const FEWEST_NORMAL: usize = 8;
 /// The fewest frames that a recalibration is made from.
 const FEWEST_ENERGIES: usize = 50;
-/// The largest file of adjustments read.
+/// The largest file of adjustments read: a hundred of any model, each with a calibration, fit many times.
 const MAX_FILE: u64 = 16 << 20;
+/// Adjustments of a model that are kept.
+const MOST: usize = 100;
 
 /// One change of threshold or calibration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,10 +139,8 @@ impl State {
 }
 
 impl Keeper {
-    /// Applies the adjustments that were made to `base` before.
-    ///
-    /// # Errors
-    /// If the file that holds them cannot be read.
+    /// Applies the adjustments that were made to `base` before. A file of them that cannot be read is put aside: a camera that is
+    /// watched by the threshold of its model is better than one that is not watched.
     pub(crate) fn start(
         config: CameraConfig,
         models: Arc<Models>,
@@ -149,26 +149,29 @@ impl Keeper {
         in_use: Arc<InUse>,
         monitor: Arc<Monitor>,
         sight: Arc<Sight>,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let path = config.state.join("adjustments.json");
-        let adjustments = match nae_onnx::file::read(&path, MAX_FILE) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display())))?,
-            Err(_) if !path.exists() => Vec::new(),
-            Err(error) => return Err(io::Error::other(error)),
-        };
+        let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| error.to_string());
+        let adjustments = kept_file::read(&path, MAX_FILE, "changes of threshold and calibration", parse);
+        let adjustments = adjustments.unwrap_or_else(|error| {
+            tracing::error!(error, "the changes that were made are not known: the model's own threshold is used");
+            // Kept for whoever wants to look at it.
+            let _ = std::fs::rename(&path, path.with_extension("json.damaged"));
+            None
+        });
+        let adjustments = adjustments.unwrap_or_default();
         let state = State { base, adjustments, previous: None };
         let this = Self { config, models, condition, in_use, monitor, sight, state: Mutex::new(state) };
         this.apply(&this.lock(), false);
         this.remember_good();
-        Ok(this)
+        this
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All adjustments made, the oldest first.
+    /// The adjustments made, of each model the last hundred, the oldest first.
     pub(crate) fn adjustments(&self) -> Vec<Adjustment> {
         self.lock().adjustments.clone()
     }
@@ -211,6 +214,7 @@ impl Keeper {
     fn add(&self, change: Change) -> Result<(), ChangeError> {
         let mut state = self.lock();
         let model = state.digest()?.to_owned();
+        make_room(&mut state.adjustments, &model);
         state.adjustments.push(Adjustment { time: Timestamp::now().to_string(), model, change, undone: false });
         self.apply(&state, false);
         self.write(&state)
@@ -312,13 +316,15 @@ impl Keeper {
     /// Scores recent frames with a model that is to take over, in a thread that may hang.
     fn try_on(&self, new: &Arc<Model>, recent: Vec<Recent>) -> Result<(), ChangeError> {
         let (sender, result) = channel();
+        // As much as scoring each may take by itself.
+        let limit = self.config.score_timeout.saturating_mul(recent.len().max(1) as u32);
         let (new, regions) = (Arc::clone(new), self.sight.applied());
         let work = move || {
             // The receiver waits, or has given up.
             let _ = sender.send(verdicts(&new.detector, &regions, &recent));
         };
         thread::Builder::new().name("new model".into()).spawn(work).map_err(|e| ChangeError::Fails(e.to_string()))?;
-        let (anomalies, normal) = match result.recv_timeout(self.config.score_timeout) {
+        let (anomalies, normal) = match result.recv_timeout(limit) {
             Ok(verdicts) => verdicts.map_err(ChangeError::Fails)?,
             Err(RecvTimeoutError::Timeout) => return Err(ChangeError::Hangs),
             Err(RecvTimeoutError::Disconnected) => return Err(ChangeError::Fails("it panicked".into())),
@@ -373,6 +379,20 @@ impl Keeper {
         if let Err(error) = nae_onnx::file::write(path, &bytes) {
             tracing::warn!(%error, "no copy of the model is kept");
         }
+    }
+}
+
+/// Leaves out adjustments of a model, so that there is room for one more: those that were taken back first, then the oldest that others
+/// have replaced. The threshold stays: rates are those of the last calibration, which stays, too.
+fn make_room(adjustments: &mut Vec<Adjustment>, model: &str) {
+    let is_mine = |a: &Adjustment| a.model == model;
+    while adjustments.iter().filter(|a| is_mine(a)).count() >= MOST {
+        let is_calibration = |a: &Adjustment| matches!(a.change, Change::Calibration { .. });
+        let last = adjustments.iter().rposition(|a| is_mine(a) && !a.undone && is_calibration(a));
+        let undone = adjustments.iter().position(|a| is_mine(a) && a.undone);
+        let replaced = || (0..adjustments.len()).find(|&at| is_mine(&adjustments[at]) && Some(at) != last);
+        let Some(at) = undone.or_else(replaced) else { return };
+        adjustments.remove(at);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading of the small files in which is kept what people set of a camera (pauses, regions, day and night). What is in one, and how it
+//! Reading of the small files in which is kept what people set of a camera (pauses, regions, day and night, thresholds). What is in one, and how it
 //! is written, is its module's.
 
 use std::path::Path;

@@ -159,8 +159,9 @@ impl Monitor {
         let verdict = scored.verdict.unwrap_or(Verdict::Normal);
         let now = Moment::now();
         let mut state = self.lock();
-        // One that was being scored when the regions were changed is of another picture than those that follow.
-        if !self.sight.is_current(&looked.regions) {
+        // One that was being scored when the regions were changed is of another picture than those that follow; and when the model was,
+        // its energy has no scale in common with theirs.
+        if !self.sight.is_current(&looked.regions) || !state.memory[model.condition].is_of(model) {
             return None;
         }
         self.attend_to(&mut state, now);

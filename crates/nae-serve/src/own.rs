@@ -51,8 +51,7 @@ impl Own {
         let learn = Arc::new(learn);
         learn.start(base.as_ref().map(|base| base.path.as_path()));
         let (in_use, monitor) = (Arc::clone(in_use), Arc::clone(monitor));
-        let keeper = Keeper::start(config.clone(), models, base, condition, in_use, monitor, Arc::clone(sight))
-            .with_context(|| in_state(&config.state))?;
+        let keeper = Keeper::start(config.clone(), models, base, condition, in_use, monitor, Arc::clone(sight));
         Ok(Self { keeper, learn })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use axum::body::Bytes;
 use nae_infer::Scored;
@@ -127,8 +128,16 @@ pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
 pub(crate) struct Pictures {
     folder: PathBuf,
     limit: u64,
-    /// Bytes kept, by alarm.
-    kept: Mutex<BTreeMap<u64, u64>>,
+    /// By alarm.
+    kept: Mutex<BTreeMap<u64, Kept>>,
+}
+
+/// Pictures of an alarm.
+#[derive(Clone, Copy)]
+struct Kept {
+    bytes: u64,
+    /// Greater than that of all that were stored before. Numbers of alarms are not: a new journal begins at 0.
+    order: u64,
 }
 
 impl Pictures {
@@ -139,15 +148,22 @@ impl Pictures {
     pub(crate) fn open(state: &Path, limit: u64) -> io::Result<Self> {
         let folder = state.join("pictures");
         std::fs::create_dir_all(&folder)?;
-        let mut kept = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&folder)? {
             let entry = entry?;
             let name = entry.file_name();
             let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<u64>().ok());
             if let (Some(number), Ok(metadata)) = (number, entry.metadata()) {
-                *kept.entry(number).or_default() += metadata.len();
+                let (bytes, stored) = found.entry(number).or_insert((0, SystemTime::UNIX_EPOCH));
+                *bytes += metadata.len();
+                *stored = metadata.modified().map_or(*stored, |modified| modified.max(*stored));
             }
         }
+        let mut oldest_first: Vec<_> = found.into_iter().collect();
+        // Those of the same time stay in the order of their numbers.
+        oldest_first.sort_by_key(|(_, (_, stored))| *stored);
+        let kept =
+            (0..).zip(oldest_first).map(|(order, (number, (bytes, _)))| (number, Kept { bytes, order })).collect();
         Ok(Self { folder, limit, kept: Mutex::new(kept) })
     }
 
@@ -163,11 +179,16 @@ impl Pictures {
         let pictures: Vec<_> = Kind::ALL.iter().filter_map(|&kind| Some((kind, picture(shown, kind)?))).collect();
         let bytes: u64 = pictures.iter().map(|(_, picture)| picture.len() as u64).sum();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of an alarm of a journal before, which had the same number.
+        if kept.remove(&alarm).is_some() {
+            self.remove(alarm);
+        }
         if bytes > self.limit {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the room for pictures is smaller than this one"));
         }
-        while kept.values().sum::<u64>() + bytes > self.limit {
-            let Some((oldest, _)) = kept.pop_first() else { break };
+        while kept.values().map(|kept| kept.bytes).sum::<u64>() + bytes > self.limit {
+            let Some((&oldest, _)) = kept.iter().min_by_key(|(_, kept)| kept.order) else { break };
+            kept.remove(&oldest);
             self.remove(oldest);
         }
         for (kind, picture) in pictures {
@@ -176,7 +197,8 @@ impl Pictures {
                 return Err(error);
             }
         }
-        kept.insert(alarm, bytes);
+        let order = kept.values().map(|kept| kept.order + 1).max().unwrap_or(0);
+        kept.insert(alarm, Kept { bytes, order });
         Ok(())
     }
 
@@ -312,6 +334,34 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path().join("pictures")).unwrap().count(), 4);
         let error = pictures.keep(4, &shown(jpeg(30_000))).unwrap_err();
         assert_eq!((error.kind(), pictures.has(2)), (io::ErrorKind::StorageFull, true));
+    }
+
+    #[test]
+    fn pictures_of_a_new_journal_which_begins_at_0_are_the_newest() {
+        let folder = tempfile::tempdir().unwrap();
+        let pictures = Pictures::open(folder.path(), 25_000).unwrap();
+        (3000..=3001).for_each(|alarm| pictures.keep(alarm, &shown(jpeg(10_000))).unwrap());
+        (0..=1).for_each(|alarm| pictures.keep(alarm, &shown(jpeg(10_000))).unwrap());
+        assert_eq!([0, 1, 3000, 3001].map(|alarm| pictures.has(alarm)), [true, true, false, false]);
+        drop(pictures);
+        // After a restart it is as the files' times say.
+        let now = SystemTime::now();
+        for (alarm, seconds) in [(0, 20), (1, 10)] {
+            for kind in Kind::ALL {
+                let path = folder.path().join(format!("pictures/{alarm}-{}", kind.suffix()));
+                let stored = now - std::time::Duration::from_secs(seconds);
+                std::fs::File::open(path).unwrap().set_modified(stored).unwrap();
+            }
+        }
+        let swapped = Pictures::open(folder.path(), 25_000).unwrap();
+        swapped.keep(2, &shown(jpeg(10_000))).unwrap();
+        assert_eq!([0, 1, 2].map(|alarm| swapped.has(alarm)), [false, true, true]);
+        // Of the same number, whatever the room is: the one before is of another alarm.
+        assert!(swapped.keep(2, &shown(jpeg(30_000))).is_err());
+        assert!(!swapped.has(2) && !folder.path().join("pictures/2-image").exists());
+        swapped.keep(1, &shown(jpeg(9000))).unwrap();
+        swapped.keep(2, &shown(jpeg(9000))).unwrap();
+        assert_eq!(swapped.read(1, Kind::Image).unwrap(), jpeg(9000));
     }
 
     #[test]

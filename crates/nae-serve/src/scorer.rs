@@ -2,10 +2,12 @@
 //! what waits in one, up to a batch, and scores it in one call of that camera's model. Lanes take turns, so that none waits
 //! longer than for a batch of each other. Whoever sent a job is told by a closure, from that thread.
 //!
-//! A thread that is stuck in a backend cannot be stopped. Where there are several lanes, one that takes long has its place in the
+//! A thread that is stuck in a backend cannot be stopped. The time limit is one image's: it begins anew with each that is decoded, and
+//! where the network takes several in one call there is as much time for each. After a hang they are scored one by one until one is
+//! scored. Where there are several lanes, one that takes long has its place in the
 //! pool taken by another thread, and nothing more of its lane is begun meanwhile, so that other cameras go on; after the lane's
-//! time limit it is given up, and what it held is left without an answer. A lane that loses threads again and again is given up
-//! itself. A panic of a backend is an error before it comes here.
+//! time limit it is given up, and what it held is left without an answer. A lane that loses threads again and again, and scores nothing
+//! in between, is given up itself. A panic of a backend is an error before it comes here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -24,7 +26,7 @@ use super::regions::{Applied, NothingSeen, Seen, View};
 const BATCH: usize = 32;
 /// Jobs of a lane that may wait.
 const WAITING: usize = 1024;
-/// Threads that a lane may lose, for each that should run, before it is given up.
+/// Threads that a lane may lose without a score in between, for each that should run, before it is given up.
 const STUCK_FOR_EACH: usize = 4;
 /// How long a batch may keep its place in the pool from other lanes.
 const LONG: Duration = Duration::from_millis(500);
@@ -117,7 +119,7 @@ pub(crate) struct Lane {
 pub(crate) struct LaneSettings {
     pub(crate) camera: CameraName,
     pub(crate) model: Arc<Current>,
-    /// The longest that scoring may take.
+    /// The longest that scoring an image may take.
     pub(crate) timeout: Duration,
 }
 
@@ -149,7 +151,7 @@ struct LaneState {
     busy: usize,
     /// Batches being scored by threads that have lost theirs.
     overdue: usize,
-    /// Threads given up so far, and of these since the model was exchanged.
+    /// Threads given up so far, and of these since the model was exchanged or scored anything.
     stuck: usize,
     stuck_of_model: usize,
 }
@@ -158,14 +160,40 @@ struct LaneState {
 struct Place {
     /// The thread that has it; `None` where the system gave none.
     thread: Option<u64>,
-    /// What it scores, and since when.
-    task: Option<(usize, Instant)>,
+    task: Option<Task>,
+}
+
+/// A batch that is scored.
+#[derive(Clone, Copy)]
+struct Task {
+    lane: usize,
+    since: Instant,
+    step: Step,
+}
+
+/// What a thread is at: one job that is prepared, or several that are in the network.
+#[derive(Clone, Copy)]
+struct Step {
+    since: Instant,
+    jobs: u32,
+}
+
+impl Step {
+    fn begin(jobs: usize) -> Self {
+        // A batch is small.
+        Self { since: Instant::now(), jobs: jobs.clamp(1, BATCH) as u32 }
+    }
+
+    /// Whether it has taken longer than `timeout` for each of its jobs.
+    fn is_stuck(&self, timeout: Duration) -> bool {
+        self.since.elapsed() >= timeout.saturating_mul(self.jobs)
+    }
 }
 
 struct Overdue {
     thread: u64,
     lane: usize,
-    since: Instant,
+    step: Step,
 }
 
 impl Scorer {
@@ -280,12 +308,19 @@ impl Shared {
 
     fn work(&self, place: usize, thread: u64) {
         while let Some((lane, jobs)) = self.take(place) {
-            match self.lanes[lane].model.load_full() {
-                Some(model) => score(&model, jobs),
-                // It was taken back while they waited.
-                None => jobs.into_iter().for_each(|job| (job.reply)(Err(NoModel.into()))),
-            }
-            if !self.done(place, thread) {
+            let model = self.lanes[lane].model.load_full();
+            let has_scored = match &model {
+                Some(model) => score(model, jobs, |jobs| self.goes_on(place, thread, jobs)),
+                None => {
+                    // It was taken back while they waited.
+                    jobs.into_iter().for_each(|job| (job.reply)(Err(NoModel.into())));
+                    false
+                }
+            };
+            // Of another that was in use before it says nothing.
+            let in_use = self.lanes[lane].model.load_full();
+            let is_good = has_scored && model.zip(in_use).is_some_and(|(by, now)| Arc::ptr_eq(&by, &now));
+            if !self.done(place, thread, is_good) {
                 return;
             }
         }
@@ -301,9 +336,12 @@ impl Shared {
                 state.turn = (lane + 1) % count;
                 let own = &mut state.lanes[lane];
                 own.busy += 1;
-                let batch = own.jobs.len().min(BATCH);
+                // After a hang one by one, so that another is not waited for as long as for a batch, and costs others no answer.
+                let most = if own.stuck_of_model > 0 { 1 } else { BATCH };
+                let batch = own.jobs.len().min(most);
                 let jobs = own.jobs.drain(..batch).collect();
-                state.places[place].task = Some((lane, Instant::now()));
+                let step = Step::begin(1);
+                state.places[place].task = Some(Task { lane, since: step.since, step });
                 // There may be more that can be begun than threads were woken for.
                 if state.closed || state.lanes.iter().any(|lane| self.may_begin(lane)) {
                     self.changed.notify_all();
@@ -326,12 +364,26 @@ impl Shared {
         !lane.jobs.is_empty() && lane.overdue == 0 && lane.busy < limit
     }
 
-    /// A batch is done; false where its thread has no place any more.
-    fn done(&self, place: usize, thread: u64) -> bool {
+    /// A thread is at the next step of its batch, which is of so many jobs.
+    fn goes_on(&self, place: usize, thread: u64, jobs: usize) {
+        let mut state = self.lock();
+        let State { places, overdue, .. } = &mut *state;
+        if places[place].thread == Some(thread) {
+            if let Some(task) = &mut places[place].task {
+                task.step = Step::begin(jobs);
+            }
+        } else if let Some(overdue) = overdue.iter_mut().find(|overdue| overdue.thread == thread) {
+            overdue.step = Step::begin(jobs);
+        }
+    }
+
+    /// A batch is done, which `is_good` where the model in use has scored any of it; false where its thread has no place any more.
+    fn done(&self, place: usize, thread: u64, is_good: bool) -> bool {
         let mut state = self.lock();
         if state.places[place].thread == Some(thread) {
-            if let Some((lane, _)) = state.places[place].task.take() {
+            if let Some(Task { lane, .. }) = state.places[place].task.take() {
                 state.lanes[lane].busy -= 1;
+                self.returned(&mut state.lanes[lane], is_good);
             }
             return true;
         }
@@ -339,10 +391,19 @@ impl Shared {
         if let Some(at) = state.overdue.iter().position(|overdue| overdue.thread == thread) {
             let lane = state.overdue.swap_remove(at).lane;
             state.lanes[lane].overdue -= 1;
+            self.returned(&mut state.lanes[lane], is_good);
             drop(state);
             self.changed.notify_all();
         }
         false
+    }
+
+    /// A batch of a lane came back in time. What goes wrong once in a while is then not what goes wrong again and again; but a lane that
+    /// was given up waits for another model.
+    fn returned(&self, lane: &mut LaneState, is_good: bool) {
+        if is_good && !self.is_given_up(lane) {
+            lane.stuck_of_model = 0;
+        }
     }
 
     /// Gives up threads that take too long, and puts others in the places of those that take long. What there is to say is said
@@ -355,11 +416,11 @@ impl Shared {
             let vacant = match (thread, task) {
                 (None, _) => !state.closed,
                 (Some(_), None) => false,
-                (Some(thread), Some((lane, since))) => {
-                    if since.elapsed() >= shared.lanes[lane].timeout {
+                (Some(thread), Some(Task { lane, since, step })) => {
+                    if step.is_stuck(shared.lanes[lane].timeout) {
                         stuck.push(lane);
                     } else if shared.has_several() && since.elapsed() >= LONG {
-                        state.overdue.push(Overdue { thread, lane, since });
+                        state.overdue.push(Overdue { thread, lane, step });
                         state.lanes[lane].overdue += 1;
                     } else {
                         continue;
@@ -373,7 +434,7 @@ impl Shared {
                 failed = failed.or(thread.map(|_| error));
             }
         }
-        let is_stuck = |overdue: &Overdue| overdue.since.elapsed() >= shared.lanes[overdue.lane].timeout;
+        let is_stuck = |overdue: &Overdue| overdue.step.is_stuck(shared.lanes[overdue.lane].timeout);
         for overdue in state.overdue.extract_if(.., |overdue| is_stuck(overdue)).collect::<Vec<_>>() {
             state.lanes[overdue.lane].overdue -= 1;
             stuck.push(overdue.lane);
@@ -407,27 +468,36 @@ impl Shared {
     }
 }
 
-/// Scores a batch and tells everyone.
-fn score(model: &Arc<Model>, jobs: Vec<Job>) {
+/// Scores a batch and tells everyone; whether there is any score. Before each step `goes_on` is told of how many jobs it is.
+fn score(model: &Arc<Model>, jobs: Vec<Job>, goes_on: impl Fn(usize)) -> bool {
     let detector = &model.detector;
+    let mut has_scored = false;
     let mut batch = Vec::with_capacity(jobs.len() * detector.contract().input.len());
     let mut replies = Vec::with_capacity(jobs.len());
     for Job { input, reply } in jobs {
+        goes_on(1);
         match prepared(input, model) {
             Ok(Prepared::Input(values, view)) => {
                 batch.extend(values);
                 replies.push((reply, view));
             }
-            Ok(Prepared::Scored(scored, view)) => reply(Ok(Answer { scored, model: Arc::clone(model), view })),
+            Ok(Prepared::Scored(scored, view)) => {
+                has_scored = true;
+                reply(Ok(Answer { scored, model: Arc::clone(model), view }));
+            }
             Err(failure) => reply(Err(failure)),
         }
     }
+    // Also what fails together and is tried one by one.
+    goes_on(replies.len());
     for ((reply, view), scored) in replies.into_iter().zip(detector.score_each(&batch)) {
+        has_scored |= scored.is_ok();
         reply(match scored {
             Ok(scored) => Ok(Answer { scored, model: Arc::clone(model), view }),
             Err(error) => Err(error.into()),
         });
     }
+    has_scored
 }
 
 /// What becomes of a job on the way to the network.

@@ -14,10 +14,9 @@ use super::super::largest_image::LargestImage;
 use super::super::limits::{LimitSettings, Rate};
 use super::super::secret::Secret;
 use super::super::signature::Signer;
-use super::super::source::without_login;
 use super::super::tls::{CertificateFiles, TlsFiles};
 use super::super::tokens::{Role, Tokens};
-use super::reading::{Found, FoundSettings, read_text};
+use super::reading::{Found, FoundSettings, read_text, shown};
 use super::{Config, ConfigError};
 
 /// The settings that name files of tokens.
@@ -31,11 +30,7 @@ impl FoundSettings {
         match read(text) {
             Ok(value) => Some(value),
             Err(expected) => {
-                // A broker's address has no scheme that its login would follow.
-                let text = match text.rsplit_once('@') {
-                    Some((_, place)) if name == "mqtt" => format!("…@{place}"),
-                    _ => without_login(text),
-                };
+                let text = shown(name, text);
                 self.problems.push(format!("{origin}: `{name}`: expected {expected}, found `{text}`"));
                 None
             }

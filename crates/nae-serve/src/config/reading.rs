@@ -9,7 +9,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::super::child::VARIABLES;
-use super::super::source::without_login;
+use super::super::source::{address_without_login, without_login};
 use super::flags::{Flags, OF_A_CAMERA};
 
 /// The largest settings file or secret read.
@@ -19,6 +19,8 @@ const CAMERAS: &str = "camera";
 const NAME: &str = "name";
 /// The one that is written as tables.
 const REGIONS: &str = "regions";
+/// Those that are addresses, in which a password may be.
+const ADDRESSES: [&str; 3] = ["source", "webhook", "mqtt"];
 
 /// A setting as text, and where it was found.
 #[derive(Clone)]
@@ -80,7 +82,7 @@ impl FoundSettings {
         match &self.cameras {
             Some(FoundCameras { file, cameras }) if OF_A_CAMERA.contains(&name) => {
                 let names: Vec<&str> = cameras.iter().map(|camera| camera.called.as_str()).collect();
-                let (names, text) = (names.join(", "), without_login(&text));
+                let (names, text) = (names.join(", "), shown(name, &text));
                 self.problems.push(format!(
                     "{origin}: `{name}` is a camera's own, and {file} has [[camera]] ({names}): write it there, in one of \
                      them, or before the first for all; found `{text}`"
@@ -164,6 +166,7 @@ impl FoundSettings {
             // Tables; what is in them is looked at when it is checked.
             Value::Array(_) if name == REGIONS => serde_json::to_string(&value).unwrap_or_default(),
             _ => {
+                let value = shown(name, &value.to_string());
                 self.problems.push(format!("{origin}: `{name}`: expected a text or a number, found {value}"));
                 return None;
             }
@@ -177,11 +180,28 @@ impl FoundSettings {
             let Some(name) = variable.strip_prefix(VARIABLES).map(str::to_lowercase) else { continue };
             match text.into_string() {
                 Ok(text) if names.contains(&name) => self.put_over_file(&name, text, format!("variable {variable}")),
+                Ok(text) if is_of_kubernetes(&name, &text) => {}
                 Ok(_) => self.problems.push(format!("variable {variable}: there is no setting `{name}`")),
                 Err(_) => self.problems.push(format!("variable {variable}: expected UTF-8")),
             }
         }
     }
+}
+
+/// What is shown of a setting that is wrong.
+pub(super) fn shown(name: &str, text: &str) -> String {
+    if ADDRESSES.contains(&name) { address_without_login(text) } else { without_login(text) }
+}
+
+/// Whether a variable, by its name without [`VARIABLES`], is one of those by which Kubernetes tells containers of a Service that is named
+/// `nae-infer` or `nae-infer-…`. A port that is no address is somebody's mistake.
+fn is_of_kubernetes(name: &str, text: &str) -> bool {
+    let of_port = || {
+        let (_, protocol) = name.split_once("port_")?;
+        Some(["_tcp", "_udp", "_sctp"].iter().any(|known| protocol.contains(known)))
+    };
+    ["service_host", "service_port"].iter().any(|part| name.contains(part))
+        || of_port().unwrap_or(name.ends_with("port") && text.contains("://"))
 }
 
 /// The text of a settings file, or of one that holds a secret.

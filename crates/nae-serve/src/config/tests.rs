@@ -59,7 +59,18 @@ fn everything_wrong_is_said_at_once() {
 
 #[test]
 fn a_cameras_password_is_in_no_error() {
-    for source in ["rtsp://me:sec/ret@:0/", "ftp://me:secret@camera/x", "rtsp://me:secret@camera:port/"] {
+    for source in [
+        "rtsp://me:sec/ret@:0/",
+        "ftp://me:secret@camera/x",
+        "rtsp://me:secret@camera:port/",
+        "rtsp:/me:secret@camera/live",
+        "me:secret@camera",
+        "rtsp://me:my secret@camera/",
+    ] {
+        let file = format!("[[camera]]\nname = \"gate\"\nmodel = \"m\"\nsource = [\"{source}\"]");
+        let error = read(Some(&file), &[("NAE_INFER_SOURCE", source)], Flags::default()).unwrap_err();
+        assert!(error.contains("variable NAE_INFER_SOURCE") && error.contains("expected a text"), "{error}");
+        assert!(!error.contains("sec"), "{error}");
         let error = read(None, &[], Flags { model: flag("m"), source: flag(source), ..Flags::default() }).unwrap_err();
         assert!(error.contains("`source`: expected") && !error.contains("sec"), "{error}");
     }
@@ -90,6 +101,11 @@ fn a_receivers_password_is_in_no_error() {
     let error = read(None, &[], flags("http://me:sec/ret@host/", "me:secret@broker")).unwrap_err();
     assert!(error.contains("`webhook`: expected an address") && error.contains("found `…@broker`"), "{error}");
     assert!(!error.contains("sec"), "{error}");
+    for webhook in ["me:secret@host/x", "https:/me:secret@host/x", "https://me:my secret@host/"] {
+        let error = read(None, &[], flags(webhook, "broker:1883")).unwrap_err();
+        assert!(error.contains("`webhook`: expected an address") && error.contains("…@host/"), "{error}");
+        assert!(!error.contains("sec"), "{error}");
+    }
     let config = read(None, &[], flags("https://me:secret@host/", "me:s%40cret@broker:1883")).unwrap();
     assert!(!format!("{:?}", config.webhook).contains("secret"));
     let mqtt = config.cameras[0].mqtt.clone().unwrap();
@@ -192,6 +208,55 @@ fn a_stream_is_taken_as_it_is_said() {
             read(None, &[], Flags { model: flag("m"), source_size: flag(wrong), ..Flags::default() }).unwrap_err();
         assert!(error.contains("`source_size`: expected WIDTHxHEIGHT"), "{error}");
     }
+}
+
+/// The user that systemd makes up cannot read the files themselves.
+#[test]
+fn every_secret_of_the_settings_that_are_shipped_is_handed_over_by_the_unit() {
+    let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
+    let shipped = |name: &str| std::fs::read_to_string(packaging.join(name)).unwrap();
+    let (settings, unit) = (shipped("nae-infer.toml"), shipped("nae-infer.service"));
+    for line in settings.lines().filter(|line| line.contains(" = \"")) {
+        let (name, value) = line.trim_start_matches("# ").split_once(" = ").unwrap();
+        // Certificates are for everybody.
+        let is_secret =
+            name.ends_with("_file") && !["certificate_file", "ca_file"].iter().any(|end| name.ends_with(end));
+        if is_secret {
+            let file = value
+                .trim_matches('"')
+                .strip_prefix("/run/credentials/nae-infer.service/")
+                .unwrap_or_else(|| panic!("{line}"));
+            assert!(unit.contains(&format!("\n#LoadCredential={file}:/etc/nae-infer/{file}\n")), "{line}");
+        }
+    }
+}
+
+/// They are there in every container beside a Service of this name.
+#[test]
+fn what_kubernetes_says_of_a_service_is_no_setting() {
+    let variables = [
+        ("NAE_INFER_SERVICE_HOST", "10.0.0.1"),
+        ("NAE_INFER_SERVICE_PORT", "8080"),
+        ("NAE_INFER_SERVICE_PORT_HTTP", "8080"),
+        ("NAE_INFER_PORT", "tcp://10.0.0.1:8080"),
+        ("NAE_INFER_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("NAE_INFER_PORT_8080_TCP_PROTO", "tcp"),
+        ("NAE_INFER_PORT_8080_TCP_PORT", "8080"),
+        ("NAE_INFER_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("NAE_INFER_GATE_SERVICE_HOST", "10.0.0.2"),
+        ("NAE_INFER_GATE_PORT", "udp://10.0.0.2:53"),
+        ("NAE_INFER_GATE_PORT_53_UDP", "udp://10.0.0.2:53"),
+    ];
+    let flags = || Flags { model: flag("m"), ..Flags::default() };
+    assert_eq!(read(None, &variables, flags()), read(None, &[], flags()));
+    for (variable, name) in [("NAE_INFER_PORT", "port"), ("NAE_INFER_MQTT_PORT_X", "mqtt_port_x")] {
+        let error = read(None, &[(variable, "8080")], flags()).unwrap_err();
+        assert!(error.contains(&format!("variable {variable}: there is no setting `{name}`")), "{error}");
+    }
+    // Kubernetes would set a setting of such a name.
+    let settings = serde_json::to_value(Flags::default()).unwrap();
+    let settings = settings.as_object().unwrap().keys();
+    assert!(settings.clone().all(|name| !name.starts_with("service_") && !name.starts_with("port")), "{settings:?}");
 }
 
 #[cfg(unix)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::Service;
 use super::super::limits::{Client, Tried};
 use super::super::metrics::Limit;
+use super::super::proxies::TrustedProxies;
 use super::super::tokens::Role;
 use super::Problem;
 use axum::Extension;
@@ -116,8 +117,7 @@ fn take(service: &Service, client: Client, needed: Role, method: &Method) -> Res
 
 fn role(service: &Service, peer: IpAddr, address: IpAddr, headers: &HeaderMap) -> Result<Role, Refused> {
     if service.config.tokens.is_empty() {
-        let hosts = service.config.trusted_proxies.hosts(peer, headers);
-        return Ok(role_without_token(address, &hosts, headers)?);
+        return Ok(role_without_token(&service.config.trusted_proxies, peer, address, headers)?);
     }
     let client = Client::from(address);
     let given = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
@@ -145,13 +145,25 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// `hosts` are what a proxy says that the service was called.
-fn role_without_token(address: IpAddr, hosts: &[String], headers: &HeaderMap) -> Result<Role, Problem> {
+/// `address` is that of the client that `peer` asks for.
+fn role_without_token(
+    proxies: &TrustedProxies,
+    peer: IpAddr,
+    address: IpAddr,
+    headers: &HeaderMap,
+) -> Result<Role, Problem> {
+    // A proxy on this machine has its address, and may send its name: whoever asks by it would have all rights.
+    if proxies.are_missing_one(peer, headers) {
+        let reason = "without a token the service answers to its own machine only, and this request comes by a proxy that is not \
+                      among `trusted_proxies`: give the service a `token_file`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, reason));
+    }
     if !address.is_loopback() {
         let reason = "without a token the service answers to its own machine only: give it a `token_file`";
         return Err(Problem::new(StatusCode::FORBIDDEN, reason));
     }
-    // A name that leads here by somebody's DNS is not ours.
+    // A name that leads here by somebody's DNS is not ours; nor is another that a proxy says that the service was called.
+    let hosts = proxies.hosts(peer, headers);
     if !text(headers, header::HOST).is_none_or(is_local) || !hosts.iter().all(|host| is_local(host)) {
         let reason = "without a token the service answers to localhost and 127.0.0.1 only";
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, reason));
@@ -179,12 +191,37 @@ fn is_local(host: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use super::{is_local, whole_seconds};
+    use axum::http::{HeaderMap, HeaderName};
+
+    use super::super::super::proxies::TrustedProxies;
+    use super::super::super::tokens::Role;
+    use super::{is_local, role_without_token, whole_seconds};
 
     #[test]
     fn a_wait_is_told_in_whole_seconds_that_are_long_enough() {
         let told = [0, 1, 999, 1000, 1001].map(|millis| whole_seconds(Duration::from_millis(millis)));
         assert_eq!(told, [0, 1, 1, 1, 2]);
+    }
+
+    /// Apache sends the name of the place that it passes requests to, and has this machine's address.
+    #[test]
+    fn without_a_token_a_proxy_that_is_not_trusted_brings_nobody_in() {
+        let loopback = [127, 0, 0, 1].into();
+        let role = |proxies: &str, header: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", "127.0.0.1:8080".parse().unwrap());
+            if !header.is_empty() {
+                headers.insert(HeaderName::from_static(header), "localhost".parse().unwrap());
+            }
+            let proxies = if proxies.is_empty() { TrustedProxies::default() } else { proxies.parse().unwrap() };
+            role_without_token(&proxies, loopback, loopback, &headers).map_err(|problem| problem.0.as_u16())
+        };
+        assert_eq!(role("", ""), Ok(Role::Operate));
+        for header in ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "via", "forwarded"] {
+            assert_eq!(role("", header), Err(403), "{header}");
+            assert_eq!(role("10.0.0.0/8", header), Err(403), "{header}");
+            assert_eq!(role("127.0.0.1", header), Ok(Role::Operate), "{header}");
+        }
     }
 
     #[test]

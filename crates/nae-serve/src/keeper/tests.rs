@@ -4,8 +4,9 @@
 use jiff::tz::TimeZone;
 use nae_core::contract::Contract;
 use nae_core::verdict::AlarmSettings;
-use nae_infer::Shape;
+use nae_infer::backend::{Backend, BackendError, Reconstructions};
 use nae_infer::card::ScoringSettings;
+use nae_infer::{BackendKind, Shape};
 
 use super::super::config::{Config, Flags};
 use super::super::metrics::Metrics;
@@ -40,9 +41,13 @@ struct Kept {
 impl Kept {
     /// With the model "old".
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(tempfile::tempdir().unwrap())
+    }
+
+    fn in_folder(folder: tempfile::TempDir) -> Self {
         let state = folder.path().to_str().unwrap();
-        let environment = [("NAE_INFER_MODEL", SETTINGS), ("NAE_INFER_STATE", state)];
+        let environment =
+            [("NAE_INFER_MODEL", SETTINGS), ("NAE_INFER_STATE", state), ("NAE_INFER_SCORE_TIMEOUT", "0.5")];
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let config = Config::read(&Flags::default(), environment.into_iter()).unwrap().cameras.remove(0);
         let old = model("old");
@@ -55,7 +60,7 @@ impl Kept {
         let old = Opened { model: old, path: SETTINGS.into() };
         let monitor = Arc::new(monitor);
         let in_use = Arc::new(InUse::new(current, Arc::clone(&monitor), None));
-        let keeper = Keeper::start(config, Arc::default(), Some(old), Condition::Day, in_use, monitor, sight).unwrap();
+        let keeper = Keeper::start(config, Arc::default(), Some(old), Condition::Day, in_use, monitor, sight);
         Self { folder, keeper }
     }
 
@@ -180,4 +185,76 @@ fn a_first_model_that_fails_leaves_none_and_one_that_works_can_be_left_again() {
     kept.exchange("learned", "learn/models/learned.model");
     kept.keeper.go_back(None);
     assert_eq!((kept.scored(Some("it panicked")), kept.in_use().as_str()), (false, "none"));
+}
+
+/// Reconstructs zeros, and takes its time for it.
+struct Slow(std::time::Duration);
+
+impl Backend for Slow {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Native
+    }
+
+    fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
+        thread::sleep(self.0);
+        Zeros.reconstruct(batch)
+    }
+}
+
+/// Each of the 32 has the time that a frame has.
+#[test]
+fn a_slow_model_is_tried_to_the_end_and_one_that_hangs_is_refused() {
+    let kept = Kept::new();
+    let timeout = kept.keeper.config.score_timeout;
+    let recent = |frames| vec![Recent { image: b"P5 2 2 255\n\0\0\0\0".as_slice().into(), normal: true }; frames];
+    let slow = |time| {
+        let detector = Detector::with_backend(model("slow").detector.settings().clone(), Arc::new(Slow(time)));
+        Arc::new(model("slow").for_condition(Condition::Day, detector))
+    };
+    kept.keeper.try_on(&slow(timeout / 8), recent(32)).unwrap();
+    for frames in [1, 2] {
+        let tried = kept.keeper.try_on(&slow(timeout * 6), recent(frames));
+        assert!(matches!(tried, Err(ChangeError::Hangs)), "{tried:?}");
+    }
+}
+
+#[test]
+fn adjustments_that_cannot_be_read_are_put_aside() {
+    for text in ["garbage", "{}", "[1]", ""] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("adjustments.json");
+        std::fs::write(&path, text).unwrap();
+        let kept = Kept::in_folder(folder);
+        assert_eq!((kept.keeper.adjustments(), kept.in_use().as_str()), (Vec::new(), "old"));
+        assert_eq!(std::fs::read_to_string(path.with_extension("json.damaged")).unwrap(), text);
+        kept.keeper.set_rate(0.5).unwrap();
+        assert_eq!(Kept::in_folder(kept.folder).keeper.adjustments().len(), 1, "what is changed then is kept");
+    }
+}
+
+/// The file would grow until it can be read no more. What is left out changes no threshold.
+#[test]
+fn of_many_adjustments_the_last_are_kept() {
+    let kept = Kept::new();
+    let threshold = || kept.keeper.model().unwrap().detector.threshold().unwrap();
+    kept.keeper.set_rate(0.1).unwrap();
+    let mut energies: Vec<f32> = (1..=99).map(|k| k as f32 / 10.0).collect();
+    let calibration = Calibration::from_energies(&mut energies).unwrap();
+    let (count, table) = (calibration.count(), calibration.table().to_vec());
+    kept.keeper.add(Change::Calibration { count, table, false_positive_rate: 0.01 }).unwrap();
+    assert_eq!(threshold(), 9.9);
+    kept.keeper.set_rate(0.2).unwrap();
+    kept.keeper.undo().unwrap();
+    for _ in 0..2 * MOST {
+        kept.keeper.set_rate(0.5).unwrap();
+    }
+    let adjustments = kept.keeper.adjustments();
+    let is_calibration = |a: &Adjustment| matches!(a.change, Change::Calibration { .. });
+    assert_eq!((adjustments.len(), adjustments.iter().any(|a| a.undone)), (MOST, false));
+    assert!(is_calibration(&adjustments[0]), "the rates are of it");
+    assert_eq!(threshold(), 5.0);
+    // Those of another model are its own.
+    kept.exchange("new", SETTINGS);
+    kept.keeper.set_rate(0.5).unwrap();
+    assert_eq!(kept.keeper.adjustments().len(), MOST + 1);
 }

@@ -174,7 +174,8 @@ impl Learn {
         // First of all: after a kill, the rest is done by the next start.
         self.change(|record| {
             let (used, learned_with) = (std::mem::take(&mut record.used), std::mem::take(&mut record.learned_with));
-            *record = Record { used, learned_with, ..Record::default() };
+            let passed_over = std::mem::take(&mut record.passed_over);
+            *record = Record { used, passed_over, learned_with, ..Record::default() };
         })?;
         self.collection.delete()?;
         self.tidy();

@@ -174,7 +174,15 @@ pub(crate) fn model_in_use(config: &CameraConfig) -> Option<PathBuf> {
     let folder = folder_in(&config.state);
     // A file that cannot be read is spoken of when it is opened for good.
     let record = Record::read(&record_in(&folder)).ok()?;
-    Some(model_in(&folder, record.used.last()?))
+    Some(model_in(&folder, record.wanted()?))
+}
+
+/// The models in a folder of learning.
+fn models_in(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder.join("models")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let models = files.filter(|path| path.extension().is_some_and(|extension| extension == "model"));
+    let digests = models.filter_map(|path| path.file_stem()?.to_str().map(str::to_owned));
+    digests.filter(|digest| state::is_digest(digest)).collect()
 }
 
 impl Learn {
@@ -193,14 +201,14 @@ impl Learn {
         let collection = Collection::open(&folder)?;
         let path = record_in(&folder);
         let phase = if collection.counts() == Counts::default() { Phase::Idle } else { Phase::Collected };
-        // Frames without a record were put here by somebody: they are not to be lost.
-        let from_frames = Record { phase, ..Record::default() };
-        let record = if path.exists() { Record::read(&path) } else { Ok(from_frames.clone()) };
+        // Frames and models without a record were put here by somebody, or the record is damaged: they are not to be lost.
+        let from_files = Record { phase, found: models_in(&folder), ..Record::default() };
+        let record = if path.exists() { Record::read(&path) } else { Ok(from_files.clone()) };
         let record = record.unwrap_or_else(|error| {
-            tracing::error!("{error:#}; learning begins anew with the frames that are there");
+            tracing::error!("{error:#}; learning begins anew with the frames that are there; learned models stay in the folder `models`");
             // Kept for whoever wants to look at it.
             let _ = std::fs::rename(&path, path.with_extension("json.damaged"));
-            from_frames
+            from_files
         });
         let inner = Inner { record, activity: 0, training: None, thread: None, saved: Instant::now() };
         Ok(Self {
@@ -227,11 +235,14 @@ impl Learn {
         if is_of_settings && !self.lock().record.used.is_empty() {
             let instead = if in_use.is_some() { "that of the settings is used" } else { "there is none in use" };
             self.note_down(|record| {
-                record.used.clear();
-                if let Phase::Swapped { model } = &record.phase {
-                    record.phase = Phase::Trained { model: model.clone() };
-                }
+                record.passed_over();
                 record.note = Some(format!("the model learned here could not be opened: {instead}"));
+            });
+        }
+        if !is_of_settings && self.lock().record.used.is_empty() {
+            self.note_down(|record| {
+                record.opened_again();
+                record.note = Some("the model learned here could be opened again, and is in use".to_owned());
             });
         }
         let phase = self.lock().record.phase.clone();

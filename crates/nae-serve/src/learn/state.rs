@@ -142,6 +142,10 @@ pub(crate) struct Record {
     pub(crate) missed: u64,
     /// Models learned here that took over, the one in use last. Without any, it is that of the settings.
     pub(crate) used: Vec<String>,
+    /// What `used` was when its last could not be opened: that may be for this start only, so that it is tried again at the next.
+    pub(crate) passed_over: Vec<String>,
+    /// Models that were there without a record of them, of which nobody knows which was in use.
+    pub(crate) found: Vec<String>,
     /// The regions that the frames were collected by, as their digest.
     pub(crate) regions: String,
     /// Those of the frames that each model is of, where that is known.
@@ -156,6 +160,8 @@ impl Default for Record {
             seen: 0,
             missed: 0,
             used: Vec::new(),
+            passed_over: Vec::new(),
+            found: Vec::new(),
             // Frames of before there were regions are whole.
             regions: Regions::default().digest(),
             learned_with: BTreeMap::new(),
@@ -236,6 +242,9 @@ impl Record {
         if self.used.len() > USED {
             self.used.remove(0);
         }
+        // Another was chosen in their place.
+        self.passed_over.clear();
+        self.found.clear();
         self.phase = Phase::Swapped { model };
     }
 
@@ -249,14 +258,38 @@ impl Record {
         }
     }
 
+    /// The model learned here that is to be in use.
+    pub(crate) fn wanted(&self) -> Option<&str> {
+        self.used.last().or(self.passed_over.last()).map(String::as_str)
+    }
+
+    /// The model in use could not be opened: that of the settings is, or none.
+    pub(crate) fn passed_over(&mut self) {
+        self.passed_over = std::mem::take(&mut self.used);
+        if let Phase::Swapped { model } = &self.phase {
+            self.phase = Phase::Trained { model: model.clone() };
+        }
+    }
+
+    /// The model that could not be opened is in use again.
+    pub(crate) fn opened_again(&mut self) {
+        self.used = std::mem::take(&mut self.passed_over);
+        if let Phase::Trained { model } = &self.phase
+            && self.used.last() == Some(model)
+        {
+            self.phase = Phase::Swapped { model: model.clone() };
+        }
+    }
+
     /// All models whose files are needed.
     pub(crate) fn models(&self) -> BTreeSet<&str> {
-        self.phase.model().into_iter().chain(self.used.iter().map(String::as_str)).collect()
+        let kept = [&self.used, &self.passed_over, &self.found].into_iter().flatten();
+        self.phase.model().into_iter().chain(kept.map(String::as_str)).collect()
     }
 }
 
 /// Whether this is a digest of a model's file, which names its copy here.
-fn is_digest(text: &str) -> bool {
+pub(super) fn is_digest(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 

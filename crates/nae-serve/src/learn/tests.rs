@@ -85,3 +85,65 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
     own.start(Some(Path::new("model.onnx")));
     assert_eq!((phase(&own), own.status().counts.kept, frames.exists()), ("idle", 0, false));
 }
+
+/// A start without files to spare, without ONNX Runtime, or with another setting says little of a model.
+#[test]
+fn a_model_that_cannot_be_opened_at_one_start_is_kept_and_tried_again_at_the_next() {
+    const A: &str = "0000000a";
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::default();
+    record.swapped(A.into());
+    let own = learn(folder.path(), &record);
+    let file = model_in(&own.folder, A);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "a model").unwrap();
+    std::fs::write(report_in(&own.folder, A), "its report").unwrap();
+    let again = || {
+        let (config, trainer, sight) = (own.config.clone(), Arc::clone(&own.trainer), Arc::clone(&own.sight));
+        Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
+    };
+    for in_use in [None, Some(Path::new("model.onnx"))] {
+        let learn = again();
+        learn.start(in_use);
+        assert!(file.exists() && report_in(&own.folder, A).exists());
+        assert_eq!((phase(&learn), learn.status().in_use), ("trained", None));
+        assert!(learn.status().note.unwrap().contains("could not be opened"));
+        assert_eq!(model_in_use(&own.config), Some(file.clone()), "tried again");
+    }
+    let learn = again();
+    learn.start(Some(&file));
+    assert_eq!((phase(&learn), learn.status().in_use.as_deref()), ("swapped", Some(A)));
+    assert_eq!(learn.lock().record.passed_over, [""; 0]);
+    // Also where it is no more the model of the phase.
+    learn.change(|record| record.phase = Phase::Idle).unwrap();
+    let learn = again();
+    learn.start(None);
+    assert!(file.exists());
+    // Another that is chosen takes its place.
+    learn.swapped("0000000b".to_owned()).unwrap();
+    assert!(!file.exists());
+}
+
+#[test]
+fn what_was_learned_outlives_a_damaged_record() {
+    const A: &str = "0000000a";
+    let folder = tempfile::tempdir().unwrap();
+    let mut record = Record::default();
+    record.swapped(A.into());
+    let own = learn(folder.path(), &record);
+    let file = model_in(&own.folder, A);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for name in [&file, &file.with_file_name("no-digest.model")] {
+        std::fs::write(name, "a model").unwrap();
+    }
+    std::fs::write(record_in(&own.folder), "{").unwrap();
+    for _ in 0..3 {
+        let (config, trainer, sight) = (own.config.clone(), Arc::clone(&own.trainer), Arc::clone(&own.sight));
+        let learn = Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap());
+        learn.start(None);
+        assert!(file.exists() && !file.with_file_name("no-digest.model").exists());
+        assert_eq!((phase(&learn), model_in_use(&own.config)), ("idle", None), "nobody knows that it was in use");
+        learn.stop();
+    }
+    assert!(own.folder.join("state.json.damaged").exists());
+}

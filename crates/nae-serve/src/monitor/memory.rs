@@ -26,6 +26,8 @@ pub(crate) struct Recent {
 
 /// What is remembered of one model's frames.
 pub(super) struct Memory {
+    /// The digest of the model; none without one.
+    model: Option<String>,
     pub(super) history: History,
     drift: Option<PageHinkley>,
     pub(super) drifted: Drift,
@@ -37,6 +39,7 @@ pub(super) struct Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self {
+            model: None,
             history: History::default(),
             drift: None,
             drifted: Drift::Steady,
@@ -49,9 +52,15 @@ impl Default for Memory {
 impl Memory {
     /// Drift is watched for anew, by this model's threshold; not without one to measure by.
     pub(super) fn watch_anew(&mut self, model: Option<&Model>) {
+        self.model = model.map(|model| model.digest.clone());
         let threshold = model.and_then(|model| model.detector.threshold());
         self.drift = threshold.and_then(|threshold| PageHinkley::new(DRIFT.0 * threshold, DRIFT.1 * threshold).ok());
         self.drifted = Drift::Steady;
+    }
+
+    /// Whether frames of this model are remembered.
+    pub(super) fn is_of(&self, model: &Model) -> bool {
+        self.model.as_ref() == Some(&model.digest)
     }
 
     /// Energies have no scale in common with those of before.

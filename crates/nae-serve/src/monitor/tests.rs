@@ -213,3 +213,24 @@ fn a_frame_without_a_model_is_shown_and_counts_for_nothing() {
     let recent = watched.monitor.recent(Condition::Day);
     assert!(recent.len() == 2 && recent.iter().all(|recent| !recent.normal));
 }
+
+/// One that was being scored by the model before.
+#[test]
+fn a_frame_of_another_model_counts_for_nothing() {
+    let watched = Watched::new();
+    (0..2).for_each(|_| drop(watched.frame(1.0)));
+    let other = Model { digest: "2".to_owned(), ..model() };
+    watched.monitor.model_changed(Condition::Day, Some(&other), true);
+    let recent = watched.monitor.recent(Condition::Day).len();
+    for _ in 0..400 {
+        assert!(watched.frame(1000.0).is_none());
+    }
+    assert_eq!(watched.monitor.alarm_and_drift(), (false, Drift::Steady));
+    assert_eq!(watched.monitor.energies(Condition::Day, 3600.0, 0.0), [0.0; 0]);
+    assert_eq!(
+        (watched.monitor.recent(Condition::Day).len(), watched.monitor.latest().unwrap().frame().number),
+        (recent, 2)
+    );
+    let watched = Watched { model: other, ..watched };
+    assert!(watched.frame(1.0).is_none() && watched.frame(1.0).is_some(), "two of the new one raise the alarm");
+}

@@ -53,10 +53,16 @@ async function post(path, value) {
 async function draw(image, path) {
   const response = await ask(path);
   if (!response.ok) return;
+  const blob = await response.blob();
+  // Of one that was replaced meanwhile, nobody would revoke the address.
+  if (!image.isConnected) return;
   const old = image.src;
-  image.src = URL.createObjectURL(await response.blob());
-  await image.decode();
-  if (old) URL.revokeObjectURL(old);
+  image.src = URL.createObjectURL(blob);
+  try {
+    await image.decode();
+  } finally {
+    if (old) URL.revokeObjectURL(old);
+  }
 }
 
 // The box takes the frame's proportions, so that a heat map of other proportions fits when it is stretched.
@@ -187,6 +193,7 @@ async function showAlarms() {
     item.append(`energy ${short(alarm.energy)}${alarm.frame ? `, ${alarm.frame}` : ""}`);
     return item;
   });
+  for (const image of element("alarms").querySelectorAll("img")) URL.revokeObjectURL(image.src);
   element("alarms").replaceChildren(...items);
 }
 

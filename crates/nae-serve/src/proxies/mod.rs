@@ -12,6 +12,9 @@ use ipnet::IpNet;
 
 use forwarded::{Element, elements, x_forwarded_for, x_forwarded_host};
 
+/// The headers that proxies add. Only some of them are read; each says that somebody else asks.
+const OF_PROXIES: [&str; 5] = ["x-forwarded-for", "forwarded", "x-forwarded-host", "x-real-ip", "via"];
+
 /// Their addresses and networks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TrustedProxies(Vec<IpNet>);
@@ -95,9 +98,9 @@ impl TrustedProxies {
         x_forwarded_host(headers).into_iter().chain(of_elements).collect()
     }
 
-    /// Whether a header says that there is a proxy which is not known here.
+    /// Whether a header says that there is a proxy which is not known here. One that sends none of them cannot be noticed.
     pub(crate) fn are_missing_one(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
-        !self.trust(peer) && (x_forwarded_for(headers).is_some() || elements(headers).is_some())
+        !self.trust(peer) && OF_PROXIES.iter().any(|name| headers.contains_key(*name))
     }
 }
 
@@ -157,6 +160,11 @@ mod tests {
         assert!(proxies.hosts(ip("127.0.0.2"), &told).is_empty());
         assert!(proxies.are_missing_one(ip("127.0.0.2"), &told) && !proxies.are_missing_one(ip("127.0.0.1"), &told));
         assert!(!proxies.are_missing_one(ip("127.0.0.2"), &HeaderMap::new()));
+        for name in ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "via", "forwarded"] {
+            let lines = headers(&[(name, "")]);
+            assert!(proxies.are_missing_one(ip("127.0.0.2"), &lines), "{name}");
+            assert!(!proxies.are_missing_one(ip("127.0.0.1"), &lines), "{name}");
+        }
     }
 
     #[test]

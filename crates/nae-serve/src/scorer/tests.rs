@@ -16,7 +16,7 @@ use super::super::regions::Regions;
 use super::*;
 
 /// Reconstructs zeros, hangs on an image that begins with 2, fails on one that begins with 3, and takes its time for one that
-/// begins with 4 or 5; at one that begins with 6 it waits for the gate.
+/// begins with 4, 5 or 7; at one that begins with 6 it waits for the gate.
 #[derive(Default)]
 struct Moody {
     hanging: Arc<AtomicUsize>,
@@ -40,6 +40,7 @@ impl Backend for Moody {
                 3.0 => return Err(BackendError::Run { backend: self.kind(), reason: "moody".into() }),
                 4.0 => thread::sleep(Duration::from_millis(1)),
                 5.0 => thread::sleep(3 * LONG),
+                7.0 => thread::sleep(Duration::from_millis(50)),
                 6.0 => drop(self.gate.lock().unwrap()),
                 _ => {}
             }
@@ -172,6 +173,59 @@ fn what_hangs_again_and_again_is_not_served_for_ever() {
     }
     assert_eq!(lanes[0].stuck(), STUCK_FOR_EACH + 1);
     assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Err(Failure::GivenUp)));
+}
+
+/// As a model may that is stuck now and then, over a year.
+#[test]
+fn what_hangs_once_in_a_while_is_served_for_ever() {
+    let (scorer, lanes) = start(1, 1, Duration::from_millis(100));
+    for hung in 1..=2 * STUCK_FOR_EACH + 1 {
+        drop(submit(&lanes[0], 2.0));
+        let end = Instant::now() + LATER;
+        while lanes[0].stuck() < hung {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(submit(&lanes[0], 1.0).recv_timeout(LATER), Ok(Ok(0.25)), "after {hung}");
+        // An answer is told before the batch is done.
+        while scorer.shared.lock().lanes[0].stuck_of_model > 0 {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// An image that no model can score says nothing of this one.
+#[test]
+fn what_is_refused_between_hangs_does_not_count() {
+    let (scorer, lanes) = start(1, 1, Duration::from_millis(100));
+    let end = Instant::now() + LATER;
+    while scorer.is_working() {
+        assert!(Instant::now() < end);
+        drop((submit(&lanes[0], 2.0), submit(&lanes[0], f32::NAN)));
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(lanes[0].stuck(), STUCK_FOR_EACH + 1);
+}
+
+/// Twenty of 50 ms in one call, where the limit of one is 400 ms.
+#[test]
+fn each_image_of_a_batch_has_the_time_of_one() {
+    for lanes in [1, 2] {
+        let gate = Arc::new(Mutex::new(()));
+        let model = current(Moody { gate: Arc::clone(&gate), ..Moody::default() }, None);
+        let (_scorer, lanes) = start_with(&model, lanes, 1, Duration::from_millis(400));
+        let closed = gate.lock().unwrap();
+        let first = submit(&lanes[0], 6.0);
+        while lanes[0].waiting() > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let slow: Vec<_> = (0..20).map(|_| submit(&lanes[0], 7.0)).collect();
+        drop(closed);
+        assert_eq!(first.recv_timeout(LATER), Ok(Ok(9.0)));
+        assert!(slow.iter().all(|answer| answer.recv_timeout(LATER) == Ok(Ok(12.25))));
+        assert_eq!(lanes[0].stuck(), 0);
+    }
 }
 
 #[test]

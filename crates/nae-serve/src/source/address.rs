@@ -132,6 +132,15 @@ impl CameraAddress {
         format!("{}://{login}{}{}", self.scheme.name(), self.place(), self.path)
     }
 
+    /// Host and port, as they stand in the header `Host`: without the port that the scheme has anyway.
+    pub(super) fn host_field(&self) -> String {
+        let place = self.place();
+        match place.strip_suffix(&format!(":{}", self.scheme.port())) {
+            Some(host) if self.port == self.scheme.port() => host.to_owned(),
+            _ => place,
+        }
+    }
+
     /// Host and port, as they stand in an address.
     fn place(&self) -> String {
         match self.host.contains(':') {
@@ -196,6 +205,15 @@ pub(crate) fn without_login(text: &str) -> String {
     shown + rest
 }
 
+/// An address without what stands before its last `@`, be it right or wrong: the scheme may be missing or mistyped, and a space in the
+/// password. What is a scheme stays.
+pub(crate) fn address_without_login(text: &str) -> String {
+    let Some((before, place)) = text.rsplit_once('@') else { return text.to_owned() };
+    let scheme = before.split_once("://").filter(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
+    let scheme = scheme.map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
+    format!("{scheme}…@{place}")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -213,6 +231,15 @@ mod tests {
         assert_eq!(camera.to_string(), "http://[::1]:8081/a", "the password is not shown");
         assert_eq!(parse("http://me:p%40%C3%A4%@camera").unwrap().login().as_deref(), Some("me:p@ä%"));
         assert_eq!(parse("http://camera").unwrap().to_string(), "http://camera:80/");
+        for (text, host) in [
+            ("http://camera", "camera"),
+            ("http://camera:81/x", "camera:81"),
+            ("http://camera:8080", "camera:8080"),
+            ("http://[::1]/", "[::1]"),
+            ("http://[fe80::80]:81/", "[fe80::80]:81"),
+        ] {
+            assert_eq!(parse(text).unwrap().host_field(), host);
+        }
         for (text, port) in [("https://a", 443), ("rtsp://a", 554), ("rtsps://a", 322), ("rtsp://a:8554", 8554)] {
             assert_eq!(parse(text).unwrap().port, port, "{text}");
         }
@@ -267,5 +294,19 @@ mod tests {
             "tcp://10.1.1.1:554 and rtsp://10.1.1.1:554/"
         );
         assert_eq!(without_login("a://b://me:x@c d://u@e, mail@f"), "a://…@c d://…@e, mail@f");
+    }
+
+    #[test]
+    fn wrong_addresses_lose_the_password_however_they_are_wrong() {
+        for (text, shown) in [
+            ("rtsp:/me:secret@cam/live", "…@cam/live"),
+            ("me:secret@host/x", "…@host/x"),
+            ("rtsp://me:my secret@cam/", "rtsp://…@cam/"),
+            ("ftp://me:se@cret@cam/", "ftp://…@cam/"),
+            ("me:sec://ret@cam/", "…@cam/"),
+            ("rstp://cam/live", "rstp://cam/live"),
+        ] {
+            assert_eq!(address_without_login(text), shown);
+        }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
@@ -17,9 +17,24 @@ use super::multipart::{Parts, Unauthorized, boundary, headers, invalid};
 use super::{Lost, MAX_FRAME, Source, jpeg};
 
 pub(super) struct Mjpeg<R = TcpStream> {
-    parts: Parts<R>,
-    /// How long the camera may be silent.
+    parts: Parts<Until<R>>,
+    /// How long the camera may give no frame.
     silence: Duration,
+}
+
+/// A connection that is read until a time: a camera that sends anything but frames is never silent for a single read.
+struct Until<R> {
+    stream: R,
+    end: Instant,
+}
+
+impl<R: Read> Read for Until<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if Instant::now() >= self.end {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        self.stream.read(buffer)
+    }
 }
 
 impl Mjpeg {
@@ -79,12 +94,13 @@ impl<R: Read + Write> Mjpeg<R> {
         silence: Duration,
     ) -> io::Result<Answer<R>> {
         // HTTP/1.0, because its answers come without chunks.
-        let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host);
+        let mut request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: */*\r\n", address.path, address.host_field());
         if let Some(authorization) = authorization {
             request.push_str(&format!("Authorization: {authorization}\r\n"));
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes())?;
+        let stream = Until { stream, end: Instant::now() + silence };
         let mut input = BufReader::with_capacity(1 << 16, stream);
         let head = headers(&mut input)?;
         Ok(match boundary(&head)? {
@@ -96,11 +112,15 @@ impl<R: Read + Write> Mjpeg<R> {
 
 impl<R: Read> Source for Mjpeg<R> {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
+        // From now and not from the last frame on: it is no camera's fault if the service itself was stopped meanwhile.
+        self.parts.reader().end = Instant::now() + self.silence;
         match self.parts.next() {
             Ok(image) => Ok(Some((jpeg::with_tables(image).into(), None))),
             Err(error) => Err(Lost::Failed(match error.kind() {
                 ErrorKind::UnexpectedEof => "the camera ended its stream".into(),
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the camera was silent for {:?}", self.silence),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    format!("the camera gave no frame for {:?}", self.silence)
+                }
                 _ => format!("the camera's stream: {error}"),
             })),
         }
@@ -158,7 +178,7 @@ mod tests {
         let refusal = |field: &str| format!("HTTP/1.1 401 Unauthorized\r\n{field}\r\n\r\n");
         let asked = |answers: &[&str]| {
             let camera = start_with("http://me:secret@camera/video?x=1", answers).unwrap();
-            String::from_utf8(camera.parts.into_inner().asked).unwrap()
+            String::from_utf8(camera.parts.into_inner().stream.asked).unwrap()
         };
         // Nothing is told that is not asked for.
         assert!(!asked(&[HEAD]).contains("Authorization"));
@@ -194,8 +214,55 @@ mod tests {
         assert_eq!(camera.parts.next().unwrap(), b"two\r\n-\n2");
         assert_eq!(camera.parts.next().unwrap(), b"33");
         assert_eq!(camera.next(), Err(Lost::Failed("the camera ended its stream".into())));
-        let asked = String::from_utf8(camera.parts.into_inner().asked).unwrap();
-        assert!(asked.starts_with("GET /video?x=1 HTTP/1.0\r\nHost: camera\r\n"), "{asked}");
+        let asked = String::from_utf8(camera.parts.into_inner().stream.asked).unwrap();
+        assert!(asked.starts_with("GET /video?x=1 HTTP/1.0\r\nHost: camera:81\r\n"), "{asked}");
+    }
+
+    /// Sends what it was given, and then lines that are no frame, for a time.
+    struct Chatty {
+        head: Cursor<&'static [u8]>,
+        lines: usize,
+    }
+
+    impl Read for Chatty {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.head.read(buffer)? {
+                0 => {}
+                read => return Ok(read),
+            }
+            self.lines = self.lines.checked_sub(1).ok_or(ErrorKind::UnexpectedEof)?;
+            std::thread::sleep(Duration::from_millis(100));
+            (&b"x\r\n"[..]).read(buffer)
+        }
+    }
+
+    impl Write for Chatty {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_camera_that_sends_something_but_no_frame_is_lost() {
+        const STREAM: &str = "HTTP/1.0 200 OK\r\nContent-Type: multipart/x-mixed-replace; boundary=f\r\n\r\n\
+                              --f\r\nContent-Length: 2\r\n\r\n11";
+        let silence = Duration::from_secs(1);
+        let address = "http://camera/".parse().unwrap();
+        let start = |head: &'static str| {
+            let head = Cursor::new(head.as_bytes());
+            Mjpeg::start(|| Ok(Chatty { head: head.clone(), lines: 40 }), &address, silence)
+        };
+        let mut camera = start(STREAM).unwrap();
+        assert!(camera.next().is_ok_and(|frame| frame.is_some()));
+        let begin = Instant::now();
+        assert_eq!(camera.next(), Err(Lost::Failed("the camera gave no frame for 1s".into())));
+        assert!(begin.elapsed() >= silence);
+        // Neither when it is asked for the stream.
+        let error = start("HTTP/1.0 200 OK\r\n").map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
     }
 
     #[test]

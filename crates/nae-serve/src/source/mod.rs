@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 
-pub(crate) use self::address::{CameraAddress, without_login};
+pub(crate) use self::address::{CameraAddress, address_without_login, without_login};
 use super::queue::Queue;
 use address::Scheme;
 

@@ -23,6 +23,11 @@ impl<R: Read> Parts<R> {
         Self { input, boundary, at_part: false, limit }
     }
 
+    /// What the parts are read from.
+    pub(super) fn reader(&mut self) -> &mut R {
+        self.input.get_mut()
+    }
+
     /// The next part.
     ///
     /// # Errors

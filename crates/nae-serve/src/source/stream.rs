@@ -59,7 +59,7 @@ impl Stream {
         // From here on, dropping it kills the child.
         let stream = Self {
             address: address.clone(),
-            silence: settings.silence,
+            silence: longest_silence(settings),
             child,
             frames,
             first: None,
@@ -150,6 +150,12 @@ fn cut(output: impl Read, frames: &SyncSender<io::Result<Vec<u8>>>) {
     }
 }
 
+/// How long the child may give no frame. It leaves out those that are not wanted, and the camera is not silent meanwhile. Whether the
+/// camera is, the demuxer looks at, too.
+fn longest_silence(settings: &SourceSettings) -> Duration {
+    settings.silence + settings.interval
+}
+
 /// The list that the child reads from its standard input.
 fn playlist(address: &CameraAddress, silence: Duration) -> String {
     // No control characters are in an address; within quotes, only quotes mean anything.
@@ -225,6 +231,15 @@ mod tests {
         assert!(at("vaapi") == at("-hwaccel") + 1 && at("vaapi") < at("-i"), "{arguments:?}");
         let list = playlist(&address, Duration::from_secs(10));
         assert!(list.contains("\nfile 'rtsp://me:it'\\''s@cam:554/live'\noption timeout 10000000\n"), "{list}");
+    }
+
+    /// At one frame a minute, the child was killed every ten seconds.
+    #[test]
+    fn the_child_may_be_silent_between_the_frames_that_are_wanted() {
+        let (interval, silence) = (Duration::from_secs(60), Duration::from_secs(10));
+        let settings = SourceSettings { interval, silence, ..Default::default() };
+        assert!(longest_silence(&settings) == interval + silence);
+        assert_eq!(longest_silence(&SourceSettings { interval: Duration::ZERO, ..settings }), silence);
     }
 
     #[test]

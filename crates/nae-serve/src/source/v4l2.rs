@@ -58,6 +58,9 @@ pub(super) struct V4l2 {
     camera: Box<dyn Camera>,
     layout: Layout,
     silence: Duration,
+    /// Since when a frame is waited for: a camera of which all are damaged gives none, either. `None` after a frame, so that a wait
+    /// begins when the next is asked for.
+    waiting_since: Option<Instant>,
 }
 
 impl V4l2 {
@@ -75,7 +78,7 @@ impl V4l2 {
             };
             let capture = device.video_capture(PixFormat::new(width, height, wanted))?;
             let layout = layout(capture.format())?;
-            Ok(Self { camera: Box::new(Video(capture.into_stream()?)), layout, silence })
+            Ok(Self { camera: Box::new(Video(capture.into_stream()?)), layout, silence, waiting_since: None })
         };
         opened().map_err(|error: io::Error| Lost::Failed(format!("{}: {error}", path.display())))
     }
@@ -84,15 +87,23 @@ impl V4l2 {
 impl Source for V4l2 {
     fn next(&mut self) -> Result<Option<(Bytes, Option<String>)>, Lost> {
         let failed = |error: io::Error| Lost::Failed(format!("the camera: {error}"));
-        let end = Instant::now() + self.silence;
+        let silent = || Lost::Failed(format!("the camera gave no frame for {:?}", self.silence));
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
         while !self.camera.is_ready().map_err(failed)? {
-            if Instant::now() >= end {
-                return Err(Lost::Failed(format!("the camera was silent for {:?}", self.silence)));
+            if since.elapsed() >= self.silence {
+                return Err(silent());
             }
             thread::sleep(LOOK);
         }
         let frame = self.camera.take().map_err(failed)?;
-        Ok(frame.and_then(|bytes| encode(bytes, self.layout)).map(|bytes| (bytes.into(), None)))
+        match frame.and_then(|bytes| encode(bytes, self.layout)) {
+            Some(bytes) => {
+                self.waiting_since = None;
+                Ok(Some((bytes.into(), None)))
+            }
+            None if since.elapsed() >= self.silence => Err(silent()),
+            None => Ok(None),
+        }
     }
 }
 
@@ -178,7 +189,7 @@ mod tests {
 
     fn camera(frames: Vec<Option<Vec<u8>>>, layout: Layout, hangs: bool) -> V4l2 {
         let camera = Box::new(Fake { frames, busy: false, hangs });
-        V4l2 { camera, layout, silence: Duration::from_millis(20) }
+        V4l2 { camera, layout, silence: Duration::from_millis(200), waiting_since: None }
     }
 
     #[test]
@@ -193,7 +204,35 @@ mod tests {
     #[test]
     fn a_camera_that_hangs_is_lost() {
         let lost = camera(Vec::new(), Layout::Jpeg, true).next();
-        assert_eq!(lost, Err(Lost::Failed("the camera was silent for 20ms".into())));
+        assert_eq!(lost, Err(Lost::Failed("the camera gave no frame for 200ms".into())));
+    }
+
+    /// Has a damaged frame at every look, this often.
+    struct Damaged(usize);
+
+    impl Camera for Damaged {
+        fn is_ready(&mut self) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn take(&mut self) -> io::Result<Option<Vec<u8>>> {
+            self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::NotFound)?;
+            thread::sleep(LOOK);
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn a_camera_of_which_all_frames_are_damaged_is_lost() {
+        let mut frames = vec![None; 1000];
+        frames.insert(0, Some(b"one".to_vec()));
+        let mut camera = camera(frames, Layout::Jpeg, false);
+        assert!(camera.next().is_ok_and(|frame| frame.is_some()));
+        let damaged = V4l2 { camera: Box::new(Damaged(1000)), ..self::camera(Vec::new(), Layout::Jpeg, false) };
+        for mut camera in [camera, damaged] {
+            let lost = std::iter::repeat_with(|| camera.next()).find_map(Result::err);
+            assert_eq!(lost, Some(Lost::Failed("the camera gave no frame for 200ms".into())));
+        }
     }
 
     #[test]

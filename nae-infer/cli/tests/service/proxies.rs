@@ -66,6 +66,17 @@ fn without_a_token_a_proxy_brings_nobody_in() {
     assert_eq!(status("\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: cams.example"), 421);
     assert_eq!(status("\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: localhost"), 200);
     assert_eq!(status(""), 200);
+
+    // Of a proxy that is not known, nothing that it says is believed; not even that the client is on this machine.
+    let place = Place::new();
+    let service = Service::start(&place.state(), &[]);
+    let ask = |headers: &str| ask_from("127.0.0.1", &service.address, &format!("GET /api/state HTTP/1.1{headers}"), "");
+    for header in ["X-Forwarded-For: 203.0.113.1", "X-Forwarded-For: 127.0.0.1", "X-Real-IP: 203.0.113.1", "Via: 1.1 p"]
+    {
+        let refused = ask(&format!("\r\n{header}"));
+        assert!(refused.status == 403 && refused.text.contains("`trusted_proxies`"), "{header}: {}", refused.text);
+    }
+    assert_eq!(ask("").status, 200);
 }
 
 /// nginx, with a block of the guide for the service.
