@@ -7,6 +7,7 @@ use nae_data::own::Corrupt;
 
 use crate::config::Config;
 use crate::own::{self, OwnError};
+use crate::recorded::OtherData;
 use crate::report::{Resume, RunFolder, RunFolderError};
 use crate::run::{Prepared, RunError};
 
@@ -43,7 +44,10 @@ pub enum BrokenOffError {
     /// Outliers lie within the data.
     #[error(transparent)]
     Own(#[from] OwnError),
-    /// The data cannot be read, or are others.
+    /// The data are others.
+    #[error(transparent)]
+    OtherData(#[from] OtherData),
+    /// The data cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -76,7 +80,7 @@ impl BrokenOff {
             own::apart(data, outliers)?;
         }
         let prepared = Prepared::new(config, seed, data, corrupt)?;
-        prepared.check_data(&folder, &resume.facts.data_sha256)?;
+        OtherData::check(&prepared, &folder, &resume.facts.data_sha256)?;
         Ok((prepared, resume))
     }
 }

@@ -20,6 +20,7 @@ pub mod form;
 pub mod methods;
 pub mod own;
 pub mod plan;
+pub mod recorded;
 pub mod report;
 pub mod run;
 pub mod sample;

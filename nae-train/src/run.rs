@@ -1,6 +1,6 @@
 //! A whole run: data, training, calibration, evaluation. What the command line does, without the command line.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -21,7 +21,6 @@ use crate::export::{self, ExportError};
 use crate::features::{self, Features, FeaturesError};
 use crate::methods::reference::NearestNeighbours;
 use crate::methods::{Decision, Model};
-use crate::report::{RunFolder, RunFolderError};
 use crate::sample::{NewImages, Precision};
 use crate::seed::Stream;
 use crate::train::observer::{Observer, Silent};
@@ -47,22 +46,6 @@ pub enum RunError {
     /// The frozen network whose features are used cannot be read, or run.
     #[error(transparent)]
     Features(#[from] FeaturesError),
-    /// The folder of a run cannot be read.
-    #[error(transparent)]
-    Folder(#[from] RunFolderError),
-    /// The data are not those of the run.
-    #[error(
-        "{}: expected the data that the run was made with, of SHA-256 {recorded}; found {found}: other data would be divided \
-         otherwise, and images that were trained on would be taken for others; give the same --data", folder.display()
-    )]
-    OtherData {
-        /// The run folder.
-        folder: PathBuf,
-        /// SHA-256 of the data of the run.
-        recorded: String,
-        /// Of those that are given.
-        found: String,
-    },
     /// Nothing is left to train on, or too little to calibrate on.
     #[error(
         "{training} images, rows or windows to train on, and {calibration} decisions to calibrate a false-positive rate of \
@@ -129,28 +112,6 @@ impl Prepared {
     pub fn new(config: Config, seed: u64, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
         let loaded = config.source().load(folder, &config.form(), corrupt)?;
         Self::of(config, seed, loaded)
-    }
-
-    /// The data of the run whose folder is `run`, from `folder` where it is not embedded, divided as they were for it.
-    ///
-    /// # Errors
-    /// [`RunError::OtherData`] where these are not the data of the run.
-    pub fn of_run(run: &Path, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
-        let (config, seed) = RunFolder::read(run)?;
-        let prepared = Self::new(config, seed, folder, corrupt)?;
-        if let Some(recorded) = RunFolder::data_sha256(run)? {
-            prepared.check_data(run, &recorded)?;
-        }
-        Ok(prepared)
-    }
-
-    /// Refuses these data for the run in `folder`, which was made with those of SHA-256 `recorded`, where they are others.
-    pub(crate) fn check_data(&self, folder: &Path, recorded: &str) -> Result<(), RunError> {
-        if self.data_sha256 == recorded {
-            return Ok(());
-        }
-        let (folder, recorded, found) = (folder.to_owned(), recorded.to_owned(), self.data_sha256.clone());
-        Err(RunError::OtherData { folder, recorded, found })
     }
 
     /// Refuses what could not be trained, or not be calibrated afterwards: for before time is spent.

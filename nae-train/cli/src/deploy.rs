@@ -17,8 +17,8 @@ use nae_onnx::{file, lower, tflite};
 use nae_simd::Observer;
 use nae_train::deploy::Data;
 use nae_train::deploy::report::{self, Report};
+use nae_train::recorded;
 use nae_train::report::CONFIG;
-use nae_train::run::Prepared;
 use serde_json::json;
 
 use crate::Done;
@@ -165,7 +165,7 @@ fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> an
 /// Reads the data to quantise on: of a run, or a user's own.
 fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
     if path.join(CONFIG).is_file() {
-        let mut prepared = Prepared::of_run(path, args.data.as_deref(), Corrupt::Skip)?;
+        let mut prepared = recorded::prepare(path, args.data.as_deref(), Corrupt::Skip)?;
         let (run, model) = (prepared.config.source().image(), graph.input());
         if run != model {
             bail!("--calibrate: the run in {} has samples of {run}, the model takes {model}", display(path));

@@ -14,8 +14,8 @@ use nae_train::eval::{Column, OutlierKind, Table};
 use nae_train::eval::{Evaluation, ScoredSet};
 use nae_train::eval::{decided, share_above};
 use nae_train::methods::{self, Decision};
+use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, CONFIG, RunFolder};
-use nae_train::run::Prepared;
 use serde_json::json;
 
 use crate::Done;
@@ -74,7 +74,7 @@ fn of_run(args: &EvalArgs) -> anyhow::Result<Scored> {
     if args.normal.is_some() {
         return Ok((given(args, &form, samples, score)?, None));
     }
-    let mut prepared = Prepared::of_run(path, args.data.as_deref(), Corrupt::Skip)?;
+    let mut prepared = recorded::prepare(path, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
     }

@@ -9,6 +9,7 @@ use nae_onnx::file;
 use nae_onnx::metadata::ModelMetadata;
 use nae_train::config::MethodKind;
 use nae_train::methods::Model;
+use nae_train::recorded;
 use nae_train::report::{CHECKPOINT, RunFolder};
 use nae_train::run::Prepared;
 use nae_train::{export, methods};
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Done> {
     let (config, _) = RunFolder::read(&args.run)?;
     check_method(&args.export, config.method())?;
     let model = methods::load(&config, &args.run.join(CHECKPOINT), &device)?;
-    let prepared = Prepared::of_run(&args.run, args.data.as_deref(), Corrupt::Skip)?;
+    let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let metadata = prepared.calibrate(&*model, &device)?;
     write(&args.export, &*model, &prepared, &metadata)?;
     Ok(Done::Whole)

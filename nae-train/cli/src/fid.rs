@@ -8,7 +8,7 @@ use nae_onnx::file;
 use nae_terminal::progress::Progress;
 use nae_train::engine::EngineChoice;
 use nae_train::eval;
-use nae_train::run::Prepared;
+use nae_train::recorded;
 use nae_train::seed::Stream;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &FidArgs) -> anyhow::Result<Done> {
     let bytes = file::read(&args.network, Limits::default().bytes)?;
     let embedding = Embedding::parse(&bytes, args.output.as_deref(), shape)
         .with_context(|| format!("{}: no network for a FID", args.network.display()))?;
-    let prepared = Prepared::of_run(&args.run, args.data.as_deref(), Corrupt::Skip)?;
+    let prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     let images = &prepared.split.train;
     let of_data = args.real.map_or(images.len(), |most| images.len().min(most));
     let real: Vec<&[f32]> = (0..of_data).map(|index| images.image(index)).collect();

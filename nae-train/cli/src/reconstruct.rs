@@ -9,8 +9,8 @@ use nae_onnx::file;
 use nae_train::arch::checkpoint;
 use nae_train::eval::{Reconstructed, reconstructed};
 use nae_train::methods::{self, Model};
+use nae_train::recorded;
 use nae_train::report::{AUTOENCODER, CHECKPOINT, RunFolder, images};
-use nae_train::run::Prepared;
 use serde_json::json;
 
 use crate::Done;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ReconstructArgs) -> anyhow::Result<Done> {
     let models: Vec<(&str, &dyn Model)> =
         plain.iter().map(|plain| ("autoencoder", plain as &dyn Model)).chain([(method.title(), &*model)]).collect();
 
-    let mut prepared = Prepared::of_run(&args.run, args.data.as_deref(), Corrupt::Skip)?;
+    let mut prepared = recorded::prepare(&args.run, args.data.as_deref(), Corrupt::Skip)?;
     for path in &args.outliers {
         prepared.add_outliers(path, Corrupt::Skip).context("--outliers")?;
     }

@@ -153,7 +153,7 @@ pub struct Flags {
     /// Largest number of waiting frames; a new frame replaces the oldest [default: 8]
     #[arg(long, value_name = "N")]
     pub(super) queue: Option<String>,
-    /// Seconds after which a scoring thread that does not return is replaced [default: 10]
+    /// Seconds for scoring an image, after which a scoring thread that does not return is replaced [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub(super) score_timeout: Option<String>,
     /// Largest request, in MiB [default: 16]
