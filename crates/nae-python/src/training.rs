@@ -150,12 +150,12 @@ impl Request {
     /// What a preset says, or what fits the data.
     fn planned(&self, device: &Device, started: Instant) -> Result<Planned, Failure> {
         let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::value(&error))?;
+        if let (Some(data), Some(outliers)) = (&self.data, &self.outliers) {
+            own::apart(data, outliers).map_err(refused)?;
+        }
         if let (None, Some(data)) = (&self.preset, &self.data) {
             if self.changes.is_some() {
                 return Err("changes: they are of a preset; give preset with them".to_owned().into());
-            }
-            if let Some(outliers) = &self.outliers {
-                own::apart(data, outliers).map_err(refused)?;
             }
             return own::plan(&self.wishes()?, data, choice, device, started).map_err(refused);
         }

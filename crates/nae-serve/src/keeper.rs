@@ -155,12 +155,10 @@ impl Keeper {
         let adjustments = kept_file::read(&path, MAX_FILE, "changes of threshold and calibration", parse);
         let adjustments = adjustments.unwrap_or_else(|error| {
             tracing::error!(error, "the changes that were made are not known: the model's own threshold is used");
-            // Kept for whoever wants to look at it.
-            let _ = std::fs::rename(&path, path.with_extension("json.damaged"));
+            kept_file::put_aside(&path);
             None
         });
-        let adjustments = adjustments.unwrap_or_default();
-        let state = State { base, adjustments, previous: None };
+        let state = State { base, adjustments: adjustments.unwrap_or_default(), previous: None };
         let this = Self { config, models, condition, in_use, monitor, sight, state: Mutex::new(state) };
         this.apply(&this.lock(), false);
         this.remember_good();

@@ -1,5 +1,5 @@
-//! Reading of the small files in which is kept what people set of a camera (pauses, regions, day and night, thresholds). What is in one, and how it
-//! is written, is its module's.
+//! Reading of the small files in which is kept what people set of a camera (pauses, regions, day and night, thresholds). What is
+//! in one, and how it is written, is its module's.
 
 use std::path::Path;
 
@@ -19,4 +19,9 @@ pub(crate) fn read<T>(
     let bytes = nae_onnx::file::read(path, largest).map_err(|error| error.to_string())?;
     let parsed = parse(&bytes).map_err(|error| format!("{}: expected {expected}: {error}", path.display()))?;
     Ok(Some(parsed))
+}
+
+/// Renames a JSON file that is damaged, for whoever wants to look at it: the next that is written would take its place.
+pub(crate) fn put_aside(path: &Path) {
+    let _ = std::fs::rename(path, path.with_extension("json.damaged"));
 }

@@ -3,11 +3,11 @@
 //! longer than for a batch of each other. Whoever sent a job is told by a closure, from that thread.
 //!
 //! A thread that is stuck in a backend cannot be stopped. The time limit is one image's: it begins anew with each that is decoded, and
-//! where the network takes several in one call there is as much time for each. After a hang they are scored one by one until one is
-//! scored. Where there are several lanes, one that takes long has its place in the
-//! pool taken by another thread, and nothing more of its lane is begun meanwhile, so that other cameras go on; after the lane's
-//! time limit it is given up, and what it held is left without an answer. A lane that loses threads again and again, and scores nothing
-//! in between, is given up itself. A panic of a backend is an error before it comes here.
+//! where the network takes several in one call there is as much time for each. After a hang they are scored one by one until one
+//! is scored. Where there are several lanes, one that takes long has its place in the pool taken by another thread, and nothing
+//! more of its lane is begun meanwhile, so that other cameras go on; after the lane's time limit it is given up, and what it held
+//! is left without an answer. A lane that loses threads again and again, and scores nothing in between, is given up itself. A
+//! panic of a backend is an error before it comes here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -41,6 +41,13 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> RunFolderError + '_ {
     |cause| RunFolderError::at(path, cause)
 }
 
+/// The text of `config.toml` in the run folder at `path`, and what errors call it.
+fn config_text(path: &Path) -> Result<(String, String), RunFolderError> {
+    let file = path.join(CONFIG);
+    let text = fs::read_to_string(&file).map_err(io(&file))?;
+    Ok((text, file.display().to_string()))
+}
+
 /// Writes a run folder while the run goes on.
 pub struct RunFolder {
     path: PathBuf,
@@ -119,9 +126,8 @@ impl RunFolder {
     /// # Errors
     /// [`RunFolderError`] names the file and what is wrong with it.
     pub fn read(path: &Path) -> Result<(Config, u64), RunFolderError> {
-        let file = path.join(CONFIG);
-        let text = fs::read_to_string(&file).map_err(io(&file))?;
-        Ok(preset::recorded_run(&text, &file.display().to_string())?)
+        let (text, origin) = config_text(path)?;
+        Ok(preset::recorded_run(&text, &origin)?)
     }
 
     /// SHA-256 of the data of the run in the folder at `path`; runs of earlier versions have not recorded it.
@@ -129,9 +135,8 @@ impl RunFolder {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn data_sha256(path: &Path) -> Result<Option<String>, RunFolderError> {
-        let file = path.join(CONFIG);
-        let text = fs::read_to_string(&file).map_err(io(&file))?;
-        Ok(preset::recorded(&text, &file.display().to_string())?.data_sha256)
+        let (text, origin) = config_text(path)?;
+        Ok(preset::recorded(&text, &origin)?.data_sha256)
     }
 
     /// The folder.

@@ -39,6 +39,7 @@ use serde::Serialize;
 use tracing::Span;
 
 use super::config::CameraConfig;
+use super::kept_file;
 use super::model::Models;
 use super::regions::Sight;
 use collect::Offers;
@@ -206,8 +207,7 @@ impl Learn {
         let record = if path.exists() { Record::read(&path) } else { Ok(from_files.clone()) };
         let record = record.unwrap_or_else(|error| {
             tracing::error!("{error:#}; learning begins anew with the frames that are there; learned models stay in the folder `models`");
-            // Kept for whoever wants to look at it.
-            let _ = std::fs::rename(&path, path.with_extension("json.damaged"));
+            kept_file::put_aside(&path);
             from_files
         });
         let inner = Inner { record, activity: 0, training: None, thread: None, saved: Instant::now() };

@@ -17,6 +17,12 @@ fn learn(folder: &Path, record: &Record) -> Arc<Learn> {
     Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
 }
 
+/// The same as it is after a restart.
+fn opened_again(own: &Learn) -> Arc<Learn> {
+    let (config, trainer, sight) = (own.config.clone(), Arc::clone(&own.trainer), Arc::clone(&own.sight));
+    Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
+}
+
 fn phase(learn: &Learn) -> &'static str {
     learn.lock().record.phase.name()
 }
@@ -77,9 +83,7 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
     std::fs::write(frames.join("000001.png"), "x").unwrap();
     let own = learn(folder.path(), &Record { phase: Phase::Collected, ..Record::default() });
     std::fs::remove_file(record_in(&own.folder)).unwrap();
-    let found =
-        Learn::open(own.config.clone(), Arc::default(), Arc::clone(&own.trainer), Arc::clone(&own.sight), Span::none())
-            .unwrap();
+    let found = opened_again(&own);
     assert_eq!((phase(&found), found.status().counts.kept), ("collected", 1));
     let own = learn(folder.path(), &Record::default());
     own.start(Some(Path::new("model.onnx")));
@@ -98,25 +102,21 @@ fn a_model_that_cannot_be_opened_at_one_start_is_kept_and_tried_again_at_the_nex
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, "a model").unwrap();
     std::fs::write(report_in(&own.folder, A), "its report").unwrap();
-    let again = || {
-        let (config, trainer, sight) = (own.config.clone(), Arc::clone(&own.trainer), Arc::clone(&own.sight));
-        Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap())
-    };
     for in_use in [None, Some(Path::new("model.onnx"))] {
-        let learn = again();
+        let learn = opened_again(&own);
         learn.start(in_use);
         assert!(file.exists() && report_in(&own.folder, A).exists());
         assert_eq!((phase(&learn), learn.status().in_use), ("trained", None));
         assert!(learn.status().note.unwrap().contains("could not be opened"));
         assert_eq!(model_in_use(&own.config), Some(file.clone()), "tried again");
     }
-    let learn = again();
+    let learn = opened_again(&own);
     learn.start(Some(&file));
     assert_eq!((phase(&learn), learn.status().in_use.as_deref()), ("swapped", Some(A)));
     assert_eq!(learn.lock().record.passed_over, [""; 0]);
     // Also where it is no more the model of the phase.
     learn.change(|record| record.phase = Phase::Idle).unwrap();
-    let learn = again();
+    let learn = opened_again(&own);
     learn.start(None);
     assert!(file.exists());
     // Another that is chosen takes its place.
@@ -138,8 +138,7 @@ fn what_was_learned_outlives_a_damaged_record() {
     }
     std::fs::write(record_in(&own.folder), "{").unwrap();
     for _ in 0..3 {
-        let (config, trainer, sight) = (own.config.clone(), Arc::clone(&own.trainer), Arc::clone(&own.sight));
-        let learn = Arc::new(Learn::open(config, Arc::default(), trainer, sight, Span::none()).unwrap());
+        let learn = opened_again(&own);
         learn.start(None);
         assert!(file.exists() && !file.with_file_name("no-digest.model").exists());
         assert_eq!((phase(&learn), model_in_use(&own.config)), ("idle", None), "nobody knows that it was in use");
