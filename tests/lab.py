@@ -59,6 +59,8 @@ def unfinished(entry, seed):
     cells = tomllib.loads(Path(entry["settings"]).read_text()).get("cells", [])
     found = lines(RESULTS / f"{entry['name']}.jsonl")
     finished = {look["cell"] for look in found if look["finished"] and look["seed"] == seed}
+    # The program passes these over; with nothing else left it need not be started.
+    finished |= {model["cell"] for model in lines(LAB / entry["name"] / "cells.jsonl") if model["seed"] == seed}
     starts = {cell["name"]: cell.get("pretrained") for cell in cells}
     # What others start from has no looks, and is wanted for them alone.
     ends = [name for name in starts if name not in starts.values()]
@@ -96,7 +98,8 @@ def run(entry, seed):
 
 
 def collect():
-    """A line a look of every model, finished or not, into models/results/lab/NAME.jsonl.
+    """A line a look of every model, finished or not, into models/results/lab/NAME.jsonl; of a method without looks, one line when it
+    is finished, with the AUROC of every column of its table.
 
     A model of which that file has more than LAB, from another machine say, stays there as it is."""
     RESULTS.mkdir(exist_ok=True)
@@ -121,6 +124,12 @@ def collect():
                         if key in line:
                             look[key] = line[key]
                     looks.append(look | {"auroc": auroc.get(line["update"], {})})
+            if not looks and metrics.parent.name in done:
+                rows = done[metrics.parent.name]["auroc"]["rows"]
+                auroc = {
+                    row["outliers"]: {name: figures["auroc"]["value"] for name, figures in row["figures"].items()} for row in rows
+                }
+                looks = [{"cell": cell, "seed": int(seed), "update": 0, "finished": True, "auroc": auroc}]
             kept = models.get((cell, int(seed)), [])
             if looks and looks[-1]["update"] >= (kept[-1]["update"] if kept else 0):
                 models[cell, int(seed)] = looks

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
+use nae_core::Shape;
 use nae_data::own::{OwnImages, largest_side};
 use nae_data::{DataError, Originals, detail_lost, originals};
 use nae_input::tiling::Grid;
@@ -93,25 +94,42 @@ pub fn best(
     time: Option<Duration>,
     seed: u64,
 ) -> Result<(Form, Vec<String>), FormError> {
-    let originals = originals(path, IMAGES)?;
+    let mut originals = originals(path, IMAGES, trial::MIN_IMAGES)?;
+    if let Some((side, _)) = forms.tiles {
+        // Reading for training passes them over, too, as long as they are few.
+        originals.retain(|(height, width)| height.min(width) >= side);
+    }
     let whole = |said: String| Ok((Form::Whole, vec![said]));
-    let Some((height, width)) = originals.median_size() else { return Ok((Form::Whole, Vec::new())) };
+    let Some((height, width)) = originals.median_size() else {
+        let said = forms
+            .tiles
+            .map(|(side, _)| format!("form: whole images; none is large enough for a tile of {side}x{side}"));
+        return Ok((Form::Whole, said.into_iter().collect()));
+    };
     let side = largest_side(height.min(width));
     let lost = detail_lost(&originals.images, side);
     if forms.features.is_none() && forms.tiles.is_none() && lost < DETAIL {
         return Ok((Form::Whole, Vec::new()));
     }
-    let tiles = forms.tiles.or_else(|| fitting(&originals, forms.top_k));
+    // Tiles of what was made smaller would show other things.
+    let are_smaller = originals.are_smaller();
+    let tiles = if are_smaller { None } else { forms.tiles.or_else(|| fitting(&originals, forms.top_k)) };
     let of = format!("at {side}x{side} pixels, images lose {:.0}% of their variance", 100.0 * lost);
-    let Some(trial) = Trial::new(&originals.images, seed) else {
+    let (count, channels) = (originals.images.len(), originals.channels());
+    let Some(trial) = Trial::new(originals.images, seed) else {
         let fewest = trial::MIN_IMAGES;
         return whole(format!(
             "form: whole images; {of}, and fewer than {fewest} images are too few to compare forms by"
         ));
     };
-    let candidates = drafts(&originals, side, tiles, forms)?;
+    let candidates = drafts((count, channels), side, tiles, forms)?;
     if candidates.len() == 1 {
-        return whole(format!("form: whole images; {of}, but tiles do not fit them: give --tile, or --features"));
+        let tiles = if are_smaller {
+            "they are too large to try tiles of them: give --form tiles and --tile"
+        } else {
+            "tiles do not fit them: give --tile"
+        };
+        return whole(format!("form: whole images; {of}, but {tiles}, or --features"));
     }
     let effort = Effort { updates: UPDATES, time: time.map(|time| time.mul_f64(SHARE)) };
     let mut tried = Vec::new();
@@ -129,6 +147,9 @@ pub fn best(
         title(form, side)
     )];
     said.extend(tried.iter().map(|(form, verdict)| describe(*form, side, verdict)));
+    if are_smaller && forms.tiles.is_some() {
+        said.push("tiles were not tried, the images are too large for that: --form tiles takes them".into());
+    }
     if mean < POOR && forms.features.is_none() {
         said.push(
             "in neither form are made-up defects told well; features of a frozen network may do better: --features"
@@ -149,11 +170,12 @@ fn margin(form: Form) -> f64 {
 
 /// Tiles that all images are large enough for, and not too many.
 fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
-    let shapes = || originals.images.iter().map(|image| image.shape);
-    let least = shapes().map(|shape| shape.height.min(shape.width)).min()?;
+    let least = originals.sizes.iter().map(|&(height, width)| height.min(width)).min()?;
     TILES.into_iter().find_map(|(side, stride)| {
-        let tile = nae_core::Shape::new(1, side, side);
-        let counts = shapes().map(|shape| Grid::new(shape, tile, stride).map_or(usize::MAX, |grid| grid.len()));
+        let tile = Shape::new(1, side, side);
+        let counts = originals.sizes.iter().map(|&(height, width)| {
+            Grid::new(Shape::new(1, height, width), tile, stride).map_or(usize::MAX, |grid| grid.len())
+        });
         let most = counts.max()?;
         let values = most.saturating_mul(originals.all).saturating_mul(side * side * originals.channels());
         let fits = side < least && most <= MOST_TILES && values <= MOST_VALUES;
@@ -161,16 +183,14 @@ fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
     })
 }
 
-/// Settings for each form, whole images first.
+/// Settings for each form of `count` images of so many channels, whole images first.
 fn drafts(
-    originals: &Originals,
+    (count, channels): (usize, usize),
     side: usize,
     tiles: Option<(usize, Tiles)>,
     forms: &Forms,
 ) -> Result<Vec<(Form, Config)>, PlanError> {
-    let count = originals.images.len();
     let own = |channels, side, tiles| OwnImages { title: "images of the trial".to_owned(), channels, side, tiles };
-    let channels = originals.channels();
     let mut drafts = vec![(Form::Whole, plan::draft(&own(channels, side, None), forms.transforms, count)?)];
     if let Some((side, tiles)) = tiles {
         let draft = plan::draft(&own(channels, side, Some(tiles)), forms.transforms, count)?;
@@ -205,14 +225,14 @@ fn describe(form: Form, side: usize, verdict: &Verdict) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nae_core::Shape;
     use nae_input::Pixels;
 
     use super::*;
 
     fn grey(height: usize, width: usize, all: usize) -> Originals {
         let shape = Shape::new(1, height, width);
-        Originals { images: vec![Pixels { shape, values: vec![0.5; shape.len()] }], all }
+        let images = vec![Pixels { shape, values: vec![0.5; shape.len()] }];
+        Originals { images, sizes: vec![(height, width)], all }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use nae_data::is_tables;
 use nae_data::own::{self, Asked, Collection, Corrupt, OwnImages};
 use nae_data::own_table::{self, OwnTable, Rows};
 use nae_features::Backbone;
-use nae_onnx::metadata::{Missing, Reading, RowWindow, Tiles};
+use nae_onnx::metadata::{Missing, Reading, RowWindow, Tiles, Transforms};
 
 use crate::config::{Config, ConfigError, FeatureSettings, MethodKind};
 use crate::engine::{Engine, EngineChoice, Unsupported};
@@ -219,10 +219,14 @@ pub fn plan(
     }
     let mut choices = Vec::new();
     let (mut draft, loaded, found) = if is_tables(path) {
-        if wishes.images.tiles.is_some() || wishes.features.is_some() {
-            let (option, what) =
-                if wishes.images.tiles.is_some() { ("--tile", "tiles") } else { ("--features", "features") };
-            return refuse(format!("{option}: {} is a table; {what} are of images", path.display()));
+        let of_images = [
+            (wishes.images.tiles.is_some(), "--tile"),
+            (wishes.features.is_some(), "--features"),
+            (wishes.form.is_some(), "--form"),
+            (wishes.images.transforms != Transforms::default(), "--fit"),
+        ];
+        if let Some((_, option)) = of_images.into_iter().find(|(is_given, _)| *is_given) {
+            return refuse(format!("{option}: it is for images, and {} is a table; leave it out", path.display()));
         }
         let (table, rows) =
             own_table::choose(path, wishes.missing, wishes.window).map_err(OwnError::given("--data"))?;
@@ -231,6 +235,9 @@ pub fn plan(
     } else {
         if wishes.window.is_some() {
             return refuse(format!("--window: {} is no table, .csv or .tsv; windows are of its rows", path.display()));
+        }
+        if wishes.missing != Missing::Refuse {
+            return refuse(format!("--missing: {} is no table, .csv or .tsv; leave it out", path.display()));
         }
         let backbone = wishes.features.as_ref().map(|(file, outputs)| features::read(file, outputs));
         let backbone = backbone.transpose().map_err(OwnError::given("--features"))?;
@@ -329,6 +336,12 @@ fn chosen_form(
         (Some(OwnForm::Tiles), None, _) => return refuse("--form tiles: give the side of the tiles with --tile"),
         (Some(OwnForm::Features), _, None) => {
             return refuse("--form features: give the frozen network with --features");
+        }
+        (Some(OwnForm::Whole | OwnForm::Features), Some(_), _) => {
+            return refuse("--tile: --form asks for no tiles; leave one of them out");
+        }
+        (Some(OwnForm::Whole | OwnForm::Tiles), _, Some(_)) => {
+            return refuse("--features: --form asks for no features; leave one of them out");
         }
         (Some(OwnForm::Whole), ..) => return told(Form::Whole),
         (Some(OwnForm::Features) | None, _, Some(_)) => return told(Form::Features),

@@ -85,16 +85,16 @@ impl Verdict {
 impl Trial {
     /// A trial on `originals`, of which a quarter is judged on. `seed` draws the defects. `None` where there are fewer than
     /// [`MIN_IMAGES`].
-    pub fn new(originals: &[Pixels], seed: u64) -> Option<Self> {
+    pub fn new(originals: Vec<Pixels>, seed: u64) -> Option<Self> {
         if originals.len() < MIN_IMAGES {
             return None;
         }
         let mut noise = Stream::Trial.of(seed);
         let rng = noise.rng();
         let (mut train, mut normal) = (Vec::new(), Vec::new());
-        for (number, image) in originals.iter().enumerate() {
+        for (number, image) in originals.into_iter().enumerate() {
             let part = if number % JUDGED == 0 { &mut normal } else { &mut train };
-            part.push(image.clone());
+            part.push(image);
         }
         let defects = Defect::ALL.map(|defect| {
             let made = normal.iter().map(|image| {

@@ -19,18 +19,20 @@ use crate::image_set::{ImageSet, ImageSetError, evenly};
 use crate::own::{RESIZE, images, is_grey, is_image};
 use crate::parts::Parts;
 
-/// The most values that are kept: half a gigabyte of them.
-const MAX_VALUES: usize = 1 << 27;
+/// The most values that are kept: a gigabyte of them.
+const MAX_VALUES: usize = 1 << 28;
 /// Images that [`detail_lost`] looks at.
 const LOOKED_AT: usize = 50;
 /// An image of less variance is of one colour, to the rounding of bytes.
 const LEAST_VARIANCE: f64 = 1e-5;
 
-/// Some of a user's images as they are.
+/// Some of a user's images as they are, but for those that are made smaller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Originals {
     /// The images.
     pub images: Vec<Pixels>,
+    /// The height and width each of them comes in.
+    pub sizes: Vec<(usize, usize)>,
     /// About how many there are in all.
     pub all: usize,
 }
@@ -43,18 +45,31 @@ impl Originals {
 
     /// Height and width of the image whose shorter side is the median; none where there are no images.
     pub fn median_size(&self) -> Option<(usize, usize)> {
-        let mut sizes: Vec<_> = self.images.iter().map(|image| (image.shape.height, image.shape.width)).collect();
+        let mut sizes = self.sizes.clone();
         sizes.sort_by_key(|&(height, width)| (height.min(width), height.max(width)));
         sizes.get(sizes.len() / 2).copied()
     }
+
+    /// Keeps the images that come in a height and width `wanted` accepts.
+    pub fn retain(&mut self, wanted: impl Fn((usize, usize)) -> bool) {
+        let mut kept = self.sizes.iter().map(|&size| wanted(size));
+        self.images.retain(|_| kept.next().unwrap_or(false));
+        self.sizes.retain(|&size| wanted(size));
+    }
+
+    /// Whether an image was made smaller.
+    pub fn are_smaller(&self) -> bool {
+        self.images.iter().zip(&self.sizes).any(|(image, &size)| (image.shape.height, image.shape.width) != size)
+    }
 }
 
-/// At most `count` of the images at `path`, evenly from their files by name, as they are. Fewer where they are so large that
-/// memory would not hold them. Files that cannot be read are passed over: reading all of them reports those.
+/// At most `count` of the images at `path`, evenly from their files by name. Images so large that memory would not hold
+/// `least` of them are made smaller; of others that are large, there are fewer. Files that cannot be read are passed over:
+/// reading all of them reports those.
 ///
 /// # Errors
 /// [`DataError`] where the folder or archive cannot be read.
-pub fn originals(path: &Path, count: usize) -> Result<Originals, DataError> {
+pub fn originals(path: &Path, count: usize, least: usize) -> Result<Originals, DataError> {
     let files = Files::open(path)?;
     let names = RefCell::new(Vec::new());
     let note = |name: &str| {
@@ -66,26 +81,59 @@ pub fn originals(path: &Path, count: usize) -> Result<Originals, DataError> {
     files.visit(&note, &mut |_, _| ControlFlow::Continue(()))?;
     let mut names = names.into_inner();
     names.sort();
-    let chosen: BTreeSet<&str> = evenly(count, names.len()).into_iter().map(|at| names[at].as_str()).collect();
+    let most = MAX_VALUES / least.max(1);
+    let some =
+        |count: usize| evenly(count, names.len()).into_iter().map(|at| names[at].as_str()).collect::<BTreeSet<_>>();
+    let mut chosen = some(count);
+    // In colour, each of them: that is in what follows the size.
+    let (mut measured, mut values) = (0, 0);
+    files.visit(&|name| chosen.contains(name), &mut |_, content| {
+        if let Ok((width, height)) =
+            content.and_then(|bytes| nae_input::dimensions(&bytes).map_err(|error| error.to_string()))
+        {
+            measured += 1;
+            values += (3 * width as usize * height as usize).min(most);
+        }
+        ControlFlow::Continue(())
+    })?;
+    if values > MAX_VALUES {
+        chosen = some(MAX_VALUES / values.div_ceil(measured.max(1)));
+    }
     // A file may be a batch of many images.
     let of_each = count.div_ceil(chosen.len().max(1));
-    let (mut read, mut values, mut seen) = (Vec::new(), 0, 0);
+    let (mut read, mut values, mut seen) = (Vec::new(), 0_usize, 0);
     files.visit(&|name| chosen.contains(name), &mut |name, content| {
         let found = content.and_then(|bytes| images(name, &bytes)).unwrap_or_default();
         let some = evenly(of_each, found.len());
         seen += found.len();
         for (at, image) in found.into_iter().enumerate() {
-            if some.binary_search(&at).is_ok() && values + image.pixels.values.len() <= MAX_VALUES {
-                values += image.pixels.values.len();
-                read.push((name.to_owned(), image.pixels));
+            if some.binary_search(&at).is_err() {
+                continue;
+            }
+            let size = (image.pixels.shape.height, image.pixels.shape.width);
+            let Some(pixels) = at_most(image.pixels, most) else { continue };
+            if values + pixels.values.len() <= MAX_VALUES {
+                values += pixels.values.len();
+                read.push((name.to_owned(), pixels, size));
             }
         }
         ControlFlow::Continue(())
     })?;
     // An archive has an order of its own.
-    read.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let images = read.into_iter().map(|(_, pixels)| pixels).collect();
-    Ok(Originals { images, all: seen * names.len() / chosen.len().max(1) })
+    read.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    let (images, sizes) = read.into_iter().map(|(_, pixels, size)| (pixels, size)).unzip();
+    Ok(Originals { images, sizes, all: seen * names.len() / chosen.len().max(1) })
+}
+
+/// The image, made smaller where it has more values than `most`.
+fn at_most(image: Pixels, most: usize) -> Option<Pixels> {
+    if image.values.len() <= most {
+        return Some(image);
+    }
+    let factor = (most as f64 / image.values.len() as f64).sqrt();
+    let smaller = |side: usize| ((side as f64 * factor) as usize).max(1);
+    let shape = Shape { height: smaller(image.shape.height), width: smaller(image.shape.width), ..image.shape };
+    brought(&image, shape, RESIZE)
 }
 
 /// The part of the images' variance that is gone when they are brought to squares of `side` pixels and back, in [0, 1]: the
@@ -161,7 +209,18 @@ mod tests {
     fn the_median_is_that_of_shorter_sides() {
         let sizes = [(10, 100), (50, 20), (30, 30)];
         let images = sizes.map(|(height, width)| Pixels { shape: Shape::new(1, height, width), values: Vec::new() });
-        assert_eq!(Originals { images: images.into(), all: 3 }.median_size(), Some((50, 20)));
+        let originals = Originals { images: images.into(), sizes: sizes.into(), all: 3 };
+        assert_eq!(originals.median_size(), Some((50, 20)));
+        assert!(!originals.are_smaller());
+    }
+
+    #[test]
+    fn an_image_of_too_many_values_is_made_smaller() {
+        let stripes = image(96, |x, _| (x / 48) as f32);
+        assert_eq!(at_most(stripes.clone(), 96 * 96), Some(stripes.clone()));
+        let smaller = at_most(stripes, 48 * 48).expect("brought");
+        assert_eq!((smaller.shape, smaller.values.len()), (Shape::new(1, 48, 48), 48 * 48));
+        assert!(smaller.values[0] < 0.05 && smaller.values[47] > 0.95);
     }
 
     #[test]
@@ -173,11 +232,16 @@ mod tests {
         }
         std::fs::write(folder.path().join("notes.txt"), "no image").expect("written");
         std::fs::write(folder.path().join("broken.png"), "no image").expect("written");
-        let Originals { images: all, all: count } = originals(folder.path(), 100).expect("read");
-        assert_eq!(count, 6);
+        let Originals { images: all, sizes, all: count } = originals(folder.path(), 100, 1).expect("read");
+        assert_eq!((count, sizes), (6, vec![(20, 24); 6]));
         assert_eq!(all.iter().map(|image| image.shape).collect::<Vec<_>>(), vec![Shape::new(1, 20, 24); 6]);
-        let some = originals(folder.path(), 3).expect("read");
+        let some = originals(folder.path(), 3, 1).expect("read");
         assert_eq!((some.images.len(), some.channels(), some.median_size()), (3, 1, Some((20, 24))));
+        // As many are asked for as memory holds of half their size only.
+        let smaller = originals(folder.path(), 3, MAX_VALUES / 240).expect("read");
+        assert_eq!(smaller.images.len(), 3);
+        assert!(smaller.are_smaller() && smaller.images.iter().all(|image| image.values.len() <= 240));
+        assert_eq!(smaller.median_size(), Some((20, 24)));
 
         std::fs::remove_file(folder.path().join("broken.png")).expect("removed");
         let tiles = Some(Tiles { stride: 6, top_k: 2 });

@@ -193,10 +193,11 @@ pub(super) fn load_some(
 
 /// Whether a file is read, by its name. Hidden files are not, nor what other systems leave in archives.
 pub(super) fn is_image(name: &str) -> bool {
-    const ENDS: [&str; 8] = ["png", "jpg", "jpeg", "pnm", "pgm", "ppm", "npy", "npz"];
     let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
-    let end = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
-    !hidden && end.is_some_and(|end| ENDS.contains(&end.as_str()))
+    let path = Path::new(name);
+    let is_array =
+        path.extension().is_some_and(|end| end.eq_ignore_ascii_case("npy") || end.eq_ignore_ascii_case("npz"));
+    !hidden && (is_array || nae_input::is_image_name(path))
 }
 
 /// The side to train at. What cannot be read is left for the reading to name.
@@ -342,8 +343,8 @@ fn empty(path: &Path, others: usize) -> DataError {
     DataError::at(
         path,
         format_args!(
-            "expected PNG, JPEG or PNM images or .npy or .npz batches (by their names), found none among {others} other \
-             files; a data set in files of its own, such as MNIST's, needs its --preset"
+            "expected PNG, JPEG, BMP, TIFF, WebP or PNM images or .npy or .npz batches (by their names), found none among \
+             {others} other files; a data set in files of its own, such as MNIST's, needs its --preset"
         ),
     )
 }

@@ -283,7 +283,9 @@ mod tests {
         assert_eq!(names, ["a", "square", "b"]);
         assert_eq!(
             read.warnings,
-            ["columns left out: negative (follows from a), id (text with 100 values), nothing (nothing in it)"]
+            [
+                "columns left out: negative (follows from a), id (text with 100 values, such as \"id0\"), nothing (nothing in it)"
+            ]
         );
     }
 

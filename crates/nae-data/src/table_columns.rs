@@ -16,6 +16,8 @@ const KNEE: f64 = 3.0;
 const NORMAL_RANGE: f64 = 1.3489795003921634;
 /// With more values than this, a text is a name or a time, and no category.
 const MAX_VALUES: usize = 32;
+/// Characters of a text in a message.
+const SHOWN: usize = 30;
 /// Of an input that is 0 or 1: both are a scale from the centre.
 const HALF: f64 = 0.5;
 /// Two columns that differ by no more than this, in scales, are one.
@@ -94,7 +96,10 @@ impl<'a> Content<'a> {
         match self.texts.len() {
             0 => Err("nothing in it".to_owned()),
             1 if !self.has_gaps => Err("always the same".to_owned()),
-            values if values > MAX_VALUES => Err(format!("text with {values} values")),
+            values if values > MAX_VALUES => {
+                let one: String = self.texts.iter().take(1).flat_map(|text| text.chars().take(SHOWN)).collect();
+                Err(format!("text with {values} values, such as {one:?}"))
+            }
             _ => Ok(self.texts.iter().map(|&text| indicator(name, Reading::Is(text.to_owned()))).collect()),
         }
     }

@@ -3,7 +3,9 @@
 //! Cells are separated by commas, semicolons or tabs, whichever the first line has most of. The first
 //! line is a header where one of its cells is neither a number nor missing; otherwise columns are
 //! called `column 1` and so on. Missing is an empty cell, or one of `NA`, `N/A`, `NaN`, `null`, `none`
-//! and `?`. What a reading becomes is [`Columns`]'.
+//! and `?`. Where semicolons separate cells, numbers may have a decimal comma, as spreadsheets write them
+//! in much of the world; beside a decimal point in the same table it is refused, since either may then
+//! separate thousands. What a reading becomes is [`Columns`]'.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -116,9 +118,10 @@ pub fn read(path: &Path) -> Result<Table, TableError> {
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
     let wrong = |reason: String| TableError::Format { path: path.to_owned(), reason };
     let mut records = Records::new(bytes);
+    let mut decimals = Decimals { commas: records.delimiter == b';', comma: None, point: None };
     let (mut names, mut rows, mut cells) = (Vec::new(), Vec::new(), 0);
     while let Some((line, record)) = records.next().map_err(&wrong)? {
-        let row: Vec<Cell> = record.iter().map(|text| Cell::from(*text)).collect();
+        let row: Vec<Cell> = record.iter().map(|text| decimals.cell(line, text)).collect();
         if names.is_empty() {
             if row.iter().any(|cell| matches!(cell, Cell::Text(_))) {
                 names = record.iter().map(|&name| name.to_owned()).collect();
@@ -135,13 +138,51 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
         }
         rows.push(Row { line, cells: row });
     }
+    decimals.check().map_err(wrong)?;
     Table::checked(path, names, rows)
+}
+
+/// Which sign separates the decimals of a table's numbers.
+struct Decimals {
+    /// Whether a comma may.
+    commas: bool,
+    /// The first numbers with a comma and with a point, and their lines.
+    comma: Option<(u64, Box<str>)>,
+    point: Option<(u64, Box<str>)>,
+}
+
+impl Decimals {
+    fn cell(&mut self, line: u64, text: &str) -> Cell {
+        let mut cell = Cell::from(text);
+        let first = match cell {
+            Cell::Number(_) if text.contains('.') => &mut self.point,
+            Cell::Text(_)
+                if self.commas
+                    && let Some(number) = with_point(text) =>
+            {
+                cell = Cell::Number(number);
+                &mut self.comma
+            }
+            _ => return cell,
+        };
+        first.get_or_insert_with(|| (line, text.into()));
+        cell
+    }
+
+    fn check(self) -> Result<(), String> {
+        let (Some((comma_line, comma)), Some((point_line, point))) = (self.comma, self.point) else { return Ok(()) };
+        Err(format!(
+            "{comma:?} in line {comma_line} has a comma and {point:?} in line {point_line} a point; write all decimals with one \
+             of them, and no sign between thousands"
+        ))
+    }
 }
 
 /// The records of a table, one after the other, in buffers that are used again.
 struct Records<'a> {
     reader: csv_core::Reader,
     input: &'a [u8],
+    delimiter: u8,
     line: u64,
     text: Vec<u8>,
     ends: Vec<usize>,
@@ -150,8 +191,9 @@ struct Records<'a> {
 impl<'a> Records<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         let input = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter(input)).build();
-        Self { reader, input, line: 1, text: vec![0; 1024], ends: vec![0; 64] }
+        let delimiter = delimiter(input);
+        let reader = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        Self { reader, input, delimiter, line: 1, text: vec![0; 1024], ends: vec![0; 64] }
     }
 
     fn consume(&mut self, count: usize) {
@@ -188,8 +230,22 @@ impl<'a> Records<'a> {
     }
 }
 
+/// The number that `text` is with a decimal comma.
+fn with_point(text: &str) -> Option<f64> {
+    let is_candidate = text.matches(',').count() == 1 && !text.contains('.');
+    let number = is_candidate.then(|| text.replace(',', ".").parse().ok())?;
+    number.filter(|number: &f64| number.is_finite())
+}
+
 fn delimiter(bytes: &[u8]) -> u8 {
     let first = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
+    // In a first line without names, commas may be those of decimals.
+    let has_commas = |cell: &[u8]| cell.contains(&b',');
+    let is_decimal = |cell: &[u8]| std::str::from_utf8(cell).is_ok_and(|text| with_point(text.trim()).is_some());
+    let mut cells = first.split(|&b| b == b';');
+    if first.contains(&b';') && cells.all(|cell| !has_commas(cell) || is_decimal(cell)) {
+        return b';';
+    }
     let count = |delimiter: u8| first.iter().filter(|&&b| b == delimiter).count();
     // Of equally many, the last of these: the comma.
     [b'\t', b';', b','].into_iter().max_by_key(|&delimiter| count(delimiter)).unwrap_or(b',')
@@ -342,6 +398,25 @@ mod tests {
         assert_eq!(table.names(), ["column 1", "column 2"]);
         assert_eq!(table.rows()[0].cells, [Cell::Number(1.0), Cell::Missing]);
         assert_eq!(table.rows()[1], Row { line: 2, cells: vec![Cell::Missing, Cell::Text("x y".into())] });
+    }
+
+    #[test]
+    fn decimal_commas_are_numbers_where_semicolons_separate() {
+        let read = table("a;b;c\n1,5;-2,5e1;3\n,5;7;1,2,3\n").unwrap();
+        assert_eq!(read.rows()[0].cells, [Cell::Number(1.5), Cell::Number(-25.0), Cell::Number(3.0)]);
+        assert_eq!(read.rows()[1].cells, [Cell::Number(0.5), Cell::Number(7.0), Cell::Text("1,2,3".into())]);
+        // Numbers with a comma in the first line are no header.
+        assert_eq!(table("1,5;2,5\n").unwrap().names(), ["column 1", "column 2"]);
+        assert_eq!(table("1,5;2,5;3\n").unwrap().rows()[0].cells[1], Cell::Number(2.5));
+        // As many semicolons as commas, in names.
+        assert_eq!(table("a;b,c\n1,2\n").unwrap().names(), ["a;b", "c"]);
+        // In a table of tabs it may as well separate thousands.
+        assert_eq!(table("a\tb\n1,500\t2\n").unwrap().rows()[0].cells[0], Cell::Text("1,500".into()));
+        // 1.234 may be a thousand and more.
+        let message = table("a;b\n1;2\n1,5;2\n1;1.234\n").unwrap_err();
+        assert!(message.contains("\"1,5\" in line 3") && message.contains("\"1.234\" in line 4"), "{message}");
+        // A date is no number, and a text with both signs decides nothing.
+        table("day;b\n12.03.2024;1,5\n1.234,5;2\n").unwrap();
     }
 
     #[test]

@@ -63,7 +63,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tracing::Instrument as _;
@@ -93,6 +93,9 @@ const LAST_HISTORY: Duration = Duration::from_secs(5);
 /// How long the frames that have come may take with it.
 const LAST_FRAMES: Duration = Duration::from_secs(15);
 
+/// Thumbnails that are made at a time.
+const THUMBNAILS: usize = 2;
+
 /// Everything that the parts share.
 struct Service {
     config: Config,
@@ -104,6 +107,8 @@ struct Service {
     limits: Limits,
     /// Energies and alarms on disk.
     history: History,
+    /// Frames that are decoded at a time for thumbnails, each of which takes the memory of a whole frame.
+    thumbnails: Semaphore,
     stopping: watch::Sender<bool>,
 }
 
@@ -218,7 +223,16 @@ async fn serve(config: Config, bases: Vec<Option<Opened>>, models: &Arc<Models>)
         beside.push(its);
     }
     let (limits, stopping) = (Limits::new(config.limits), watch::Sender::new(false));
-    let service = Arc::new(Service { config, cameras, scorer, metrics, limits, history, stopping });
+    let service = Arc::new(Service {
+        config,
+        cameras,
+        scorer,
+        metrics,
+        limits,
+        history,
+        thumbnails: Semaphore::new(THUMBNAILS),
+        stopping,
+    });
     // After the journals, which take their room first.
     let history = start_history(&service)?;
     let mut endings = Vec::new();

@@ -1,6 +1,7 @@
 //! The threads that score, one pool for all cameras. The jobs of each camera wait in a bounded lane of its own; a thread takes
 //! what waits in one, up to a batch, and scores it in one call of that camera's model. Lanes take turns, so that none waits
-//! longer than for a batch of each other. Whoever sent a job is told by a closure, from that thread.
+//! longer than for a batch of each other. Within a lane, frames of the camera go before images of requests; a request whose client
+//! has gone is not scored. Whoever sent a job is told by a closure, from that thread.
 //!
 //! A thread that is stuck in a backend cannot be stopped. The time limit is one image's: it begins anew with each that is decoded, and
 //! where the network takes several in one call there is as much time for each. After a hang they are scored one by one until one
@@ -24,8 +25,10 @@ use super::regions::{Applied, NothingSeen, Seen, View};
 
 /// Jobs that are scored in one call.
 const BATCH: usize = 32;
-/// Jobs of a lane that may wait.
+/// Frames, and images of requests, of a lane that may wait.
 const WAITING: usize = 1024;
+/// Bytes of a lane's requests that may wait, but for a single one.
+const WAITING_BYTES: usize = 256 << 20;
 /// Threads that a lane may lose without a score in between, for each that should run, before it is given up.
 const STUCK_FOR_EACH: usize = 4;
 /// How long a batch may keep its place in the pool from other lanes.
@@ -102,6 +105,21 @@ pub(crate) type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 struct Job {
     input: Input,
     reply: Reply,
+    /// Of a request, dropped by its client where it waits no more.
+    client: Option<Weak<()>>,
+}
+
+impl Job {
+    fn is_wanted(&self) -> bool {
+        self.client.as_ref().is_none_or(|client| client.strong_count() > 0)
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.input {
+            Input::Image(bytes, _) => bytes.len(),
+            Input::Prepared(values) => size_of_val(values.as_slice()),
+        }
+    }
 }
 
 /// The threads that score.
@@ -146,7 +164,11 @@ struct State {
 
 #[derive(Default)]
 struct LaneState {
-    jobs: VecDeque<Job>,
+    /// Frames of the camera.
+    frames: VecDeque<Job>,
+    /// Images of requests, and how many bytes they are.
+    requests: VecDeque<Job>,
+    request_bytes: usize,
     /// Batches being scored by threads that have a place.
     busy: usize,
     /// Batches being scored by threads that have lost theirs.
@@ -154,6 +176,55 @@ struct LaneState {
     /// Threads given up so far, and of these since the model was exchanged or scored anything.
     stuck: usize,
     stuck_of_model: usize,
+}
+
+impl LaneState {
+    fn waiting(&self) -> usize {
+        self.frames.len() + self.requests.len()
+    }
+
+    fn has_room(&self, job: &Job) -> bool {
+        match job.client {
+            None => self.frames.len() < WAITING,
+            Some(_) => {
+                let fits = self.requests.is_empty() || self.request_bytes + job.bytes() <= WAITING_BYTES;
+                fits && self.requests.len() < WAITING
+            }
+        }
+    }
+
+    fn push(&mut self, job: Job) {
+        if job.client.is_some() {
+            self.request_bytes += job.bytes();
+            self.requests.push_back(job);
+        } else {
+            self.frames.push_back(job);
+        }
+    }
+
+    /// The frames that wait, or where there are none images of requests, up to `most`; those that nobody waits for are dropped.
+    fn batch(&mut self, most: usize) -> Vec<Job> {
+        if !self.frames.is_empty() {
+            let count = self.frames.len().min(most);
+            return self.frames.drain(..count).collect();
+        }
+        let mut batch = Vec::new();
+        while batch.len() < most
+            && let Some(job) = self.requests.pop_front()
+        {
+            self.request_bytes -= job.bytes();
+            if job.is_wanted() {
+                batch.push(job);
+            }
+        }
+        batch
+    }
+
+    /// All that wait.
+    fn drain(&mut self) -> impl Iterator<Item = Job> {
+        self.request_bytes = 0;
+        self.frames.drain(..).chain(self.requests.drain(..))
+    }
 }
 
 /// A place in the pool.
@@ -235,8 +306,23 @@ impl Scorer {
 }
 
 impl Lane {
-    /// Has `input` scored; `reply` is called with the result, at once if there is no room.
+    /// Has a frame of the camera scored; `reply` is called with the result, at once if there is no room.
     pub(crate) fn submit(&self, input: Input, reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static) {
+        self.take_in(Job { input, reply: Box::new(reply), client: None });
+    }
+
+    /// The same for the image of a request. Where what `client` points to is dropped before its turn comes, it is not scored, and
+    /// `reply` is not called.
+    pub(crate) fn request(
+        &self,
+        input: Input,
+        client: Weak<()>,
+        reply: impl FnOnce(Result<Answer, Failure>) + Send + 'static,
+    ) {
+        self.take_in(Job { input, reply: Box::new(reply), client: Some(client) });
+    }
+
+    fn take_in(&self, job: Job) {
         let mut state = self.shared.lock();
         let closed = state.closed;
         let lane = &mut state.lanes[self.index];
@@ -246,16 +332,16 @@ impl Lane {
             NoModel.into()
         } else if self.shared.is_given_up(lane) {
             Failure::GivenUp
-        } else if lane.jobs.len() >= WAITING {
+        } else if !lane.has_room(&job) {
             Failure::Busy
         } else {
-            lane.jobs.push_back(Job { input, reply: Box::new(reply) });
+            lane.push(job);
             drop(state);
             self.shared.changed.notify_one();
             return;
         };
         drop(state);
-        reply(Err(refused));
+        (job.reply)(Err(refused));
     }
 
     /// Threads given up so far.
@@ -265,7 +351,7 @@ impl Lane {
 
     /// Jobs that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.lock().lanes[self.index].jobs.len()
+        self.shared.lock().lanes[self.index].waiting()
     }
 
     /// Whether there is a model, and it is not given up.
@@ -335,11 +421,14 @@ impl Shared {
             if let Some(lane) = lanes.find(|&lane| self.may_begin(&state.lanes[lane])) {
                 state.turn = (lane + 1) % count;
                 let own = &mut state.lanes[lane];
-                own.busy += 1;
                 // After a hang one by one, so that another is not waited for as long as for a batch, and costs others no answer.
                 let most = if own.stuck_of_model > 0 { 1 } else { BATCH };
-                let batch = own.jobs.len().min(most);
-                let jobs = own.jobs.drain(..batch).collect();
+                let jobs = own.batch(most);
+                if jobs.is_empty() {
+                    // All clients have gone.
+                    continue;
+                }
+                own.busy += 1;
                 let step = Step::begin(1);
                 state.places[place].task = Some(Task { lane, since: step.since, step });
                 // There may be more that can be begun than threads were woken for.
@@ -349,7 +438,7 @@ impl Shared {
                 return Some((lane, jobs));
             }
             // What waits behind another batch of its lane is still done.
-            if state.closed && state.lanes.iter().all(|lane| lane.jobs.is_empty()) {
+            if state.closed && state.lanes.iter().all(|lane| lane.waiting() == 0) {
                 state.places[place].thread = None;
                 return None;
             }
@@ -361,7 +450,7 @@ impl Shared {
     /// takes long.
     fn may_begin(&self, lane: &LaneState) -> bool {
         let limit = if self.has_several() { (self.threads - 1).max(1) } else { self.threads };
-        !lane.jobs.is_empty() && lane.overdue == 0 && lane.busy < limit
+        lane.waiting() > 0 && lane.overdue == 0 && lane.busy < limit
     }
 
     /// A thread is at the next step of its batch, which is of so many jobs.
@@ -446,7 +535,7 @@ impl Shared {
             own.stuck_of_model += 1;
             if shared.is_given_up(own) && !before {
                 given_up.push(lane);
-                unanswered.extend(own.jobs.drain(..));
+                unanswered.extend(own.drain());
             }
         }
         drop(state);
@@ -474,7 +563,7 @@ fn score(model: &Arc<Model>, jobs: Vec<Job>, goes_on: impl Fn(usize)) -> bool {
     let mut has_scored = false;
     let mut batch = Vec::with_capacity(jobs.len() * detector.contract().input.len());
     let mut replies = Vec::with_capacity(jobs.len());
-    for Job { input, reply } in jobs {
+    for Job { input, reply, .. } in jobs {
         goes_on(1);
         match prepared(input, model) {
             Ok(Prepared::Input(values, view)) => {

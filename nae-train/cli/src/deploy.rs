@@ -6,11 +6,11 @@ use anyhow::{Context as _, bail};
 use nae_core::model::Model;
 use nae_data::ImageForm;
 use nae_data::ImageSet;
+use nae_data::is_tables;
 use nae_data::own::{self, Corrupt};
 use nae_data::own_table::{self, OwnTable};
 use nae_graph::quantize::{self, QuantizeOptions, Scales};
 use nae_graph::{Graph, emit};
-use nae_input::table::is_table;
 use nae_onnx::check::{Limits, check};
 use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
@@ -179,7 +179,7 @@ fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMe
         bail!("--data: {} is not the folder of a run, which would be divided as in the run", display(path));
     }
     let load = |path: &Path, option: &'static str| -> anyhow::Result<ImageSet> {
-        if !is_table(path) {
+        if !is_tables(path) {
             let filter = graph.contract.preprocessing.filter();
             let transforms = metadata.map(|metadata| metadata.transforms).unwrap_or_default();
             let form = ImageForm { transforms, ..ImageForm::resized(graph.input(), filter) };

@@ -68,7 +68,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "ROWS", requires = "window", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) window_stride: Option<u16>,
     /// For your own tables: what to do about missing values.
-    #[arg(long, value_enum, default_value_t = MissingArg::Refuse)]
+    #[arg(long, value_enum, default_value_t = MissingArg::Refuse, requires = "data", conflicts_with = "preset")]
     pub(crate) missing: MissingArg,
     /// Raise the threshold so that its false-positive rate holds with this probability over the draw of the calibration
     /// data, such as 0.95; without it the rate holds on average. It takes more data, or a higher rate.

@@ -8,7 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nae_data::digest::hex;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::config::Config;
 use crate::config::preset::{self, Recorded};
@@ -48,11 +50,17 @@ fn config_text(path: &Path) -> Result<(String, String), RunFolderError> {
     Ok((text, file.display().to_string()))
 }
 
+/// SHA-256 of `config.toml` in the run folder at `path`, in hexadecimal.
+pub(super) fn config_sha256(path: &Path) -> Result<String, RunFolderError> {
+    Ok(hex(Sha256::new_with_prefix(config_text(path)?.0)))
+}
+
 /// Writes a run folder while the run goes on.
 pub struct RunFolder {
     path: PathBuf,
     metrics: Metrics,
     facts: Facts,
+    config_sha256: String,
     /// Time between two states to go on from.
     every: Duration,
     stored: Instant,
@@ -104,7 +112,7 @@ impl RunFolder {
         let file = path.join(CONFIG);
         let text = toml::to_string(&recorded).map_err(|error| RunFolderError::at(&file, error))?;
         fs::write(&file, text).map_err(io(&file))?;
-        Ok(Self::with(path, Metrics::create(path)?, facts, every, Taken::default()))
+        Self::with(path, Metrics::create(path)?, facts, every, Taken::default())
     }
 
     /// Opens the folder of a run that goes on from `resume`: what was measured after that state is measured again.
@@ -113,12 +121,19 @@ impl RunFolder {
     /// [`RunFolderError`].
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, RunFolderError> {
         let metrics = Metrics::reopen(path, resume.metrics)?;
-        Ok(Self::with(path, metrics, resume.facts.clone(), every, resume.taken))
+        Self::with(path, metrics, resume.facts.clone(), every, resume.taken)
     }
 
-    fn with(path: &Path, metrics: Metrics, facts: Facts, every: Duration, earlier: Taken) -> Self {
+    fn with(
+        path: &Path,
+        metrics: Metrics,
+        facts: Facts,
+        every: Duration,
+        earlier: Taken,
+    ) -> Result<Self, RunFolderError> {
+        let config_sha256 = config_sha256(path)?;
         let (path, clock, stored) = (path.to_owned(), Clock::after(earlier), Instant::now());
-        Self { path, metrics, facts, every, stored, clock, trace: None, failure: None }
+        Ok(Self { path, metrics, facts, config_sha256, every, stored, clock, trace: None, failure: None })
     }
 
     /// The configuration and seed recorded in the folder at `path`.
@@ -205,7 +220,8 @@ impl RunFolder {
 
     fn store(&mut self, snapshot: &Snapshot) -> Result<(), RunFolderError> {
         let metrics = self.metrics.sync()?;
-        Resume { facts: &self.facts, taken: self.taken(), metrics, snapshot }.write(&self.path)
+        let config_sha256 = Some(self.config_sha256.clone());
+        Resume { facts: &self.facts, config_sha256, taken: self.taken(), metrics, snapshot }.write(&self.path)
     }
 
     fn record(&mut self, kind: &str, group: &str, step: usize, values: &impl Serialize) {

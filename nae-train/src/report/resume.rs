@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::clock::Taken;
 use super::error::RunFolderError;
+use super::folder::{CONFIG, config_sha256};
 use super::metrics::Lengths;
 use crate::device::DeviceChoice;
 use crate::engine::Engine;
@@ -51,6 +52,9 @@ pub struct Facts {
 pub struct Resume<F = Facts, S = Snapshot> {
     /// The facts of the run.
     pub facts: F,
+    /// SHA-256 of the run's `config.toml`, in hexadecimal; states of earlier versions do not have it.
+    #[serde(default)]
+    pub config_sha256: Option<String>,
     /// Time taken so far.
     pub taken: Taken,
     /// What has been measured so far.
@@ -60,7 +64,7 @@ pub struct Resume<F = Facts, S = Snapshot> {
 }
 
 impl Resume {
-    /// Reads the state in the run folder at `folder`.
+    /// Reads the state in the run folder at `folder`, whose settings have to be those that the run was begun with.
     ///
     /// # Errors
     /// [`RunFolderError`] names the file and what is wrong with it.
@@ -90,7 +94,15 @@ impl Resume {
         } else {
             ciborium::from_reader(body).map_err(|error| error.to_string())
         };
-        read.map_err(|error| damaged(&format!("it cannot be read: {error}")))
+        let resume: Self = read.map_err(|error| damaged(&format!("it cannot be read: {error}")))?;
+        match &resume.config_sha256 {
+            Some(begun) if *begun != config_sha256(folder)? => {
+                let problem = "it was changed since the run was begun, and the rest of the run would be of other settings; put it \
+                               back, or begin another run by a copy of it: nae-train --preset COPY.toml";
+                Err(RunFolderError::at(&folder.join(CONFIG), problem))
+            }
+            _ => Ok(resume),
+        }
     }
 }
 

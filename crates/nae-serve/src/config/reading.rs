@@ -93,7 +93,7 @@ impl FoundSettings {
     }
 
     fn take_file(&mut self, path: &Path, names: &[String]) {
-        let mut table = match read_text(path).and_then(|text| text.parse::<Table>().map_err(|e| e.to_string())) {
+        let mut table = match read_text(path).and_then(|text| parsed(&text)) {
             Ok(table) => table,
             Err(error) => return self.problems.push(format!("{}: {}", path.display(), error.trim())),
         };
@@ -186,6 +186,19 @@ impl FoundSettings {
             }
         }
     }
+}
+
+/// The settings of a file. An error names the place and does not show the line, in which a password may be.
+fn parsed(text: &str) -> Result<Table, String> {
+    text.parse::<Table>().map_err(|error| match error.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            format!("line {line}, column {column}: {}", error.message())
+        }
+        None => error.message().to_owned(),
+    })
 }
 
 /// What is shown of a setting that is wrong.

@@ -57,6 +57,13 @@ fn everything_wrong_is_said_at_once() {
     assert!(error.starts_with("10 settings are wrong"), "{error}");
 }
 
+/// The line would be shown, and the password in it.
+#[test]
+fn a_file_that_is_no_toml_is_told_by_line_and_column() {
+    let error = read(Some("queue = 7\nwebhook = \"https://me:secret@x\nmodel = 1"), &[], Flags::default()).unwrap_err();
+    assert!(error.contains("serve.toml: line 2, column ") && !error.contains("secret"), "{error}");
+}
+
 #[test]
 fn a_cameras_password_is_in_no_error() {
     for source in [

@@ -158,6 +158,11 @@ fn role_without_token(
                       among `trusted_proxies`: give the service a `token_file`";
         return Err(Problem::new(StatusCode::FORBIDDEN, reason));
     }
+    if proxies.leave_client_out(peer, headers) {
+        let reason = "without a token the service answers to its own machine only, and this request comes by a proxy that does not say \
+                      from where: have it send `X-Forwarded-For` or `Forwarded`, or give the service a `token_file`";
+        return Err(Problem::new(StatusCode::FORBIDDEN, reason));
+    }
     if !address.is_loopback() {
         let reason = "without a token the service answers to its own machine only: give it a `token_file`";
         return Err(Problem::new(StatusCode::FORBIDDEN, reason));
@@ -207,20 +212,25 @@ mod tests {
     #[test]
     fn without_a_token_a_proxy_that_is_not_trusted_brings_nobody_in() {
         let loopback = [127, 0, 0, 1].into();
-        let role = |proxies: &str, header: &'static str| {
+        let role_told = |proxies: &str, header: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("host", "127.0.0.1:8080".parse().unwrap());
             if !header.is_empty() {
-                headers.insert(HeaderName::from_static(header), "localhost".parse().unwrap());
+                headers.insert(HeaderName::from_static(header), value.parse().unwrap());
             }
             let proxies = if proxies.is_empty() { TrustedProxies::default() } else { proxies.parse().unwrap() };
             role_without_token(&proxies, loopback, loopback, &headers).map_err(|problem| problem.0.as_u16())
         };
+        let role = |proxies: &str, header: &'static str| role_told(proxies, header, "localhost");
         assert_eq!(role("", ""), Ok(Role::Operate));
         for header in ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "via", "forwarded"] {
             assert_eq!(role("", header), Err(403), "{header}");
             assert_eq!(role("10.0.0.0/8", header), Err(403), "{header}");
-            assert_eq!(role("127.0.0.1", header), Ok(Role::Operate), "{header}");
+            // Of one that is trusted nothing is known but that somebody asks by it.
+            assert_eq!(role("127.0.0.1", header), Err(403), "{header}");
+        }
+        for (header, value) in [("x-forwarded-for", "127.0.0.1"), ("forwarded", "for=127.0.0.1")] {
+            assert_eq!(role_told("127.0.0.1", header, value), Ok(Role::Operate), "{header}");
         }
     }
 

@@ -113,9 +113,11 @@ pub(super) async fn image(
 }
 
 pub(super) async fn thumbnail(
+    State(service): State<Arc<Service>>,
     OfCondition(camera, of): OfCondition,
     Path(Numbered { number }): Path<Numbered>,
 ) -> Result<Response, Problem> {
+    let _turn = service.thumbnails.acquire().await;
     frame(camera, move |camera| small_jpeg(&camera.of(of).learn.frame(number)?, THUMBNAIL).map(Into::into)).await
 }
 

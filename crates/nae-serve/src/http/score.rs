@@ -55,15 +55,30 @@ async fn image(request: Request, config: &Config) -> Result<Bytes, Problem> {
     Ok(image)
 }
 
-/// Has an input scored by the camera's model; waits for as long as the settings say.
-pub(super) async fn answer(camera: &Camera, input: Input) -> Result<Answer, Problem> {
+/// Has an input scored by the camera's model, and waits for as long as the settings say. It is in the queue when this returns; where
+/// the future is dropped before its turn comes, it is not scored.
+pub(super) fn answer(camera: &Camera, input: Input) -> impl Future<Output = Result<Answer, Problem>> {
     let started = Instant::now();
     let (sender, receiver) = oneshot::channel();
-    camera.lane.submit(input, move |answer| {
+    let client = Arc::new(());
+    camera.lane.request(input, Arc::downgrade(&client), move |answer| {
         // Whoever asked may have gone.
         let _ = sender.send(answer);
     });
-    let answer = match tokio::time::timeout(camera.config.score_timeout, receiver).await {
+    async move {
+        let answered = answered(camera, started, receiver).await;
+        drop(client);
+        answered
+    }
+}
+
+async fn answered(
+    camera: &Camera,
+    started: Instant,
+    receiver: oneshot::Receiver<Result<Answer, Failure>>,
+) -> Result<Answer, Problem> {
+    let latest = started + camera.config.score_timeout;
+    let answer = match tokio::time::timeout_at(latest.into(), receiver).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => {
             camera.metrics.failed(Origin::Request);

@@ -198,7 +198,11 @@ pub(super) async fn latest_heat_map(OfAddress(camera): OfAddress) -> Result<Resp
 }
 
 /// Small, for a page of many cameras.
-pub(super) async fn latest_thumbnail(OfAddress(camera): OfAddress) -> Result<Response, Problem> {
+pub(super) async fn latest_thumbnail(
+    State(service): State<Arc<Service>>,
+    OfAddress(camera): OfAddress,
+) -> Result<Response, Problem> {
+    let _turn = service.thumbnails.acquire().await;
     let latest = camera.monitor.latest();
     // Large frames are decoded and encoded.
     let made = tokio::task::spawn_blocking(move || thumbnail(&latest?.frame().image)).await;

@@ -102,6 +102,19 @@ impl TrustedProxies {
     pub(crate) fn are_missing_one(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         !self.trust(peer) && OF_PROXIES.iter().any(|name| headers.contains_key(*name))
     }
+
+    /// Whether a trusted proxy says that somebody else asks, and not who: by a header that is not read, or as `unknown`.
+    pub(crate) fn leave_client_out(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let addresses = |elements: Vec<Element>| elements.iter().map(|element| element.client).collect::<Vec<_>>();
+        let lists = [x_forwarded_for(headers), elements(headers).map(addresses)];
+        let is_unknown = |named: &Vec<Option<IpAddr>>| {
+            let client = named.iter().rev().find(|address| address.is_none_or(|address| !self.trust(address)));
+            named.is_empty() || client.is_some_and(Option::is_none)
+        };
+        let is_read = lists.iter().any(Option::is_some);
+        let is_said = OF_PROXIES.iter().any(|name| headers.contains_key(*name));
+        self.trust(peer) && if is_read { lists.iter().flatten().any(is_unknown) } else { is_said }
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +177,20 @@ mod tests {
             let lines = headers(&[(name, "")]);
             assert!(proxies.are_missing_one(ip("127.0.0.2"), &lines), "{name}");
             assert!(!proxies.are_missing_one(ip("127.0.0.1"), &lines), "{name}");
+            assert!(proxies.leave_client_out(ip("127.0.0.1"), &lines), "{name}");
+            assert!(!proxies.leave_client_out(ip("127.0.0.2"), &lines), "{name}");
+        }
+        assert!(!proxies.leave_client_out(ip("127.0.0.1"), &HeaderMap::new()));
+        for (name, line, expected) in [
+            ("x-forwarded-for", "unknown", true),
+            ("x-forwarded-for", "192.0.2.1, unknown, 127.0.0.1", true),
+            ("x-forwarded-for", "unknown, 192.0.2.1", false),
+            ("x-forwarded-for", "127.0.0.1", false),
+            ("forwarded", "for=_hidden", true),
+            ("forwarded", "for=192.0.2.1", false),
+        ] {
+            let lines = headers(&[(name, line)]);
+            assert_eq!(proxies.leave_client_out(ip("127.0.0.1"), &lines), expected, "{name}: {line}");
         }
     }
 

@@ -311,6 +311,76 @@ fn lanes_take_turns() {
     assert!(before <= 2 * BATCH, "{before} of the other lane were before it");
 }
 
+/// Whoever may have images scored does not delay the camera by more than the batch at hand; and what nobody waits for any more is not
+/// scored.
+#[test]
+fn frames_go_before_requests_and_requests_only_where_they_are_waited_for() {
+    let gate = Arc::new(Mutex::new(()));
+    let model = current(Moody { gate: Arc::clone(&gate), ..Moody::default() }, None);
+    let (_scorer, lanes) = start_with(&model, 1, 1, Duration::from_secs(60));
+    let lane = &lanes[0];
+    let (sender, scored) = channel();
+    let request = |client: &Arc<()>, number: usize| {
+        let sender = sender.clone();
+        lane.request(Input::Prepared(vec![1.0; 4]), Arc::downgrade(client), move |_| sender.send(number).unwrap());
+    };
+    let (stays, goes) = (Arc::new(()), Arc::new(()));
+    let closed = gate.lock().unwrap();
+    drop(submit(lane, 6.0));
+    while lane.waiting() > 0 {
+        thread::yield_now();
+    }
+    for number in 0..2 * BATCH {
+        request(if number % 2 == 0 { &stays } else { &goes }, number);
+    }
+    let sender = sender.clone();
+    lane.submit(Input::Prepared(vec![1.0; 4]), move |_| sender.send(usize::MAX).unwrap());
+    drop(goes);
+    drop(closed);
+    let order: Vec<usize> = (0..=BATCH).map(|_| scored.recv_timeout(LATER).unwrap()).collect();
+    assert_eq!(order[0], usize::MAX);
+    assert!(order[1..].iter().copied().eq((0..2 * BATCH).step_by(2)), "{order:?}");
+    // Everything went into one batch.
+    assert_eq!((lane.waiting(), scored.try_recv()), (0, Err(TryRecvError::Empty)));
+}
+
+/// A lane holds so many bytes of requests, or one request of more.
+#[test]
+fn requests_that_wait_are_bounded_by_their_bytes() {
+    let gate = Arc::new(Mutex::new(()));
+    let model = current(Moody { gate: Arc::clone(&gate), ..Moody::default() }, None);
+    let (_scorer, lanes) = start_with(&model, 1, 1, Duration::from_secs(60));
+    let hold = || {
+        let closed = gate.lock().unwrap();
+        drop(submit(&lanes[0], 6.0));
+        while lanes[0].waiting() > 0 {
+            thread::yield_now();
+        }
+        closed
+    };
+    let closed = hold();
+    let client = Arc::new(());
+    let request = |bytes: usize| {
+        let (sender, receiver) = channel();
+        let image = Bytes::from(vec![0; bytes]);
+        lanes[0].request(Input::Image(image, None), Arc::downgrade(&client), move |answer| {
+            sender.send(answer.err()).unwrap();
+        });
+        receiver
+    };
+    let large = request(WAITING_BYTES + 1);
+    assert_eq!(request(1).recv_timeout(LATER), Ok(Some(Failure::Busy)));
+    drop(closed);
+    assert!(matches!(large.recv_timeout(LATER), Ok(Some(Failure::Decode(_)))));
+    // There is room again, for more than one.
+    let closed = hold();
+    let small = [request(1), request(1)];
+    drop(closed);
+    for one in small {
+        assert!(matches!(one.recv_timeout(LATER), Ok(Some(Failure::Decode(_)))));
+    }
+}
+
 /// With a thread for each and with one for all, and where two of three hang at once.
 #[test]
 fn a_lane_that_hangs_does_not_stop_the_others() {

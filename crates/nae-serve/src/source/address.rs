@@ -206,12 +206,18 @@ pub(crate) fn without_login(text: &str) -> String {
 }
 
 /// An address without what stands before its last `@`, be it right or wrong: the scheme may be missing or mistyped, and a space in the
-/// password. What is a scheme stays.
+/// password; and without what some cameras have the password in, from its query on. What is a scheme stays.
 pub(crate) fn address_without_login(text: &str) -> String {
-    let Some((before, place)) = text.rsplit_once('@') else { return text.to_owned() };
+    let Some((before, place)) = text.rsplit_once('@') else { return without_query(text) };
+    // An `@` after a question mark may be within a password, too.
+    let place = if before.contains('?') { String::new() } else { format!("@{}", without_query(place)) };
     let scheme = before.split_once("://").filter(|(scheme, _)| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
     let scheme = scheme.map_or(String::new(), |(scheme, _)| format!("{scheme}://"));
-    format!("{scheme}…@{place}")
+    format!("{scheme}…{place}")
+}
+
+fn without_query(text: &str) -> String {
+    text.find(['?', '&', ';']).map_or_else(|| text.to_owned(), |at| format!("{}…", &text[..at]))
 }
 
 #[cfg(test)]
@@ -305,6 +311,9 @@ mod tests {
             ("ftp://me:se@cret@cam/", "ftp://…@cam/"),
             ("me:sec://ret@cam/", "…@cam/"),
             ("rstp://cam/live", "rstp://cam/live"),
+            ("rstp://cam/live?user=me&password=secret", "rstp://cam/live…"),
+            ("me@cam/live?password=secret", "…@cam/live…"),
+            ("rstp://cam/live?password=se@cret", "rstp://…"),
         ] {
             assert_eq!(address_without_login(text), shown);
         }

@@ -168,7 +168,7 @@ fn a_table_becomes_a_model_that_scores_as_it_was_trained() {
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (text with 240 values)"),
+        said.contains("pump: 240 rows, 3 columns of numbers") && said.contains("time (text with 240 values, such as "),
         "{said}"
     );
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -287,6 +287,19 @@ fn what_makes_no_sense_is_refused_before_training() {
     assert!(message.contains("--outliers") && message.contains("keep it apart"), "{message}");
     let message = refused(&mut train(path, "no", &data, &["--held-out", "1"]));
     assert!(message.contains("--held-out") && message.contains("--outliers"), "{message}");
+    let table = path.join("pump.csv");
+    readings(&table, 240, false);
+    // What would be passed over in silence.
+    for (data, extra, named) in [
+        (&table, &["--fit", "crop"][..], "--fit"),
+        (&table, &["--form", "best"], "--form"),
+        (&table, &["--tile", "16"], "--tile"),
+        (&data, &["--missing", "fill"], "--missing"),
+        (&data, &["--form", "whole", "--tile", "16"], "--tile"),
+    ] {
+        let message = refused(&mut train(path, "no", data, extra));
+        assert!(message.contains(named) && message.contains("leave"), "{extra:?}: {message}");
+    }
     let message = refused(&mut train(path, "no", &data, &["--method", "vae"]));
     assert!(message.contains("--method") && message.contains("config.toml"), "{message}");
     let message = refused(nae_train().args(["--preset", "cifar10-ood", "--method", "mahalanobis"]));
@@ -303,7 +316,11 @@ fn what_makes_no_sense_is_refused_before_training() {
         refused(&mut train(path, "no", &data, &["--outliers", absent.to_str().unwrap(), "--time-budget", "1s"]));
     assert!(message.contains("absent") && message.contains("--outliers"), "{message}");
     assert!(!path.join("no").exists());
-    for extra in [&["--time-budget", "soon"][..], &["--time-budget", "1m", "--preset", "digits"]] {
+    for extra in [
+        &["--time-budget", "soon"][..],
+        &["--time-budget", "1m", "--preset", "digits"],
+        &["--missing", "fill", "--preset", "digits"],
+    ] {
         assert_eq!(run(&mut train(path, "no", &data, extra)).status.code(), Some(2), "{extra:?}");
     }
 }

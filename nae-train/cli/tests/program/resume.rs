@@ -219,6 +219,13 @@ fn after_ctrl_c_a_run_goes_on() {
     let message = refused(&mut resume(path, "broken"));
     assert!(message.contains("events.out.tfevents.nae") && message.contains("has 10 now"), "{message}");
     std::fs::write(&events, &measured).unwrap();
+    // The rest of the run would be of other settings.
+    let config = path.join("broken/config.toml");
+    let settings = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, replaced(&settings, "updates = 80", "updates = 90")).unwrap();
+    let message = refused(&mut resume(path, "broken"));
+    assert!(message.contains("config.toml") && message.contains("--preset"), "{message}");
+    std::fs::write(&config, settings).unwrap();
     // The same, broken off by an earlier program.
     std::fs::create_dir(path.join("earlier")).unwrap();
     for file in std::fs::read_dir(path.join("broken")).unwrap().map(Result::unwrap) {

@@ -137,17 +137,12 @@ pub(super) async fn infer(
     let parts = Parts::receive(request, service.config.max_body).await?;
     let asked = Asked::parse(&parts, model.detector.contract())?;
     // All at once into the queue, so that they are scored together.
-    let waiting: Vec<_> = asked
-        .images()
-        .map(|image| {
-            let camera = Arc::clone(&camera);
-            tokio::spawn(async move { answer(&camera, Input::Prepared(image)).await })
-        })
-        .collect();
-    let mut answers: Vec<Answer> = Vec::with_capacity(waiting.len());
+    let waiting: Vec<_> = asked.images().map(|image| answer(&camera, Input::Prepared(image))).collect();
+    let mut answers = Vec::with_capacity(waiting.len());
     for one in waiting {
-        answers.push(one.await.map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e))??);
+        answers.push(one.await);
     }
+    let answers = answers.into_iter().collect::<Result<Vec<Answer>, Problem>>()?;
     one_version(&model.digest, answers.iter().map(|answer| answer.model.digest.as_str()))?;
     outputs::response((&target.model, &model.digest), asked.id.as_deref(), &asked.outputs, &answers)
 }
