@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use nae_core::calibration::{
-    Calibration, CalibrationError, CalibrationView, CollectError, Collector, TABLE_LEN, confident_rate,
+    Calibration, CalibrationError, CalibrationView, CollectError, Collector, Spacing, TABLE_LEN, confident_rate,
 };
 use proptest::prelude::*;
 
@@ -58,12 +58,60 @@ fn rates_that_round_badly_give_the_count_meant() {
         let calibration = Calibration::from_sorted(&energies).unwrap();
         let threshold = calibration.threshold(rate).unwrap();
         let expected = (count - alarms) as f32;
-        if count <= TABLE_LEN {
-            assert_eq!(threshold, expected, "n {count} rate {rate}");
-        } else {
-            assert!(threshold >= expected && threshold <= expected + count as f32 / 255.0 + 1.0);
+        assert_eq!(threshold, expected, "n {count} rate {rate}");
+    }
+}
+
+/// One odd image among thousands that calibrate must not become the threshold of a small rate.
+#[test]
+fn the_largest_of_many_energies_are_kept_as_they_are() {
+    let counts = [257, 300, 511, 512, 1000, 4000, 60_000, 1_000_000];
+    for count in counts {
+        let energies: Vec<f32> = (0..count).map(|i| i as f32).collect();
+        let calibration = Calibration::from_sorted(&energies).unwrap();
+        assert_eq!(calibration.table().len(), TABLE_LEN);
+        assert!(calibration.table().windows(2).all(|pair| pair[0] < pair[1]), "{count}");
+        assert_eq!((calibration.table()[0], calibration.table()[TABLE_LEN - 1]), (0.0, (count - 1) as f32));
+        for k in 1..=32 {
+            let rate = k as f32 / (count + 1) as f32;
+            assert_eq!(calibration.threshold(rate), Ok((count - k) as f32), "the {k}th largest of {count}");
+        }
+        let step = if count > 60_000 { 0.012 } else { 0.008 };
+        for k in (33..count).step_by(count / 200) {
+            // Of the energy that is the k-th largest: k of them are no less, and so is itself.
+            let (exact, p) = ((k + 1) as f32 / (count + 1) as f32, calibration.p_value((count - k) as f32).unwrap());
+            assert!(p >= exact && p - exact <= (exact / 16.0).min(step), "{k} of {count}: {p} for {exact}");
         }
     }
+}
+
+#[test]
+fn a_table_of_as_many_energies_as_there_may_be_has_all_ranks() {
+    let table: Vec<f32> = (0..TABLE_LEN).map(|j| j as f32).collect();
+    let count = nae_core::calibration::MAX_COUNT;
+    let calibration = Calibration::from_table(count, Spacing::Tail, &table).unwrap();
+    let rates = [1, 32, 33, 34, 1 << 10, 1 << 16, 1 << 20, 1 << 23].map(|k| k as f32 / (count + 1) as f32);
+    let thresholds = rates.map(|rate| calibration.threshold(rate).unwrap());
+    assert_eq!(thresholds[..3], [255.0, 224.0, 224.0 - 1.0]);
+    assert!(thresholds.is_sorted_by(|a, b| a >= b), "{thresholds:?}");
+    // Below all but the least: everything but it may be an alarm, and itself.
+    assert_eq!(calibration.p_value(0.5), Ok(1.0 - 1.0 / (count + 1) as f32));
+}
+
+/// Tables of earlier versions are read as they were written.
+#[test]
+fn evenly_spaced_tables_keep_their_meaning() {
+    let count = 4000;
+    // Entry j has rank ⌊j·3,999/255⌋.
+    let table: Vec<f32> = (0..TABLE_LEN).map(|j| (j * (count - 1) / 255) as f32).collect();
+    let even = Calibration::from_table(count, Spacing::Even, &table).unwrap();
+    assert_eq!(even.threshold(0.002), Ok(3999.0));
+    // 40 of 4,001 are allowed; the first entry at or above rank 3,960 is 253, of rank 3,967.
+    assert_eq!(even.threshold(0.01), Ok(3967.0));
+    assert_ne!(even.view().to_owned(), Calibration::from_table(count, Spacing::Tail, &table).unwrap());
+    // Of all energies there is one table.
+    let all = [1.0, 2.0];
+    assert_eq!(Calibration::from_table(2, Spacing::Even, &all), Calibration::from_table(2, Spacing::Tail, &all));
 }
 
 /// With rates of whole numbers of n + 1, the threshold for k/(n + 1) is the k-th largest, down to the least.
@@ -114,8 +162,8 @@ fn what_cannot_be_promised_is_refused() {
     assert_eq!(Calibration::from_sorted(&[2.0, 1.0]), Err(CalibrationError::NotSorted));
     assert_eq!(Calibration::from_energies(&mut [1.0, f32::NAN]), Err(CalibrationError::NonFinite));
     assert_eq!(calibration.p_value(f32::NAN), Err(CalibrationError::NonFinite));
-    assert_eq!(CalibrationView::new(3, &[1.0]).map(|_| ()), Err(CalibrationError::TableLength));
-    assert_eq!(Calibration::from_table(1 << 24, &[1.0; 256]), Err(CalibrationError::TooMany));
+    assert_eq!(CalibrationView::new(3, Spacing::Tail, &[1.0]).map(|_| ()), Err(CalibrationError::TableLength));
+    assert_eq!(Calibration::from_table(1 << 24, Spacing::Tail, &[1.0; 256]), Err(CalibrationError::TooMany));
 }
 
 #[test]
@@ -126,7 +174,7 @@ fn the_table_always_has_the_extremes() {
     assert_eq!((table.len(), table[0], table[255]), (256, 0.0, 10_006.0));
     assert_eq!(calibration.p_value(20_000.0), Ok(1.0 / 10_008.0));
     assert_eq!(calibration.p_value(-1.0), Ok(1.0));
-    let copy = Calibration::from_table(calibration.count(), table).unwrap();
+    let copy = Calibration::from_table(calibration.count(), calibration.spacing(), table).unwrap();
     assert_eq!((copy.view().to_owned(), &copy), (calibration.clone(), &calibration));
     assert_eq!((copy.count(), copy.view().count()), (10_007, 10_007));
 }
@@ -164,14 +212,13 @@ proptest! {
         let calibration = Calibration::from_energies(&mut energies).unwrap();
         let p = calibration.p_value(energy).unwrap();
         let exact = exact_p(&energies, energy);
-        let step = 1.0 / 255.0 + 1.0 / (energies.len() + 1) as f64;
         if energies.len() <= TABLE_LEN {
             prop_assert_eq!(p, exact as f32);
         } else {
             // Never below the exact one, and above it by one step of the table where energies differ.
             prop_assert!(f64::from(p) >= exact - 1e-7);
             let lower = energies.iter().rev().find(|e| **e < energy).map_or(1.0, |e| exact_p(&energies, *e));
-            prop_assert!(f64::from(p) <= lower + step);
+            prop_assert!(f64::from(p) <= lower + (lower / 16.0).min(0.008) + 1.0 / (energies.len() + 1) as f64);
         }
         match calibration.threshold(rate) {
             Ok(threshold) => {

@@ -406,7 +406,7 @@ fn altered_images_do_not_panic() {
             let _ = nae_infer::input::decode(&bytes);
         }
     }
-    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4), }";
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 6), }";
     let mut npy = b"\x93NUMPY\x01\x00".to_vec();
     npy.extend((header.len() as u16).to_le_bytes());
     npy.extend(header.as_bytes());

@@ -6,15 +6,18 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use nae_input::MAX_FILE;
+use nae_simd::threads;
 use zip::ZipArchive;
 
 use crate::error::DataError;
+use crate::reading::Reading;
 
 /// An archive may unpack to this many bytes, or else to [`MAX_RATIO`] times its size.
 const MIN_UNPACKED: u64 = 1 << 30;
@@ -22,6 +25,12 @@ const MIN_UNPACKED: u64 = 1 << 30;
 const MAX_RATIO: u64 = 100;
 /// No folder of images comes near this.
 const MAX_ENTRIES: usize = 10_000_000;
+
+/// Threads that decode at a time, at most: an image of a telephone is 150 MB when it is decoded.
+const DECODING: usize = 4;
+/// Files that are decoded together, for each thread, and their bytes, but for one file of more.
+const TOGETHER: usize = 4;
+const TOGETHER_BYTES: usize = 64 << 20;
 
 /// A folder, an archive or a file, opened again for every pass.
 #[derive(Clone, Debug)]
@@ -44,6 +53,12 @@ pub(super) type Content = Result<Vec<u8>, String>;
 
 /// Gets a file's name, with `/` between folders, and its bytes; says whether there is reason to go on.
 pub(super) type Each<'a> = dyn FnMut(&str, Content) -> ControlFlow<()> + 'a;
+
+/// Makes something of a file's bytes; or says why not.
+pub(super) type Decode<'a, T> = dyn Fn(&str, Vec<u8>) -> Result<T, String> + Sync + 'a;
+
+/// Gets a file's name and what was made of it; says whether there is reason to go on.
+pub(super) type EachDecoded<'a, T> = dyn FnMut(&str, Result<T, String>) -> ControlFlow<()> + 'a;
 
 impl Files {
     pub(super) fn open(path: &Path) -> Result<Self, DataError> {
@@ -103,6 +118,42 @@ impl Files {
         }
     }
 
+    /// As [`visit`](Self::visit), with `decode` on several threads in between: `each` gets what it makes of a file, in the same order.
+    pub(super) fn visit_decoded<T: Send>(
+        &self,
+        wanted: &dyn Fn(&str) -> bool,
+        decode: &Decode<'_, T>,
+        each: &mut EachDecoded<'_, T>,
+    ) -> Result<(), DataError> {
+        let threads = NonZero::new(threads::count().get().min(DECODING)).unwrap_or(NonZero::<usize>::MIN);
+        let (mut waiting, mut bytes): (Vec<(String, Content)>, usize) = (Vec::new(), 0);
+        let mut pass_on = |waiting: &mut Vec<(String, Content)>| {
+            let decoded = threads::with_threads(threads, || {
+                threads::map(std::mem::take(waiting), |(name, content)| {
+                    let decoded = content.and_then(|bytes| decode(&name, bytes));
+                    (name, decoded)
+                })
+            });
+            decoded.into_iter().try_for_each(|(name, decoded)| each(&name, decoded))
+        };
+        let mut is_done = false;
+        self.visit(wanted, &mut |name, content| {
+            bytes += content.as_ref().map_or(0, Vec::len);
+            waiting.push((name.to_owned(), content));
+            if waiting.len() < TOGETHER * threads.get() && bytes < TOGETHER_BYTES {
+                return ControlFlow::Continue(());
+            }
+            bytes = 0;
+            let flow = pass_on(&mut waiting);
+            is_done = flow.is_break();
+            flow
+        })?;
+        if !is_done {
+            let _ = pass_on(&mut waiting);
+        }
+        Ok(())
+    }
+
     fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
         let mut found = Vec::new();
         // Links are followed: data sets are made of them. walkdir refuses to go round in circles.
@@ -129,7 +180,9 @@ impl Files {
             }
         }
         found.sort();
+        let reading = Reading::of(found.len());
         for (name, file) in found {
+            reading.one_more();
             if each(&name, file.and_then(|path: PathBuf| read(&path))).is_break() {
                 break;
             }
@@ -226,7 +279,9 @@ fn zip(
         return Err(format!("it has more than {MAX_ENTRIES} files"));
     }
     let mut left = limit;
+    let reading = Reading::of(archive.len());
     for index in 0..archive.len() {
+        reading.one_more();
         // A name that is no text is none of an image.
         let Some(Ok(name)) = archive.name_for_index(index) else { continue };
         let name = label(&name);

@@ -9,7 +9,7 @@ use std::path::Path;
 use nae_core::Shape;
 use nae_core::contract::{Preprocessing, ResizeFilter};
 use nae_input::layout::to_channels_last;
-use nae_input::{Pixels, prepare};
+use nae_input::{Named, Pixels, prepare};
 use nae_onnx::metadata::Transforms;
 
 use crate::error::DataError;
@@ -102,16 +102,20 @@ pub fn originals(path: &Path, count: usize, least: usize) -> Result<Originals, D
     // A file may be a batch of many images.
     let of_each = count.div_ceil(chosen.len().max(1));
     let (mut read, mut values, mut seen) = (Vec::new(), 0_usize, 0);
-    files.visit(&|name| chosen.contains(name), &mut |name, content| {
-        let found = content.and_then(|bytes| images(name, &bytes)).unwrap_or_default();
-        let some = evenly(of_each, found.len());
-        seen += found.len();
-        for (at, image) in found.into_iter().enumerate() {
-            if some.binary_search(&at).is_err() {
-                continue;
-            }
-            let size = (image.pixels.shape.height, image.pixels.shape.width);
-            let Some(pixels) = at_most(image.pixels, most) else { continue };
+    let decode = |name: &str, bytes: Vec<u8>| {
+        let found = images(name, &bytes)?;
+        let (count, some) = (found.len(), evenly(of_each, found.len()));
+        let chosen = found.into_iter().enumerate().filter(|(at, _)| some.binary_search(at).is_ok());
+        let smaller = chosen.filter_map(|(_, Named { pixels, .. })| {
+            let size = (pixels.shape.height, pixels.shape.width);
+            Some((at_most(pixels, most)?, size))
+        });
+        Ok((count, smaller.collect::<Vec<_>>()))
+    };
+    files.visit_decoded(&|name| chosen.contains(name), &decode, &mut |name, decoded| {
+        let (count, some) = decoded.unwrap_or_default();
+        seen += count;
+        for (pixels, size) in some {
             if values + pixels.values.len() <= MAX_VALUES {
                 values += pixels.values.len();
                 read.push((name.to_owned(), pixels, size));

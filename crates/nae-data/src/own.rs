@@ -283,17 +283,17 @@ fn gather(
         others.set(others.get() + usize::from(!image));
         image && named(name)
     };
-    files.visit(&wanted, &mut |name, content| {
-        let decoded = content.and_then(|bytes| {
-            let images = images(name, &bytes)?;
-            let greys = images.iter().filter(|image| is_grey(&image.pixels)).count();
-            if grey_only && greys < images.len() {
-                return Ok((bytes, greys, None));
-            }
-            let prepared = images.iter().map(|image| form.samples(&image.pixels));
-            let values: Result<Vec<_>, _> = prepared.collect();
-            Ok((bytes, greys, Some(values.map_err(|error| error.to_string())?)))
-        });
+    let decode = |name: &str, bytes: Vec<u8>| {
+        let images = images(name, &bytes)?;
+        let greys = images.iter().filter(|image| is_grey(&image.pixels)).count();
+        if grey_only && greys < images.len() {
+            return Ok((bytes, greys, None));
+        }
+        let prepared = images.iter().map(|image| form.samples(&image.pixels));
+        let values: Result<Vec<_>, _> = prepared.collect();
+        Ok((bytes, greys, Some(values.map_err(|error| error.to_string())?)))
+    };
+    files.visit_decoded(&wanted, &decode, &mut |name, decoded| {
         match decoded {
             Ok((_, _, None)) => coloured = true,
             Ok((bytes, greys, Some(values))) => {

@@ -83,7 +83,9 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
     if !(least..=MAX_COLUMNS).contains(&columns.len()) {
         let found = columns.len();
         let expected = format_args!("{least} to {MAX_COLUMNS} columns of numbers or categories that vary");
-        return Err(DataError::at(path, format_args!("expected {expected}, found {found}")));
+        let left_out =
+            if left_out.is_empty() { String::new() } else { format!("; columns left out: {}", left_out.join(", ")) };
+        return Err(DataError::at(path, format_args!("expected {expected}, found {found}{left_out}")));
     }
     if let Some(RowWindow { rows, .. }) = window
         && rows.saturating_mul(columns.len()) > MAX_COLUMNS
@@ -287,6 +289,30 @@ mod tests {
                 "columns left out: negative (follows from a), id (text with 100 values, such as \"id0\"), nothing (nothing in it)"
             ]
         );
+    }
+
+    /// Neither numbers nor categories: what a point is beside decimal commas is not known.
+    #[test]
+    fn points_beside_decimal_commas_are_left_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = "a;version;b\n1,5;1.2;4\n2,5;1.2;5\n3,5;1.3;7\n";
+        let (own, read) = choose(&file(folder.path(), text), Missing::Refuse, None).expect("valid");
+        let names: Vec<&str> = own.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let found = "points beside decimal commas: \"1.2\" in line 2 and \"1,5\" in line 2 of the column \"a\"";
+        assert_eq!(read.warnings, [format!("columns left out: version ({found})")]);
+        // Where the columns are settled, one that is needed is refused.
+        let text = "a;b\n1.000;1\n2;2,5\n";
+        let message = load(&file(folder.path(), text), &own).expect_err("a is mixed").to_string();
+        assert!(message.contains("pump.csv") && message.contains("\"1.000\" in line 2"), "{message}");
+        let message = choose(&file(folder.path(), text), Missing::Refuse, None).expect_err("one is left").to_string();
+        assert!(message.contains("found 1; columns left out: a (points beside decimal commas"), "{message}");
+        // In one of the tables of a folder.
+        let parts = tempfile::tempdir().expect("a folder");
+        std::fs::write(parts.path().join("1.csv"), "a;b;c\n1;1;1\n2;3;5\n").expect("writes");
+        std::fs::write(parts.path().join("2.csv"), "a;b;c\n1,5;2;1.5\n2;4;5\n").expect("writes");
+        let (own, _) = choose(parts.path(), Missing::Refuse, None).expect("valid");
+        assert_eq!(own.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

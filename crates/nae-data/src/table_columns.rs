@@ -1,5 +1,6 @@
 //! Which inputs a user's table gives, and how they are scaled: numbers by median and quartiles, categories one input a
-//! value, gaps one input a column. What says nothing, or nothing new, is left out. Reading rows by them is `own_table`'s.
+//! value, gaps one input a column. What says nothing, or nothing new, is left out, and so are numbers whose decimal sign is
+//! not known. Reading rows by them is `own_table`'s.
 
 use std::collections::BTreeSet;
 
@@ -38,6 +39,10 @@ pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
     let mut numbers: Vec<(&str, Vec<Option<f64>>)> = Vec::new();
     let mut span = SPAN;
     for name in names {
+        if let Some(found) = read.mixed_decimals(name) {
+            chosen.left_out.push(format!("{name} (points beside decimal commas: {found})"));
+            continue;
+        }
         let content = Content::of(read, name);
         let own = if content.numbers.is_empty() {
             content.category(name)

@@ -33,6 +33,11 @@ impl Read {
         })
     }
 
+    /// Where a table has decimal commas, and points in the column `name`: which numbers.
+    pub(super) fn mixed_decimals(&self, name: &str) -> Option<&str> {
+        self.tables.iter().find_map(|table| table.mixed_decimals(name))
+    }
+
     /// Of all tables.
     pub(super) fn rows(&self) -> usize {
         self.tables.iter().map(|table| table.rows().len()).sum()

@@ -1,6 +1,7 @@
 //! A graph as the bytes of a `.nae` file: steps, records, the arena plan, parameters. What each byte means is in
 //! [`nae_core::format`].
 
+use nae_core::calibration::Spacing;
 use nae_core::format::{Header, seal};
 use nae_core::model::Model;
 
@@ -44,11 +45,13 @@ fn file(graph: &Graph, steps: &[Step<'_>]) -> Result<Vec<u8>, GraphError> {
     }
     let scratch: Vec<usize> = records.iter().zip(steps).map(|(record, step)| record.scratch(step.from).len).collect();
     let plan = plan(steps, &records, &scratch);
-    let table = graph.contract.calibration().map_or(&[][..], |calibration| calibration.table());
+    let calibration = graph.contract.calibration();
+    let table = calibration.map_or(&[][..], |calibration| calibration.table());
     let header = Header {
         layers: steps.len(),
-        calibration_count: graph.contract.calibration().map_or(0, |calibration| calibration.count()),
+        calibration_count: calibration.map_or(0, |calibration| calibration.count()),
         table_len: table.len(),
+        spacing: calibration.map_or(Spacing::Tail, |calibration| calibration.spacing()),
         parameter_words: parameters.bytes().len() / 4,
         arena_words: plan.len,
         latent: steps.iter().position(|step| step.is_latent).map_or(0, |index| index + 1),

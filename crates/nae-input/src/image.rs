@@ -2,7 +2,8 @@
 //!
 //! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG, BMP, TIFF, WebP or PNM (PGM, PPM) image, or the images in a
 //!    `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
-//!    transparency is dropped; orientation tags and colour profiles are ignored.
+//!    transparency is dropped; an image is turned as its orientation tag (EXIF, TIFF) says; colour profiles are ignored. Of
+//!    a TIFF of several pages the first is read, of an animated WebP or PNG the first frame.
 //! 2. [`prepare`]: grey where the network takes one channel (Rec. 709 luma), three equal channels where it takes three
 //!    and the image is grey; another size by the model's filter, whatever the proportions unless the model's
 //!    [`Transforms`] say otherwise; then the model's range of values; channels first.
@@ -13,21 +14,20 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use image::{DynamicImage, ImageError};
+use image::DynamicImage;
 use nae_core::Shape;
 use nae_core::model::Preprocessing;
 use nae_onnx::metadata::Transforms;
 
+use crate::decoding::{guarded, upright};
 use crate::layout::to_channels_first;
 use crate::pixels::{InputError, Named, Pixels};
 use crate::{fit, npy};
 
+pub use crate::decoding::{DecodeError, MAX_SIDE, TooLarge, decode_upright, dimensions};
+
 /// How names of files end that hold an image that is read, in lower case.
 pub const EXTENSIONS: [&str; 10] = ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "webp", "pgm", "ppm", "pnm"];
-/// Largest width and height of an image.
-pub const MAX_SIDE: u32 = 32_767;
-/// Most memory decoding an image may take, in bytes.
-const MAX_DECODED: u64 = 1 << 28;
 
 /// Why an image cannot become a network's input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,13 +92,19 @@ pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
 /// The images of a file with the content `bytes`; `path` names it, and need not exist.
 ///
 /// # Errors
-/// [`InputError::Image`] and [`InputError::Npy`] name the file.
+/// [`InputError::Image`], [`InputError::TooLarge`] and [`InputError::Npy`] name the file.
 pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
     let name = path.display().to_string();
     if path.extension() == Some(OsStr::new("npy")) || bytes.starts_with(npy::MAGIC) {
         return npy::read(path, &name, bytes);
     }
-    let pixels = decode(bytes).map_err(|error| InputError::Image { path: path.to_owned(), error })?;
+    let pixels = decode(bytes).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            DecodeError::TooLarge(found) => InputError::TooLarge { path, found },
+            DecodeError::Format(error) => InputError::Image { path, error },
+        }
+    })?;
     Ok(vec![Named { name, pixels }])
 }
 
@@ -108,40 +114,13 @@ pub fn is_image_name(path: &Path) -> bool {
     path.extension().is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
 }
 
-/// Decodes an image of one of the formats above, within bounds of size and memory. A decoder's panic is an
-/// error.
+/// Decodes an image of one of the formats above, turned as its orientation tag says, within bounds of size and memory. A
+/// decoder's panic is an error.
 ///
 /// # Errors
-/// The decoder's.
-pub fn decode(bytes: &[u8]) -> Result<Pixels, ImageError> {
-    guarded(bytes, |reader| Ok(Pixels::from(&reader.decode()?)))
-}
-
-/// Width and height of an image of one of the formats above, from its header alone: the rest may still be
-/// damaged.
-///
-/// # Errors
-/// The decoder's.
-pub fn dimensions(bytes: &[u8]) -> Result<(u32, u32), ImageError> {
-    guarded(bytes, image::ImageReader::into_dimensions)
-}
-
-type Reader<'a> = image::ImageReader<std::io::Cursor<&'a [u8]>>;
-
-fn guarded<'a, T>(bytes: &'a [u8], read: fn(Reader<'a>) -> Result<T, ImageError>) -> Result<T, ImageError> {
-    let decoded = std::panic::catch_unwind(|| {
-        let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
-        let mut limits = image::Limits::default();
-        limits.max_image_width = Some(MAX_SIDE);
-        limits.max_image_height = Some(MAX_SIDE);
-        limits.max_alloc = Some(MAX_DECODED);
-        reader.limits(limits);
-        read(reader)
-    });
-    decoded.unwrap_or_else(|_| {
-        let format = image::error::ImageFormatHint::Unknown;
-        Err(ImageError::Decoding(image::error::DecodingError::new(format, "the decoder panicked")))
-    })
+/// [`DecodeError`].
+pub fn decode(bytes: &[u8]) -> Result<Pixels, DecodeError> {
+    guarded(bytes, || Ok(Pixels::from(&upright(bytes)?)))
 }
 
 impl From<&DynamicImage> for Pixels {
@@ -208,4 +187,18 @@ pub fn prepare(
 /// Rec. 709 luma of gamma-encoded values.
 fn luma([r, g, b]: [f32; 3]) -> f32 {
     (0.2126 * r + 0.7152 * g + 0.0722 * b).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_image_or_too_large_is_named() {
+        let message = |bytes: &[u8]| parse(Path::new("a.png"), bytes).unwrap_err().to_string();
+        assert!(message(b"no image").starts_with("a.png: expected a PNG, JPEG, BMP"));
+        let large = message(b"P6 10000 9500 255\n");
+        assert!(large.starts_with("a.png: expected an image that is decoded in at most 256 MiB"), "{large}");
+        assert!(large.contains("found one of 10000×9500"), "{large}");
+    }
 }

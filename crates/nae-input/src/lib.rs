@@ -8,6 +8,7 @@
 //! | [`tiling`] | images larger than the network's input |
 //! | [`layout`] | channels first and channels last |
 
+mod decoding;
 mod fit;
 pub mod image;
 pub mod layout;
@@ -18,7 +19,10 @@ pub mod table;
 pub mod tiling;
 pub mod window;
 
-pub use self::image::{MAX_SIDE, PrepareError, decode, dimensions, is_image_name, parse, prepare, read};
+pub use self::image::{
+    DecodeError, MAX_SIDE, PrepareError, TooLarge, decode, decode_upright, dimensions, is_image_name, parse, prepare,
+    read,
+};
 pub use nae_onnx::metadata::Transforms;
 pub use pixels::{InputError, Named, Pixels};
 

@@ -1,5 +1,9 @@
-//! NumPy's `.npy` files: `[N, C, H, W]`, `[N, H, W, C]`, `[N, H, W]` or `[H, W]` of floats in
-//! `[0, 1]` (32 or 64 bits), or uint8. C is 1 or 3; where both readings fit, the first is taken.
+//! NumPy's `.npy` files: `[N, C, H, W]`, `[N, H, W, C]`, `[N, H, W]`, `[H, W, C]` or `[H, W]` of floats in
+//! `[0, 1]` (32 or 64 bits), or uint8. C is 1 or 3; where both readings fit of four axes, the first is taken.
+//!
+//! Three axes are one image where the last has 1, 3 or 4 values, and otherwise grey images; of four channels, the
+//! transparency is dropped. What may as well be the other is refused: `[3, H, W]` and `[4, H, W]`, a coloured image with its
+//! channels first or so few grey images, and `[N, 3, 3]` and `[N, 4, 4]`.
 
 use std::path::Path;
 
@@ -17,6 +21,13 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// time is exponential in their number.
 const MAX_HEADER: usize = 4096;
 const MAX_BRACKETS: usize = 2;
+/// Three or four grey images of no larger sides are no coloured image with its channels first.
+const TINY: usize = 4;
+/// What three axes may be, and how to say which.
+const CHANNELS_OR_IMAGES: &str = "[N, H, W, 1] for grey images (a[..., None]), or [H, W, C] for one coloured image \
+                                  (a.transpose(1, 2, 0))";
+const IMAGE_OR_SQUARES: &str = "[N, H, W, 1] for grey images (a[..., None]), or [1, H, W, 3] for one coloured image \
+                                (a[None, ..., :3])";
 
 pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
     let wrong = |expected: &'static str, found: String| InputError::Npy { path: path.to_owned(), expected, found };
@@ -42,13 +53,21 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
     let (n, c, h, w, last) = match extents.as_deref() {
         Some(&[n, c, h, w]) if channels(c) => (n, c, h, w, false),
         Some(&[n, h, w, c]) if channels(c) => (n, c, h, w, true),
+        Some(&[_, w @ (3 | 4), c]) if w == c => return Err(wrong(IMAGE_OR_SQUARES, format!("{shape:?}"))),
+        Some(&[h, w, c @ (1 | 3 | 4)]) => (1, c, h, w, true),
+        Some(&[3 | 4, h, w]) if h > TINY && w > TINY => return Err(wrong(CHANNELS_OR_IMAGES, format!("{shape:?}"))),
         Some(&[n, h, w]) => (n, 1, h, w, false),
         Some(&[h, w]) => (1, 1, h, w, false),
         Some([_, _, _, _]) => {
             return Err(wrong("1 or 3 channels, [N, C, H, W] or [N, H, W, C]", format!("{shape:?}")));
         }
-        _ => return Err(wrong("[N, C, H, W], [N, H, W, C], [N, H, W] or [H, W]", format!("{shape:?}"))),
+        _ => return Err(wrong("[N, C, H, W], [N, H, W, C], [N, H, W], [H, W, C] or [H, W]", format!("{shape:?}"))),
     };
+    if n == 0 {
+        return Err(wrong("at least one image", format!("{shape:?}")));
+    }
+    // Three axes are several images only where they are grey ones.
+    let is_one = shape.len() == 2 || (shape.len() == 3 && last);
     let per_image = [c, h, w].iter().try_fold(1usize, |a, &b| a.checked_mul(b)).filter(|&l| l > 0);
     let Some((per_image, total)) = per_image.and_then(|l| Some((l, l.checked_mul(n)?))) else {
         return Err(wrong("images of at least one pixel", format!("{shape:?}")));
@@ -69,15 +88,18 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
         return Err(wrong("as many bytes as its header says", format!("{} for {shape:?} of {dtype}", data.len())));
     }
     let images = data.chunks_exact(per_image * width).enumerate().map(|(i, raw)| {
-        let read: Vec<f32> = match width {
+        let mut read: Vec<f32> = match width {
             4 => raw.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
             8 => raw.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b) as f32).collect(),
             _ => raw.iter().map(|&b| f32::from(b) / 255.0).collect(),
         };
-        let shape = Shape::new(c, h, w);
+        if c == 4 {
+            // Without transparency, as of a PNG.
+            read = read.as_chunks::<4>().0.iter().flat_map(|[r, g, b, _]| [*r, *g, *b]).collect();
+        }
+        let shape = Shape::new(if c == 4 { 3 } else { c }, h, w);
         let values = if last { read } else { to_channels_last(&read, shape) };
-        let name =
-            if extents.as_ref().is_some_and(|e| e.len() == 2) { name.to_owned() } else { format!("{name}[{i}]") };
+        let name = if is_one { name.to_owned() } else { format!("{name}[{i}]") };
         Named { name, pixels: Pixels { shape, values } }
     });
     Ok(images.collect())
@@ -108,6 +130,63 @@ mod tests {
 
     fn refused(header: &str) -> String {
         read(Path::new("a.npy"), "a", &file(header, &[0; 24])).unwrap_err().to_string()
+    }
+
+    /// Names and images of a file of the `shape` whose byte i is i.
+    fn images(shape: &str, bytes: u8) -> Vec<Named> {
+        let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}");
+        let values: Vec<u8> = (0..bytes).collect();
+        read(Path::new("a.npy"), "a", &file(&header, &values)).unwrap()
+    }
+
+    fn bytes(image: &Pixels) -> Vec<u8> {
+        image.values.iter().map(|value| (value * 255.0).round() as u8).collect()
+    }
+
+    #[test]
+    fn three_axes_with_channels_last_are_one_image() {
+        for (shape, length, expected) in [
+            ("(2, 5, 3)", 30, Shape::new(3, 2, 5)),
+            ("(2, 5, 1)", 10, Shape::new(1, 2, 5)),
+            ("(3, 7, 3)", 63, Shape::new(3, 3, 7)),
+        ] {
+            let found = images(shape, length);
+            assert_eq!((found.len(), found[0].name.as_str(), found[0].pixels.shape), (1, "a", expected), "{shape}");
+            assert_eq!(bytes(&found[0].pixels), (0..length).collect::<Vec<u8>>(), "{shape}");
+        }
+        let found = images("(1, 2, 4)", 8);
+        assert_eq!((found.len(), found[0].pixels.shape), (1, Shape::new(3, 1, 2)));
+        assert_eq!(bytes(&found[0].pixels), [0, 1, 2, 4, 5, 6], "without transparency");
+    }
+
+    #[test]
+    fn other_arrays_of_three_axes_are_grey_images() {
+        for (shape, length, number, expected) in [
+            ("(5, 2, 6)", 60, 5, Shape::new(1, 2, 6)),
+            ("(1, 5, 6)", 30, 1, Shape::new(1, 5, 6)),
+            ("(3, 2, 6)", 36, 3, Shape::new(1, 2, 6)),
+            ("(2, 2, 2)", 8, 2, Shape::new(1, 2, 2)),
+        ] {
+            let found = images(shape, length);
+            assert_eq!((found.len(), found[0].name.as_str(), found[0].pixels.shape), (number, "a[0]", expected));
+            assert_eq!(bytes(&found[0].pixels), (0..length / number as u8).collect::<Vec<u8>>(), "{shape}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_one_image_or_several_is_refused() {
+        for (shape, one_image) in [
+            ("(3, 5, 6)", "a.transpose(1, 2, 0)"),
+            ("(4, 20, 18)", "a.transpose(1, 2, 0)"),
+            ("(1000, 4, 4)", "a[None, ..., :3]"),
+            ("(3, 3, 3)", "a[None, ..., :3]"),
+        ] {
+            let message = refused(&format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}"));
+            let found = shape.replace('(', "[").replace(')', "]");
+            for part in ["a.npy", "a[..., None]", one_image, &found] {
+                assert!(message.contains(part), "{message}");
+            }
+        }
     }
 
     /// Found by fuzzing: eleven nested brackets kept the parser busy for minutes.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use image::ImageError;
 use nae_core::Shape;
 
+use crate::decoding::TooLarge;
+
 /// An image: floats in `[0, 1]`, channels last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pixels {
@@ -37,6 +39,14 @@ pub enum InputError {
         path: PathBuf,
         /// What the decoder said.
         error: ImageError,
+    },
+    /// The file is an image that is too large.
+    #[error("{}: {found}", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// How large it is.
+        found: TooLarge,
     },
     /// The `.npy` file is not of a form that is read.
     #[error("{}: expected {expected}, found {found}", path.display())]

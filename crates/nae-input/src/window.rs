@@ -36,7 +36,7 @@ impl Table {
     /// The windows of the table, in order.
     ///
     /// # Errors
-    /// [`TableError::Rows`] where there are fewer rows than one window takes; [`TableError::Column`].
+    /// [`TableError::Rows`] where there are fewer rows than one window takes; as for [`Table::positions`].
     pub fn windows<'a>(
         &'a self,
         columns: &'a Columns,

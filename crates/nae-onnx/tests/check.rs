@@ -172,6 +172,11 @@ fn sizes_are_bounded() {
     let limits = Limits { operations: 100_000, ..Limits::default() };
     let e = check(&digits().encode_to_vec(), &limits).unwrap_err();
     assert!(matches!(e, CheckError::Limit { what: "operations", limit: 100_000, .. }), "{e}");
+    let live = check(&digits().encode_to_vec(), &Limits::default()).unwrap().graph.live_elements();
+    let at_most = |live_elements| check(&digits().encode_to_vec(), &Limits { live_elements, ..Limits::default() });
+    assert!(at_most(live).is_ok());
+    let e = at_most(live - 1).unwrap_err().to_string();
+    assert_eq!(e, format!("the model: {live} elements in memory at one time, more than the limit of {}", live - 1));
     let limits = Limits { bytes: 1000, ..Limits::default() };
     let e = check(&digits().encode_to_vec(), &limits).unwrap_err();
     assert!(matches!(e, CheckError::Limit { what: "bytes", .. }), "{e}");
@@ -256,8 +261,19 @@ fn metadata_errors_name_the_key() {
         ),
         (
             "nae.calibration.threshold",
-            Some("0.397"),
-            "metadata `nae.calibration.threshold` must be 0.39800003, as table and rate give it, found 0.397; the file was altered",
+            Some("0.398"),
+            "metadata `nae.calibration.threshold` must be 0.397, as table and rate give it, found 0.398; the file was altered",
+        ),
+        (
+            "nae.calibration.spacing",
+            Some("dense"),
+            "metadata `nae.calibration.spacing` must be \"tail\", or no such key, found dense",
+        ),
+        // A table of equal steps has another entry for this rate.
+        (
+            "nae.calibration.spacing",
+            None,
+            "metadata `nae.calibration.threshold` must be 0.39900002, as table and rate give it, found 0.397; the file was altered",
         ),
         ("nae.calibration.count", None, "metadata `nae.calibration.count` is missing, expected a positive integer"),
         (

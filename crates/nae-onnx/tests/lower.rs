@@ -87,8 +87,12 @@ fn every_other_layer_is_lowered() {
 
 /// A graph around one 2×3×4 image, whose output `y` has the image's shape; nodes by hand.
 fn by_hand(nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> Vec<u8> {
+    by_hand_of([2, 3, 4], nodes, constants)
+}
+
+fn by_hand_of(image: [usize; 3], nodes: Vec<NodeProto>, constants: Vec<TensorProto>) -> Vec<u8> {
     let mut g = GraphBuilder::new("by hand");
-    let x = g.image_input("x", [2, 3, 4]).unwrap();
+    let x = g.image_input("x", image).unwrap();
     let y = g.relu("last", x).unwrap();
     g.output("y", y).unwrap();
     let mut model = g.finish().unwrap();
@@ -310,6 +314,30 @@ fn what_cannot_be_lowered_is_named() {
     assert_eq!(e, "node `r`: operator Reshape cannot be lowered: it reorders the elements of feature maps");
     let e = refusal(vec![node("Mul", &["x", "pixels"], "m", vec![])], vec![constant("pixels", &[3, 4], 1)]);
     assert!(e.ends_with("its constant is neither one number nor one for each channel"), "{e}");
+    // Where pixels lie depends on the scale: ⌊3·1.3⌋ × ⌊4·1.2⌋ is 3 × 4, and no pixel but the first stays.
+    let resized = |scales: [f32; 4], mode, transformation| {
+        let modes = [("mode", mode), ("coordinate_transformation_mode", transformation), ("nearest_mode", "floor")];
+        let attributes = modes.map(|(name, value)| AttributeProto::string(name, value)).to_vec();
+        let resize = node("Resize", &["x", "", "scales"], "m", attributes);
+        by_hand(vec![resize], vec![TensorProto::floats("scales", &[4], &scales)])
+    };
+    for (mode, transformation) in
+        [("linear", "half_pixel"), ("linear", "pytorch_half_pixel"), ("nearest", "asymmetric")]
+    {
+        let e = to_nae(&resized([1.0, 1.0, 1.3, 1.2], mode, transformation)).unwrap_err().to_string();
+        assert_eq!(e, "node `m`: operator Resize cannot be lowered: its scale is not the ratio of the sizes", "{mode}");
+        compare(&resized([1.0; 4], mode, transformation), 1e-6);
+    }
+    compare(&resized([1.0, 1.0, 1.3, 1.2], "linear", "align_corners"), 1e-6);
+    // A layer of its own for it would have 6,400² weights, of a file of some hundred bytes.
+    let halved = vec![
+        node("Flatten", &["x"], "f", vec![]),
+        node("Mul", &["f", "half"], "h", vec![]),
+        node("Reshape", &["h", "shape"], "m", vec![]),
+    ];
+    let constants = vec![TensorProto::floats("half", &[], &[0.5]), TensorProto::int64s("shape", &[-1, 1, 80, 80])];
+    let e = to_nae(&by_hand_of([1, 80, 80], halved, constants)).unwrap_err().to_string();
+    assert!(e.ends_with("it has 6400 channels; with a factor each there may be up to 4096"), "{e}");
 }
 
 /// What exporters compute from shapes; the image is [N, 2, 3, 4].

@@ -60,6 +60,11 @@ impl Options {
             let choice = BackendChoice::from_name(name);
             builder = builder.backend(choice.ok_or_else(|| format!("there is no backend `{name}`"))?);
         }
+        if self.false_positive_rate.is_some() && self.threshold.is_some() {
+            return Err("threshold: it takes the place of false_positive_rate; leave one of both out"
+                .to_owned()
+                .into());
+        }
         if let Some(rate) = self.false_positive_rate {
             builder = builder.false_positive_rate(rate);
         }
@@ -87,7 +92,15 @@ struct Queue<'a> {
 
 impl<'a> Queue<'a> {
     fn new(detector: &'a nae_infer::Detector, keep: Keep, noun: &'static str) -> Self {
-        Self { detector, found: Gathered::new(keep), names: Vec::new(), waiting: Vec::new(), noun, scored: 0 }
+        let (calibrated, judges) = (detector.contract().calibration().is_some(), detector.threshold().is_some());
+        Self {
+            detector,
+            found: Gathered::new(keep, calibrated, judges),
+            names: Vec::new(),
+            waiting: Vec::new(),
+            noun,
+            scored: 0,
+        }
     }
 
     fn length(&self) -> usize {
@@ -210,11 +223,12 @@ impl Detector {
         unlocked(py, || options.open(bytes, &path))
     }
 
-    /// Scores arrays of images.
+    /// Scores arrays of images; where they are `several`, each is one image.
     fn score_images<'py>(
         &self,
         py: Python<'py>,
         arrays: Vec<Bound<'py, PyAny>>,
+        several: bool,
         layout: Option<&str>,
         latents: bool,
         heat_maps: bool,
@@ -222,7 +236,7 @@ impl Detector {
         let arrays: Vec<Array<'py>> = arrays.iter().map(Array::of).collect::<PyResult<_>>()?;
         let network = Some(self.detector.contract().input);
         let images = arrays.iter().map(|array| {
-            let axes = axes(array.shape(), layout, network).map_err(PyValueError::new_err)?;
+            let axes = axes(array.shape(), layout, network, several).map_err(PyValueError::new_err)?;
             Ok(Images { values: array.values()?, axes })
         });
         let images: Vec<Images<'_>> = images.collect::<PyResult<_>>()?;

@@ -3,7 +3,7 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
 use nae_data::DATA_FOLDER;
 use nae_lab::Seeds;
@@ -15,12 +15,12 @@ use nae_train::engine::EngineChoice;
 use nae_train::report::progress::Bars;
 use nae_train::shard;
 use nae_train::train::Both;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 
 use crate::guard::{Failure, unlocked};
 use crate::training::seconds;
-use crate::watch::Watch;
+use crate::watch::{End, Watch};
 
 /// The arguments of `nae_edge.reproduce`, checked there for their types alone.
 #[derive(FromPyObject)]
@@ -47,10 +47,11 @@ enum Experiment {
     Densities(Box<gaussians8::Experiment>),
 }
 
-/// What was found, or that Ctrl-C came first.
+/// What was found, or that Ctrl-C came first, or the callback ended it.
 enum Found {
     Whole { json: String, text: String },
     Interrupted,
+    Ended,
 }
 
 impl Request {
@@ -106,26 +107,33 @@ impl Request {
 
     fn run(&self, mut callback: Option<Py<PyAny>>) -> Result<Found, Failure> {
         let opened = DeviceChoice::Cpu.open().map_err(|error| Failure::value(&error))?;
-        let (device, stop) = (opened.device, AtomicBool::new(false));
+        let (device, end) = (opened.device, End::default());
         match self.experiment()? {
             Experiment::Detection(experiment) => {
                 // Each model has the same watcher, one after the other.
                 let begin = |_: &detection::Job<'_>| {
                     let again = Python::attach(|py| callback.as_ref().map(|callback| callback.clone_ref(py)));
-                    Both::new(Watch::new(std::mem::replace(&mut callback, again), &stop), Bars::new(!self.bars))
+                    Both::new(Watch::new(std::mem::replace(&mut callback, again), &end), Bars::new(!self.bars))
                 };
-                match experiment.run(&self.folder, &device, &stop, begin) {
+                match experiment.run(&self.folder, &device, &end.stop, begin) {
                     Ok(finished) => {
                         let rows = detection::summary::rows(&experiment, &finished);
                         let json = detection::summary::json(&experiment, experiment.selection(), &rows, &finished);
                         let text = detection::summary::terminal(&experiment, &rows);
                         Ok(Found::Whole { json: json.to_string(), text })
                     }
-                    Err(DetectionError::Interrupted) => Ok(Found::Interrupted),
+                    Err(DetectionError::Interrupted) => match end.raised() {
+                        Some(error) => Err(Failure::Raised(error)),
+                        None if end.interrupted.load(Ordering::Relaxed) => Ok(Found::Interrupted),
+                        None => Ok(Found::Ended),
+                    },
                     Err(error) => Err(Failure::value(&error)),
                 }
             }
-            Experiment::Densities(experiment) => match experiment.run(&self.folder, &device, &stop, || {}) {
+            Experiment::Densities(_) if callback.is_some() => {
+                Err(format!("callback: {} has no steps to tell; leave it out", gaussians8::NAME).into())
+            }
+            Experiment::Densities(experiment) => match experiment.run(&self.folder, &device, &end.stop, || {}) {
                 Ok(finished) => {
                     let rows = gaussians8::summary::rows(&experiment, &finished);
                     let json = gaussians8::summary::json(&experiment, &rows).to_string();
@@ -156,6 +164,9 @@ pub(crate) fn reproduce(py: Python<'_>, request: Request, callback: Option<Py<Py
     match found {
         Found::Whole { json, text } => Ok((json, text)),
         Found::Interrupted => Err(PyKeyboardInterrupt::new_err("the same call goes on with what the folder has")),
+        Found::Ended => Err(PyRuntimeError::new_err(
+            "the callback ended the experiment; the same call goes on with what the folder has",
+        )),
     }
 }
 

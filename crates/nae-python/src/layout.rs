@@ -29,14 +29,24 @@ const NAMES: [&str; 6] = ["HW", "HWC", "CHW", "NHW", "NHWC", "NCHW"];
 /// The number of the network's own channels counts as 1 and 3 do. Where a network takes coloured images, three axes of
 /// which only the first is its channels are refused: `[C, H, W]` is as likely as so many grey images.
 ///
+/// Of the `member` of a list, which is one image, three axes are `[H, W, C]` or `[C, H, W]`, whichever has channels.
+///
 /// # Errors
 /// What was expected, what was found, and to say `layout=`.
-pub(crate) fn axes(shape: &[usize], asked: Option<&str>, network: Option<Shape>) -> Result<Axes, String> {
+pub(crate) fn axes(shape: &[usize], asked: Option<&str>, network: Option<Shape>, member: bool) -> Result<Axes, String> {
     let channels = |count: usize| count == 1 || count == 3 || network.is_some_and(|network| network.channels == count);
     let found = match asked {
         Some(name) => named(shape, name)?,
+        None if member && shape.len() == 3 => one(shape, &channels, network)?,
         None => guessed(shape, &channels, network)?,
     };
+    if member && asked.is_none() && found.count != 1 {
+        let count = found.count;
+        return Err(format!(
+            "expected one image in each member of a list, found {count} in an array of shape {shape:?}; give that array itself, or \
+             say its layout"
+        ));
+    }
     if !channels(found.shape.channels) {
         let count = found.shape.channels;
         return Err(format!("expected 1 or 3 channels, found {count} in an array of shape {shape:?}"));
@@ -63,6 +73,24 @@ fn named(shape: &[usize], name: &str) -> Result<Axes, String> {
         shape: Shape::new(extent('C').unwrap_or(1), extent('H').unwrap_or(0), extent('W').unwrap_or(0)),
         channels_last: layout.ends_with('C'),
     })
+}
+
+/// An image of three axes.
+fn one(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>) -> Result<Axes, String> {
+    let (chw, hwc) = (named(shape, "CHW")?, named(shape, "HWC")?);
+    let fits = |axes: Axes| network == Some(axes.shape);
+    match (channels(chw.shape.channels), channels(hwc.shape.channels)) {
+        (true, false) => Ok(chw),
+        (false, true) => Ok(hwc),
+        (true, true) if fits(chw) != fits(hwc) => Ok(if fits(chw) { chw } else { hwc }),
+        (true, true) => {
+            Err(format!("an array of shape {shape:?} may be [C, H, W] or [H, W, C]: say which with layout=\"CHW\""))
+        }
+        (false, false) => Err(format!(
+            "expected one image in each member of a list, [H, W], [H, W, C] or [C, H, W] of 1 or 3 channels, found an array of \
+             shape {shape:?}"
+        )),
+    }
 }
 
 fn guessed(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Shape>) -> Result<Axes, String> {
@@ -110,8 +138,12 @@ fn bare(name: &str) -> String {
 /// Images, channels, rows and columns of an array of the extents `shape`, and whether the channels come last, for a
 /// network that is not known yet.
 #[pyfunction]
-#[pyo3(signature = (shape, layout=None))]
-pub(crate) fn image_axes(shape: Vec<usize>, layout: Option<&str>) -> PyResult<(usize, usize, usize, usize, bool)> {
-    let Axes { count, shape, channels_last } = axes(&shape, layout, None).map_err(PyValueError::new_err)?;
+#[pyo3(signature = (shape, layout=None, member=false))]
+pub(crate) fn image_axes(
+    shape: Vec<usize>,
+    layout: Option<&str>,
+    member: bool,
+) -> PyResult<(usize, usize, usize, usize, bool)> {
+    let Axes { count, shape, channels_last } = axes(&shape, layout, None, member).map_err(PyValueError::new_err)?;
     Ok((count, shape.channels, shape.height, shape.width, channels_last))
 }

@@ -16,9 +16,11 @@ pub(crate) struct Keep {
 /// Everything found so far.
 pub(crate) struct Gathered {
     keep: Keep,
+    /// Whether the model gives p-values, and verdicts.
+    calibrated: bool,
+    judges: bool,
     names: Vec<String>,
     energies: Vec<f32>,
-    /// Empty where the model is not calibrated.
     p_values: Vec<f32>,
     verdicts: Vec<bool>,
     /// Row after row; `None` where the model gives none out.
@@ -29,9 +31,11 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    pub(crate) fn new(keep: Keep) -> Self {
+    pub(crate) fn new(keep: Keep, calibrated: bool, judges: bool) -> Self {
         Self {
             keep,
+            calibrated,
+            judges,
             names: Vec::new(),
             energies: Vec::new(),
             p_values: Vec::new(),
@@ -65,12 +69,11 @@ impl Gathered {
     pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let count = self.energies.len();
         let fields = PyDict::new(py);
-        let per_sample = |found: usize| found == count && count > 0;
         fields.set_item("names", self.names)?;
-        fields.set_item("p_values", per_sample(self.p_values.len()).then(|| PyArray1::from_vec(py, self.p_values)))?;
-        fields.set_item("verdicts", per_sample(self.verdicts.len()).then(|| PyArray1::from_vec(py, self.verdicts)))?;
+        fields.set_item("p_values", self.calibrated.then(|| PyArray1::from_vec(py, self.p_values)))?;
+        fields.set_item("verdicts", self.judges.then(|| PyArray1::from_vec(py, self.verdicts)))?;
         fields.set_item("energies", PyArray1::from_vec(py, self.energies))?;
-        let latents = self.latents.filter(|latents| per_sample(count) && latents.len().is_multiple_of(count));
+        let latents = self.latents.filter(|latents| count > 0 && latents.len().is_multiple_of(count));
         let rows = |latents: Vec<f32>| {
             let length = latents.len() / count;
             PyArray1::from_vec(py, latents).reshape([count, length])

@@ -3,7 +3,7 @@
 use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
@@ -20,11 +20,12 @@ use nae_train::report::{AUTOENCODER, CONFIG, Facts, Finished, RESUME, Resume, Ru
 use nae_train::run::{Prepared, RunError};
 use nae_train::train::{Both, Ending};
 use nae_train::{export, plan, shard};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::guard::{Failure, unlocked};
-use crate::watch::Watch;
+use crate::watch::{End, Watch};
 
 /// The arguments of `nae_edge.train`, checked there for their types alone.
 #[derive(FromPyObject)]
@@ -98,6 +99,40 @@ impl Request {
         Ok(self.method.as_deref().map(known).transpose()?)
     }
 
+    /// Refuses what would be passed over.
+    fn check_pairs(&self) -> Result<(), Failure> {
+        let own = [
+            ("form", self.form.is_some()),
+            ("fit", self.fit != Fit::Stretch.name()),
+            ("tile", self.tile.is_some()),
+            ("stride", self.stride.is_some()),
+            ("top_k", self.top_k.is_some()),
+            ("features", self.features.is_some()),
+            ("feature_outputs", !self.feature_outputs.is_empty()),
+            ("missing", self.missing != Missing::Refuse.name()),
+            ("window", self.window.is_some()),
+            ("window_stride", self.window_stride.is_some()),
+        ];
+        if self.preset.is_some() || self.data.is_none() {
+            if let Some((name, _)) = own.into_iter().find(|(_, is_given)| *is_given) {
+                return Err(format!(
+                    "{name}: for data of your own; a preset has its own settings, which `changes` changes"
+                )
+                .into());
+            }
+            return Ok(());
+        }
+        let pairs = [
+            ("stride", self.stride.is_some(), "tile", self.tile.is_some()),
+            ("window_stride", self.window_stride.is_some(), "window", self.window.is_some()),
+            ("feature_outputs", !self.feature_outputs.is_empty(), "features", self.features.is_some()),
+        ];
+        match pairs.into_iter().find(|&(_, is_given, _, has_other)| is_given && !has_other) {
+            Some((name, _, other, _)) => Err(format!("{name}: expected with {other}; found alone").into()),
+            None => Ok(()),
+        }
+    }
+
     fn wishes(&self) -> Result<Wishes, Failure> {
         let method = OwnMethod::of(self.method()?.unwrap_or_default()).ok_or_else(|| {
             "method: data of your own train an NAE (nae) or have a distance taken (mahalanobis, knn); for another method, give \
@@ -149,6 +184,7 @@ impl Request {
 
     /// What a preset says, or what fits the data.
     fn planned(&self, device: &Device, started: Instant) -> Result<Planned, Failure> {
+        self.check_pairs()?;
         let choice = EngineChoice::Auto.on(device).map_err(|error| Failure::value(&error))?;
         if let (Some(data), Some(outliers)) = (&self.data, &self.outliers) {
             own::apart(data, outliers).map_err(refused)?;
@@ -226,12 +262,12 @@ impl Request {
         };
         let folder = folder.map_err(|error| Failure::value(&error))?;
         let snapshot = resume.map(|resume| resume.snapshot);
-        let stop = AtomicBool::new(false);
-        let watchers = Both::new(Watch::new(callback, &stop), Bars::new(!self.bars));
+        let end = End::default();
+        let watchers = Both::new(Watch::new(callback, &end), Bars::new(!self.bars));
         let mut watchers = Both::new(watchers, folder);
-        let outcome = prepared.train(engine, &device, &mut watchers, &stop, snapshot)?;
-        let (watch, mut folder) = (watchers.first.first, watchers.second);
-        if let Some(error) = watch.raised {
+        let outcome = prepared.train(engine, &device, &mut watchers, &end.stop, snapshot)?;
+        let mut folder = watchers.second;
+        if let Some(error) = end.raised() {
             return Err(Failure::Raised(error));
         }
         if let Some(autoencoder) = &outcome.autoencoder {
@@ -250,7 +286,8 @@ impl Request {
         if interrupted.is_none() {
             folder.finish().map_err(|error| Failure::value(&error))?;
         }
-        Ok(Trained { interrupted, keyboard: watch.interrupted, config: folder.text(CONFIG), ..trained })
+        let keyboard = end.interrupted.load(Ordering::Relaxed);
+        Ok(Trained { interrupted, keyboard, config: folder.text(CONFIG), ..trained })
     }
 
     fn conclude(&self, run: Finished, device: &Device, folder: &mut RunFolder) -> Result<Trained, Failure> {
@@ -324,10 +361,17 @@ pub(crate) fn train(py: Python<'_>, request: Request, callback: Option<Py<PyAny>
         ),
         None => None,
     };
-    let trained = unlocked(py, || match threads {
+    let mut trained = unlocked(py, || match threads {
         Some(threads) => shard::with_threads(threads, || request.run(callback)),
         None => request.run(callback),
     })?;
+    // Pressed during the evaluation, it would be raised on the way back, and the model lost.
+    if let Err(error) = py.check_signals() {
+        if !error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            return Err(error);
+        }
+        trained.keyboard = true;
+    }
     let result = PyDict::new(py);
     result.set_item("model", PyBytes::new(py, &trained.model))?;
     result.set_item("json", trained.json)?;

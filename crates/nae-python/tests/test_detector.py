@@ -226,3 +226,32 @@ def test_what_is_wrong_is_named(detector, digits, tmp_path):
         Detector.from_bytes(detector.to_bytes(), backend="gpu")
     with pytest.raises(ValueError, match="model: the model: expected a standard operator set"):
         Detector.from_bytes(b"")
+
+
+def test_each_member_of_a_list_is_one_image(detector, digits):
+    grey = digits[0][:5]
+    expected = detector.score(grey).energies
+    # Three equal channels are grey.
+    for axis in (0, -1):
+        coloured = [np.stack([image] * 3, axis=axis) for image in grey]
+        np.testing.assert_allclose(detector.score(coloured).energies, expected, rtol=1e-4)
+    with pytest.raises(ValueError, match="one image in each member of a list"):
+        detector.score([np.zeros((5, 8, 8), np.uint8)])
+    with pytest.raises(ValueError, match="one image in each member of a list, found 2"):
+        detector.score([np.zeros((2, 3, 8, 8), np.uint8)])
+    assert len(detector.score([np.zeros((5, 8, 8), np.uint8)], layout="NHW")) == 5
+    with pytest.raises(ValueError, match="CHW"):
+        detector.score([np.zeros((3, 8, 3), np.uint8)])
+
+
+def test_nothing_is_scored_as_nothing(detector):
+    for none in (np.zeros((0, 8, 8), np.float32), []):
+        scores = detector.score(none)
+        assert (len(scores), scores.p_values.tolist(), scores.verdicts.tolist()) == (0, [], [])
+
+
+def test_what_would_be_passed_over_is_refused(detector, model):
+    with pytest.raises(ValueError, match="threshold.*false_positive_rate"):
+        Detector.open(model, false_positive_rate=0.1, threshold=5.0)
+    with pytest.raises(ValueError, match="layout"):
+        detector.score(str(model), layout="HWC")

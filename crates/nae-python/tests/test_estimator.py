@@ -115,3 +115,13 @@ def test_images_have_the_same_manners(digits):
 def test_few_samples_are_said_to_be_few(readings):
     with pytest.warns(UserWarning, match="20 samples are too few .* repeated 3 times"):
         NormalizedAutoencoderDetector(**QUICK).fit(readings[:20])
+
+
+def test_columns_of_a_frame_keep_their_names_and_what_is_left_out_is_said(readings):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(readings, columns=["a", "b", "c", "d"]).assign(fixed=7.0)
+    with pytest.warns(UserWarning, match="columns left out: fixed"):
+        fitted = NormalizedAutoencoderDetector(**QUICK).fit(frame)
+    assert any("fixed" in warning for warning in fitted.warnings_)
+    energies = fitted.detector_.score(frame).energies
+    np.testing.assert_allclose(-fitted.score_samples(frame), energies, rtol=1e-6)

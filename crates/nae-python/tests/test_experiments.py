@@ -95,3 +95,17 @@ def test_changes_are_checked_as_the_preset_is(tmp_path):
         nae_edge.train([[1.0, 2.0]] * 100, changes={"training.updates": 1})
     with pytest.raises(ValueError, match="expected the folder of an experiment"):
         nae_edge.gather(tmp_path)
+
+
+def test_what_a_callback_raises_is_raised(mnist, tmp_path):
+    made = {"scale": "smoke", "data": mnist, "cells": ["digit-1"], "seeds": [0], "progress": False}
+
+    def fails(event):
+        raise KeyError("of the callback")
+
+    with pytest.raises(KeyError, match="of the callback"):
+        nae_edge.reproduce("mnist-holdout", folder=tmp_path / "raised", callback=fails, **made)
+    with pytest.raises(RuntimeError, match="the callback ended the experiment"):
+        nae_edge.reproduce("mnist-holdout", folder=tmp_path / "ended", callback=lambda event: False, **made)
+    with pytest.raises(ValueError, match="callback: gaussians8"):
+        nae_edge.reproduce("gaussians8", scale="smoke", seeds=1, folder=tmp_path / "g", callback=fails, progress=False)

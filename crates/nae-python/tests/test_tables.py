@@ -112,3 +112,36 @@ def test_names_of_any_kind_survive(readings):
         with pytest.warns(UserWarning):
             trained = nae_edge.train(frame, pretraining_updates=1, updates=1, progress=False)
         assert len(trained.detector.score(frame)) == 300
+
+
+def test_truth_values_are_one_category_whatever_holds_them(tmp_path):
+    random = np.random.default_rng(6)
+    level = random.normal(size=120)
+    frame = pandas.DataFrame({"level": level, "other": level + random.normal(size=120), "flag": level > 0.3})
+    path = tmp_path / "flags.csv"
+    frame.to_csv(path, index=False)
+    polars_path = tmp_path / "polars.csv"
+    polars.from_pandas(frame).write_csv(polars_path)
+    with_gap = frame.astype({"flag": object})
+    for learnt in (path, frame):
+        with pytest.warns(UserWarning):
+            detector = nae_edge.train(learnt, pretraining_updates=40, updates=2, progress=False).detector
+        expected = detector.score(path).energies
+        for form in [frame, with_gap, polars.from_pandas(frame), pyarrow.Table.from_pandas(frame), polars_path]:
+            np.testing.assert_allclose(detector.score(form).energies, expected, rtol=1e-6)
+
+
+def test_numbered_columns_are_found_by_their_numbers(table_model, readings):
+    detector, frame = table_model.detector, pandas.DataFrame(readings)
+    expected = detector.score(readings).energies
+    np.testing.assert_array_equal(detector.score(frame[[3, 1, 0, 2]]).energies, expected)
+    with pytest.raises(ValueError, match='expected the column "column 1"'):
+        detector.score(frame.assign(**{"spare": 0.0}).rename(columns={"spare": 4}).drop(columns=[0]))
+
+
+def test_an_infinity_is_named_wherever_it_is(readings):
+    for row in (0, 5):
+        odd = readings.copy()
+        odd[row, 1] = np.inf
+        with pytest.raises(ValueError, match=f'line {row + 2}: expected a number in the column "column 2", found "inf"'):
+            nae_edge.train(odd, pretraining_updates=5, updates=1, progress=False)

@@ -243,3 +243,43 @@ def test_without_scikit_learn_only_the_estimator_is_missing():
     code = "import sys; sys.modules['sklearn'] = None; import nae_edge; nae_edge.NormalizedAutoencoderDetector"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "pip install 'nae-edge[sklearn]'" in done.stderr
+
+
+def test_what_would_be_passed_over_is_refused():
+    for given in ({"tile": 16}, {"fit": "crop"}, {"features": "absent.onnx"}, {"missing": "fill"}, {"window": 4}):
+        with pytest.raises(ValueError, match=next(iter(given))):
+            nae_edge.train(preset="digits", progress=False, **given)
+    for given in ({"stride": 4}, {"window_stride": 4}, {"feature_outputs": ["a"]}):
+        with pytest.raises(ValueError, match="expected with"):
+            nae_edge.train(np.zeros((60, 8, 8), np.uint8), **given, **QUICK)
+
+
+def test_the_text_of_a_configuration_is_a_preset(digits):
+    images = digits[0][:80]
+    first = nae_edge.train(images, seed=3, **QUICK)
+    assert nae_edge.train(images, preset=first.config, seed=3, progress=False).detector.to_bytes() == first.detector.to_bytes()
+
+
+def test_numpys_false_ends_a_run_and_nothing_else_does(digits):
+    ended = nae_edge.train(digits[0][:80], callback=lambda _: np.False_, **QUICK)
+    assert ended.interrupted
+    for other in (None, 0, "", np.True_):
+        assert not nae_edge.train(digits[0][:80], callback=lambda _, other=other: other, **QUICK).interrupted
+
+
+def test_ctrl_c_during_the_evaluation_leaves_a_model():
+    """Signals are looked at between updates, and once more at the end."""
+    script = """
+        import os, signal, numpy, nae_edge
+
+        def press(event):
+            # After the last update nothing is asked any more.
+            if event["phase"] == "normalizing" and event["step"] == event["total"]:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        images = numpy.random.default_rng(0).integers(0, 255, (80, 8, 8), dtype=numpy.uint8)
+        trained = nae_edge.train(images, pretraining_updates=5, updates=2, progress=False, callback=press)
+        print("model", len(trained.detector.to_bytes()) > 1000)
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert "model True" in done.stdout, done.stderr

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use jiff::Timestamp;
-use nae_core::calibration::{Calibration, CalibrationError};
+use nae_core::calibration::{Calibration, CalibrationError, Spacing};
 use nae_infer::input::decode;
 use nae_infer::{Detector, OpenError};
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,18 @@ pub(crate) enum Change {
     /// The threshold, to that of another rate.
     FalsePositiveRate(f32),
     /// The calibration, to energies of frames that someone called normal.
-    Calibration { count: usize, table: Vec<f32>, false_positive_rate: f32 },
+    Calibration {
+        count: usize,
+        /// Files of earlier versions do not say it.
+        #[serde(default = "even")]
+        spacing: Spacing,
+        table: Vec<f32>,
+        false_positive_rate: f32,
+    },
+}
+
+const fn even() -> Spacing {
+    Spacing::Even
 }
 
 /// Why a change was not made.
@@ -203,6 +214,7 @@ impl Keeper {
         calibration.threshold(rate)?;
         self.add(Change::Calibration {
             count: calibration.count(),
+            spacing: calibration.spacing(),
             table: calibration.table().to_vec(),
             false_positive_rate: rate,
         })?;
@@ -400,8 +412,8 @@ fn adjusted(detector: &Detector, change: &Change) -> Result<Detector, ChangeErro
             let calibration = detector.contract().calibration().cloned().ok_or(ChangeError::NoCalibration)?;
             detector.recalibrated(calibration, *rate)?
         }
-        Change::Calibration { count, table, false_positive_rate } => {
-            detector.recalibrated(Calibration::from_table(*count, table)?, *false_positive_rate)?
+        Change::Calibration { count, spacing, table, false_positive_rate } => {
+            detector.recalibrated(Calibration::from_table(*count, *spacing, table)?, *false_positive_rate)?
         }
     })
 }

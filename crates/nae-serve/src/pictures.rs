@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use axum::body::Bytes;
 use nae_infer::Scored;
 use nae_infer::image::{self, ImageFormat, Rgba, RgbaImage};
+use nae_infer::input::decode_upright;
 
 use super::regions::View;
 use super::shown::Shown;
@@ -56,7 +57,7 @@ pub(crate) fn picture(shown: &Shown, kind: Kind) -> Option<Bytes> {
 pub(crate) fn whole(frame: &Bytes) -> Option<Bytes> {
     match media_type(frame) {
         Some(_) => Some(frame.clone()),
-        None => png(&image::load_from_memory(frame).ok()?),
+        None => png(&decode_upright(frame).ok()?),
     }
 }
 
@@ -100,7 +101,8 @@ fn placed(map: &RgbaImage, view: &View) -> RgbaImage {
 
 /// A frame as JPEG, made smaller to fit into `largest` pixels; `None` where it cannot be read.
 pub(crate) fn small_jpeg(frame: &[u8], (width, height): (u32, u32)) -> Option<Vec<u8>> {
-    let picture = image::load_from_memory(frame).ok()?;
+    // A browser turns the frame itself as its orientation tag says; what is made of it has no tag.
+    let picture = decode_upright(frame).ok()?;
     let fits = picture.width() <= width && picture.height() <= height;
     let picture = if fits { picture } else { picture.thumbnail(width, height) };
     let mut bytes = Cursor::new(Vec::new());
@@ -268,6 +270,48 @@ mod tests {
             assert_eq!((small.width(), small.height()), expected);
         }
         assert_eq!(small_jpeg(b"no image", (10, 10)), None);
+    }
+
+    /// A white pixel left of a black one, which the orientation tag of the file turns a quarter to the right.
+    fn turned(format: ImageFormat) -> Vec<u8> {
+        use nae_infer::image::ImageEncoder as _;
+        use nae_infer::image::codecs::{jpeg::JpegEncoder, webp::WebPEncoder};
+
+        let picture = image::RgbImage::from_fn(32, 16, |x, _| image::Rgb([if x < 16 { 255 } else { 0 }; 3]));
+        let tag = [0x112_u16.to_be_bytes(), [0, 3], [0, 0], [0, 1], [0, 6], [0, 0]].concat();
+        let exif = [b"MM\0*\0\0\0\x08\0\x01", &tag[..], &[0; 4]].concat();
+        let mut bytes = Vec::new();
+        let (pixels, width, height) = (picture.as_raw(), picture.width(), picture.height());
+        let colour = image::ExtendedColorType::Rgb8;
+        if format == ImageFormat::Jpeg {
+            let mut encoder = JpegEncoder::new(&mut bytes);
+            encoder.set_exif_metadata(exif).unwrap();
+            encoder.write_image(pixels, width, height, colour).unwrap();
+        } else {
+            let mut encoder = WebPEncoder::new_lossless(&mut bytes);
+            encoder.set_exif_metadata(exif).unwrap();
+            encoder.write_image(pixels, width, height, colour).unwrap();
+        }
+        bytes
+    }
+
+    /// What is written anew has no tag by which a browser would turn it.
+    #[test]
+    fn pictures_are_upright() {
+        let upright = |bytes: &[u8]| {
+            let picture = image::load_from_memory(bytes).unwrap().to_luma8();
+            let (top, bottom) = (picture.get_pixel(0, 0).0[0], picture.get_pixel(0, picture.height() - 1).0[0]);
+            picture.dimensions() == (16, 32) && top > 200 && bottom < 50
+        };
+        for format in [ImageFormat::Jpeg, ImageFormat::WebP] {
+            assert!(upright(&small_jpeg(&turned(format), (100, 100)).unwrap()), "{format:?}");
+        }
+        let webp = turned(ImageFormat::WebP);
+        assert!(upright(&whole(&webp.clone().into()).unwrap()));
+        assert!(upright(&thumbnail(&webp.into()).unwrap()));
+        // A browser turns this one.
+        let jpeg = Bytes::from(turned(ImageFormat::Jpeg));
+        assert_eq!(whole(&jpeg).unwrap(), jpeg);
     }
 
     #[test]

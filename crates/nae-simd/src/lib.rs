@@ -8,7 +8,7 @@
 //! layers, and `winograd` a quicker one for three by three taps; `geometry` says what they read and `kernel` how their
 //! weights are laid out. `gradient` and `outer` make the gradients of weights, `group` normalises, `resample` and
 //! `pointwise` are the layers without weights, each with its way back. `depthwise` has none: it is for networks whose
-//! features are used as they are.
+//! features are used as they are. `threads` shares work out, which the caller of a program does.
 
 #![forbid(unsafe_code)]
 // The benchmark `roofline` reaches the loops by way of `loops`.
@@ -27,6 +27,7 @@ mod pointwise;
 pub mod program;
 mod resample;
 mod sums;
+pub mod threads;
 mod vector;
 mod winograd;
 mod workspace;

@@ -8,6 +8,8 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time from one line to the next where standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(30);
+/// Work that takes no longer has no [`LateProgress`].
+const LATE: Duration = Duration::from_secs(1);
 
 /// Whether and where progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,39 @@ impl Progress {
             let text = line(&self.doing, &self.unit, position, length, &times, &lines.message);
             // Nobody reads it: the work goes on.
             let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+}
+
+/// Progress of work that is seldom long enough to show any: a bar only where it takes more than a second.
+#[derive(Debug)]
+pub struct LateProgress {
+    doing: &'static str,
+    unit: &'static str,
+    quiet: bool,
+    state: Mutex<(Instant, Option<Progress>)>,
+}
+
+impl LateProgress {
+    /// Nothing is shown yet, and nothing at all where `quiet`. The texts are those of [`Progress::new`].
+    pub fn new(doing: &'static str, unit: &'static str, quiet: bool) -> Self {
+        Self { doing, unit, quiet, state: Mutex::new((Instant::now(), None)) }
+    }
+
+    /// `done` of `total` units are done. At none of them the time begins anew; at all of them the bar goes.
+    pub fn at(&self, done: usize, total: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (started, bar) = &mut *state;
+        if done >= total {
+            if let Some(bar) = bar.take() {
+                bar.clear();
+            }
+        } else if done == 0 {
+            *started = Instant::now();
+        } else if let Some(bar) = bar {
+            bar.set_done(done);
+        } else if started.elapsed() > LATE {
+            *bar = Some(Progress::new(self.doing, self.unit, done, total, self.quiet));
         }
     }
 }

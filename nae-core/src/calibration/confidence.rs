@@ -6,7 +6,7 @@
 //! of inductive conformal predictors", 2012; order statistics as tolerance limits: Wilks, 1941), and less where energies are
 //! equal. Its distribution function at x is P(B ≥ k) for B of the binomial distribution of n trials and probability x.
 
-use super::{CalibrationError, CalibrationView, alarms_allowed, check_count, check_rate, partition_point, rank, ratio};
+use super::{CalibrationError, CalibrationView, alarms_allowed, check_count, check_rate, partition_point, ratio};
 
 /// Halvings of the interval from 0 to 1 in which a quantile lies.
 const HALVINGS: u32 = 40;
@@ -71,7 +71,7 @@ impl CalibrationView<'_> {
     pub fn rate_interval(&self, rate: f32, confidence: f32) -> Result<(f32, f32), CalibrationError> {
         check_confidence(confidence)?;
         let entry = self.threshold_entry(rate)?;
-        let alarms = self.count - rank(entry, self.table.len(), self.count) as u32;
+        let alarms = self.count - self.rank(entry) as u32;
         let outside = (1.0 - f64::from(confidence)) / 2.0;
         Ok((quantile(self.count, alarms, outside) as f32, quantile(self.count, alarms, 1.0 - outside) as f32))
     }
@@ -118,7 +118,7 @@ fn tail(n: f64, p: f64, k: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibration::Calibration;
+    use crate::calibration::{Calibration, Spacing};
 
     #[test]
     fn tolerance_limits_are_the_published_ones() {
@@ -145,7 +145,7 @@ mod tests {
     fn the_interval_of_a_million_energies_is_that_of_the_normal_distribution() {
         // The lower tail of one is the upper tail of the other; summed from the wrong end, either is 0 or not a number.
         let table: [f32; 256] = core::array::from_fn(|i| i as f32);
-        let calibration = Calibration::from_table(1_000_000, &table).unwrap();
+        let calibration = Calibration::from_table(1_000_000, Spacing::Even, &table).unwrap();
         for rate in [0.1_f64, 0.5, 0.9] {
             // What the table has for this rate, or less: entry j has rank ⌊j·999,999/255⌋.
             let entry = (255.0 * (1.0 - rate)).ceil();

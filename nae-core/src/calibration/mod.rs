@@ -12,9 +12,11 @@
 //! exactly, also where only the table is kept and in the presence of rounding: k is the largest
 //! integer for which k/(n + 1), rounded to `f32`, does not exceed α.
 //!
-//! Up to [`TABLE_LEN`] energies are kept as they are. Of more, the table keeps evenly spaced order
-//! statistics, the smallest and the largest among them; p-values and thresholds are then rounded to
-//! the safe side for the false-positive rate, up: by at most one step of the table, 1/255.
+//! Up to [`TABLE_LEN`] energies are kept as they are. Of more, the table keeps order statistics, the
+//! smallest and the largest among them; p-values and thresholds are then rounded to the safe side for
+//! the false-positive rate, up. The largest energies are kept more densely ([`Spacing::Tail`]): the 32
+//! largest all, so that thresholds up to a rate of 32/(n + 1) are exact; a p-value is rounded by at most a
+//! sixteenth of itself, and by no more than .008 for up to 60,000 energies, .04 for 2²⁴.
 
 mod collect;
 mod confidence;
@@ -74,6 +76,19 @@ impl fmt::Display for CalibrationError {
 
 impl core::error::Error for CalibrationError {}
 
+/// Which order statistics a table keeps of more than [`TABLE_LEN`] energies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Spacing {
+    /// Of equal distance in rank: no threshold for a rate below 1/255 but the largest energy. In files of earlier versions.
+    Even,
+    /// From the largest energy down at distances of a sixteenth of the number of energies above, one at least, until what is left
+    /// can be spaced evenly without longer ones.
+    Tail,
+}
+
 /// Calibration from held-out normal energies: 1 KiB, whatever their number.
 ///
 /// ```
@@ -88,6 +103,7 @@ impl core::error::Error for CalibrationError {}
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     count: u32,
+    spacing: Spacing,
     table: heapless::Vec<f32, TABLE_LEN>,
 }
 
@@ -112,23 +128,25 @@ impl Calibration {
         let count = check_count(energies.len())?;
         check_table(energies)?;
         let len = table_len(count);
-        let table = (0..len).filter_map(|j| energies.get(rank(j, len, count)).copied());
-        Ok(Self { count, table: table.collect() })
+        let spacing = Spacing::Tail;
+        let table = (0..len).filter_map(|j| energies.get(rank(j, len, count, spacing)).copied());
+        Ok(Self { count, spacing, table: table.collect() })
     }
 
-    /// From the parts of another calibration: the number of energies and its [`table`](Self::table).
+    /// From the parts of another calibration: the number of energies, and its [`spacing`](Self::spacing) and
+    /// [`table`](Self::table).
     ///
     /// # Errors
-    /// [`CalibrationError`] when the table is not one that [`Calibration::from_sorted`] makes.
-    pub fn from_table(count: usize, table: &[f32]) -> Result<Self, CalibrationError> {
-        let view = CalibrationView::new(count, table)?;
+    /// [`CalibrationError`] when the table is not one of so many energies.
+    pub fn from_table(count: usize, spacing: Spacing, table: &[f32]) -> Result<Self, CalibrationError> {
+        let CalibrationView { count, spacing, .. } = CalibrationView::new(count, spacing, table)?;
         let table = heapless::Vec::from_slice(table).map_err(|_| CalibrationError::TableLength)?;
-        Ok(Self { count: view.count, table })
+        Ok(Self { count, spacing, table })
     }
 
     /// The same, borrowed.
     pub fn view(&self) -> CalibrationView<'_> {
-        CalibrationView { count: self.count, table: Table::Floats(&self.table) }
+        CalibrationView { count: self.count, spacing: self.spacing, table: Table::Floats(&self.table) }
     }
 
     /// Number n of held-out energies.
@@ -136,8 +154,12 @@ impl Calibration {
         self.count as usize
     }
 
-    /// The order statistics kept, ascending: entry j of m has rank ⌊j(n − 1)/(m − 1)⌋ of 0…n − 1,
-    /// m being the smaller of n and [`TABLE_LEN`].
+    /// Which order statistics are kept; [`Spacing::Tail`] where all are.
+    pub const fn spacing(&self) -> Spacing {
+        self.spacing
+    }
+
+    /// The order statistics kept, ascending: as many as n and [`TABLE_LEN`] allow.
     pub fn table(&self) -> &[f32] {
         &self.table
     }
@@ -171,6 +193,7 @@ impl Calibration {
 #[derive(Clone, Copy, Debug)]
 pub struct CalibrationView<'a> {
     count: u32,
+    spacing: Spacing,
     table: Table<'a>,
 }
 
@@ -202,19 +225,19 @@ impl<'a> CalibrationView<'a> {
     /// A view of `table` standing for `count` energies.
     ///
     /// # Errors
-    /// [`CalibrationError`] when the table is not one that [`Calibration::from_sorted`] makes.
-    pub fn new(count: usize, table: &'a [f32]) -> Result<Self, CalibrationError> {
+    /// [`CalibrationError`] when the table is not one of so many energies.
+    pub fn new(count: usize, spacing: Spacing, table: &'a [f32]) -> Result<Self, CalibrationError> {
         let count = check_count(count)?;
         if table.len() != table_len(count) {
             return Err(CalibrationError::TableLength);
         }
         check_table(table)?;
-        Ok(Self { count, table: Table::Floats(table) })
+        Ok(Self { count, spacing: spaced(count, spacing), table: Table::Floats(table) })
     }
 
     /// A view of a table that the model's parser has checked.
-    pub(crate) const fn from_checked_bytes(count: u32, table: &'a [[u8; 4]]) -> Self {
-        Self { count, table: Table::LittleEndian(table) }
+    pub(crate) const fn from_checked_bytes(count: u32, spacing: Spacing, table: &'a [[u8; 4]]) -> Self {
+        Self { count, spacing: spaced(count, spacing), table: Table::LittleEndian(table) }
     }
 
     /// Number n of held-out energies.
@@ -224,7 +247,8 @@ impl<'a> CalibrationView<'a> {
 
     /// A copy that owns its table.
     pub fn to_owned(&self) -> Calibration {
-        Calibration { count: self.count, table: (0..self.table.len()).map(|j| self.table.get(j)).collect() }
+        let table = (0..self.table.len()).map(|j| self.table.get(j)).collect();
+        Calibration { count: self.count, spacing: self.spacing, table }
     }
 
     /// The energy above which an alarm is given, so that at most `false_positive_rate` of new
@@ -246,8 +270,12 @@ impl<'a> CalibrationView<'a> {
         }
         // The k-th largest has rank n − k; take the lowest entry of the table at or above it.
         let least = (self.count - alarms) as usize;
-        let len = self.table.len();
-        Ok(partition_point(len, |j| rank(j, len, self.count) < least))
+        Ok(partition_point(self.table.len(), |j| self.rank(j) < least))
+    }
+
+    /// Rank, among 0…n − 1, of entry `j`.
+    fn rank(&self, j: usize) -> usize {
+        rank(j, self.table.len(), self.count, self.spacing)
     }
 
     /// Conformal p-value of `energy`, in (0, 1]: (1 + #{calibration energies ≥ energy})/(n + 1).
@@ -264,7 +292,7 @@ impl<'a> CalibrationView<'a> {
         // Every energy ranked above the last entry known to be below may be at or above `energy`.
         let at_least = match below {
             0 => self.count,
-            _ => (self.count - 1).saturating_sub(rank(below - 1, len, self.count) as u32),
+            _ => (self.count - 1).saturating_sub(self.rank(below - 1) as u32),
         };
         Ok(ratio(at_least + 1, self.count))
     }
@@ -303,12 +331,38 @@ pub(crate) const fn table_len(count: u32) -> usize {
     if (count as usize) < TABLE_LEN { count as usize } else { TABLE_LEN }
 }
 
+/// The spacing of a table for `count` energies: that of a table of all of them is one and the same.
+const fn spaced(count: u32, spacing: Spacing) -> Spacing {
+    if count as usize <= TABLE_LEN { Spacing::Tail } else { spacing }
+}
+
 /// Rank, among 0…count − 1, of entry `j` of a table of `len`.
-const fn rank(j: usize, len: usize, count: u32) -> usize {
+const fn rank(j: usize, len: usize, count: u32, spacing: Spacing) -> usize {
     if len < 2 {
         return 0;
     }
-    (j as u64 * (count as u64 - 1) / (len as u64 - 1)) as usize
+    match spacing {
+        Spacing::Even => (j as u64 * (count as u64 - 1) / (len as u64 - 1)) as usize,
+        Spacing::Tail => (count - 1 - above((len - 1 - j) as u32, len as u32, count)) as usize,
+    }
+}
+
+/// How many energies are above entry `i`, counted from the end, of a table of `len` ≥ 2 for `count` energies, by [`Spacing::Tail`].
+const fn above(i: u32, len: u32, count: u32) -> u32 {
+    let mut above = 0;
+    let mut at = 0;
+    while at < i {
+        // Entries further down, and the energies they stand for.
+        let (entries, left) = (len - 1 - at, count - 1 - above);
+        let step = if above < 32 { 1 } else { above / 16 };
+        // Products are below 2³²: of a table's length and a count.
+        if entries == 1 || step * entries >= left {
+            return above + (i - at) * left / entries;
+        }
+        above += step;
+        at += 1;
+    }
+    above
 }
 
 fn check_count(count: usize) -> Result<u32, CalibrationError> {

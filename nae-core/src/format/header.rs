@@ -4,7 +4,7 @@ use super::bytes::{all_zero, f32_at, put, put_f32, put_u16, put_u32, u16_at, u32
 use super::crc::crc32;
 use super::{FieldRange, MAX_LAYERS, MAX_VALUES, ModelError, check};
 use crate::Shape;
-use crate::calibration;
+use crate::calibration::{self, Spacing};
 use crate::contract::{Contract, Preprocessing, ResizeFilter, Threshold};
 use crate::density::Temperature;
 use crate::energy::Energy;
@@ -55,6 +55,7 @@ mod field {
 mod flag {
     pub(super) const LOG_NORMALIZER: u8 = 1;
     pub(super) const THRESHOLD: u8 = 2;
+    pub(super) const TAIL: u8 = 4;
 }
 
 /// A header, without the length and the checksum of the file, which [`seal`] writes.
@@ -67,6 +68,8 @@ pub struct Header {
     pub calibration_count: usize,
     /// Order statistics kept of them.
     pub table_len: usize,
+    /// Which these are; of [`TABLE_LEN`](calibration::TABLE_LEN) energies or fewer, all: [`Spacing::Tail`].
+    pub spacing: Spacing,
     /// Length of the parameters, in words of four bytes.
     pub parameter_words: usize,
     /// Length of the arena, in words of four bytes.
@@ -96,6 +99,7 @@ impl Header {
             layers: 0,
             calibration_count: 0,
             table_len: 0,
+            spacing: Spacing::Tail,
             parameter_words: 0,
             arena_words: 0,
             latent: 0,
@@ -162,9 +166,16 @@ impl Header {
         let preprocessing = check!(preprocessing_at(bytes));
         let energy = check!(energy_at(bytes, preprocessing, element));
         let flags = bytes[field::FLAGS];
-        if flags & !(flag::LOG_NORMALIZER | flag::THRESHOLD) != 0 {
+        if flags & !(flag::LOG_NORMALIZER | flag::THRESHOLD | flag::TAIL) != 0 {
             return Err(ModelError::Reserved);
         }
+        // Where all energies are kept there is nothing to say.
+        let is_part = count > calibration::TABLE_LEN;
+        let spacing = match (is_part, flags & flag::TAIL != 0) {
+            (true, false) => Spacing::Even,
+            (true, true) | (false, false) => Spacing::Tail,
+            (false, true) => return Err(ModelError::Reserved),
+        };
         let log_normalizer = check!(log_normalizer_at(bytes, flags));
         let Ok(temperature) = Temperature::new(f32_at(bytes, field::TEMPERATURE)) else {
             return Err(ModelError::Temperature);
@@ -173,6 +184,7 @@ impl Header {
             layers,
             calibration_count: count,
             table_len,
+            spacing,
             parameter_words: u32_at(bytes, field::PARAMETERS),
             arena_words,
             latent: u32_at(bytes, field::LATENT),
@@ -227,6 +239,9 @@ impl Header {
             bytes[field::FLAGS] |= flag::THRESHOLD;
             put_f32(&mut bytes, field::RATE, false_positive_rate);
             put_f32(&mut bytes, field::THRESHOLD, energy);
+        }
+        if self.calibration_count > calibration::TABLE_LEN && matches!(self.spacing, Spacing::Tail) {
+            bytes[field::FLAGS] |= flag::TAIL;
         }
         if let Element::I8(quantization) = self.element {
             put_f32(&mut bytes, field::SCALE, quantization.scale());
@@ -306,6 +321,7 @@ mod tests {
             layers: 3,
             calibration_count: 300,
             table_len: 256,
+            spacing: Spacing::Even,
             parameter_words: 70_001,
             arena_words: 70_002,
             latent: 2,
@@ -337,8 +353,10 @@ mod tests {
                 }
             }
         }
-        let none = Header { calibration_count: 0, table_len: 0, threshold: None, ..header() };
+        let none = Header { calibration_count: 0, table_len: 0, spacing: Spacing::Tail, threshold: None, ..header() };
         assert_eq!(Header::parse(&none.emit().unwrap()), Ok(none));
+        let tail = Header { spacing: Spacing::Tail, ..header() };
+        assert_eq!(Header::parse(&tail.emit().unwrap()), Ok(tail));
     }
 
     #[test]
@@ -361,7 +379,7 @@ mod tests {
             (most, 256, true),
             (most + 1, 256, false),
         ] {
-            let header = Header { calibration_count, table_len, ..header() };
+            let header = Header { calibration_count, table_len, spacing: Spacing::Tail, ..header() };
             assert_eq!(parse(header), if expected { Ok(header) } else { Err(ModelError::Calibration) });
         }
     }
@@ -396,9 +414,12 @@ mod tests {
         let without = Header { log_normalizer: None, ..header() };
         let found = changed(without, field::LOG_NORMALIZER, &1.0_f32.to_le_bytes());
         assert_eq!(found, Err(ModelError::Temperature));
-        for flags in [4, 0x80, 0xFF] {
+        for flags in [8, 0x80, 0xFF] {
             assert_eq!(changed(header(), field::FLAGS, &[flags]), Err(ModelError::Reserved), "{flags}");
         }
+        // Of all energies there is no spacing.
+        let all = Header { calibration_count: 256, spacing: Spacing::Tail, ..header() };
+        assert_eq!(changed(all, field::FLAGS, &[7]), Err(ModelError::Reserved));
     }
 
     #[test]

@@ -24,7 +24,7 @@
 //! | 52 | u32 | latent tensor; 0 if there is none |
 //! | 56 | u8 | energy: 0 squared L2, 1 L1, 2 SSIM |
 //! | 57 | u8 | [resize filter](crate::contract::ResizeFilter::id) |
-//! | 58 | u8 | flags: 1 log Ω is there, 2 threshold is there |
+//! | 58 | u8 | flags: 1 log Ω is there, 2 threshold is there, 4 the table of more than 256 energies is [denser at its end](crate::calibration::Spacing::Tail) |
 //! | 59 | u8 | type of the image, the latent and the reconstruction: 0 f32, 1 i8 |
 //! | 60 | 2 × f32 | value of byte 0 and of byte 255 |
 //! | 68 | f32 | temperature T |

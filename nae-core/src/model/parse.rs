@@ -4,7 +4,7 @@ use super::operators::Operators;
 use super::validate::{self, Tensor};
 use super::{ModelError, Record, check};
 use crate::Shape;
-use crate::calibration::CalibrationView;
+use crate::calibration::{CalibrationView, Spacing};
 use crate::contract::{Contract, LengthError, Preprocessing};
 use crate::density::Temperature;
 use crate::energy::Energy;
@@ -61,7 +61,7 @@ impl<'a> Model<'a> {
         let image = Tensor { shape: header.input, element: header.element };
         let operators = check!(check::layers(layers, image, header.latent, parameters, header.arena_words));
         let latent_record = check!(check::outputs(layers, image, header.latent));
-        let calibration = check!(check_calibration(header.calibration_count as u32, table));
+        let calibration = check!(check_calibration(header.calibration_count as u32, header.spacing, table));
         Ok(Self {
             layers,
             parameters,
@@ -258,7 +258,11 @@ impl<'a> Model<'a> {
     }
 }
 
-const fn check_calibration(count: u32, table: &[[u8; 4]]) -> Result<Option<CalibrationView<'_>>, ModelError> {
+const fn check_calibration(
+    count: u32,
+    spacing: Spacing,
+    table: &[[u8; 4]],
+) -> Result<Option<CalibrationView<'_>>, ModelError> {
     if count == 0 {
         return Ok(None);
     }
@@ -272,5 +276,5 @@ const fn check_calibration(count: u32, table: &[[u8; 4]]) -> Result<Option<Calib
         previous = value;
         i += 1;
     }
-    Ok(Some(CalibrationView::from_checked_bytes(count, table)))
+    Ok(Some(CalibrationView::from_checked_bytes(count, spacing, table)))
 }

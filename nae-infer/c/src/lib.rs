@@ -85,7 +85,10 @@ pub unsafe extern "C" fn nae_detector_open(
         let path = path.ok_or("the path is NULL")?;
         let mut builder = nae_infer::Detector::builder();
         if let Some(name) = backend {
-            let kind = BackendKind::from_name(name).ok_or_else(|| format!("there is no backend `{name}`"))?;
+            let kind = BackendKind::from_name(name).ok_or_else(|| {
+                let known = BackendKind::ALL.map(BackendKind::name).join(", ");
+                format!("there is no backend `{name}`; expected one of {known}")
+            })?;
             builder = builder.backend(kind);
         }
         if false_positive_rate != 0.0 {
@@ -202,6 +205,7 @@ pub unsafe extern "C" fn nae_detector_score_file(
         let mut images = read(path.as_ref()).map_err(|e| e.to_string())?;
         match (images.pop(), images.len()) {
             (Some(image), 0) => Ok(image.pixels),
+            (None, _) => Err(format!("{path}: expected one image, found none")),
             (_, more) => Err(format!("{path}: expected one image, found {}", more + 1)),
         }
     };

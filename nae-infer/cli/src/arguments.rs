@@ -25,7 +25,7 @@ Examples:
   nae-infer score pump.onnx readings.csv
   nae-infer score model.nae photo.jpg --false-positive-rate 0.001 --heat-map maps
   nae-infer inspect model.onnx
-  nae-infer calibrate theirs.onnx good/*.png -o model.onnx
+  nae-infer calibrate theirs.onnx good -o model.onnx
   nae-infer bench model.onnx
   nae-infer serve --model model.onnx --source folder:frames
 
@@ -110,7 +110,7 @@ Examples:
 
 const SCORE_HELP: &str = "\
 An image of another size is resized as the model says. A .npy file holds [N, C, H, W], [N, H, W, C],
-[N, H, W] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its
+[N, H, W], [H, W, C] or [H, W] of floats from 0 to 1, or uint8. A model of tables takes .csv and .tsv files: its
 columns are found by their names, and every row is scored. A file that cannot be read is reported,
 the others are scored, and the exit status is 1. With --fail-on-anomaly, and where nothing failed,
 the exit status is 3 if anything is an anomaly.
@@ -173,14 +173,14 @@ of nae-train says it, and is calibrated anew. The images must be normal and not 
 a threshold from images the network has seen is too low.
 
 Examples:
-  nae-infer calibrate theirs.onnx good/*.png -o model.onnx
+  nae-infer calibrate theirs.onnx good -o model.onnx
   nae-infer calibrate theirs.onnx good.npy -o model.onnx --range -1,1 --false-positive-rate 0.001";
 
 #[derive(Args)]
 pub(crate) struct Calibrate {
     /// Model: .onnx
     pub(crate) model: PathBuf,
-    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PGM or PPM, or .npy
+    /// Normal images: PNG, JPEG, BMP, TIFF, WebP, PGM, PPM or .npy; folders, with their sub-folders; - for standard input
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
     /// The file to write: the model with its threshold
@@ -252,6 +252,18 @@ fn provider_names() -> PossibleValuesParser {
     PossibleValuesParser::new(ExecutionProvider::ALL.map(ExecutionProvider::name))
 }
 
+/// What the command was asked for in a wrong way, which clap did not see.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
 /// Backend and execution providers as they were asked for: these alone mean ort.
 pub(crate) fn runtime(
     backend: Option<&str>,
@@ -263,7 +275,8 @@ pub(crate) fn runtime(
     match choice {
         None if !providers.is_empty() => Ok((BackendKind::Ort.into(), providers)),
         Some(BackendChoice::This(kind)) if !providers.is_empty() && kind != BackendKind::Ort => {
-            anyhow::bail!("--execution-provider is for the backend ort; --backend is {}", kind.name())
+            let problem = format!("--execution-provider is for the backend ort; --backend is {}", kind.name());
+            Err(UsageError(problem).into())
         }
         choice => Ok((choice.unwrap_or_default(), providers)),
     }

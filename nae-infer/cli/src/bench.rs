@@ -41,6 +41,7 @@ enum Line {
 }
 
 pub(crate) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
+    runtime(arguments.backend.as_deref(), &arguments.execution_provider)?;
     if let (true, Some(kind)) = (arguments.alone, arguments.backend.as_deref().and_then(BackendKind::from_name)) {
         println!("{}", serde_json::to_string(&measure(arguments, kind)?)?);
         return Ok(ExitCode::SUCCESS);

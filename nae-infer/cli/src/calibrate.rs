@@ -1,5 +1,6 @@
 //! `nae-infer calibrate`: normal images in, the model with a threshold out, whoever trained it.
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -7,12 +8,13 @@ use nae_core::calibration::{Calibration, confident_rate, count_for_confidence};
 use nae_core::energy::Energy;
 use nae_core::model::{Preprocessing, ResizeFilter};
 use nae_infer::card::{Assumed, ModelFile};
-use nae_infer::input::read;
+use nae_infer::input::{InputError, parse};
 use nae_infer::{Detector, Limits};
 use nae_onnx::metadata::ModelMetadata;
 use nae_terminal::progress::Progress;
 
 use crate::arguments::Calibrate;
+use crate::inputs::{content, files};
 use crate::output::{printable, report};
 
 /// The probability of the interval of rates that is printed.
@@ -32,7 +34,7 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
 
     let (mut energies, failed) = score(&detector, arguments, quiet)?;
     if failed > 0 && (arguments.strict || energies.is_empty()) {
-        bail!("{failed} of {} files cannot be scored", arguments.images.len());
+        bail!("{failed} images or files cannot be scored, {} can", energies.len());
     }
     let count = energies.len();
     let calibration = Calibration::from_energies(&mut energies)?;
@@ -51,12 +53,18 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     let (low, high) = interval?;
     let threshold = metadata.contract.threshold().map_or(f32::NAN, |threshold| threshold.energy);
     nae_onnx::file::write(&arguments.output, &metadata.attach(file.bytes())?)?;
-    println!(
+    let said = writeln!(
+        io::stdout(),
         "{}: threshold {threshold} for a false-positive rate of {target}{}, from {count} normal images; by their number, the \
          rate lies between {low:.3} and {high:.3} with a probability of {INTERVAL}",
         arguments.output.display(),
         confidence.map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default()
     );
+    match said {
+        // The model is written, whoever reads this.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        said => said?,
+    }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -82,17 +90,28 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
     file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
 }
 
-/// Energies of the images, and how many files gave none; those are reported.
+/// Energies of the images, and how many images or files gave none; those are reported.
 fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> anyhow::Result<(Vec<f32>, usize)> {
-    let progress = Progress::new("scoring", "files", 0, arguments.images.len(), quiet);
-    let (mut energies, mut failed, mut batch) = (Vec::new(), 0, Vec::new());
+    let (mut paths, mut failed) = (Vec::new(), 0);
+    for path in &arguments.images {
+        let mut fail = |error: &anyhow::Error| {
+            failed += 1;
+            report(error);
+        };
+        match files(path, false, &mut fail) {
+            Ok(files) => paths.extend(files),
+            Err(error) => fail(&error),
+        }
+    }
+    let progress = Progress::new("scoring", "files", 0, paths.len(), quiet);
+    let (mut energies, mut batch) = (Vec::new(), Vec::new());
     let flush = |batch: &mut Vec<f32>, energies: &mut Vec<f32>| -> anyhow::Result<()> {
         energies.extend(detector.score_prepared(batch)?.iter().map(|scored| scored.energy));
         batch.clear();
         Ok(())
     };
-    for path in &arguments.images {
-        match read(path) {
+    for path in &paths {
+        match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
             Ok(images) => {
                 for image in images {
                     let result = match detector.settings().tiles {

@@ -20,7 +20,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 use nae_terminal::manual;
 
-use arguments::{Cli, Command};
+use arguments::{Cli, Command, UsageError};
 
 /// The exit status for wrong usage: clap's.
 const USAGE: u8 = 2;
@@ -44,15 +44,12 @@ fn main() -> ExitCode {
 }
 
 /// Whether the command was asked for in a wrong way, which clap did not see.
-#[cfg(feature = "serve")]
 fn is_usage(error: &anyhow::Error) -> bool {
-    error.is::<nae_serve::ConfigError>()
-}
-
-/// Without the service, clap sees it all.
-#[cfg(not(feature = "serve"))]
-fn is_usage(_: &anyhow::Error) -> bool {
-    false
+    #[cfg(feature = "serve")]
+    if error.is::<nae_serve::ConfigError>() {
+        return true;
+    }
+    error.is::<UsageError>()
 }
 
 fn command(cli: Cli) -> anyhow::Result<ExitCode> {

@@ -1,12 +1,12 @@
 //! `nae-infer score`: images in, a table or JSON out.
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 use nae_infer::input::table::TableError;
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{InputError, Named, parse, table};
@@ -15,13 +15,13 @@ use nae_onnx::metadata::{Columns, RowWindow};
 use nae_terminal::progress::Progress;
 use serde::Serialize;
 
-use crate::arguments::{Score, runtime};
+use crate::arguments::{Score, UsageError, runtime};
 use crate::inputs::{content, files};
 use crate::output::{printable, report};
 
 /// Images scored at a time: enough for every thread, few enough to see results soon.
 const BATCH: usize = 64;
-/// How long before a progress bar is worth its line.
+/// How long before a progress bar is worth its line, and rows are printed though they are few.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The exit status where anomalies were found and are to be a failure.
 const ANOMALY: u8 = 3;
@@ -42,12 +42,17 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         "{} has no threshold for --fail-on-anomaly: give one by --threshold, or `nae-infer calibrate`",
         arguments.model.display()
     );
+    let columns = detector.settings().columns.as_ref();
+    if columns.is_some() && arguments.heat_map.is_some() {
+        let problem = format!("--heat-map is of images; {} is a model of tables", arguments.model.display());
+        return Err(UsageError(problem).into());
+    }
     if let Some(folder) = &arguments.heat_map {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let mut run = Run {
         detector: &detector,
-        output: if arguments.json { Output::Json } else { Output::Table(Box::new(empty())) },
+        output: if arguments.json { Output::Json } else { Output::Table(Rows::default()) },
         heat_map: arguments.heat_map.as_deref(),
         names: Vec::new(),
         batch: Vec::new(),
@@ -58,31 +63,67 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         progress: None,
         quiet,
     };
-    let columns = detector.settings().columns.as_ref();
-    let mut paths = Vec::new();
-    for path in &arguments.images {
-        match files(path, columns.is_some()) {
-            Ok(files) => paths.extend(files),
-            Err(error) => run.fail(&error),
-        }
+    match run.all(&arguments.images, columns) {
+        // Whoever read the output has had enough, as `head` does: what was found until then counts.
+        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => {}
+        result => result?,
     }
-    for (done, path) in paths.iter().enumerate() {
-        match columns {
-            Some(columns) => run.take_table(path, columns)?,
-            None => match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
-                Ok(images) => images.into_iter().try_for_each(|image| run.take(image))?,
-                Err(error) => run.fail(&error.into()),
-            },
-        }
-        run.progress(done, paths.len());
-    }
-    run.score()?;
-    run.finish()
+    Ok(run.code())
 }
 
 enum Output {
     Json,
-    Table(Box<Table>),
+    Table(Rows),
+}
+
+/// Rows of the table that wait to be printed together, in columns of one width.
+#[derive(Default)]
+struct Rows {
+    waiting: Vec<[String; 4]>,
+    /// When the first of them was found.
+    since: Option<Instant>,
+    /// The widths so far, of what is printed; none before the first row is.
+    widths: Option<Vec<u16>>,
+}
+
+impl Rows {
+    fn push(&mut self, row: [String; 4]) {
+        self.since.get_or_insert_with(Instant::now);
+        self.waiting.push(row);
+    }
+
+    /// Whether they are enough, or have waited long enough.
+    fn are_due(&self) -> bool {
+        self.waiting.len() >= BATCH || self.since.is_some_and(|since| since.elapsed() > PATIENCE)
+    }
+
+    /// The rows that wait as text, below the names of the columns where they are the first.
+    fn take(&mut self) -> Option<String> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        if self.widths.is_none() {
+            table.set_header(["input", "energy", "p-value", "verdict"]);
+        }
+        table.add_rows(self.waiting.drain(..));
+        for (at, column) in table.column_iter_mut().enumerate() {
+            if at == 1 || at == 2 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            if let Some(&width) = self.widths.as_ref().and_then(|widths| widths.get(at)) {
+                // Blanks on both sides count.
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 2)));
+            }
+        }
+        let widths = table.column_max_content_widths();
+        let before = self.widths.take().unwrap_or_default();
+        let wider = widths.into_iter().enumerate().map(|(at, width)| width.max(before.get(at).copied().unwrap_or(0)));
+        self.widths = Some(wider.collect());
+        self.since = None;
+        Some(table.trim_fmt())
+    }
 }
 
 struct Run<'a> {
@@ -111,6 +152,32 @@ struct Line<'a> {
 }
 
 impl Run<'_> {
+    /// Scores what the paths stand for.
+    fn all(&mut self, images: &[PathBuf], columns: Option<&Columns>) -> anyhow::Result<()> {
+        let mut paths = Vec::new();
+        for path in images {
+            match files(path, columns.is_some(), &mut |error| self.fail(error)) {
+                Ok(files) => paths.extend(files),
+                Err(error) => self.fail(&error),
+            }
+        }
+        for (done, path) in paths.iter().enumerate() {
+            match columns {
+                Some(columns) => self.take_table(path, columns)?,
+                None => match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
+                    Ok(images) => images.into_iter().try_for_each(|image| self.take(image))?,
+                    Err(error) => self.fail(&error.into()),
+                },
+            }
+            self.progress(done, paths.len());
+        }
+        self.score()?;
+        if let Some(progress) = &self.progress {
+            progress.clear();
+        }
+        self.print_rows()
+    }
+
     fn fail(&mut self, error: &anyhow::Error) {
         self.failed = true;
         match &self.progress {
@@ -206,20 +273,19 @@ impl Run<'_> {
             Output::Json => {
                 let line = Line { input: name, energy: scored.energy, p_value: scored.p_value, verdict };
                 let line = serde_json::to_string(&line).context("cannot write JSON")?;
-                let write = || writeln!(io::stdout(), "{line}");
-                match &self.progress {
-                    Some(progress) => progress.suspend(write)?,
-                    None => write()?,
-                }
+                self.write(&line)?;
             }
-            Output::Table(table) => {
+            Output::Table(rows) => {
                 let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-                table.add_row(vec![
+                rows.push([
                     printable(name),
                     format!("{:.6}", scored.energy),
                     or_dash(scored.p_value.map(|p| format!("{p:.4}"))),
                     or_dash(verdict),
                 ]);
+                if rows.are_due() {
+                    self.print_rows()?;
+                }
             }
         }
         self.scored += 1;
@@ -228,20 +294,29 @@ impl Run<'_> {
         }
         if let Some(folder) = self.heat_map {
             let file = folder.join(heat_map_name(self.scored, name));
-            nae_onnx::file::write(&file, &self.heat_map_png(scored)?)?;
+            let written = heat_map_png(scored).and_then(|png| Ok(nae_onnx::file::write(&file, &png)?));
+            if let Err(error) = written {
+                self.fail(&error.context(format!("the heat map of {}", printable(name))));
+            }
         }
         Ok(())
     }
 
-    fn heat_map_png(&self, scored: &Scored) -> anyhow::Result<Vec<u8>> {
-        let map = scored.error_map_shape;
-        let largest = scored.error_map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        let pixels = scored.error_map.iter().map(|e| (e / largest * 255.0).round() as u8).collect();
-        let picture = nae_infer::image::GrayImage::from_raw(map.width as u32, map.height as u32, pixels)
-            .context("the heat map has another size than the image")?;
-        let mut png = Vec::new();
-        picture.write_to(&mut io::Cursor::new(&mut png), nae_infer::image::ImageFormat::Png)?;
-        Ok(png)
+    fn print_rows(&mut self) -> anyhow::Result<()> {
+        let Output::Table(rows) = &mut self.output else { return Ok(()) };
+        match rows.take() {
+            Some(text) => self.write(&text),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a line or several, where a bar is not in the way.
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        let write = || writeln!(io::stdout(), "{text}");
+        Ok(match &self.progress {
+            Some(progress) => progress.suspend(write),
+            None => write(),
+        }?)
     }
 
     fn progress(&mut self, done: usize, of: usize) {
@@ -253,33 +328,26 @@ impl Run<'_> {
         }
     }
 
-    fn finish(self) -> anyhow::Result<ExitCode> {
-        if let Some(progress) = self.progress {
-            progress.clear();
-        }
-        let mut out = io::stdout().lock();
-        if let (Output::Table(table), true) = (self.output, self.scored > 0) {
-            writeln!(out, "{}", table.trim_fmt())?;
-        }
-        out.flush()?;
-        Ok(match self.anomalies {
+    /// The exit status for what was found so far.
+    fn code(&self) -> ExitCode {
+        match self.anomalies {
             // What failed may have been an anomaly, or not.
             _ if self.failed => ExitCode::FAILURE,
             None | Some(0) => ExitCode::SUCCESS,
             Some(_) => ExitCode::from(ANOMALY),
-        })
+        }
     }
 }
 
-fn empty() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["input", "energy", "p-value", "verdict"]);
-    for column in [1, 2] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+fn heat_map_png(scored: &Scored) -> anyhow::Result<Vec<u8>> {
+    let map = scored.error_map_shape;
+    let largest = scored.error_map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    let pixels = scored.error_map.iter().map(|e| (e / largest * 255.0).round() as u8).collect();
+    let picture = nae_infer::image::GrayImage::from_raw(map.width as u32, map.height as u32, pixels)
+        .context("the heat map has another size than the image")?;
+    let mut png = Vec::new();
+    picture.write_to(&mut io::Cursor::new(&mut png), nae_infer::image::ImageFormat::Png)?;
+    Ok(png)
 }
 
 /// A file name that says which image it is of, whatever folders and brackets were in the name.

@@ -169,6 +169,9 @@ fn rows_of_a_table_are_scored_by_the_models_columns() {
         .code(1)
         .stderr(contains("expected the column \"c2\", found c0, c1"));
     folder.run(&["inspect", "table.onnx"]).success().stdout(contains("c0, c1, c2"));
+    let pictures = ["score", "table.onnx", "rows.csv", "--heat-map", "maps"];
+    folder.run(&pictures).code(2).stderr(contains("--heat-map is of images"));
+    assert!(!folder.path("maps").exists());
 }
 
 /// Without loss they hold the same image.
@@ -331,7 +334,11 @@ fn usage_is_checked() {
     folder.run(&["score", "--help"]).success().stdout(contains("Examples:"));
     folder
         .run(&["score", "model.onnx", "a.png", "--backend", "simd", "--execution-provider", "cuda"])
-        .code(1)
+        .code(2)
+        .stderr(contains("--execution-provider is for the backend ort"));
+    folder
+        .run(&["bench", "model.onnx", "--backend", "simd", "--execution-provider", "cuda"])
+        .code(2)
         .stderr(contains("--execution-provider is for the backend ort"));
     // Of the library: built with the whole workspace, it has a backend that this package did not ask for.
     if !BackendKind::Ort.is_built_in() {
@@ -361,6 +368,58 @@ fn heat_maps_are_pictures() {
     let map = nae_infer::image::open(folder.path("maps/new/0001-a.png.png")).unwrap().to_luma8();
     assert_eq!(map.dimensions(), (16, 16));
     assert_eq!(map.as_raw().iter().max(), Some(&255));
+    // One that cannot be written costs no score.
+    std::fs::create_dir_all(folder.path("maps/0001-a.png.png/in the way")).unwrap();
+    let output = folder.run(&["score", "model.nae", "a.png", "a.jpg", "--heat-map", "maps", "--json"]).code(1);
+    assert_eq!(lines(&output.get_output().stdout).len(), 2);
+    output.stderr(contains("the heat map of a.png"));
+    assert!(folder.path("maps/0002-a.jpg.png").is_file());
+}
+
+/// An editor's lock, a link to a file that is gone, and one that leads back: what can be read is scored.
+#[test]
+#[cfg(unix)]
+fn a_folder_is_scored_but_for_what_cannot_be_read() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    let inside = folder.path("f");
+    std::fs::create_dir_all(inside.join("sub")).unwrap();
+    for name in ["a.png", "sub/b.png"] {
+        std::fs::copy(folder.path("a.png"), inside.join(name)).unwrap();
+    }
+    for (target, link) in [("gone", ".#a.png"), ("gone", "latest.txt"), ("..", "sub/up")] {
+        symlink(target, inside.join(link)).unwrap();
+    }
+    for command in [&["score", "model.onnx", "f", "--json"][..], &["score", "model.onnx", "f/", "f/a.png", "--json"]] {
+        let output = folder.run(command).success().stderr(is_empty());
+        assert!(lines(&output.get_output().stdout).len() >= 2, "{command:?}");
+    }
+    symlink("gone", inside.join("lost.png")).unwrap();
+    let output = folder.run(&["score", "model.onnx", "f", "--json"]).code(1);
+    assert_eq!(lines(&output.get_output().stdout).len(), 2);
+    let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("f/lost.png: cannot be read: No such file") && said.lines().count() == 1, "{said}");
+}
+
+/// More rows than are printed together are in columns of one width, below one line of names.
+#[test]
+fn many_rows_are_one_table() {
+    let folder = Folder::new();
+    folder.npy("many.npy", "|u1", "(150, 16, 16)", &vec![7; 150 * 256]);
+    let output = folder.run(&["score", "model.nae", "a.png", "many.npy"]).success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!((rows.len(), rows.iter().filter(|row| row.contains("p-value")).count()), (152, 1));
+    let verdicts = |rows: &[&str]| -> Vec<usize> {
+        rows.iter()
+            .filter_map(|row| row.find("normal").or_else(|| row.find("anomaly")).or_else(|| row.find("verdict")))
+            .collect()
+    };
+    let places = verdicts(&rows);
+    assert_eq!(places.len(), 152);
+    // Names grow longer; no column moves back.
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!(places[100], places[151]);
 }
 
 #[test]
@@ -403,6 +462,16 @@ fn a_closed_pipe_is_no_error() {
             .success()
             .stderr(contains("panic").not());
     }
+    // What has failed until then has failed.
+    let binary = assert_cmd::cargo::cargo_bin("nae-infer");
+    let line = format!("{} score model.nae missing.png a.png --json | true; exit ${{PIPESTATUS[0]}}", binary.display());
+    let bash = |line: &str| Command::new("bash").current_dir(folder.0.path()).args(["-c", line]).assert();
+    bash(&line).code(1).stderr(contains("missing.png"));
+    folder.npy("normal.npy", "|u1", "(120, 16, 16)", &vec![7; 120 * 256]);
+    let line =
+        format!("{} calibrate model.onnx normal.npy -o out.onnx | true; exit ${{PIPESTATUS[0]}}", binary.display());
+    bash(&line).success().stderr(contains("panic").not());
+    assert!(folder.path("out.onnx").is_file());
 }
 
 #[test]
@@ -451,6 +520,21 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
         folder.run(&[&["calibrate", "theirs.onnx", "normal.npy", "-o", "ours.onnx"], arguments].concat())
     };
     calibrate(&["--range", "-1,1"]).success().stdout(contains("from 200 normal images"));
+    // A folder of batches, and what is wrong is counted as what it is.
+    std::fs::create_dir(folder.path("good")).unwrap();
+    std::fs::copy(folder.path("normal.npy"), folder.path("good/normal.npy")).unwrap();
+    folder
+        .run(&["calibrate", "theirs.onnx", "good", "-o", "folder.onnx", "--range", "-1,1"])
+        .success()
+        .stdout(contains("from 200 normal images"));
+    assert_eq!(std::fs::read(folder.path("folder.onnx")).unwrap(), std::fs::read(folder.path("ours.onnx")).unwrap());
+    folder.npy("bad.npy", "<f4", "(60, 8, 8)", &f32::NAN.to_le_bytes().repeat(60 * 64));
+    folder
+        .run(&["calibrate", "theirs.onnx", "bad.npy", "-o", "bad.onnx"])
+        .failure()
+        .stderr(contains("60 images or files cannot be scored, 0 can"));
+    folder.npy("empty.npy", "<f4", "(0, 8, 8)", &[]);
+    folder.run(&["score", "ours.onnx", "empty.npy"]).code(1).stderr(contains("expected at least one image"));
     assert!(std::fs::read(folder.path("ours.onnx")).unwrap().starts_with(&theirs), "the network is not touched");
     let scored = folder.run(&["score", "ours.onnx", "normal.npy", "--json"]).success();
     let lines = lines(&scored.get_output().stdout);

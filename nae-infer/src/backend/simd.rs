@@ -9,15 +9,19 @@ use super::{Backend, BackendError, BackendKind, Reconstructions, guarded};
 
 const KIND: BackendKind = BackendKind::Simd;
 
-/// Images that go through together; what is left over goes one by one. Memory is kept for each size of batch, so
+/// Images that go through together, at most; what is left over goes one by one. Memory is kept for each size of batch, so
 /// there are but two.
 const TOGETHER: usize = 8;
+/// Elements in memory at one time, where several images go through together.
+const ELEMENTS: u64 = 1 << 26;
 
 /// A model, laid out.
 pub(super) struct Simd {
     program: Program,
     workspace: Workspace,
     beside: Beside,
+    /// Images that go through together.
+    together: usize,
 }
 
 /// What the program keeps beside its output.
@@ -46,7 +50,8 @@ impl Simd {
             (graph, beside)
         };
         let program = Program::compile(&graph, &Options::scoring()).map_err(|error| fail(error.to_string()))?;
-        Ok(Self { program, workspace: Workspace::default(), beside })
+        let together = (ELEMENTS / model.graph.live_elements().max(1)).clamp(1, TOGETHER as u64) as usize;
+        Ok(Self { program, workspace: Workspace::default(), beside, together })
     }
 
     fn run(&self, images: &[f32]) -> Reconstructions {
@@ -70,7 +75,7 @@ impl Backend for Simd {
     fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError> {
         let mut all = Reconstructions::default();
         let image = self.program.input().len();
-        let together = batch.chunks_exact(TOGETHER * image);
+        let together = batch.chunks_exact(self.together * image);
         for part in together.clone().chain(together.remainder().chunks_exact(image)) {
             all.append(guarded(KIND, true, || Ok(self.run(part)))?);
         }

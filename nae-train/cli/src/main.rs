@@ -27,7 +27,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
+use nae_data::reading;
 use nae_terminal::manual;
+use nae_terminal::progress::LateProgress;
 use nae_train::shard;
 
 use args::{Cli, Command, CompareArgs, FidArgs, ReproduceArgs, TrainArgs};
@@ -61,6 +63,11 @@ fn main() -> ExitCode {
 
 fn command(cli: Cli) -> anyhow::Result<Done> {
     let quiet = cli.verbosity.is_quiet();
+    let files = LateProgress::new("reading", "files", quiet);
+    reading::watched(move |done, of| files.at(done, of), || chosen(cli, quiet))
+}
+
+fn chosen(cli: Cli, quiet: bool) -> anyhow::Result<Done> {
     match cli.command {
         None => train::run(&TrainArgs { quiet, ..cli.train }),
         Some(Command::Train(args)) => train::run(&TrainArgs { quiet, ..*args }),

@@ -77,15 +77,33 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<Done> {
 }
 
 fn say_interrupted(args: &TrainArgs, prepared: &Prepared, update: usize, folder: &Path) {
-    let path = folder.display();
-    let data = args.data.as_ref().map(|path| format!(" --data {}", path.display())).unwrap_or_default();
-    let outliers = args.outliers.as_ref().map(|path| format!(" --outliers {}", path.display())).unwrap_or_default();
+    let option =
+        |name: &str, path: Option<&Path>| path.map(|path| format!(" {name} {}", quoted(path))).unwrap_or_default();
+    let path = quoted(folder);
+    let data = option("--data", args.data.as_deref());
+    let outliers = option("--outliers", args.outliers.as_deref());
+    let export = option("--export", Some(args.export.export.as_deref().unwrap_or(Path::new("model.onnx"))));
+    let parts = option("--export-parts", args.export.export_parts.as_deref());
+    let traced = if args.trace_outliers { " --trace-outliers" } else { "" };
+    let strict = if args.strict { " --strict" } else { "" };
+    let done = match prepared.config.method() {
+        MethodKind::Nae if update == 0 => "during pre-training".to_owned(),
+        MethodKind::Nae => format!("after {update} updates of NAE training"),
+        _ => format!("after {update} epochs"),
+    };
     eprintln!(
-        "interrupted after {update} {}; what was best so far is in {path}.\n\
-         Go on with it: nae-train --resume {path}{data}{outliers} --export model.onnx\n\
-         Export it: nae-train export {path}{data} --export model.onnx",
-        if prepared.config.method() == MethodKind::Nae { "updates" } else { "epochs" },
+        "interrupted {done}; what was best so far is in {}.\n\
+         Go on with it: nae-train --resume {path}{data}{outliers}{strict}{traced}{export}{parts}\n\
+         Export it: nae-train export {path}{data}{export}{parts}",
+        folder.display(),
     );
+}
+
+/// A path as an argument in a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    // Only a zero byte cannot be quoted, and no path has one.
+    shlex::try_quote(&text).map(Into::into).unwrap_or(text)
 }
 
 /// Calibrates, evaluates, exports and reports.
@@ -153,4 +171,15 @@ pub(crate) fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     })
     .context("Ctrl-C cannot be caught")?;
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_spaces_is_one_argument() {
+        assert_eq!(quoted(Path::new("runs/mine-0")), "runs/mine-0");
+        assert_eq!(quoted(Path::new("my data/it's")), "\"my data/it's\"");
+    }
 }

@@ -152,7 +152,7 @@ fn of_positive(metadata: &ModelMetadata) -> Result<ModelMetadata, ExportError> {
     let contract = metadata.contract.clone();
     if let (Some(calibration), Some(threshold)) = (contract.calibration(), contract.threshold()) {
         let table: Vec<f32> = calibration.table().iter().copied().map(positive).collect();
-        let calibration = Calibration::from_table(calibration.count(), &table)?;
+        let calibration = Calibration::from_table(calibration.count(), calibration.spacing(), &table)?;
         metadata.contract = contract.with_calibration(calibration, threshold.false_positive_rate)?;
     }
     Ok(metadata)

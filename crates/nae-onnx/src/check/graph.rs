@@ -133,6 +133,8 @@ pub enum ResizeKind {
     LinearHalfPixel,
     /// Nearest; output i is input ⌊i·in/out⌋.
     Nearest,
+    /// Linear or nearest, by a scale that is not the ratio of the sizes: `scale_factor=1.7` of 5 pixels, say. Not lowered.
+    Fractional,
 }
 
 /// An operator with its attributes.
@@ -283,6 +285,34 @@ impl OnnxGraph {
             [Dim::Batch, Dim::Fixed(d)] => Some(nae_core::Shape::vector(d)),
             _ => None,
         }
+    }
+
+    /// The most elements, for one image, of values that are in memory at one time: what is still to be read, and what is being
+    /// made. Without constants, and without what a runtime needs beside.
+    pub fn live_elements(&self) -> u64 {
+        let mut last_read = vec![0; self.values.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.inputs.iter().for_each(|&value| last_read[value] = index);
+        }
+        self.outputs.iter().for_each(|&(_, value)| last_read[value] = self.nodes.len());
+        let elements = |value: ValueId| match &self.values[value] {
+            info if info.constant.is_some() => 0,
+            info => super::shape::elements(&info.shape),
+        };
+        let mut ends = vec![Vec::new(); self.nodes.len() + 1];
+        let mut live = elements(self.input);
+        let mut most = live;
+        ends[last_read[self.input]].push(self.input);
+        for (index, node) in self.nodes.iter().enumerate() {
+            live = live.saturating_add(elements(node.output));
+            most = most.max(live);
+            // What nobody reads ends with its node.
+            ends[last_read[node.output].max(index)].push(node.output);
+            for value in std::mem::take(&mut ends[index]) {
+                live -= elements(value);
+            }
+        }
+        most
     }
 
     /// The value of an output.

@@ -61,15 +61,17 @@ pub struct Limits {
     pub messages: u64,
     /// Elements of one constant, or of one value for one image.
     pub elements: u64,
+    /// Elements of all values that are in memory at one time, for one image.
+    pub live_elements: u64,
     /// Multiply-accumulate operations for one image.
     pub operations: u64,
 }
 
 impl Default for Limits {
-    /// 256 MiB, 2¹⁸ messages, 2²⁶ elements, 2³⁶ operations: far above any autoencoder for edge
+    /// 256 MiB, 2¹⁸ messages, 2²⁶ elements, 2²⁸ at one time, 2³⁶ operations: far above any autoencoder for edge
     /// devices, and bearable on a small machine.
     fn default() -> Self {
-        Self { bytes: 256 << 20, messages: 1 << 18, elements: 1 << 26, operations: 1 << 36 }
+        Self { bytes: 256 << 20, messages: 1 << 18, elements: 1 << 26, live_elements: 1 << 28, operations: 1 << 36 }
     }
 }
 
@@ -343,13 +345,16 @@ impl<'a> Checker<'a> {
         let Some(input) = self.input.filter(|_| !outputs.is_empty()) else {
             return Err(CheckError::Model { expected: "at least one output".into(), found: "none".into() });
         };
-        Ok(OnnxGraph {
+        let limit = self.limits.live_elements;
+        let graph = OnnxGraph {
             values: self.values,
             nodes: self.nodes,
             input,
             outputs,
             fixed_batch: self.fixed_batch,
             operations: self.operations,
-        })
+        };
+        within("elements in memory at one time", limit, graph.live_elements())?;
+        Ok(graph)
     }
 }

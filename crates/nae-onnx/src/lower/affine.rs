@@ -5,6 +5,9 @@ use nae_graph::{Conv2d, Dense, Op};
 use super::{LowerError, Lowering, Place};
 use crate::check::graph::{Dim, OnnxNode, Operator, ValueId};
 
+/// Channels with a factor each, in a layer of its own: that is a dense one, whose weights are the square of them.
+const MOST_CHANNELS: usize = 4096;
+
 /// y = scale·x + shift, for each channel.
 struct Affine {
     scale: Vec<f32>,
@@ -73,6 +76,10 @@ impl Lowering<'_> {
             return Ok(from);
         }
         let channels = self.tensor_shape(node, from.tensor)?.channels;
+        if channels > MOST_CHANNELS {
+            let reason = format!("it has {channels} channels; with a factor each there may be up to {MOST_CHANNELS}");
+            return Err(self.unsupported(node, reason));
+        }
         let at = |v: &[f32], c: usize| v[if v.len() == channels { c } else { 0 }];
         let mut weights = vec![0.0; channels * channels];
         (0..channels).for_each(|c| weights[c * channels + c] = at(&affine.scale, c));

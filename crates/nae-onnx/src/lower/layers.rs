@@ -60,6 +60,9 @@ impl Lowering<'_> {
                     ResizeKind::LinearAlignCorners => ResizeMode::BilinearAlignCorners,
                     ResizeKind::LinearHalfPixel => ResizeMode::BilinearHalfPixel,
                     ResizeKind::Nearest => ResizeMode::Nearest,
+                    ResizeKind::Fractional => {
+                        return Err(self.unsupported(node, "its scale is not the ratio of the sizes"));
+                    }
                 };
                 self.windowed(node, Op::Resize { height, width, mode })?
             }

@@ -25,6 +25,7 @@
 //! | `nae.features.top_k` | how many of the places' largest energies make an image's score |
 //! | `nae.calibration.count` | number n of held-out normal energies |
 //! | `nae.calibration.table` | their order statistics, ascending, separated by spaces: see [`table`](nae_core::calibration::Calibration::table) |
+//! | `nae.calibration.spacing` | `tail` where the table of more than 256 energies is denser at its end (`Spacing::Tail`); else absent |
 //! | `nae.calibration.false_positive_rate` | target rate, between 0 and 1 |
 //! | `nae.calibration.threshold` | the threshold that follows; an energy above it is an anomaly |
 //! | `nae.architecture` | name of the network |

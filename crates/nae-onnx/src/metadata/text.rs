@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use nae_core::Shape;
-use nae_core::calibration::{Calibration, MAX_COUNT, TABLE_LEN};
+use nae_core::calibration::{Calibration, MAX_COUNT, Spacing, TABLE_LEN};
 use nae_core::contract::{Contract, Preprocessing, ResizeFilter};
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
@@ -54,6 +54,7 @@ mod key {
     pub(super) const PLACES_TOP_K: &str = "nae.features.top_k";
     pub(super) const COUNT: &str = "nae.calibration.count";
     pub(super) const TABLE: &str = "nae.calibration.table";
+    pub(super) const SPACING: &str = "nae.calibration.spacing";
     pub(super) const RATE: &str = "nae.calibration.false_positive_rate";
     pub(super) const THRESHOLD: &str = "nae.calibration.threshold";
     pub(super) const ARCHITECTURE: &str = "nae.architecture";
@@ -63,6 +64,9 @@ mod key {
     pub(super) const SEED: &str = "nae.seed";
     pub(super) const CRATE_VERSION: &str = "nae.crate_version";
 }
+
+/// The value of [`key::SPACING`] for [`Spacing::Tail`].
+const TAIL: &str = "tail";
 
 pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
     let contract = &m.contract;
@@ -132,6 +136,9 @@ pub(super) fn write(m: &ModelMetadata) -> Vec<(String, String)> {
             (key::RATE, format!("{:?}", threshold.false_positive_rate)),
             (key::THRESHOLD, format!("{:?}", threshold.energy)),
         ]);
+        if calibration.count() > TABLE_LEN && calibration.spacing() == Spacing::Tail {
+            entries.push((key::SPACING, TAIL.to_owned()));
+        }
     }
     let p = &m.provenance;
     entries.extend([
@@ -337,7 +344,7 @@ fn columns(entries: &Entries<'_>, input: Shape, window: Option<RowWindow>) -> Re
 
 /// The contract with the calibration that the entries have, if they have one.
 fn calibrated(contract: Contract, entries: &Entries<'_>) -> Result<Contract, MetadataError> {
-    let keys = [key::COUNT, key::TABLE, key::RATE, key::THRESHOLD];
+    let keys = [key::COUNT, key::TABLE, key::SPACING, key::RATE, key::THRESHOLD];
     if entries.none_of(&keys) {
         return Ok(contract);
     }
@@ -359,8 +366,13 @@ fn calibrated(contract: Contract, entries: &Entries<'_>) -> Result<Contract, Met
         let found = if table.len() > length { "more".to_owned() } else { table.len().to_string() };
         return Err(invalid(key::TABLE, &format!("{length} numbers, as {} of {count} asks", key::COUNT), &found));
     }
-    let calibration =
-        Calibration::from_table(count, &table).map_err(|e| invalid(key::TABLE, "ascending", &e.to_string()))?;
+    let spacing = match entries.0.get(key::SPACING).copied() {
+        None => Spacing::Even,
+        Some(TAIL) => Spacing::Tail,
+        Some(other) => return Err(invalid(key::SPACING, &format!("{TAIL:?}, or no such key"), other)),
+    };
+    let calibration = Calibration::from_table(count, spacing, &table)
+        .map_err(|e| invalid(key::TABLE, "ascending", &e.to_string()))?;
     let rate = entries.finite(key::RATE)?;
     let stored = entries.finite(key::THRESHOLD)?;
     let contract = contract.with_calibration(calibration, rate).map_err(|e| {

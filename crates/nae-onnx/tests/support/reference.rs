@@ -269,6 +269,7 @@ fn resize(input: &Array, shape: &[usize], kind: ResizeKind) -> Vec<f64> {
             ((out as f64 + 0.5) * from as f64 / to as f64 - 0.5).clamp(0.0, (from - 1) as f64)
         }
         ResizeKind::Nearest => (out * from / to) as f64,
+        ResizeKind::Fractional => unreachable!("the builder gives sizes"),
     };
     let [h, width] = [input.shape[1], input.shape[2]];
     let mut out = Vec::new();

@@ -96,12 +96,14 @@ class Detector:
         `latents` and `heat_maps` say whether these are kept; they are most of the memory of many samples.
         """
         found = recognise(data, table=self._native.takes_tables)
+        if layout is not None and not isinstance(found, Images):
+            raise ValueError("layout: it is of arrays of images; leave it out, or give the array (numpy.load)")
         if isinstance(found, Files):
             fields = self._native.score_files(found.paths, latents, heat_maps)
         elif isinstance(found, Encoded):
             fields = self._native.score_encoded(found.contents, latents, heat_maps)
         elif isinstance(found, Images):
-            fields = self._native.score_images(found.arrays, layout, latents, heat_maps)
+            fields = self._native.score_images(found.arrays, found.several, layout, latents, heat_maps)
         elif isinstance(found, Columns):
             fields = self._native.score_columns(found.names, found.columns, latents, heat_maps)
         else:

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _native
 from ._detector import Detector
-from ._files import as_path, write_matrix
-from ._inputs import Images, recognise
+from ._files import as_path, write_columns
+from ._inputs import Columns, Images, named, recognise
 from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
@@ -50,6 +50,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         `decision_function(X)` is `score_samples(X) - offset_`.
     n_features_in_ : int
         Columns; of images, pixels and channels.
+    warnings_ : list of str
+        What should be known before the model is believed, such as columns that are left out; raised as warnings, too.
     image_shape_ : tuple or None
         The axes of an image; None for tables.
     decision_scores_, labels_, threshold_
@@ -74,6 +76,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
 
     detector_: Detector
     offset_: float
+    warnings_: list[str]
     n_features_in_: int
     image_shape_: tuple[int, ...] | None
     decision_scores_: npt.NDArray[np.float64]
@@ -112,6 +115,9 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         result = self._train(repeated, seed)
         self.detector_ = Detector.from_bytes(result["model"], "fitted model", threads=self.threads)
+        self.warnings_ = list(result["warnings"])
+        for warning in self.warnings_:
+            warnings.warn(warning, stacklevel=2)
         self.decision_scores_ = self._energies(samples)
         if self.contamination == "auto":
             threshold = self.detector_.threshold
@@ -144,7 +150,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         with tempfile.TemporaryDirectory(prefix="nae-edge-") as name, in_memory(Path(name)):
             folder = Path(name)
             if samples.ndim == 2:
-                data = write_matrix(np.asarray(samples, np.float64), folder / "data.csv")
+                names, columns = self._names(samples), list(np.asarray(samples, np.float64).T)
+                data = write_columns(Columns(names, columns), folder / "data.csv")
             else:
                 data = as_path(samples, folder, "data", None)
             asked = request(
@@ -159,7 +166,18 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
             return _native.train(asked, None)
 
     def _energies(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        if samples.ndim == 2:
+            columns = [np.ascontiguousarray(column, np.float64) for column in samples.T]
+            found = self.detector_._native.score_columns(self._names(samples), columns, False, False)
+            return found["energies"].astype(np.float64)
         return self.detector_.score(samples, latents=False, heat_maps=False).energies.astype(np.float64)
+
+    def _names(self, samples: npt.NDArray[Any]) -> list[str]:
+        """The model's names of the columns: those of the DataFrame that was fitted on."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return [f"column {number}" for number in range(1, samples.shape[1] + 1)]
+        return named(list(names))
 
     def _checked(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
         if getattr(X, "ndim", None) in (3, 4):

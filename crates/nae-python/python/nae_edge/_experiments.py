@@ -47,10 +47,10 @@ def reproduce(
     `scale` is smoke, cpu or paper; `cells` are names of its cells, all where there is none; `seeds` is their number, or
     a list. `data` is the folder that has the data sets (NAE_DATA without); `settings` a file in place of the paper's.
     With `search`, D_z and weights of penalties are chosen by the selection set, as in the paper.
-    `callback` and `checkpoint_every` are those of `train`.
+    `callback` and `checkpoint_every` are those of `train`; `gaussians8` takes no callback.
 
-    Raises ValueError, TypeError or OSError with the text of the command line's error, and KeyboardInterrupt at Ctrl-C:
-    the same call goes on where it was.
+    Raises ValueError, TypeError or OSError with the text of the command line's error, what the callback raises, RuntimeError where it
+    returns False, and KeyboardInterrupt at Ctrl-C: the same call goes on where it was.
     """
     asked = experiment_request(
         experiment,

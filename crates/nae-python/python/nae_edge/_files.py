@@ -22,6 +22,8 @@ from ._native import image_axes
 def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
     """The path of `data`, written into `folder` as `name` where it is none yet."""
     found = recognise(data, table=None)
+    if layout is not None and not isinstance(found, (Images, Files)):
+        raise ValueError("layout: it is of arrays of images; leave it out")
     if isinstance(found, Files):
         if len(found.paths) != 1:
             raise TypeError(f"expected one folder or file, found {len(found.paths)} paths; give the folder they are in")
@@ -37,37 +39,38 @@ def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
         return _images(found, folder / name, layout)
     if isinstance(found, Matrix):
         return write_matrix(found.values, folder / f"{name}.csv")
-    return _columns(found, folder / f"{name}.csv")
+    return write_columns(found, folder / f"{name}.csv")
 
 
 def _images(images: Images, path: Path, layout: str | None) -> str:
     if not images.several:
         file = path.with_suffix(".npy")
-        np.save(file, _channels_first(images.arrays[0], layout))
+        np.save(file, _channels_first(images.arrays[0], layout, member=False))
         return str(file)
     # Of several sizes: one file each, in their order.
     path.mkdir()
     for index, array in enumerate(images.arrays):
-        np.save(path / f"{index:07}.npy", _channels_first(array, layout))
+        np.save(path / f"{index:07}.npy", _channels_first(array, layout, member=True))
     return str(path)
 
 
-def _channels_first(array: npt.NDArray[Any], layout: str | None) -> npt.NDArray[Any]:
-    count, channels, height, width, last = image_axes(array.shape, layout)
+def _channels_first(array: npt.NDArray[Any], layout: str | None, *, member: bool) -> npt.NDArray[Any]:
+    count, channels, height, width, last = image_axes(array.shape, layout, member)
     if last:
         return np.ascontiguousarray(array.reshape(count, height, width, channels).transpose(0, 3, 1, 2))
     return np.ascontiguousarray(array.reshape(count, channels, height, width))
 
 
 def write_matrix(values: npt.NDArray[np.float64], path: Path) -> str:
-    """A table without names: its reader calls the columns `column 1` and so on."""
+    """A table without names, which gets those that the reader gives: without them, an infinity in the first row would make it names."""
     with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(",".join(f"column {number}" for number in range(1, values.shape[1] + 1)) + "\n")
         for row in values.tolist():
             file.write(",".join([_number(value) for value in row]) + "\n")
     return str(path)
 
 
-def _columns(table: Columns, path: Path) -> str:
+def write_columns(table: Columns, path: Path) -> str:
     cells = [
         [_number(value) for value in column.tolist()]
         if isinstance(column, np.ndarray)

@@ -63,6 +63,8 @@ def recognise(data: object, *, table: bool | None) -> Input:
     columns = _columns(data)
     if columns is not None:
         return columns
+    if isinstance(data, Sequence) and len(data) == 0 and table is False:
+        return Images([], several=True)
     if isinstance(data, Sequence) and len(data) > 0:
         if all(isinstance(item, (str, os.PathLike)) for item in data):
             return Files([os.fspath(item) for item in data])
@@ -135,10 +137,13 @@ def _columns(data: Any) -> Columns | None:
     """The columns of a DataFrame or an Arrow table."""
     library = type(data).__module__.partition(".")[0]
     if library == "pandas" and hasattr(data, "columns") and hasattr(data, "iloc"):
-        # Numbers are names that nobody gave.
+        # Numbers are names that nobody gave: of the columns of an array, counted from 0, which files count from 1.
         names = list(data.columns)
-        named = [str(name) for name in names] if any(isinstance(name, str) for name in names) else None
-        return _named(named, [_pandas(data.iloc[:, at]) for at in range(len(names))])
+        numbered = [int(name) for name in names if isinstance(name, (int, np.integer)) and not isinstance(name, bool)]
+        columns = [_pandas(data.iloc[:, at]) for at in range(len(names))]
+        if len(numbered) == len(names):
+            return Columns([f"column {number + 1}" for number in numbered], columns)
+        return _named([str(name) for name in names], columns)
     if library == "polars" and hasattr(data, "get_columns"):
         return _named(list(data.columns), [_polars(column) for column in data.get_columns()])
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
@@ -148,14 +153,14 @@ def _columns(data: Any) -> Columns | None:
     return None
 
 
-def _named(names: list[str] | None, columns: list[Column]) -> Columns:
-    if names is None:
-        return Columns([f"column {number}" for number in range(1, len(columns) + 1)], columns)
-    # Blanks and ends of lines do not survive a file, and a file's first line is a header by its texts alone.
+def _named(names: list[str], columns: list[Column]) -> Columns:
+    return Columns(named(names), columns)
+
+
+def named(names: list[str]) -> list[str]:
+    """Names that a file keeps: blanks and ends of lines do not survive one, and its first line is a header by its texts alone."""
     names = [" ".join(name.split()) for name in names]
-    if not any(_is_text(name) for name in names):
-        names = [f"column {name}" for name in names]
-    return Columns(names, columns)
+    return names if any(_is_text(name) for name in names) else [f"column {name}" for name in names]
 
 
 def _is_text(name: str) -> bool:
@@ -168,15 +173,16 @@ def _is_text(name: str) -> bool:
 
 
 def _pandas(series: Any) -> Column:
+    # Truth values are texts to the readers of files, and so they are here, whatever holds them.
     kind = getattr(series.dtype, "kind", "O")
-    if kind in "biuf":
+    if kind in "iuf":
         return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return [None if gap else str(value) for value, gap in zip(series, series.isna(), strict=True)]
 
 
 def _polars(series: Any) -> Column:
     polars = sys.modules["polars"]
-    if series.dtype.is_numeric() or series.dtype == polars.Boolean:
+    if series.dtype.is_numeric():
         return np.ascontiguousarray(series.cast(polars.Float64).fill_null(float("nan")).to_numpy())
     return [None if value is None else str(value) for value in series.to_list()]
 
@@ -193,9 +199,7 @@ def _arrow(data: Any) -> Columns:
     types = pyarrow.types
 
     def column(values: Any) -> Column:
-        if types.is_integer(values.type) or types.is_floating(values.type) or types.is_boolean(values.type):
-            if types.is_boolean(values.type):
-                values = values.cast(pyarrow.int8())
+        if types.is_integer(values.type) or types.is_floating(values.type):
             return np.ascontiguousarray(values.cast(pyarrow.float64(), safe=False).to_numpy(), dtype=np.float64)
         return [None if value is None else str(value) for value in values.to_pylist()]
 

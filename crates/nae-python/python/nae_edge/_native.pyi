@@ -15,7 +15,12 @@ class Detector:
     @staticmethod
     def from_bytes(bytes: bytes, path: str | os.PathLike[str], options: dict[str, Any]) -> Detector: ...
     def score_images(
-        self, arrays: Sequence[npt.NDArray[Any]], layout: str | None, latents: bool, heat_maps: bool
+        self,
+        arrays: Sequence[npt.NDArray[Any]],
+        several: bool,
+        layout: str | None,
+        latents: bool,
+        heat_maps: bool,
     ) -> dict[str, Any]: ...
     def score_files(
         self, paths: Sequence[str | os.PathLike[str]], latents: bool, heat_maps: bool
@@ -50,7 +55,9 @@ class Detector:
 
 def cells(request: dict[str, Any]) -> list[tuple[str, int, str | None]]: ...
 def gather(folders: Sequence[str | os.PathLike[str]]) -> tuple[str, str, list[os.PathLike[str]]]: ...
-def image_axes(shape: Sequence[int], layout: str | None = None) -> tuple[int, int, int, int, bool]: ...
+def image_axes(
+    shape: Sequence[int], layout: str | None = None, member: bool = False
+) -> tuple[int, int, int, int, bool]: ...
 def reproduce(
     request: dict[str, Any], callback: Callable[[dict[str, Any]], object] | None
 ) -> tuple[str, str]: ...

@@ -55,7 +55,7 @@ class TrainedModel:
     report: Report
     #: What should be known before the model is believed, one sentence each; raised as warnings, too.
     warnings: list[str]
-    #: config.toml of the run: `train(data, preset=FILE)` repeats it without measuring anything.
+    #: config.toml of the run: `train(data, preset=trained.config)` repeats it without measuring anything.
     config: str = field(repr=False)
     #: Whether Ctrl-C or the callback ended the run early: the model is the best until then.
     interrupted: bool
@@ -119,7 +119,7 @@ def train(
     distance to the nearest of them, which take seconds. With a preset it takes the place of the preset's, and may be
     `ae`, `dae`, `vae` or `wae`, too.
 
-    With a preset, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
+    `preset` is a name, a .toml file, or the text of one, such as the `config` of an earlier run. With it, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
 
     `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`,
     and figures) and for each look at the model (`phase` look). Where it returns False the run ends with the best model
@@ -138,6 +138,10 @@ def train(
         temporary = Path(name)
         run = temporary / "run" if folder is None else Path(folder)
         with in_memory(temporary):
+            if isinstance(preset, str) and "\n" in preset:
+                # The text of a file, such as that of an earlier run.
+                text, preset = preset, temporary / "config.toml"
+                preset.write_text(text, "utf-8")
             asked = request(
                 data=None if data is None else as_path(data, temporary, "data", layout),
                 preset=None if preset is None else os.fspath(preset),

@@ -240,8 +240,8 @@ fn of_many_adjustments_the_last_are_kept() {
     kept.keeper.set_rate(0.1).unwrap();
     let mut energies: Vec<f32> = (1..=99).map(|k| k as f32 / 10.0).collect();
     let calibration = Calibration::from_energies(&mut energies).unwrap();
-    let (count, table) = (calibration.count(), calibration.table().to_vec());
-    kept.keeper.add(Change::Calibration { count, table, false_positive_rate: 0.01 }).unwrap();
+    let (count, spacing, table) = (calibration.count(), calibration.spacing(), calibration.table().to_vec());
+    kept.keeper.add(Change::Calibration { count, spacing, table, false_positive_rate: 0.01 }).unwrap();
     assert_eq!(threshold(), 9.9);
     kept.keeper.set_rate(0.2).unwrap();
     kept.keeper.undo().unwrap();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nae_infer::image::{self, ImageFormat};
+use nae_infer::input::decode_upright;
 use serde::Serialize;
 
 /// What is written first has this name, which no frame has.
@@ -217,10 +218,12 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
 }
 
 fn png(frame: &[u8]) -> io::Result<Vec<u8>> {
-    let unreadable = |error: image::ImageError| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut bytes = io::Cursor::new(Vec::new());
-    let picture = image::load_from_memory(frame).map_err(unreadable)?;
-    picture.write_to(&mut bytes, ImageFormat::Png).map_err(unreadable)?;
+    // What is written has no tag by which it would be turned once more.
+    let picture = decode_upright(frame).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    picture
+        .write_to(&mut bytes, ImageFormat::Png)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     Ok(bytes.into_inner())
 }
 

@@ -114,7 +114,7 @@ fn arrays_are_batches() {
     let folder = TempDir::new().unwrap();
     let path = folder.path();
     let bytes: Vec<u8> = (0..4 * 20 * 18).map(|i| (i % 251) as u8).collect();
-    std::fs::write(path.join("x.npy"), npy("|u1", "(4, 20, 18)", &bytes)).unwrap();
+    std::fs::write(path.join("x.npy"), npy("|u1", "(4, 20, 18, 1)", &bytes)).unwrap();
     let (chosen, array) = own::choose(&path.join("x.npy"), Corrupt::Refuse).unwrap();
     assert_eq!((chosen.title.as_str(), chosen.shape(), array.images.len()), ("x", Shape::new(1, 16, 16), 4));
 

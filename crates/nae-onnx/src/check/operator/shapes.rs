@@ -35,9 +35,13 @@ impl<'c> Interpreter<'c, '_> {
         let [c, h, w] = self.maps(x)?;
         let size = self.resize_size([c, h, w])?;
         let multiple = size[0].is_multiple_of(h) && size[1].is_multiple_of(w);
+        let is_ratio = self.scale_is_ratio([h, w], size)?;
         let transformation = a.string("coordinate_transformation_mode", "half_pixel")?;
         let kind = match (a.string("mode", "nearest")?, transformation) {
             ("linear", "align_corners") => ResizeKind::LinearAlignCorners,
+            ("linear", "half_pixel" | "pytorch_half_pixel") | ("nearest", "asymmetric") if !is_ratio => {
+                ResizeKind::Fractional
+            }
             ("linear", "half_pixel") => ResizeKind::LinearHalfPixel,
             // They differ where the result is one pixel high or wide.
             ("linear", "pytorch_half_pixel") if size[0] > 1 && size[1] > 1 => ResizeKind::LinearHalfPixel,
@@ -61,6 +65,15 @@ impl<'c> Interpreter<'c, '_> {
         let operations = product(&[c, size[0], size[1], 4]);
         let shape = maps_shape(c, size[0], size[1]);
         Ok(Meaning::Node { operator: Operator::Resize(kind), inputs: vec![x], shape, operations })
+    }
+
+    /// Whether positions by `scales` are those by the sizes, as they are where a size times its scale is whole; by `sizes` always.
+    fn scale_is_ratio(&self, from: [usize; 2], to: [usize; 2]) -> Result<bool, CheckError> {
+        let Some(&[_, _, down, across]) = self.floats(2, "scales")? else { return Ok(true) };
+        // A ratio that is rounded to 32 bits moves no position by more than a ten-thousandth of a pixel.
+        let is_ratio =
+            |from: usize, scale: f32, to: usize| (f64::from(scale) * from as f64 - to as f64).abs() <= 1e-6 * to as f64;
+        Ok(is_ratio(from[0], down, to[0]) && is_ratio(from[1], across, to[1]))
     }
 
     /// Height and width from the inputs `scales` or `sizes`; `roi` has no part in the modes read.

@@ -1,0 +1,32 @@
+//! A cell of a table, by its text.
+
+/// What is in a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// A finite number.
+    Number(f64),
+    /// An empty field.
+    Missing,
+    /// Anything else.
+    Text(Box<str>),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        const MISSING: [&str; 7] = ["", "na", "n/a", "nan", "null", "none", "?"];
+        if MISSING.iter().any(|missing| text.eq_ignore_ascii_case(missing)) {
+            return Self::Missing;
+        }
+        match text.parse() {
+            Ok(number) if f64::is_finite(number) => Self::Number(number),
+            _ => Self::Text(text.into()),
+        }
+    }
+}
+
+/// The number that `text` is with a decimal comma.
+pub(super) fn with_point(text: &str) -> Option<f64> {
+    let is_candidate = text.matches(',').count() == 1 && !text.contains('.');
+    let number = is_candidate.then(|| text.replace(',', ".").parse().ok())?;
+    number.filter(|number: &f64| number.is_finite())
+}

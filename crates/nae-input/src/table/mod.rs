@@ -1,0 +1,308 @@
+//! Tables of readings: `.csv` and `.tsv` files, one row a sample.
+//!
+//! Cells are separated by commas, semicolons or tabs, whichever the first line has most of outside of
+//! quotes; those of a file `.tsv` by tabs where its first line has any. The first line is a header where
+//! one of its cells is neither a number nor missing; otherwise columns are called `column 1` and so on.
+//! Missing is an empty cell, or one of `NA`, `N/A`, `NaN`, `null`, `none` and `?`. What a reading becomes
+//! is [`Columns`]'.
+//!
+//! Where semicolons separate cells, numbers may have a decimal comma, as spreadsheets write them in much
+//! of the world. Beside those, a point may separate thousands: the cells of a column that has numbers
+//! with points are texts then. [`Table::positions`] refuses such a column where a model needs its
+//! numbers, and [`Table::mixed_decimals`] names it for training, which leaves it out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use nae_onnx::metadata::{Column, Columns, Missing, Reading};
+
+mod cell;
+mod decimals;
+mod records;
+
+pub use cell::Cell;
+use decimals::Decimals;
+use records::Records;
+
+/// Most bytes and cells of a table that is read.
+const MAX_BYTES: u64 = crate::MAX_FILE;
+const MAX_CELLS: usize = 1 << 26;
+
+/// A table, in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    path: PathBuf,
+    names: Vec<String>,
+    rows: Vec<Row>,
+    /// Columns of numbers with points, in a table with decimal commas: where each of them was found.
+    mixed: BTreeMap<usize, String>,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Its line in the file, from 1.
+    pub line: u64,
+    /// As many cells as the table has columns.
+    pub cells: Vec<Cell>,
+}
+
+/// Why a file gives no table. Messages name the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] nae_onnx::file::FileError),
+    /// The file is no table of text.
+    #[error("{}: expected a table, rows of equally many cells: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A column that the model takes is not there.
+    #[error("{}: expected the column {column:?}, found {found}", path.display())]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The columns there are.
+        found: String,
+    },
+    /// A column whose numbers the model takes has points, and the table has decimal commas.
+    #[error(
+        "{}: expected numbers of the column {column:?} without points, since the table has decimal commas, found {found}; write \
+         all decimals with a comma or all with a point, and no sign between thousands",
+        path.display()
+    )]
+    Decimals {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The first number with a point, and the first with a comma.
+        found: String,
+    },
+    /// There are fewer rows than one sample takes.
+    #[error("{}: expected at least {expected} rows, as many as make one window, found {found}", path.display())]
+    Rows {
+        /// The file.
+        path: PathBuf,
+        /// Rows of a window.
+        expected: usize,
+        /// Rows there are.
+        found: usize,
+    },
+}
+
+/// Why a row cannot become a network's input.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// A reading is not there, and the model was not told to fill it in.
+    #[error("expected a number in the column {0:?}, found none")]
+    Missing(String),
+    /// A reading is no number.
+    #[error("expected a number in the column {column:?}, found {found:?}")]
+    Text {
+        /// The column.
+        column: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// Whether `path` is a table by its name.
+pub fn is_table(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv") || end.eq_ignore_ascii_case("tsv"))
+}
+
+/// Reads a table.
+///
+/// # Errors
+/// [`TableError`] names the file.
+pub fn read(path: &Path) -> Result<Table, TableError> {
+    parse(path, &nae_onnx::file::read(path, MAX_BYTES)?)
+}
+
+/// The table with the content `bytes`; `path` is for messages, and how it ends for the separator.
+///
+/// # Errors
+/// [`TableError::Format`].
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
+    let wrong = |reason: String| TableError::Format { path: path.to_owned(), reason };
+    let mut records = Records::new(path, bytes);
+    let separator = records.separator();
+    let mut decimals = Decimals::new(separator);
+    let (mut names, mut has_header, mut rows, mut cells) = (Vec::new(), false, Vec::new(), 0);
+    while let Some((line, record)) = records.next().map_err(&wrong)? {
+        let row: Vec<Cell> = record.iter().map(|text| decimals.cell(text)).collect();
+        if names.is_empty() {
+            if row.iter().any(|cell| matches!(cell, Cell::Text(_))) {
+                names = record.iter().map(|&name| name.to_owned()).collect();
+                has_header = true;
+                continue;
+            }
+            names = (1..=row.len()).map(|n| format!("column {n}")).collect();
+        }
+        if row.len() != names.len() {
+            let (found, expected) = (row.len(), names.len());
+            return Err(wrong(format!(
+                "line {line} has {found}, the first has {expected}, separated by {separator}; put cells that contain \
+                 {separator} into quotes"
+            )));
+        }
+        cells += row.len();
+        if cells > MAX_CELLS {
+            return Err(wrong(format!("more than {MAX_CELLS} cells")));
+        }
+        decimals.note(line, &record, &row);
+        rows.push(Row { line, cells: row });
+    }
+    let mixed = decimals.mixed(&names);
+    if !mixed.is_empty() {
+        let mut records = Records::new(path, bytes);
+        if has_header {
+            records.next().map_err(&wrong)?;
+        }
+        for row in &mut rows {
+            let Some((_, record)) = records.next().map_err(&wrong)? else { break };
+            for &column in mixed.keys() {
+                if let (Some(cell @ Cell::Number(_)), Some(&text)) = (row.cells.get_mut(column), record.get(column)) {
+                    *cell = Cell::Text(text.into());
+                }
+            }
+        }
+    }
+    let table = Table::checked(path, names, rows)?;
+    Ok(Table { mixed, ..table })
+}
+
+impl Table {
+    /// A table in memory, whose rows are counted from 1; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`TableError::Format`] where there is no row, a row has not as many cells as there are `names`, or two names are
+    /// the same.
+    pub fn new(path: impl AsRef<Path>, names: Vec<String>, rows: Vec<Vec<Cell>>) -> Result<Self, TableError> {
+        let path = path.as_ref();
+        let rows: Vec<Row> = (1..).zip(rows).map(|(line, cells)| Row { line, cells }).collect();
+        if let Some(Row { line, cells }) = rows.iter().find(|row| row.cells.len() != names.len()) {
+            let reason = format!("line {line} has {}, and there are {} names", cells.len(), names.len());
+            return Err(TableError::Format { path: path.to_owned(), reason });
+        }
+        Self::checked(path, names, rows)
+    }
+
+    fn checked(path: &Path, names: Vec<String>, rows: Vec<Row>) -> Result<Self, TableError> {
+        let wrong = |reason: String| TableError::Format { path: path.to_owned(), reason };
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
+            return Err(wrong(format!("two columns are called {twice:?}")));
+        }
+        if rows.is_empty() {
+            return Err(wrong("no row".to_owned()));
+        }
+        Ok(Self { path: path.to_owned(), names, rows, mixed: BTreeMap::new() })
+    }
+
+    /// The file, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names of the columns.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The rows, in order.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The first number with a point of the column `name`, and the first with a comma of the table, where it has both: what
+    /// the point means is not known then, and the column's cells are no numbers.
+    pub fn mixed_decimals(&self, name: &str) -> Option<&str> {
+        let index = self.names.iter().position(|own| own == name)?;
+        self.mixed.get(&index).map(String::as_str)
+    }
+
+    /// Where each of the model's `columns` is in the table; others are passed over.
+    ///
+    /// # Errors
+    /// [`TableError::Column`] where one is not there, [`TableError::Decimals`] where the model takes numbers of one that
+    /// [`mixed_decimals`](Self::mixed_decimals) names.
+    pub fn positions(&self, columns: &Columns) -> Result<Vec<usize>, TableError> {
+        let found: BTreeMap<&str, usize> =
+            self.names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let position = |column: &Column| {
+            let name = column.name.as_str();
+            let &at = found.get(name).ok_or_else(|| TableError::Column {
+                path: self.path.clone(),
+                column: name.to_owned(),
+                found: self.names.join(", "),
+            })?;
+            match self.mixed.get(&at) {
+                Some(found) if column.reading == Reading::Number => {
+                    Err(TableError::Decimals { path: self.path.clone(), column: name.to_owned(), found: found.clone() })
+                }
+                _ => Ok(at),
+            }
+        };
+        columns.columns().iter().map(position).collect()
+    }
+}
+
+impl Row {
+    /// The network's input, from the cells at `positions`.
+    ///
+    /// # Errors
+    /// [`RowError`] names the column.
+    pub fn prepare(&self, positions: &[usize], columns: &Columns) -> Result<Vec<f32>, RowError> {
+        let cells = positions.iter().zip(columns.columns()).enumerate();
+        cells
+            .map(|(index, (&position, column))| {
+                let cell = self.cells.get(position).unwrap_or(&Cell::Missing);
+                let reading = match (&column.reading, cell) {
+                    (Reading::Number, Cell::Number(number)) => Some(*number),
+                    // A model of numbers 0 and 1 takes truth values, which a DataFrame has in place of them.
+                    (Reading::Number, Cell::Text(text)) if let Some(truth) = truth(text) => {
+                        Some(f64::from(u8::from(truth)))
+                    }
+                    (Reading::Number, Cell::Text(text)) => {
+                        return Err(RowError::Text { column: column.name.clone(), found: text.to_string() });
+                    }
+                    (Reading::Number, Cell::Missing) => None,
+                    // Where rows with gaps are refused, so are those that lack a category.
+                    (Reading::Is(_), Cell::Missing) if columns.missing() == Missing::Refuse => None,
+                    (Reading::Is(value), Cell::Text(text)) if **text == **value => Some(1.0),
+                    // `True` and `true` are written by different programs.
+                    (Reading::Is(value), Cell::Text(text)) if truth(value).is_some() && truth(value) == truth(text) => {
+                        Some(1.0)
+                    }
+                    (Reading::Absent, Cell::Missing) => Some(1.0),
+                    (Reading::Is(_) | Reading::Absent, _) => Some(0.0),
+                };
+                columns.value(index, reading).ok_or_else(|| RowError::Missing(column.name.clone()))
+            })
+            .collect()
+    }
+
+    /// Whether a cell at `positions` is missing and would be filled in.
+    pub fn is_filled(&self, positions: &[usize], columns: &Columns) -> bool {
+        columns.missing() == Missing::Fill && positions.iter().any(|&at| self.cells.get(at) == Some(&Cell::Missing))
+    }
+}
+
+/// The truth value that a text is.
+fn truth(text: &str) -> Option<bool> {
+    let is = |name: &str| text.eq_ignore_ascii_case(name);
+    if is("true") { Some(true) } else { is("false").then_some(false) }
+}
+
+#[cfg(test)]
+mod tests;

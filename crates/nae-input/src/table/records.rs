@@ -1,0 +1,135 @@
+//! The records of a table of text, and what separates their cells.
+
+use std::fmt;
+use std::path::Path;
+
+use super::cell::with_point;
+
+/// What separates the cells of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Separator {
+    Tab,
+    Semicolon,
+    Comma,
+}
+
+impl fmt::Display for Separator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tab => "tabs",
+            Self::Semicolon => "semicolons",
+            Self::Comma => "commas",
+        })
+    }
+}
+
+impl Separator {
+    const ALL: [Self; 3] = [Self::Tab, Self::Semicolon, Self::Comma];
+
+    const fn byte(self) -> u8 {
+        match self {
+            Self::Tab => b'\t',
+            Self::Semicolon => b';',
+            Self::Comma => b',',
+        }
+    }
+
+    /// That of the file at `path` with the content `bytes`, by its first line.
+    fn of(path: &Path, bytes: &[u8]) -> Self {
+        let first = first_line(bytes);
+        let is_tsv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
+        if is_tsv && first.contains(&Self::Tab.byte()) {
+            return Self::Tab;
+        }
+        // In a first line without names, commas may be those of decimals.
+        let has_commas = |cell: &[u8]| cell.contains(&b',');
+        let is_decimal = |cell: &[u8]| std::str::from_utf8(cell).is_ok_and(|text| with_point(text.trim()).is_some());
+        let mut cells = first.split(|&b| b == b';');
+        if first.contains(&b';') && cells.all(|cell| !has_commas(cell) || is_decimal(cell)) {
+            return Self::Semicolon;
+        }
+        let count = |separator: &Self| first.iter().filter(|&&b| b == separator.byte()).count();
+        // Of equally many, the last of them: the comma.
+        Self::ALL.into_iter().max_by_key(count).unwrap_or(Self::Comma)
+    }
+}
+
+/// The first line that is not empty, of whose quoted cells only the quotes are left. A quote begins a cell, or else it is a
+/// character like others.
+fn first_line(bytes: &[u8]) -> Vec<u8> {
+    let (mut line, mut is_quoted, mut has_ended) = (Vec::new(), false, false);
+    for &byte in bytes.iter().skip_while(|b| b"\r\n".contains(b)) {
+        let begins = line.last().is_none_or(|last| Separator::ALL.iter().any(|separator| separator.byte() == *last));
+        match byte {
+            // Two within quotes are one that is quoted: the cell ends, and goes on.
+            b'"' if is_quoted || begins || has_ended => {
+                line.push(byte);
+                has_ended = is_quoted;
+                is_quoted = !is_quoted;
+                continue;
+            }
+            _ if is_quoted => {}
+            b'\r' | b'\n' => break,
+            _ => line.push(byte),
+        }
+        has_ended = false;
+    }
+    line
+}
+
+/// The records of a table, one after the other, in buffers that are used again.
+pub(super) struct Records<'a> {
+    reader: csv_core::Reader,
+    input: &'a [u8],
+    separator: Separator,
+    line: u64,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl<'a> Records<'a> {
+    /// Those of a file at `path` with the content `bytes`.
+    pub(super) fn new(path: &Path, bytes: &'a [u8]) -> Self {
+        let input = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let separator = Separator::of(path, input);
+        let reader = csv_core::ReaderBuilder::new().delimiter(separator.byte()).build();
+        Self { reader, input, separator, line: 1, text: vec![0; 1024], ends: vec![0; 64] }
+    }
+
+    pub(super) fn separator(&self) -> Separator {
+        self.separator
+    }
+
+    fn consume(&mut self, count: usize) {
+        let (read, rest) = self.input.split_at(count.min(self.input.len()));
+        self.line += read.iter().filter(|&&b| b == b'\n').count() as u64;
+        self.input = rest;
+    }
+
+    /// The next record that is not empty, and its line; blanks around cells are left out.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Vec<&str>)>, String> {
+        let blank = self.input.iter().take_while(|b| b"\r\n".contains(b)).count();
+        self.consume(blank);
+        let line = self.line;
+        let (mut written, mut ended) = (0, 0);
+        loop {
+            let (result, read, wrote, ends) =
+                self.reader.read_record(self.input, &mut self.text[written..], &mut self.ends[ended..]);
+            self.consume(read);
+            (written, ended) = (written + wrote, ended + ends);
+            match result {
+                csv_core::ReadRecordResult::InputEmpty => {}
+                csv_core::ReadRecordResult::OutputFull => self.text.resize(2 * self.text.len(), 0),
+                csv_core::ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
+                csv_core::ReadRecordResult::Record => break,
+                csv_core::ReadRecordResult::End => return Ok(None),
+            }
+        }
+        let mut start = 0;
+        let cells = self.ends[..ended].iter().map(|&end| {
+            let cell = self.text.get(std::mem::replace(&mut start, end)..end).unwrap_or_default();
+            std::str::from_utf8(cell).map(str::trim).map_err(|_| format!("line {line} is not text in UTF-8"))
+        });
+        cells.collect::<Result<_, _>>().map(|cells| Some((line, cells)))
+    }
+}

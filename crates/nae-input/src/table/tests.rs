@@ -1,0 +1,209 @@
+use super::*;
+
+fn table(text: &str) -> Result<Table, String> {
+    parse(Path::new("t.csv"), text.as_bytes()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_table_in_memory_is_checked_as_a_file_is() {
+    let new = |names: &[&str], rows: Vec<Vec<Cell>>| {
+        Table::new("memory", names.iter().map(|&name| name.to_owned()).collect(), rows)
+            .map_err(|error| error.to_string())
+    };
+    let row = |a, b| vec![Cell::Number(a), Cell::Number(b)];
+    let given = new(&["a", "b"], vec![row(1.0, 2.0), row(3.0, 4.0)]).unwrap();
+    assert_eq!(given.rows()[1], Row { line: 2, cells: row(3.0, 4.0) });
+    for (names, rows, problem) in [
+        (&["a", "a"][..], vec![row(1.0, 2.0)], "two columns are called"),
+        (&["a", "b"][..], Vec::new(), "no row"),
+        (&["a"][..], vec![row(1.0, 2.0)], "line 1 has 2, and there are 1 names"),
+    ] {
+        let message = new(names, rows).unwrap_err();
+        assert!(message.contains("memory") && message.contains(problem), "{message}");
+    }
+}
+
+#[test]
+fn header_and_delimiter_are_seen() {
+    for text in ["a,b\n1,2\n", "a;b\r\n1;2", "a\tb\n1\t2\n", "\u{feff}a,b\n\n 1 , 2\n", "\"a\",b\n\"1\",2e0\n"] {
+        let table = table(text).unwrap();
+        assert_eq!(table.names(), ["a", "b"], "{text:?}");
+        assert_eq!(table.rows()[0].cells, [Cell::Number(1.0), Cell::Number(2.0)], "{text:?}");
+    }
+    let table = table("1,NA\n?,x y\n").unwrap();
+    assert_eq!(table.names(), ["column 1", "column 2"]);
+    assert_eq!(table.rows()[0].cells, [Cell::Number(1.0), Cell::Missing]);
+    assert_eq!(table.rows()[1], Row { line: 2, cells: vec![Cell::Missing, Cell::Text("x y".into())] });
+}
+
+#[test]
+fn decimal_commas_are_numbers_where_semicolons_separate() {
+    let read = table("a;b;c\n1,5;-2,5e1;3\n,5;7;1,2,3\n").unwrap();
+    assert_eq!(read.rows()[0].cells, [Cell::Number(1.5), Cell::Number(-25.0), Cell::Number(3.0)]);
+    assert_eq!(read.rows()[1].cells, [Cell::Number(0.5), Cell::Number(7.0), Cell::Text("1,2,3".into())]);
+    // Numbers with a comma in the first line are no header.
+    assert_eq!(table("1,5;2,5\n").unwrap().names(), ["column 1", "column 2"]);
+    assert_eq!(table("1,5;2,5;3\n").unwrap().rows()[0].cells[1], Cell::Number(2.5));
+    // As many semicolons as commas, in names.
+    assert_eq!(table("a;b,c\n1,2\n").unwrap().names(), ["a;b", "c"]);
+    // In a table of tabs it may as well separate thousands.
+    assert_eq!(table("a\tb\n1,500\t2\n").unwrap().rows()[0].cells[0], Cell::Text("1,500".into()));
+}
+
+#[test]
+fn decimal_points_beside_commas_are_refused_where_the_column_is_used() {
+    let column = |name: &str| Column::number(name, 1.0, 1.0, 4.0);
+    let needed = |text: &str, names: &[&str]| {
+        let columns = Columns::new(names.iter().map(|name| column(name)).collect(), Missing::Refuse).unwrap();
+        table(text).unwrap().positions(&columns).map_err(|error| error.to_string())
+    };
+    let text = "b;a;version\n2,5;1,5;1\n2;1;1.2\n";
+    assert_eq!(needed(text, &["a", "b"]), Ok(vec![1, 0]));
+    let read = table(text).unwrap();
+    assert_eq!(read.rows()[0].cells, [Cell::Number(2.5), Cell::Number(1.5), Cell::Text("1".into())]);
+    assert_eq!(read.rows()[1].cells, [Cell::Number(2.0), Cell::Number(1.0), Cell::Text("1.2".into())]);
+    let message = needed(text, &["a", "version"]).unwrap_err();
+    for part in ["t.csv", "column \"version\"", "\"1.2\" in line 3", "\"2,5\" in line 2 of the column \"b\""] {
+        assert!(message.contains(part), "{message}");
+    }
+    // 1.234 may be a thousand and more.
+    let mixed = "a;b\n1;2\n1,5;2\n1.234;NA\n";
+    assert_eq!(needed(mixed, &["b"]), Ok(vec![1]));
+    let message = needed(mixed, &["a"]).unwrap_err();
+    assert!(message.contains("\"1,5\" in line 3") && message.contains("\"1.234\" in line 4"), "{message}");
+    let read = table(mixed).unwrap();
+    let texts = ["1", "1,5", "1.234"].map(|text| Cell::Text(text.into()));
+    assert_eq!(read.rows().iter().map(|row| row.cells[0].clone()).collect::<Vec<_>>(), texts);
+    // As they are written without a header, too, with lines between, and in quotes.
+    let read = table("1,5;\"2.5\"\n\n3;4\n").unwrap();
+    assert_eq!(read.rows()[0].cells, [Cell::Number(1.5), Cell::Text("2.5".into())]);
+    assert_eq!(read.rows()[1], Row { line: 3, cells: vec![Cell::Number(3.0), Cell::Text("4".into())] });
+    // Names are no numbers; a date is none, and a text with both signs decides nothing.
+    for text in ["2.5;b\n1,5;2\n", "day;b\n12.03.2024;1,5\n1.234,5;2\n", "a;b\n1.5;2.5\n"] {
+        assert_eq!(needed(text, &["b"]), Ok(vec![1]), "{text:?}");
+    }
+    // A model that takes its texts, or does not ask for numbers in it, sees texts.
+    let is = |value: &str| Column { reading: Reading::Is(value.to_owned()), ..column("version") };
+    let columns = Columns::new(vec![is("1.2"), is("1.3")], Missing::Refuse).unwrap();
+    let read = table(text).unwrap();
+    let positions = read.positions(&columns).unwrap();
+    assert_eq!(read.rows()[1].prepare(&positions, &columns), Ok(vec![0.5, 0.375]));
+}
+
+#[test]
+fn separators_in_quotes_separate_nothing() {
+    for (text, names) in [
+        ("\"Druck, bar\";\"Temp, °C\"\n1,5;2,5\n", ["Druck, bar", "Temp, °C"]),
+        ("\"a \"\"x,y,z\"\"\";b\n1,5;2,5\n", ["a \"x,y,z\"", "b"]),
+        ("\"a;b;c\",d\n1.5,2.5\n", ["a;b;c", "d"]),
+        ("\"a\nb, c\";\"d, e\"\n1,5;2,5\n", ["a\nb, c", "d, e"]),
+        ("5\" pipe,6\" pipe\n1.5,2.5\n", ["5\" pipe", "6\" pipe"]),
+        ("\r\n\na;b\n1,5;2,5\n", ["a", "b"]),
+        ("\"1,5\";\"2,5\"\n", ["column 1", "column 2"]),
+        ("1,5;\"2,5\"\n", ["column 1", "column 2"]),
+    ] {
+        let read = table(text).unwrap();
+        assert_eq!(read.names(), names, "{text:?}");
+        assert_eq!(read.rows()[0].cells, [Cell::Number(1.5), Cell::Number(2.5)], "{text:?}");
+    }
+    // Behind a quoted cell a number is no decimal one.
+    assert_eq!(table("\"a\",5;3\n1,2\n").unwrap().names(), ["a", "5;3"]);
+}
+
+#[test]
+fn tabs_separate_the_cells_of_a_tsv_file() {
+    let read = |name: &str, text: &str| parse(Path::new(name), text.as_bytes()).map_err(|error| error.to_string());
+    let text = "Druck, bar, absolut\tTemp, °C\n1.5\t2.5\n";
+    for name in ["t.tsv", "T.TSV"] {
+        let found = read(name, text).unwrap();
+        assert_eq!(found.names(), ["Druck, bar, absolut", "Temp, °C"], "{name}");
+        assert_eq!(found.rows()[0].cells, [Cell::Number(1.5), Cell::Number(2.5)], "{name}");
+    }
+    assert_eq!(read("t.csv", "a,b,c\td\n1,2,3\n").unwrap().names(), ["a", "b", "c\td"]);
+    // Without a tab by its name only.
+    assert_eq!(read("t.tsv", "a,b\n1,2\n").unwrap().names(), ["a", "b"]);
+    assert_eq!(read("t.tsv", "\"a\tb\",c\n1,2\n").unwrap().names(), ["a\tb", "c"]);
+}
+
+#[test]
+fn what_is_no_table_is_named() {
+    for (text, named) in [
+        ("", "no row"),
+        ("a,b\n", "no row"),
+        ("a,a\n1,2\n", "two columns"),
+        ("1,2\n\n1\n", "line 3 has 1, the first has 2, separated by commas"),
+        ("a;b\n1;2;3\n", "line 2 has 3, the first has 2, separated by semicolons"),
+        ("a\tb\n1\n", "line 2 has 1, the first has 2, separated by tabs"),
+        ("1,inf\n", "no row"),
+    ] {
+        let message = table(text).unwrap_err();
+        assert!(message.contains(named) && message.contains("t.csv"), "{message}");
+    }
+    let message = parse(Path::new("t.csv"), &[b'1', b'\n', 0xff, b'\n']).unwrap_err().to_string();
+    assert!(message.contains("line 2 is not text"), "{message}");
+}
+
+#[test]
+fn long_rows_and_cells_are_whole() {
+    let header: Vec<String> = (0..500).map(|n| format!("\"a, long \"\"name\"\" {n}\"")).collect();
+    let numbers: Vec<String> = (0..500).map(|n| format!("{n}.25")).collect();
+    let table = table(&format!("{}\n{}", header.join(","), numbers.join(","))).unwrap();
+    assert_eq!(table.names()[499], "a, long \"name\" 499");
+    assert_eq!(table.rows(), [Row { line: 2, cells: (0..500).map(|n| Cell::Number(f64::from(n) + 0.25)).collect() }]);
+}
+
+#[test]
+fn columns_are_found_by_name() {
+    let column = |name: &str| Column::number(name, 1.0, 1.0, 4.0);
+    let columns = |missing| Columns::new(vec![column("b"), column("a")], missing).unwrap();
+    let (refuse, fill) = (columns(Missing::Refuse), columns(Missing::Fill));
+    let read = table("a,time,b\n1,noon,5\n1,noon,\n1,noon,low\n").unwrap();
+    let positions = read.positions(&refuse).unwrap();
+    let row = |n: usize, columns: &Columns| read.rows()[n].prepare(&positions, columns);
+    assert_eq!(row(0, &refuse), Ok(vec![1.0, 0.5]));
+    assert_eq!(row(1, &refuse), Err(RowError::Missing("b".to_owned())));
+    assert_eq!(row(1, &fill), Ok(vec![0.5, 0.5]));
+    assert_eq!(row(2, &fill), Err(RowError::Text { column: "b".to_owned(), found: "low".to_owned() }));
+    assert_eq!(read.rows().iter().filter(|row| row.is_filled(&positions, &fill)).count(), 1);
+    let message = table("a,c\n1,2\n").unwrap().positions(&refuse).unwrap_err().to_string();
+    assert!(message.contains("\"b\"") && message.contains("a, c"), "{message}");
+}
+#[test]
+fn categories_and_gaps_have_inputs_of_their_own() {
+    let indicator = |reading| Column { reading, ..Column::number("colour", 0.5, 0.5, 4.0) };
+    let is = |value: &str| indicator(Reading::Is(value.to_owned()));
+    let columns = |missing| Columns::new(vec![is("red"), is("blue"), indicator(Reading::Absent)], missing).unwrap();
+    let (refuse, fill) = (columns(Missing::Refuse), columns(Missing::Fill));
+    let read = table("a,colour\n1,red\n1,blue\n1,\n1,green\n1,7\n").unwrap();
+    let positions = read.positions(&fill).unwrap();
+    let row = |n: usize, columns: &Columns| read.rows()[n].prepare(&positions, columns);
+    let (yes, no) = (0.625, 0.375);
+    for (n, expected) in
+        [[yes, no, no], [no, yes, no], [no, no, yes], [no, no, no], [no, no, no]].into_iter().enumerate()
+    {
+        assert_eq!(row(n, &fill), Ok(expected.to_vec()), "{n}");
+    }
+    assert_eq!(row(0, &refuse), Ok(vec![yes, no, no]));
+    assert_eq!(row(2, &refuse), Err(RowError::Missing("colour".to_owned())));
+}
+
+#[test]
+fn truth_values_are_one_category_however_they_are_written() {
+    let is = |value: &str| {
+        let reading = Reading::Is(value.to_owned());
+        Column { reading, ..Column::number("flag", 0.5, 0.5, 4.0) }
+    };
+    let (yes, no) = (0.625, 0.375);
+    let read = table("flag\nTrue\ntrue\nFALSE\nyes\n").unwrap();
+    let categories = Columns::new(vec![is("False"), is("True")], Missing::Refuse).unwrap();
+    let positions = read.positions(&categories).unwrap();
+    for (row, expected) in read.rows().iter().zip([[no, yes], [no, yes], [yes, no], [no, no]]) {
+        assert_eq!(row.prepare(&positions, &categories), Ok(expected.to_vec()));
+    }
+    // A model of numbers has learnt them as 0 and 1.
+    let numbers = Columns::new(vec![Column::number("flag", 0.0, 1.0, 4.0)], Missing::Refuse).unwrap();
+    let positions = read.positions(&numbers).unwrap();
+    let row = |n: usize| read.rows()[n].prepare(&positions, &numbers);
+    assert_eq!((row(1), row(2)), (Ok(vec![0.625]), Ok(vec![0.5])));
+    assert!(row(3).is_err());
+}
