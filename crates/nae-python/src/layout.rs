@@ -105,6 +105,10 @@ fn guessed(shape: &[usize], channels: &dyn Fn(usize) -> bool, network: Option<Sh
             Err(two("[N, H, W]", "[H, W, C]"))
         }
         [_, _, _] if last => named(shape, "HWC"),
+        [_, _, 4] => Err(format!(
+            "an array of shape {shape:?} may be one image with transparency or grey images of four pixels' width: leave the \
+             transparency out (a[..., :3]), or say layout=\"NHW\""
+        )),
         [c, _, _] if first && network.is_some_and(|network| network.channels == c && c > 1) => {
             Err(two("[C, H, W]", "[N, H, W]"))
         }

@@ -255,3 +255,21 @@ def test_what_would_be_passed_over_is_refused(detector, model):
         Detector.open(model, false_positive_rate=0.1, threshold=5.0)
     with pytest.raises(ValueError, match="layout"):
         detector.score(str(model), layout="HWC")
+
+
+def test_a_photograph_is_turned_whatever_it_comes_as(detector, digits, tmp_path):
+    picture, path = PIL.Image.fromarray(np.kron(digits[0][6], np.ones((4, 4), np.uint8))), tmp_path / "turned.png"
+    # A quarter to the left in the file, and a tag that turns it back.
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    picture.transpose(PIL.Image.Transpose.ROTATE_90).save(path, exif=exif)
+    expected = detector.score(picture).energies
+    for form in (path, path.read_bytes(), PIL.Image.open(path)):
+        np.testing.assert_array_equal(detector.score(form).energies, expected)
+
+
+def test_an_array_with_transparency_is_not_many_grey_images(detector):
+    array = np.zeros((8, 8, 4), np.uint8)
+    with pytest.raises(ValueError, match="transparency"):
+        detector.score(array)
+    assert len(detector.score(array, layout="NHW")) == 8

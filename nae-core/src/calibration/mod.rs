@@ -352,8 +352,13 @@ const fn above(i: u32, len: u32, count: u32) -> u32 {
     let mut above = 0;
     let mut at = 0;
     while at < i {
-        // Entries further down, and the energies they stand for.
-        let (entries, left) = (len - 1 - at, count - 1 - above);
+        // Entries further down, and the energies they stand for. There is one at least, which a compiler does not see, and a
+        // division that cannot panic needs it to.
+        let entries = match (len - 1).saturating_sub(at) {
+            0 => 1,
+            entries => entries,
+        };
+        let left = count - 1 - above;
         let step = if above < 32 { 1 } else { above / 16 };
         // Products are below 2³²: of a table's length and a count.
         if entries == 1 || step * entries >= left {

@@ -122,7 +122,10 @@ def _is_pillow(data: object) -> bool:
 
 
 def _pillow(image: Any) -> npt.NDArray[Any]:
-    """Grey or RGB, 8 bits or floats; transparency is left out, as the command line does."""
+    """Grey or RGB, 8 bits or floats, upright; transparency is left out, as the command line does."""
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):
         return np.ascontiguousarray(np.asarray(image).astype(np.float32) / np.float32(65535))
     if image.mode in ("I", "F"):
