@@ -87,14 +87,19 @@ impl Observer for Watch<'_> {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if self.checked.elapsed() >= PATIENCE {
-            self.checked = Instant::now();
-            self.with_python(|py| py.check_signals());
-        }
         if self.callback.is_some() {
             let figures = serde_json::to_value(&progress.figures).unwrap_or_default();
             self.tell(progress.phase.name(), progress.step, &figures);
         }
+    }
+
+    /// Asked after each update: epochs may take minutes. Nothing is stored here.
+    fn wants_snapshot(&mut self, _last: bool) -> bool {
+        if self.checked.elapsed() >= PATIENCE {
+            self.checked = Instant::now();
+            self.with_python(|py| py.check_signals());
+        }
+        false
     }
 
     fn look(&mut self, look: &Look, _model: &dyn Model) {

@@ -283,3 +283,17 @@ def test_ctrl_c_during_the_evaluation_leaves_a_model():
     """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True)
     assert "model True" in done.stdout, done.stderr
+
+
+def test_ctrl_c_does_not_wait_for_the_end_of_an_epoch():
+    script = """
+        import os, signal, threading, numpy, nae_edge
+
+        images = numpy.random.default_rng(0).integers(0, 255, (60000, 16, 16), dtype=numpy.uint8)
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        epochs = []
+        trained = nae_edge.train(images, pretraining_updates=2000, updates=1, progress=False, callback=epochs.append)
+        print("interrupted", trained.interrupted, "after", len(epochs), "epochs")
+    """
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True)
+    assert "interrupted True after 0 epochs" in done.stdout, done.stdout + done.stderr

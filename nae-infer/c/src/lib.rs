@@ -205,7 +205,6 @@ pub unsafe extern "C" fn nae_detector_score_file(
         let mut images = read(path.as_ref()).map_err(|e| e.to_string())?;
         match (images.pop(), images.len()) {
             (Some(image), 0) => Ok(image.pixels),
-            (None, _) => Err(format!("{path}: expected one image, found none")),
             (_, more) => Err(format!("{path}: expected one image, found {}", more + 1)),
         }
     };

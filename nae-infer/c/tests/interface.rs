@@ -112,6 +112,58 @@ fn null_is_refused_everywhere() {
     }
 }
 
+/// The header of a `.npy` file of `shape`, and zeros.
+fn npy(shape: &str, length: usize) -> Vec<u8> {
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(118u16.to_le_bytes());
+    bytes.extend(format!("{header:<117}\n").as_bytes());
+    bytes.resize(bytes.len() + length, 0);
+    bytes
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_is_known() {
+    use nae_infer_c as c;
+    let folder = tempfile::tempdir().unwrap();
+    let text = |path: &Path| CString::new(path.to_str().unwrap()).unwrap();
+    let model = text(&digits().join("digits.onnx"));
+    let mut error = [1; 1024];
+    let message = |error: &[c_char]| {
+        // SAFETY: the library ends its messages in a zero, within the length it was given.
+        unsafe { CStr::from_ptr(error.as_ptr()) }.to_str().unwrap().to_owned()
+    };
+    for name in ["auto", "abacus"] {
+        let backend = CString::new(name).unwrap();
+        // SAFETY: the texts outlive the call, and the length of `error` is its own.
+        let detector =
+            unsafe { c::nae_detector_open(model.as_ptr(), backend.as_ptr(), 0.0, error.as_mut_ptr(), error.len()) };
+        assert!(detector.is_null());
+        let expected = format!("there is no backend `{name}`; expected one of tract, ort, simd, native");
+        assert_eq!(message(&error), expected);
+    }
+    // SAFETY: as above; the detector is freed once, below.
+    let detector = unsafe { c::nae_detector_open(model.as_ptr(), null(), 0.0, error.as_mut_ptr(), error.len()) };
+    let mut score = c::Score { energy: 0.0, p_value: 0.0, threshold: 0.0, anomaly: 0 };
+    for (shape, length, expected) in [
+        ("(0, 16, 16)", 0, "expected at least one image, found [0, 16, 16]"),
+        ("(2, 16, 16)", 512, "expected one image, found 2"),
+    ] {
+        let path = folder.path().join("batch.npy");
+        std::fs::write(&path, npy(shape, length)).unwrap();
+        let (path, room) = (text(&path), error.len());
+        // SAFETY: as above.
+        let done = unsafe {
+            c::nae_detector_score_file(detector, path.as_ptr(), &mut score, null_mut(), error.as_mut_ptr(), room)
+        };
+        assert_eq!(done, 0);
+        let found = message(&error);
+        assert!(found.ends_with(&format!("batch.npy: {expected}")), "{found}");
+    }
+    // SAFETY: it is the detector of above, and not used any more.
+    unsafe { c::nae_detector_free(detector) };
+}
+
 #[test]
 fn a_program_in_c_scores_as_the_library() {
     let folder = tempfile::tempdir().unwrap();

@@ -170,11 +170,13 @@ const CALIBRATE_HELP: &str = "\
 Takes any autoencoder in ONNX with one input [N, C, H, W], of 1 or 3 channels, and an output of the same
 shape, whoever trained it. What the file does not say is taken from --range, --resize and --energy; a model
 of nae-train says it, and is calibrated anew. The images must be normal and not from the training data:
-a threshold from images the network has seen is too low.
+a threshold from images the network has seen is too low. A file that cannot be read is reported, the others
+are calibrated with, and the exit status is 1.
 
 Examples:
   nae-infer calibrate theirs.onnx good -o model.onnx
-  nae-infer calibrate theirs.onnx good.npy -o model.onnx --range -1,1 --false-positive-rate 0.001";
+  nae-infer calibrate theirs.onnx good.npy -o model.onnx --range -1,1 --false-positive-rate 0.001
+  nae-infer calibrate theirs.onnx - -o model.onnx < good.npy";
 
 #[derive(Args)]
 pub(crate) struct Calibrate {
@@ -202,7 +204,7 @@ pub(crate) struct Calibrate {
     /// The energy of an image and its reconstruction [default: squared-l2]
     #[arg(long, value_parser = PossibleValuesParser::new(["squared-l2", "l1", "ssim"]))]
     pub(crate) energy: Option<String>,
-    /// Write nothing if a file cannot be scored
+    /// Write nothing if a file cannot be read, or an image cannot be scored
     #[arg(long)]
     pub(crate) strict: bool,
 }

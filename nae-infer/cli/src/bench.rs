@@ -11,7 +11,7 @@ use nae_infer::{BackendKind, Detector};
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::{Bench, runtime};
-use crate::output::printable;
+use crate::output::{printable, unless_closed};
 
 /// Images of a large batch.
 const BATCH: usize = 32;
@@ -43,25 +43,30 @@ enum Line {
 pub(crate) fn run(arguments: &Bench) -> anyhow::Result<ExitCode> {
     runtime(arguments.backend.as_deref(), &arguments.execution_provider)?;
     if let (true, Some(kind)) = (arguments.alone, arguments.backend.as_deref().and_then(BackendKind::from_name)) {
-        println!("{}", serde_json::to_string(&measure(arguments, kind)?)?);
+        writeln!(io::stdout(), "{}", serde_json::to_string(&measure(arguments, kind)?)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = |kind: &BackendKind| arguments.backend.as_deref().is_none_or(|name| name == kind.name());
     let kinds = BackendKind::ALL.into_iter().filter(|kind| wanted(kind) && kind.is_built_in());
     let lines = kinds.map(|kind| in_a_process(arguments, kind)).collect::<anyhow::Result<Vec<Line>>>()?;
+    unless_closed(print(arguments, &lines))?;
+    let failed = lines.iter().all(|line| matches!(line, Line::Failed { .. }));
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn print(arguments: &Bench, lines: &[Line]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if arguments.json {
-        for line in &lines {
+        for line in lines {
             writeln!(out, "{}", serde_json::to_string(line)?)?;
         }
     } else {
         let image = Detector::open(&arguments.model)?.contract().input;
         let plural = if arguments.threads.get() == 1 { "" } else { "s" };
         writeln!(out, "images of {image} (CxHxW), {} thread{plural}", arguments.threads)?;
-        writeln!(out, "{}", table(&lines).trim_fmt())?;
+        writeln!(out, "{}", table(lines).trim_fmt())?;
     }
-    let failed = lines.iter().all(|line| matches!(line, Line::Failed { .. }));
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(())
 }
 
 /// Runs this program again for one backend.

@@ -15,7 +15,7 @@ use nae_terminal::progress::Progress;
 
 use crate::arguments::Calibrate;
 use crate::inputs::{content, files};
-use crate::output::{printable, report};
+use crate::output::{printable, report, unless_closed};
 
 /// The probability of the interval of rates that is printed.
 const INTERVAL: f32 = 0.95;
@@ -32,11 +32,15 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
     metadata.contract = metadata.contract.without_calibration();
     let detector = Detector::builder().threads(threads()).read(metadata.attach(file.bytes())?, &arguments.model)?;
 
-    let (mut energies, failed) = score(&detector, arguments, quiet)?;
-    if failed > 0 && (arguments.strict || energies.is_empty()) {
-        bail!("{failed} images or files cannot be scored, {} can", energies.len());
+    let Found { mut energies, unread, unscored } = score(&detector, arguments, quiet);
+    let (count, failed) = (energies.len(), unread + unscored);
+    if failed > 0 && (arguments.strict || count == 0) {
+        let remedy = if count > 0 { "; leave out --strict to calibrate with these" } else { "" };
+        bail!(
+            "files or folders that cannot be read: {unread}; images that cannot be scored: {unscored}; images that can: \
+             {count}{remedy}"
+        );
     }
-    let count = energies.len();
     let calibration = Calibration::from_energies(&mut energies)?;
     let (target, confidence) = (arguments.false_positive_rate, arguments.confidence);
     let rate =
@@ -60,11 +64,8 @@ pub(crate) fn run(arguments: &Calibrate, quiet: bool) -> anyhow::Result<ExitCode
         arguments.output.display(),
         confidence.map(|confidence| format!(" with a confidence of {confidence}")).unwrap_or_default()
     );
-    match said {
-        // The model is written, whoever reads this.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        said => said?,
-    }
+    // The model is written, whoever reads this.
+    unless_closed(said.map_err(Into::into))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -90,12 +91,21 @@ fn metadata(file: &ModelFile, arguments: &Calibrate) -> anyhow::Result<ModelMeta
     file.assume(assumed).context("it is not an ONNX model that takes images [N, C, H, W]")
 }
 
-/// Energies of the images, and how many images or files gave none; those are reported.
-fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> anyhow::Result<(Vec<f32>, usize)> {
-    let (mut paths, mut failed) = (Vec::new(), 0);
+/// What the images gave.
+struct Found {
+    energies: Vec<f32>,
+    /// Files and folders that gave no images.
+    unread: usize,
+    /// Images that gave no energy.
+    unscored: usize,
+}
+
+/// Energies of the images; what gives none is reported.
+fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> Found {
+    let (mut paths, mut unread, mut unscored) = (Vec::new(), 0, 0);
     for path in &arguments.images {
         let mut fail = |error: &anyhow::Error| {
-            failed += 1;
+            unread += 1;
             report(error);
         };
         match files(path, false, &mut fail) {
@@ -104,11 +114,25 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> anyhow::Res
         }
     }
     let progress = Progress::new("scoring", "files", 0, paths.len(), quiet);
-    let (mut energies, mut batch) = (Vec::new(), Vec::new());
-    let flush = |batch: &mut Vec<f32>, energies: &mut Vec<f32>| -> anyhow::Result<()> {
-        energies.extend(detector.score_prepared(batch)?.iter().map(|scored| scored.energy));
+    let fail = |name: &str, error: &dyn std::fmt::Display| {
+        progress.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(name))));
+    };
+    // Images that wait to be scored: what they are called, and their values, prepared.
+    let (mut energies, mut names, mut batch) = (Vec::new(), Vec::new(), Vec::new());
+    // Of one that has no energy the others are none the worse.
+    let flush = |names: &mut Vec<String>, batch: &mut Vec<f32>, energies: &mut Vec<f32>| {
+        let mut failed = 0;
+        for (name, scored) in names.drain(..).zip(detector.score_each(batch)) {
+            match scored {
+                Ok(scored) => energies.push(scored.energy),
+                Err(error) => {
+                    failed += 1;
+                    fail(&name, &error);
+                }
+            }
+        }
         batch.clear();
-        Ok(())
+        failed
     };
     for path in &paths {
         match content(path).map_err(InputError::from).and_then(|bytes| parse(path, &bytes)) {
@@ -120,26 +144,29 @@ fn score(detector: &Detector, arguments: &Calibrate, quiet: bool) -> anyhow::Res
                         None => detector
                             .settings()
                             .prepare(&image.pixels)
-                            .map(|values| batch.extend(values))
+                            .map(|values| {
+                                batch.extend(values);
+                                names.push(image.name.clone());
+                            })
                             .map_err(Into::into),
                     };
                     if let Err(error) = result {
-                        failed += 1;
-                        progress.suspend(|| report(&anyhow::anyhow!("{}: {error}", printable(&image.name))));
+                        unscored += 1;
+                        fail(&image.name, &error);
                     }
                 }
             }
             Err(error) => {
-                failed += 1;
+                unread += 1;
                 progress.suspend(|| report(&error.into()));
             }
         }
-        if batch.len() >= BATCH * detector.contract().input.len() {
-            flush(&mut batch, &mut energies)?;
+        if names.len() >= BATCH {
+            unscored += flush(&mut names, &mut batch, &mut energies);
         }
         progress.advance(1);
     }
-    flush(&mut batch, &mut energies)?;
+    unscored += flush(&mut names, &mut batch, &mut energies);
     progress.clear();
-    Ok((energies, failed))
+    Found { energies, unread, unscored }
 }

@@ -2,7 +2,8 @@
 //! `nae-infer`'s, the camera service the crate `nae-serve`'s.
 //!
 //! Exit status: 0 when all went well (also when anomalies were found), 1 when anything failed, 2 for wrong usage, 3 when
-//! anomalies were found and `score --fail-on-anomaly` asked for that.
+//! anomalies were found and `score --fail-on-anomaly` asked for that. A reader that stops early, as `head` does, changes
+//! nothing of it: the status is that of what was found until then.
 
 mod arguments;
 mod bench;
@@ -13,7 +14,7 @@ mod instructions;
 mod output;
 mod score;
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -32,10 +33,8 @@ fn main() -> ExitCode {
     let result = instructions::choose().and_then(|()| command(cli));
     match result {
         Ok(code) => code,
-        // Whoever read our output has had enough, as `head` does.
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => {
-            ExitCode::SUCCESS
-        }
+        // Nothing had failed: the commands in which something can have do not come here with a closed pipe.
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::report(&error);
             if is_usage(&error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }

@@ -1,6 +1,6 @@
 //! `nae-infer score`: images in, a table or JSON out.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,12 +17,14 @@ use serde::Serialize;
 
 use crate::arguments::{Score, UsageError, runtime};
 use crate::inputs::{content, files};
-use crate::output::{printable, report};
+use crate::output::{printable, report, unless_closed};
 
 /// Images scored at a time: enough for every thread, few enough to see results soon.
 const BATCH: usize = 64;
-/// How long before a progress bar is worth its line, and rows are printed though they are few.
+/// How long before a progress bar is worth its line, and what waits is scored and printed though it is little.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The most characters that the column of names has for the sake of paths that are still to come.
+const WIDEST: usize = 120;
 /// The exit status where anomalies were found and are to be a failure.
 const ANOMALY: u8 = 3;
 
@@ -56,6 +58,7 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         heat_map: arguments.heat_map.as_deref(),
         names: Vec::new(),
         batch: Vec::new(),
+        since: None,
         failed: false,
         anomalies: arguments.fail_on_anomaly.then_some(0),
         scored: 0,
@@ -63,11 +66,11 @@ pub(crate) fn run(arguments: &Score, quiet: bool) -> anyhow::Result<ExitCode> {
         progress: None,
         quiet,
     };
-    match run.all(&arguments.images, columns) {
-        // Whoever read the output has had enough, as `head` does: what was found until then counts.
-        Err(error) if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe) => {}
-        result => result?,
+    let result = run.all(&arguments.images, columns);
+    if let Some(progress) = &run.progress {
+        progress.clear();
     }
+    unless_closed(result)?;
     Ok(run.code())
 }
 
@@ -80,21 +83,18 @@ enum Output {
 #[derive(Default)]
 struct Rows {
     waiting: Vec<[String; 4]>,
-    /// When the first of them was found.
-    since: Option<Instant>,
-    /// The widths so far, of what is printed; none before the first row is.
-    widths: Option<Vec<u16>>,
+    /// The least widths: of what is printed, and of what will be as far as that is known.
+    widths: [u16; 4],
+    /// Whether the names of the columns are printed.
+    has_names: bool,
 }
 
 impl Rows {
-    fn push(&mut self, row: [String; 4]) {
-        self.since.get_or_insert_with(Instant::now);
-        self.waiting.push(row);
-    }
-
-    /// Whether they are enough, or have waited long enough.
-    fn are_due(&self) -> bool {
-        self.waiting.len() >= BATCH || self.since.is_some_and(|since| since.elapsed() > PATIENCE)
+    /// Leaves room for the paths, so that rows printed before and after the longest are in one line.
+    fn expect(&mut self, paths: &[PathBuf]) {
+        let width = |path: &PathBuf| printable(&path.display().to_string()).chars().count();
+        let longest = paths.iter().map(width).max().unwrap_or(0);
+        self.widths[0] = longest.min(WIDEST) as u16;
     }
 
     /// The rows that wait as text, below the names of the columns where they are the first.
@@ -104,24 +104,20 @@ impl Rows {
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        if self.widths.is_none() {
+        if !std::mem::replace(&mut self.has_names, true) {
             table.set_header(["input", "energy", "p-value", "verdict"]);
         }
         table.add_rows(self.waiting.drain(..));
-        for (at, column) in table.column_iter_mut().enumerate() {
+        for (at, (column, &width)) in table.column_iter_mut().zip(&self.widths).enumerate() {
             if at == 1 || at == 2 {
                 column.set_cell_alignment(CellAlignment::Right);
             }
-            if let Some(&width) = self.widths.as_ref().and_then(|widths| widths.get(at)) {
-                // Blanks on both sides count.
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 2)));
-            }
+            // Blanks on both sides count.
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width.saturating_add(2))));
         }
-        let widths = table.column_max_content_widths();
-        let before = self.widths.take().unwrap_or_default();
-        let wider = widths.into_iter().enumerate().map(|(at, width)| width.max(before.get(at).copied().unwrap_or(0)));
-        self.widths = Some(wider.collect());
-        self.since = None;
+        for (width, here) in self.widths.iter_mut().zip(table.column_max_content_widths()) {
+            *width = here.max(*width);
+        }
         Some(table.trim_fmt())
     }
 }
@@ -133,6 +129,8 @@ struct Run<'a> {
     /// Images that wait to be scored: what they are called, and their values, prepared.
     names: Vec<String>,
     batch: Vec<f32>,
+    /// When the first came of the images and rows that wait.
+    since: Option<Instant>,
     failed: bool,
     /// Where they are to be a failure, how many there are.
     anomalies: Option<usize>,
@@ -161,6 +159,9 @@ impl Run<'_> {
                 Err(error) => self.fail(&error),
             }
         }
+        if let Output::Table(rows) = &mut self.output {
+            rows.expect(&paths);
+        }
         for (done, path) in paths.iter().enumerate() {
             match columns {
                 Some(columns) => self.take_table(path, columns)?,
@@ -171,11 +172,7 @@ impl Run<'_> {
             }
             self.progress(done, paths.len());
         }
-        self.score()?;
-        if let Some(progress) = &self.progress {
-            progress.clear();
-        }
-        self.print_rows()
+        self.flush()
     }
 
     fn fail(&mut self, error: &anyhow::Error) {
@@ -191,10 +188,13 @@ impl Run<'_> {
         if self.detector.settings().tiles.is_some() {
             // An image is a batch of tiles by itself.
             match self.detector.score_pixels(&pixels) {
-                Ok(scored) => self.print(&name, &scored)?,
+                Ok(scored) => {
+                    self.count(&scored);
+                    self.print(&name, &scored)?;
+                }
                 Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
             }
-            return Ok(());
+            return self.flush_if_due();
         }
         let prepared = self.detector.settings().prepare(&pixels);
         self.take_prepared(prepared.map_err(|error| anyhow::anyhow!("{name}: {error}")), name)
@@ -243,7 +243,7 @@ impl Run<'_> {
         }))
     }
 
-    /// Scores what is waiting when there is enough.
+    /// Has an image's values, or a row's, wait to be scored.
     fn take_prepared(&mut self, values: anyhow::Result<Vec<f32>>, name: String) -> anyhow::Result<()> {
         match values {
             Ok(values) => {
@@ -252,19 +252,47 @@ impl Run<'_> {
             }
             Err(error) => self.fail(&error),
         }
-        if self.names.len() < BATCH { Ok(()) } else { self.score() }
+        self.flush_if_due()
     }
 
-    /// Scores what is waiting.
+    /// Scores and prints what waits, where it is enough, or has waited long enough.
+    fn flush_if_due(&mut self) -> anyhow::Result<()> {
+        let rows = if let Output::Table(rows) = &self.output { rows.waiting.len() } else { 0 };
+        let waiting = self.names.len().max(rows);
+        if waiting == 0 {
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if waiting >= BATCH || since.elapsed() > PATIENCE { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.since = None;
+        self.score()?;
+        self.print_rows()
+    }
+
+    /// Scores the images that wait.
     fn score(&mut self) -> anyhow::Result<()> {
         let (names, batch) = (std::mem::take(&mut self.names), std::mem::take(&mut self.batch));
-        for (name, scored) in names.iter().zip(self.detector.score_each(&batch)) {
+        let mut found = Vec::with_capacity(names.len());
+        // All count before the first is printed: the reader may stop at any of them.
+        for (name, scored) in names.into_iter().zip(self.detector.score_each(&batch)) {
             match scored {
-                Ok(scored) => self.print(name, &scored)?,
+                Ok(scored) => {
+                    self.count(&scored);
+                    found.push((name, scored));
+                }
                 Err(error) => self.fail(&anyhow::anyhow!("{name}: {error}")),
             }
         }
-        Ok(())
+        found.iter().try_for_each(|(name, scored)| self.print(name, scored))
+    }
+
+    fn count(&mut self, scored: &Scored) {
+        if let Some(anomalies) = &mut self.anomalies {
+            *anomalies += usize::from(scored.verdict.is_some_and(|verdict| verdict.is_anomaly()));
+        }
     }
 
     fn print(&mut self, name: &str, scored: &Scored) -> anyhow::Result<()> {
@@ -277,21 +305,15 @@ impl Run<'_> {
             }
             Output::Table(rows) => {
                 let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-                rows.push([
+                rows.waiting.push([
                     printable(name),
                     format!("{:.6}", scored.energy),
                     or_dash(scored.p_value.map(|p| format!("{p:.4}"))),
                     or_dash(verdict),
                 ]);
-                if rows.are_due() {
-                    self.print_rows()?;
-                }
             }
         }
         self.scored += 1;
-        if let Some(anomalies) = &mut self.anomalies {
-            *anomalies += usize::from(scored.verdict.is_some_and(|verdict| verdict.is_anomaly()));
-        }
         if let Some(folder) = self.heat_map {
             let file = folder.join(heat_map_name(self.scored, name));
             let written = heat_map_png(scored).and_then(|png| Ok(nae_onnx::file::write(&file, &png)?));

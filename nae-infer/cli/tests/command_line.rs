@@ -380,7 +380,7 @@ fn heat_maps_are_pictures() {
 #[test]
 #[cfg(unix)]
 fn a_folder_is_scored_but_for_what_cannot_be_read() {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     let folder = Folder::new();
     let inside = folder.path("f");
     std::fs::create_dir_all(inside.join("sub")).unwrap();
@@ -395,10 +395,28 @@ fn a_folder_is_scored_but_for_what_cannot_be_read() {
         assert!(lines(&output.get_output().stdout).len() >= 2, "{command:?}");
     }
     symlink("gone", inside.join("lost.png")).unwrap();
+    symlink("round.png", inside.join("round.png")).unwrap();
+    // Another user's folders, of which one is hidden. The superuser reads them, and finds nothing.
+    let locked = ["locked", ".locked"].map(|name| inside.join(name));
+    let lock = |mode| {
+        locked.iter().for_each(|path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap());
+    };
+    locked.iter().for_each(|path| std::fs::create_dir(path).unwrap());
+    lock(0);
+    let is_locked = std::fs::read_dir(&locked[0]).is_err();
     let output = folder.run(&["score", "model.onnx", "f", "--json"]).code(1);
+    lock(0o700);
     assert_eq!(lines(&output.get_output().stdout).len(), 2);
     let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("f/lost.png: cannot be read: No such file") && said.lines().count() == 1, "{said}");
+    let mut expected = vec!["f/lost.png: cannot be read: No such file", "f/round.png: cannot be read: Too many levels"];
+    if is_locked {
+        expected.insert(0, "f/locked: cannot be read: Permission denied");
+    }
+    let found: Vec<&str> = said.lines().collect();
+    assert_eq!(found.len(), expected.len(), "{said}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.contains(expected) && found.matches("f/").count() == 1, "{said}");
+    }
 }
 
 /// More rows than are printed together are in columns of one width, below one line of names.
@@ -420,6 +438,53 @@ fn many_rows_are_one_table() {
     // Names grow longer; no column moves back.
     assert!(places.is_sorted(), "{places:?}");
     assert_eq!(places[100], places[151]);
+
+    // Names that are known before the first row is printed have their room from then on.
+    std::fs::copy(folder.path("a.png"), folder.path("a-name-that-is-longer-than-the-others.png")).unwrap();
+    let output = folder.run(&["score", "model.nae", "many.npy", "a-name-that-is-longer-than-the-others.png"]).success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    let places = verdicts(&rows);
+    assert_eq!((places.len(), places.iter().filter(|&place| *place == places[0]).count()), (152, 152), "{text}");
+}
+
+/// What is found is printed before the rest comes: a batch that is full, and a smaller one when time has gone.
+#[cfg(target_os = "linux")]
+#[test]
+fn rows_are_printed_as_they_are_found() {
+    use std::io::{BufRead as _, Write as _};
+    use std::process::Stdio;
+    let folder = Folder::new();
+    folder.npy("many.npy", "|u1", "(64, 16, 16)", &vec![7; 64 * 256]);
+    let program = assert_cmd::cargo::cargo_bin("nae-infer");
+    // The time begins when the pipe is opened to be read.
+    let late = "rm -f late; mkfifo late; { sleep 2.1; cat a.png; } >late &";
+    for (before, inputs, count) in [("", "many.npy", 64), (late, "a.png late", 2)] {
+        for (json, count) in [("", count + 1), ("--json", count)] {
+            let mut child = std::process::Command::new("bash")
+                .current_dir(folder.0.path())
+                .args(["-c", &format!("{before} exec {} score model.nae {inputs} - {json}", program.display())])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let output = child.stdout.take().unwrap();
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let reader = std::thread::spawn(move || {
+                std::io::BufReader::new(output)
+                    .lines()
+                    .map_while(Result::ok)
+                    .for_each(|line| sender.send(line).unwrap());
+            });
+            // The last image does not come until the rows before it have.
+            let patience = std::time::Duration::from_secs(60);
+            let found = (0..count).map_while(|_| receiver.recv_timeout(patience).ok()).count();
+            child.stdin.take().unwrap().write_all(&std::fs::read(folder.path("a.png")).unwrap()).unwrap();
+            assert!(child.wait().unwrap().success());
+            assert_eq!((found, receiver.iter().count()), (count, 1), "{inputs} {json}");
+            reader.join().unwrap();
+        }
+    }
 }
 
 #[test]
@@ -462,16 +527,47 @@ fn a_closed_pipe_is_no_error() {
             .success()
             .stderr(contains("panic").not());
     }
-    // What has failed until then has failed.
-    let binary = assert_cmd::cargo::cargo_bin("nae-infer");
-    let line = format!("{} score model.nae missing.png a.png --json | true; exit ${{PIPESTATUS[0]}}", binary.display());
-    let bash = |line: &str| Command::new("bash").current_dir(folder.0.path()).args(["-c", line]).assert();
-    bash(&line).code(1).stderr(contains("missing.png"));
+}
+
+/// The exit status says what was found, whoever reads the output.
+#[test]
+fn a_reader_that_is_gone_changes_no_exit_status() {
+    let folder = Folder::new();
+    let run = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = std::process::Command::new(assert_cmd::cargo::cargo_bin("nae-infer"))
+            .current_dir(folder.0.path())
+            .args(arguments)
+            .stdout(writer)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.contains("panic") && !said.contains("pipe"), "{said}");
+        output.status.code().unwrap()
+    };
+    folder.npy("both.npy", "|u1", "(2, 16, 16)", &[[255; 256], [7; 256]].concat());
+    let assert = folder.run(&["score", "model.nae", "both.npy", "--json"]).success();
+    let energies: Vec<f64> =
+        lines(&assert.get_output().stdout).iter().map(|line| line["energy"].as_f64().unwrap()).collect();
+    let between = f64::midpoint(energies[0], energies[1]).to_string();
+    assert!(energies[0] < energies[1], "the second is the anomaly: {energies:?}");
+    for json in [&[][..], &["--json"]] {
+        let score = |rest: &[&str]| run(&[&["score", "model.nae"], rest, json].concat());
+        assert_eq!(score(&["a.png"]), 0);
+        assert_eq!(score(&["a.png", "--threshold", "0"]), 0);
+        assert_eq!(score(&["a.png", "--threshold", "0", "--fail-on-anomaly"]), 3);
+        // The reader was gone at the first.
+        assert_eq!(score(&["both.npy", "--threshold", &between, "--fail-on-anomaly"]), 3);
+        assert_eq!(score(&["both.npy", "missing.png", "--threshold", "0", "--fail-on-anomaly"]), 1);
+        assert_eq!(run(&[&["bench", "none.onnx", "--seconds", "0"], json].concat()), 1);
+    }
+    assert_eq!(run(&["bench", "model.nae", "--seconds", "0", "--backend", "native", "--alone"]), 0);
     folder.npy("normal.npy", "|u1", "(120, 16, 16)", &vec![7; 120 * 256]);
-    let line =
-        format!("{} calibrate model.onnx normal.npy -o out.onnx | true; exit ${{PIPESTATUS[0]}}", binary.display());
-    bash(&line).success().stderr(contains("panic").not());
-    assert!(folder.path("out.onnx").is_file());
+    assert_eq!(run(&["calibrate", "model.onnx", "normal.npy", "-o", "out.onnx"]), 0);
+    assert_eq!(run(&["calibrate", "model.onnx", "normal.npy", "missing.png", "-o", "more.onnx"]), 1);
+    let written = ["out.onnx", "more.onnx"].map(|name| std::fs::read(folder.path(name)).unwrap());
+    assert_eq!(written[0], written[1]);
 }
 
 #[test]
@@ -529,12 +625,30 @@ fn a_model_of_others_is_calibrated_and_then_scores() {
         .stdout(contains("from 200 normal images"));
     assert_eq!(std::fs::read(folder.path("folder.onnx")).unwrap(), std::fs::read(folder.path("ours.onnx")).unwrap());
     folder.npy("bad.npy", "<f4", "(60, 8, 8)", &f32::NAN.to_le_bytes().repeat(60 * 64));
+    let batch = std::fs::read(folder.path("normal.npy")).unwrap();
+    Command::cargo_bin("nae-infer")
+        .unwrap()
+        .current_dir(folder.0.path())
+        .args(["calibrate", "theirs.onnx", "-", "-o", "stdin.onnx", "--range", "-1,1"])
+        .write_stdin(batch)
+        .assert()
+        .success();
+    assert_eq!(std::fs::read(folder.path("stdin.onnx")).unwrap(), std::fs::read(folder.path("ours.onnx")).unwrap());
     folder
         .run(&["calibrate", "theirs.onnx", "bad.npy", "-o", "bad.onnx"])
-        .failure()
-        .stderr(contains("60 images or files cannot be scored, 0 can"));
+        .code(1)
+        .stderr(contains("cannot be read: 0; images that cannot be scored: 60; images that can: 0\n"));
+    // An empty folder, and a file that is missing.
+    std::fs::create_dir(folder.path("empty")).unwrap();
+    let mixed = ["calibrate", "theirs.onnx", "good", "bad.npy", "empty", "missing.png", "-o", "bad.onnx"];
+    folder.run(&[&mixed[..], &["--strict"]].concat()).code(1).stderr(contains(
+        "cannot be read: 2; images that cannot be scored: 60; images that can: 200; leave out --strict",
+    ));
+    assert!(!folder.path("bad.onnx").exists());
+    folder.run(&mixed).code(1).stdout(contains("from 200 normal images"));
     folder.npy("empty.npy", "<f4", "(0, 8, 8)", &[]);
-    folder.run(&["score", "ours.onnx", "empty.npy"]).code(1).stderr(contains("expected at least one image"));
+    let none = folder.run(&["score", "ours.onnx", "empty.npy"]).code(1).stdout(is_empty());
+    none.stderr(contains("empty.npy: expected at least one image, found [0, 8, 8]"));
     assert!(std::fs::read(folder.path("ours.onnx")).unwrap().starts_with(&theirs), "the network is not touched");
     let scored = folder.run(&["score", "ours.onnx", "normal.npy", "--json"]).success();
     let lines = lines(&scored.get_output().stdout);

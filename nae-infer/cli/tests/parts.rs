@@ -67,6 +67,8 @@ fn an_image_is_scored_by_its_tiles() {
     let found = lines(&assert.get_output().stdout);
     assert_eq!((found.len(), found[0]["energy"].as_f64().unwrap() as f32), (1, largest));
     assert_eq!(image::open(folder.join("maps/0001-large.png.png")).unwrap().dimensions(), (37, 20));
+    let score = ["score", "model.onnx", "large.png", "--threshold", "0", "--fail-on-anomaly"];
+    run(folder, &score).code(3).stdout(contains("large.png"));
     run(folder, &["inspect", "model.onnx"]).success().stdout(contains("8 pixels from one to the next"));
 }
 
