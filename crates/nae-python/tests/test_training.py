@@ -289,8 +289,9 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_epoch():
     script = """
         import os, signal, threading, numpy, nae_edge
 
-        images = numpy.random.default_rng(0).integers(0, 255, (60000, 16, 16), dtype=numpy.uint8)
-        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        images = numpy.random.default_rng(0).integers(0, 255, (60000, 28, 28), dtype=numpy.uint8)
+        # Well after the data are handed over, and well before the first epoch is over.
+        threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         epochs = []
         trained = nae_edge.train(images, pretraining_updates=2000, updates=1, progress=False, callback=epochs.append)
         print("interrupted", trained.interrupted, "after", len(epochs), "epochs")
