@@ -136,7 +136,6 @@ impl Files {
             });
             decoded.into_iter().try_for_each(|(name, decoded)| each(&name, decoded))
         };
-        let mut is_done = false;
         self.visit(wanted, &mut |name, content| {
             bytes += content.as_ref().map_or(0, Vec::len);
             waiting.push((name.to_owned(), content));
@@ -144,13 +143,10 @@ impl Files {
                 return ControlFlow::Continue(());
             }
             bytes = 0;
-            let flow = pass_on(&mut waiting);
-            is_done = flow.is_break();
-            flow
+            pass_on(&mut waiting)
         })?;
-        if !is_done {
-            let _ = pass_on(&mut waiting);
-        }
+        // Nothing waits where there was no reason to go on.
+        let _ = pass_on(&mut waiting);
         Ok(())
     }
 

@@ -4,9 +4,9 @@
 //! MNIST's files, [`cifar`] CIFAR-10's, `celeba` CelebA's, [`own`] a user's images in a folder or an archive (`files`, `collect`),
 //! [`own_table`] a table or a folder of `tables`. [`Form`] says how files become a model's samples, [`Augmentation`] what
 //! happens to them each time they are trained on, `parts` which are tiles of one image or windows of one stretch.
-//! [`reading`] tells how far files are read. [`originals()`] reads some images as they come, [`Defect`] makes defects in those. [`outliers`] makes the synthetic sets
-//! of the paper, [`squares`] local defects, [`Split`] the parts that a run divides
-//! its data into.
+//! [`reading`] tells how far files are read. [`originals()`] reads some images as they come, [`Defect`] makes defects in
+//! those. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`Split`] the parts that a run
+//! divides its data into.
 
 mod augmentation;
 mod celeba;

@@ -6,7 +6,8 @@ use nae_simd::{Planes, Size, Workspace};
 /// Images that go through a network together.
 const TOGETHER: usize = 4;
 
-/// What `run` gives for each of `images`, channels first and of this size, in order, on as many threads as [`threads`] says. Each call of `run` has some images, and gives as many vectors.
+/// What `run` gives for each of `images`, channels first and of this size, in order, on as many threads as [`threads`]
+/// says. Each call of `run` has some images, and gives as many vectors.
 pub(crate) fn side_by_side(
     images: &[&[f32]],
     size: Size,

@@ -10,7 +10,6 @@
 //! is left without an answer. A lane that loses threads again and again, and scores nothing in between, is given up itself. A
 //! panic of a backend is an error before it comes here.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,13 +21,12 @@ use nae_infer::{ScoreError, Scored};
 use super::camera_name::CameraName;
 use super::model::{Current, Model, NoModel};
 use super::regions::{Applied, NothingSeen, Seen, View};
+use waiting::{Job, Waiting};
+
+mod waiting;
 
 /// Jobs that are scored in one call.
 const BATCH: usize = 32;
-/// Frames, and images of requests, of a lane that may wait.
-const WAITING: usize = 1024;
-/// Bytes of a lane's requests that may wait, but for a single one.
-const WAITING_BYTES: usize = 256 << 20;
 /// Threads that a lane may lose without a score in between, for each that should run, before it is given up.
 const STUCK_FOR_EACH: usize = 4;
 /// How long a batch may keep its place in the pool from other lanes.
@@ -102,26 +100,6 @@ pub(crate) struct Answer {
 /// Called with the result.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Answer, Failure>) + Send>;
 
-struct Job {
-    input: Input,
-    reply: Reply,
-    /// Of a request, dropped by its client where it waits no more.
-    client: Option<Weak<()>>,
-}
-
-impl Job {
-    fn is_wanted(&self) -> bool {
-        self.client.as_ref().is_none_or(|client| client.strong_count() > 0)
-    }
-
-    fn bytes(&self) -> usize {
-        match &self.input {
-            Input::Image(bytes, _) => bytes.len(),
-            Input::Prepared(values) => size_of_val(values.as_slice()),
-        }
-    }
-}
-
 /// The threads that score.
 pub(crate) struct Scorer {
     shared: Arc<Shared>,
@@ -164,11 +142,7 @@ struct State {
 
 #[derive(Default)]
 struct LaneState {
-    /// Frames of the camera.
-    frames: VecDeque<Job>,
-    /// Images of requests, and how many bytes they are.
-    requests: VecDeque<Job>,
-    request_bytes: usize,
+    waiting: Waiting,
     /// Batches being scored by threads that have a place.
     busy: usize,
     /// Batches being scored by threads that have lost theirs.
@@ -176,55 +150,6 @@ struct LaneState {
     /// Threads given up so far, and of these since the model was exchanged or scored anything.
     stuck: usize,
     stuck_of_model: usize,
-}
-
-impl LaneState {
-    fn waiting(&self) -> usize {
-        self.frames.len() + self.requests.len()
-    }
-
-    fn has_room(&self, job: &Job) -> bool {
-        match job.client {
-            None => self.frames.len() < WAITING,
-            Some(_) => {
-                let fits = self.requests.is_empty() || self.request_bytes + job.bytes() <= WAITING_BYTES;
-                fits && self.requests.len() < WAITING
-            }
-        }
-    }
-
-    fn push(&mut self, job: Job) {
-        if job.client.is_some() {
-            self.request_bytes += job.bytes();
-            self.requests.push_back(job);
-        } else {
-            self.frames.push_back(job);
-        }
-    }
-
-    /// The frames that wait, or where there are none images of requests, up to `most`; those that nobody waits for are dropped.
-    fn batch(&mut self, most: usize) -> Vec<Job> {
-        if !self.frames.is_empty() {
-            let count = self.frames.len().min(most);
-            return self.frames.drain(..count).collect();
-        }
-        let mut batch = Vec::new();
-        while batch.len() < most
-            && let Some(job) = self.requests.pop_front()
-        {
-            self.request_bytes -= job.bytes();
-            if job.is_wanted() {
-                batch.push(job);
-            }
-        }
-        batch
-    }
-
-    /// All that wait.
-    fn drain(&mut self) -> impl Iterator<Item = Job> {
-        self.request_bytes = 0;
-        self.frames.drain(..).chain(self.requests.drain(..))
-    }
 }
 
 /// A place in the pool.
@@ -332,10 +257,10 @@ impl Lane {
             NoModel.into()
         } else if self.shared.is_given_up(lane) {
             Failure::GivenUp
-        } else if !lane.has_room(&job) {
+        } else if !lane.waiting.has_room(&job) {
             Failure::Busy
         } else {
-            lane.push(job);
+            lane.waiting.push(job);
             drop(state);
             self.shared.changed.notify_one();
             return;
@@ -351,7 +276,7 @@ impl Lane {
 
     /// Jobs that wait.
     pub(crate) fn waiting(&self) -> usize {
-        self.shared.lock().lanes[self.index].waiting()
+        self.shared.lock().lanes[self.index].waiting.len()
     }
 
     /// Whether there is a model, and it is not given up.
@@ -423,7 +348,7 @@ impl Shared {
                 let own = &mut state.lanes[lane];
                 // After a hang one by one, so that another is not waited for as long as for a batch, and costs others no answer.
                 let most = if own.stuck_of_model > 0 { 1 } else { BATCH };
-                let jobs = own.batch(most);
+                let jobs = own.waiting.batch(most);
                 if jobs.is_empty() {
                     // All clients have gone.
                     continue;
@@ -438,7 +363,7 @@ impl Shared {
                 return Some((lane, jobs));
             }
             // What waits behind another batch of its lane is still done.
-            if state.closed && state.lanes.iter().all(|lane| lane.waiting() == 0) {
+            if state.closed && state.lanes.iter().all(|lane| lane.waiting.is_empty()) {
                 state.places[place].thread = None;
                 return None;
             }
@@ -450,7 +375,7 @@ impl Shared {
     /// takes long.
     fn may_begin(&self, lane: &LaneState) -> bool {
         let limit = if self.has_several() { (self.threads - 1).max(1) } else { self.threads };
-        lane.waiting() > 0 && lane.overdue == 0 && lane.busy < limit
+        !lane.waiting.is_empty() && lane.overdue == 0 && lane.busy < limit
     }
 
     /// A thread is at the next step of its batch, which is of so many jobs.
@@ -535,7 +460,7 @@ impl Shared {
             own.stuck_of_model += 1;
             if shared.is_given_up(own) && !before {
                 given_up.push(lane);
-                unanswered.extend(own.drain());
+                unanswered.extend(own.waiting.drain());
             }
         }
         drop(state);

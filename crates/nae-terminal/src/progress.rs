@@ -129,7 +129,7 @@ impl LateProgress {
 
     /// `done` of `total` units are done. At none of them the time begins anew; at all of them the bar goes.
     pub fn at(&self, done: usize, total: usize) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let (started, bar) = &mut *state;
         if done >= total {
             if let Some(bar) = bar.take() {
@@ -146,8 +146,8 @@ impl LateProgress {
 }
 
 /// A thread that panicked while it wrote a line leaves nothing half-done.
-fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// When the last line was written.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from . import _native
 from ._detector import Detector
 from ._files import as_path, write_columns
-from ._inputs import Columns, Images, named, recognise
+from ._inputs import Columns, Images, named, numbered, recognise
 from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
@@ -167,8 +167,8 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
 
     def _energies(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         if samples.ndim == 2:
-            columns = [np.ascontiguousarray(column, np.float64) for column in samples.T]
-            found = self.detector_._native.score_columns(self._names(samples), columns, False, False)
+            matrix = np.require(samples, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
+            found = self.detector_._native.score_matrix(matrix, self._names(samples), False, False)
             return found["energies"].astype(np.float64)
         return self.detector_.score(samples, latents=False, heat_maps=False).energies.astype(np.float64)
 
@@ -176,7 +176,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         """The model's names of the columns: those of the DataFrame that was fitted on."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            return [f"column {number}" for number in range(1, samples.shape[1] + 1)]
+            return numbered(range(1, samples.shape[1] + 1))
         return named(list(names))
 
     def _checked(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._inputs import Columns, Encoded, Files, Images, Matrix, recognise
+from ._inputs import Columns, Encoded, Files, Images, Matrix, numbered, recognise
 from ._native import image_axes
 
 
@@ -38,7 +38,8 @@ def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
     if isinstance(found, Images):
         return _images(found, folder / name, layout)
     if isinstance(found, Matrix):
-        return write_matrix(found.values, folder / f"{name}.csv")
+        # With names, since an infinity in the first row would be taken for some.
+        found = Columns(numbered(range(1, found.values.shape[1] + 1)), list(found.values.T))
     return write_columns(found, folder / f"{name}.csv")
 
 
@@ -59,15 +60,6 @@ def _channels_first(array: npt.NDArray[Any], layout: str | None, *, member: bool
     if last:
         return np.ascontiguousarray(array.reshape(count, height, width, channels).transpose(0, 3, 1, 2))
     return np.ascontiguousarray(array.reshape(count, channels, height, width))
-
-
-def write_matrix(values: npt.NDArray[np.float64], path: Path) -> str:
-    """A table without names, which gets those that the reader gives: without them, an infinity in the first row would make it names."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(f"column {number}" for number in range(1, values.shape[1] + 1)) + "\n")
-        for row in values.tolist():
-            file.write(",".join([_number(value) for value in row]) + "\n")
-    return str(path)
 
 
 def write_columns(table: Columns, path: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,10 +142,10 @@ def _columns(data: Any) -> Columns | None:
     if library == "pandas" and hasattr(data, "columns") and hasattr(data, "iloc"):
         # Numbers are names that nobody gave: of the columns of an array, counted from 0, which files count from 1.
         names = list(data.columns)
-        numbered = [int(name) for name in names if isinstance(name, (int, np.integer)) and not isinstance(name, bool)]
+        numbers = [int(name) for name in names if isinstance(name, (int, np.integer)) and not isinstance(name, bool)]
         columns = [_pandas(data.iloc[:, at]) for at in range(len(names))]
-        if len(numbered) == len(names):
-            return Columns([f"column {number + 1}" for number in numbered], columns)
+        if len(numbers) == len(names):
+            return Columns(numbered(number + 1 for number in numbers), columns)
         return _named([str(name) for name in names], columns)
     if library == "polars" and hasattr(data, "get_columns"):
         return _named(list(data.columns), [_polars(column) for column in data.get_columns()])
@@ -158,6 +158,11 @@ def _columns(data: Any) -> Columns | None:
 
 def _named(names: list[str], columns: list[Column]) -> Columns:
     return Columns(named(names), columns)
+
+
+def numbered(numbers: Iterable[int]) -> list[str]:
+    """Names of columns that have none, as a file's reader gives them from 1 on."""
+    return [f"column {number}" for number in numbers]
 
 
 def named(names: list[str]) -> list[str]:

@@ -90,16 +90,22 @@ fn a_deletion_that_was_killed_is_finished_and_frames_without_a_record_stay() {
     assert_eq!((phase(&own), own.status().counts.kept, frames.exists()), ("idle", 0, false));
 }
 
+/// Learning whose record says that the model `digest` has taken over, and where that model's file would be.
+fn with_learned(folder: &Path, digest: &str) -> (Arc<Learn>, PathBuf) {
+    let mut record = Record::default();
+    record.swapped(digest.into());
+    let own = learn(folder, &record);
+    let file = model_in(&own.folder, digest);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    (own, file)
+}
+
 /// A start without files to spare, without ONNX Runtime, or with another setting says little of a model.
 #[test]
 fn a_model_that_cannot_be_opened_at_one_start_is_kept_and_tried_again_at_the_next() {
     const A: &str = "0000000a";
     let folder = tempfile::tempdir().unwrap();
-    let mut record = Record::default();
-    record.swapped(A.into());
-    let own = learn(folder.path(), &record);
-    let file = model_in(&own.folder, A);
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let (own, file) = with_learned(folder.path(), A);
     std::fs::write(&file, "a model").unwrap();
     std::fs::write(report_in(&own.folder, A), "its report").unwrap();
     for in_use in [None, Some(Path::new("model.onnx"))] {
@@ -128,11 +134,7 @@ fn a_model_that_cannot_be_opened_at_one_start_is_kept_and_tried_again_at_the_nex
 fn what_was_learned_outlives_a_damaged_record() {
     const A: &str = "0000000a";
     let folder = tempfile::tempdir().unwrap();
-    let mut record = Record::default();
-    record.swapped(A.into());
-    let own = learn(folder.path(), &record);
-    let file = model_in(&own.folder, A);
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let (own, file) = with_learned(folder.path(), A);
     for name in [&file, &file.with_file_name("no-digest.model")] {
         std::fs::write(name, "a model").unwrap();
     }

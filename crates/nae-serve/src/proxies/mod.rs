@@ -67,11 +67,10 @@ impl TrustedProxies {
             return Ok(peer);
         }
         let of = |named: &[Option<IpAddr>]| self.last_that_is_not_trusted(peer, named);
-        let addresses = |elements: Vec<Element>| elements.iter().map(|element| element.client).collect::<Vec<_>>();
-        match (x_forwarded_for(headers), elements(headers).map(addresses)) {
-            (None, None) => Ok(peer),
-            (Some(named), None) | (None, Some(named)) => Ok(of(&named)),
-            (Some(named), Some(other)) => Some(of(&named)).filter(|client| *client == of(&other)).ok_or(Disagree),
+        match clients(headers) {
+            [None, None] => Ok(peer),
+            [Some(named), None] | [None, Some(named)] => Ok(of(&named)),
+            [Some(named), Some(other)] => Some(of(&named)).filter(|client| *client == of(&other)).ok_or(Disagree),
         }
     }
 
@@ -105,8 +104,7 @@ impl TrustedProxies {
 
     /// Whether a trusted proxy says that somebody else asks, and not who: by a header that is not read, or as `unknown`.
     pub(crate) fn leave_client_out(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
-        let addresses = |elements: Vec<Element>| elements.iter().map(|element| element.client).collect::<Vec<_>>();
-        let lists = [x_forwarded_for(headers), elements(headers).map(addresses)];
+        let lists = clients(headers);
         let is_unknown = |named: &Vec<Option<IpAddr>>| {
             let client = named.iter().rev().find(|address| address.is_none_or(|address| !self.trust(address)));
             named.is_empty() || client.is_some_and(Option::is_none)
@@ -115,6 +113,12 @@ impl TrustedProxies {
         let is_said = OF_PROXIES.iter().any(|name| headers.contains_key(*name));
         self.trust(peer) && if is_read { lists.iter().flatten().any(is_unknown) } else { is_said }
     }
+}
+
+/// Whom `X-Forwarded-For` and `Forwarded` name, each from the first client to the last proxy; none where it is not there.
+fn clients(headers: &HeaderMap) -> [Option<Vec<Option<IpAddr>>>; 2] {
+    let addresses = |elements: Vec<Element>| elements.iter().map(|element| element.client).collect();
+    [x_forwarded_for(headers), elements(headers).map(addresses)]
 }
 
 #[cfg(test)]

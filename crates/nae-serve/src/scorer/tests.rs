@@ -13,6 +13,7 @@ use nae_onnx::metadata::Tiles;
 
 use super::super::day_night::Condition;
 use super::super::regions::Regions;
+use super::waiting::WAITING_BYTES;
 use super::*;
 
 /// Reconstructs zeros, hangs on an image that begins with 2, fails on one that begins with 3, and takes its time for one that

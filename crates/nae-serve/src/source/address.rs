@@ -10,6 +10,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 const MAX_LENGTH: usize = 4096;
 /// The shortest password looked for in texts: a shorter one would be found where it is not, and shown by what is missing.
 const MIN_PASSWORD: usize = 4;
+/// Each of these begins the part of a path in which many cameras have user and password.
+const QUERY: [char; 4] = ['?', '&', '=', ';'];
 
 /// What is encoded in user and password: everything but the unreserved characters (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -149,14 +151,6 @@ impl CameraAddress {
         }
     }
 
-    /// The path up to where many cameras have user and password.
-    fn shown_path(&self) -> String {
-        match self.path.find(['?', '&', '=', ';']) {
-            Some(at) => format!("{}…", &self.path[..at]),
-            None => self.path.clone(),
-        }
-    }
-
     /// `text` of a program that was given the address, without user and password.
     pub(super) fn hide_in(&self, text: &str) -> String {
         let secret = self.secret();
@@ -165,7 +159,7 @@ impl CameraAddress {
         let own = self.login();
         let passwords = [in_address.map(|login| login.trim_end_matches('@')), own.as_deref()];
         let passwords = passwords.into_iter().flatten().filter_map(|login| Some(login.split_once(':')?.1));
-        let tail = self.path.find(['?', '&', '=', ';']).map(|at| &self.path[at..]);
+        let tail = self.path.find(QUERY).map(|at| &self.path[at..]);
         for hidden in tail.into_iter().chain(passwords).filter(|part| part.len() >= MIN_PASSWORD) {
             text = text.replace(hidden, "…");
         }
@@ -176,7 +170,7 @@ impl CameraAddress {
 impl fmt::Display for CameraAddress {
     /// For logs, errors and the page.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme.name(), self.place(), self.shown_path())
+        write!(f, "{}://{}{}", self.scheme.name(), self.place(), without_query(&self.path))
     }
 }
 
@@ -216,8 +210,9 @@ pub(crate) fn address_without_login(text: &str) -> String {
     format!("{scheme}…{place}")
 }
 
+/// A path up to where many cameras have user and password.
 fn without_query(text: &str) -> String {
-    text.find(['?', '&', ';']).map_or_else(|| text.to_owned(), |at| format!("{}…", &text[..at]))
+    text.find(QUERY).map_or_else(|| text.to_owned(), |at| format!("{}…", &text[..at]))
 }
 
 #[cfg(test)]
