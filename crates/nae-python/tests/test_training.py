@@ -298,3 +298,9 @@ def test_ctrl_c_does_not_wait_for_the_end_of_an_epoch():
     """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)], capture_output=True, text=True)
     assert "interrupted True after 0 epochs" in done.stdout, done.stdout + done.stderr
+
+
+def test_each_member_of_a_list_is_one_image(digits):
+    coloured = [np.stack([image, image // 2, image // 3]) for image in digits[0][:60]]
+    detector = nae_edge.train(coloured, **QUICK).detector
+    assert detector.input_shape[0] == 3 and len(detector.score(coloured)) == 60
