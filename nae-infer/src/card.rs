@@ -1,5 +1,5 @@
-//! What a model file says about itself: the card that `nae-infer inspect` prints, and what a
-//! [`Detector`](crate::Detector) needs to know beside the network. Nothing is run here.
+//! Model files: the description ("card") that `nae-infer inspect` prints, and the settings that a
+//! [`Detector`](crate::Detector) needs beside the network. Networks are not run here.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,36 @@ use nae_onnx::check::graph::CheckedModel;
 use nae_onnx::check::{CheckError, Limits, check, within};
 use nae_onnx::metadata::{Columns, Features, MetadataError, ModelMetadata, Provenance, RowWindow, Tiles, Transforms};
 
-/// First bytes of a `.nae` file.
+/// The first bytes of a `.nae` file.
 const NAE_MAGIC: &[u8] = b"\x89NAE\r\n\x1a\n";
 
-/// A model file, read and checked.
+/// A parsed and checked model file.
 #[derive(Debug, Clone)]
 pub struct ModelFile {
     bytes: Vec<u8>,
     content: Content,
 }
 
-/// What is in a model file.
+/// The contents of a model file.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// ONNX: the checked graph, and the metadata under `nae.` if there is any.
+    /// An ONNX model: the checked graph, and the metadata under `nae.`, if any.
     Onnx(Box<CheckedModel>, Option<Box<ModelMetadata>>),
-    /// nae-core's own format.
+    /// A `.nae` file, nae-core's format.
     Nae,
 }
 
-/// What is wrong with a model file.
+/// Why a model file is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelFileError {
-    /// An ONNX model that is refused.
+    /// The ONNX model is not acceptable.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// Metadata that cannot be read.
+    /// The metadata are invalid.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// A malformed `.nae` file.
+    /// The `.nae` file is malformed.
     #[error("not a valid .nae file: {0}")]
     Nae(ModelError),
 }
@@ -52,53 +52,53 @@ impl From<ModelError> for ModelFileError {
     }
 }
 
-/// What a [`Detector`](crate::Detector) knows of a model beside its network: how samples become inputs, and how inputs
-/// become energies and verdicts.
+/// The settings of a model beside its network: how samples are converted to inputs, and how energies and verdicts are
+/// computed.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ScoringSettings {
     /// Input, preprocessing, energy, calibration and the file's threshold.
     pub contract: Contract,
-    /// What is done to an image before it has the input's size; nothing for `.nae` files, which do not hold it.
+    /// Crop, fit and inversion of an image before it is resized to the input. The defaults for `.nae` files,
+    /// which do not store them.
     pub transforms: Transforms,
-    /// How a row of a table becomes the input; `None` for images, and for `.nae` files, which do not hold it.
+    /// How a row of a table is converted to the input. `None` for images, and for `.nae` files, which do not store it.
     pub columns: Option<Columns>,
-    /// How many rows of a table make a sample, where it is more than one.
+    /// The window of rows that make one sample. `None` if a sample is one row.
     pub window: Option<RowWindow>,
-    /// How an image larger than the input is cut and scored; `None` where it is resized, and for `.nae` files, which
-    /// score one tile.
+    /// How an image larger than the input is cut into tiles and scored. `None` if it is resized instead, and for `.nae`
+    /// files, which score one tile.
     pub tiles: Option<Tiles>,
-    /// What is reconstructed in place of the image's pixels, and scored; `None` where it is the pixels.
+    /// The features that the network reconstructs instead of pixels. `None` if it reconstructs pixels.
     pub features: Option<Features>,
 }
 
-/// How images are prepared and scored for a network that does not say.
+/// Preprocessing and energy for an ONNX model without metadata.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Assumed {
-    /// Energy of an image and its reconstruction.
+    /// The energy.
     pub energy: Energy,
-    /// Range of values and resize filter.
+    /// The range of values and the resize filter.
     pub preprocessing: Preprocessing,
 }
 
 impl ScoringSettings {
-    /// Images of the input's shape or resized to it, and this contract.
+    /// Settings for images that are resized to the input's shape, with this contract.
     pub fn new(contract: Contract) -> Self {
         Self { contract, transforms: Transforms::default(), columns: None, window: None, tiles: None, features: None }
     }
 
-    /// The network's input for an image: its channels first, of the input's size, in the model's range.
+    /// Converts an image to the network's input: channels first, in the input's size and the model's range.
     ///
     /// # Errors
-    /// [`PrepareError`] where the image cannot become that input.
+    /// [`PrepareError`] if the image cannot be converted.
     pub fn prepare(&self, pixels: &Pixels) -> Result<Vec<f32>, PrepareError> {
         nae_input::prepare(pixels, self.contract.input, self.contract.preprocessing, self.transforms)
     }
 }
 
 impl ModelFile {
-    /// Reads and checks the bytes of an `.onnx` or `.nae` file; which one it is, its first bytes
-    /// say.
+    /// Parses and checks the contents of an `.onnx` or `.nae` file. The format is recognised by the first bytes.
     ///
     /// # Errors
     /// [`ModelFileError`].
@@ -121,17 +121,17 @@ impl ModelFile {
         &self.bytes
     }
 
-    /// The file's bytes, without what is known of them.
+    /// The file's bytes; drops the parsed contents.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// What is in it.
+    /// The parsed contents.
     pub const fn content(&self) -> &Content {
         &self.content
     }
 
-    /// What an ONNX model says about itself; `None` where it says nothing, and for `.nae`.
+    /// The metadata of an ONNX model. `None` if it has none, and for `.nae` files.
     pub fn metadata(&self) -> Option<&ModelMetadata> {
         match &self.content {
             Content::Onnx(_, metadata) => metadata.as_deref(),
@@ -139,8 +139,8 @@ impl ModelFile {
         }
     }
 
-    /// What is taken for granted of an ONNX model that says nothing about itself: images of its input's shape,
-    /// prepared and scored as `assumed` says. `None` where its input is no image, and for `.nae`.
+    /// Settings for an ONNX model without metadata: images of its input's shape, with the given preprocessing and energy.
+    /// `None` if the input is not an image, and for `.nae` files.
     pub fn assume(&self, assumed: Assumed) -> Option<ModelMetadata> {
         let Content::Onnx(model, _) = &self.content else { return None };
         let mut contract = Contract::new(model.graph.sample_shape(model.graph.input)?);
@@ -158,7 +158,7 @@ impl ModelFile {
         })
     }
 
-    /// How samples become energies and verdicts; `None` for an ONNX model without metadata.
+    /// The settings in the file. `None` for an ONNX model without metadata.
     pub fn settings(&self) -> Option<ScoringSettings> {
         match &self.content {
             Content::Onnx(_, metadata) => metadata.as_ref().map(|m| ScoringSettings {
@@ -173,8 +173,7 @@ impl ModelFile {
         }
     }
 
-    /// The card: names and values in a fixed order, for people and for JSON. Texts are the file's
-    /// own and may hold anything.
+    /// The card: names and values in a fixed order. Values are texts from the file and can contain any characters.
     pub fn card(&self) -> Vec<(&'static str, String)> {
         let mut card = Vec::new();
         match &self.content {
@@ -273,7 +272,7 @@ impl ModelFile {
     }
 }
 
-/// How an image's score is made of the energies of its parts.
+/// Describes how an image's score is computed from the energies of its parts.
 fn score_of(top_k: usize) -> String {
     if top_k == 1 { "the largest energy".to_owned() } else { format!("the mean of the {top_k} largest energies") }
 }

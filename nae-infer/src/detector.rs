@@ -23,7 +23,7 @@ use crate::backend::{
 use crate::card::{ModelFile, ModelFileError, ScoringSettings};
 use crate::heat_map::HeatMap;
 
-/// A model with a backend: scores images, from any number of threads. A clone shares the backend.
+/// A model and the backend that runs it. Scores images, from any number of threads at a time. A clone shares the backend.
 #[derive(Clone)]
 pub struct Detector {
     settings: ScoringSettings,
@@ -34,34 +34,34 @@ pub struct Detector {
     threads: usize,
 }
 
-/// What is known of one image.
+/// The score of one image, with its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// Energy: the higher, the less normal.
+    /// The reconstruction error. The higher, the less normal.
     pub energy: f32,
-    /// Conformal p-value in (0, 1]: the share of normal images at least as strange; `None` for a
-    /// model without calibration.
+    /// The conformal p-value in (0, 1]: the share of normal images with at least this energy. `None` for a model without
+    /// calibration.
     pub p_value: Option<f32>,
-    /// Whether the energy is above the threshold; `None` for a model without calibration.
+    /// Whether the energy is above the threshold. `None` for a model without a threshold.
     pub verdict: Option<Verdict>,
-    /// The latent vector, channels first, where the model gives it out.
+    /// The latent vector, channels first. `None` if the model has no such output.
     pub latent: Option<Vec<f32>>,
-    /// Each pixel's part in the energy, row by row, of the size of the network's input; of a model that looks at tiles,
-    /// of the image's own size: see [`Grid`](nae_input::tiling::Grid); of a model of features,
-    /// the energy of the place that a pixel lies in.
+    /// Each pixel's contribution to the energy, row by row, in the size of the network's input. A model of tiles gives a map
+    /// of the image's own size, see [`Grid`](nae_input::tiling::Grid). In the map of a model of features, a pixel has the
+    /// energy of the feature vector at its place.
     pub error_map: Vec<f32>,
-    /// Rows and columns of the map; one channel.
+    /// Rows and columns of `error_map`, which has one channel.
     pub error_map_shape: Shape,
 }
 
-/// Why a detector could not be made. Messages name the file.
+/// Why a detector could not be opened. Messages name the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The model is refused.
+    /// The file is not a model that can be used.
     #[error("{}: {error}", path.display())]
     Model {
         /// The file.
@@ -69,7 +69,7 @@ pub enum OpenError {
         /// What is wrong with it.
         error: Box<ModelFileError>,
     },
-    /// An ONNX model of other origin: nothing says how images are prepared and scored.
+    /// An ONNX model without this project's metadata, so that preprocessing and energy are unknown.
     #[error(
         "{}: expected metadata under `nae.`, found none: add it with `nae-infer calibrate`",
         path.display()
@@ -83,50 +83,50 @@ pub enum OpenError {
     Backend {
         /// The file.
         path: PathBuf,
-        /// What the backend says.
+        /// The backend's error.
         error: BackendError,
     },
-    /// The metadata and the graph disagree on the image.
+    /// Metadata and graph have different input shapes.
     #[error("{}: metadata says images of {expected} (CxHxW), the graph takes {found}", path.display())]
     Input {
         /// The file.
         path: PathBuf,
-        /// What the metadata says.
+        /// The shape in the metadata.
         expected: Shape,
-        /// What the graph takes.
+        /// The shape of the graph's input.
         found: String,
     },
-    /// The metadata and the graph disagree on the features.
+    /// Metadata and graph have different shapes of features.
     #[error("{}: metadata says features of {expected} (KxRxC), output `{output}` has {found}", path.display())]
     Features {
         /// The file.
         path: PathBuf,
-        /// The output.
+        /// The name of the output.
         output: &'static str,
-        /// What the metadata says.
+        /// The shape in the metadata.
         expected: Shape,
-        /// What the output has.
+        /// The shape of the output.
         found: String,
     },
-    /// A false-positive rate was asked for that the calibration cannot give.
+    /// The calibration cannot give a threshold for the requested false-positive rate.
     #[error("{}: false-positive rate {rate}: {error}", path.display())]
     FalsePositiveRate {
         /// The file.
         path: PathBuf,
-        /// The rate asked for.
+        /// The requested rate.
         rate: f32,
-        /// Why not.
+        /// The calibration's error.
         error: CalibrationError,
     },
-    /// A threshold was asked for that no energy can be compared with.
+    /// The requested threshold is NaN or infinite.
     #[error("{}: expected a threshold that is a finite energy, found {energy}", path.display())]
     Threshold {
         /// The file.
         path: PathBuf,
-        /// The threshold asked for.
+        /// The requested threshold.
         energy: f32,
     },
-    /// A false-positive rate was asked for, but the model is not calibrated.
+    /// A false-positive rate was requested of a model without calibration.
     #[error("{}: a false-positive rate needs a calibrated model, and this one is not", path.display())]
     NoCalibration {
         /// The file.
@@ -138,24 +138,24 @@ pub enum OpenError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScoreError {
-    /// The image cannot become the network's input.
+    /// The image cannot be converted to the network's input.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
-    /// The batch is not a whole number of images.
+    /// The length of the batch is not a multiple of the length of an image.
     #[error("expected a multiple of {expected} values, found {found}")]
     Length {
-        /// Values in an image.
+        /// The number of values in an image.
         expected: usize,
-        /// Values given.
+        /// The number of values in the batch.
         found: usize,
     },
     /// The image or its reconstruction is not finite.
     #[error("no energy: {0}")]
     Energy(EnergyError),
-    /// Of a model that looks at tiles, none was to be scored.
+    /// None of the image's tiles was selected for scoring.
     #[error("no tile of the image is to be scored")]
     NoTile,
 }
@@ -167,7 +167,7 @@ impl From<EnergyError> for ScoreError {
 }
 
 impl Scored {
-    /// Where in the image the energy lies.
+    /// The error map as a heat map. `None` for an empty map.
     pub fn heat_map(&self) -> Option<HeatMap<'_>> {
         HeatMap::new(&self.error_map, self.error_map_shape.width)
     }
@@ -182,12 +182,12 @@ impl Detector {
         Self::builder().open(path)
     }
 
-    /// For another backend, threads, threshold, or alarm filter.
+    /// A builder, to choose backend, threads, threshold or alarm filter.
     pub fn builder() -> DetectorBuilder {
         DetectorBuilder::default()
     }
 
-    /// With a backend of the caller, which reconstructs images of the shape `settings.contract.input`.
+    /// A detector with the caller's own backend, which must reconstruct images of the shape `settings.contract.input`.
     pub fn with_backend(settings: ScoringSettings, backend: Arc<dyn Backend>) -> Self {
         let threshold = settings.contract.threshold();
         Self {
@@ -200,11 +200,10 @@ impl Detector {
         }
     }
 
-    /// The same network, calibrated by other normal data, with the threshold for a false-positive rate
-    /// in (0, 1).
+    /// The same network with another calibration, and the threshold for a false-positive rate in (0, 1).
     ///
     /// # Errors
-    /// [`CalibrationError`] where so few energies do not give a threshold for this rate.
+    /// [`CalibrationError`] if the calibration has too few energies for this rate.
     pub fn recalibrated(&self, calibration: Calibration, false_positive_rate: f32) -> Result<Self, CalibrationError> {
         let settings = self.settings.clone();
         let contract = settings.contract.with_calibration(calibration, false_positive_rate)?;
@@ -212,19 +211,19 @@ impl Detector {
         Ok(Self { alarm: self.alarm, threads: self.threads, ..detector })
     }
 
-    /// The same with the energy `threshold`, whatever the model says. Its false-positive rate is what the calibration
-    /// says of it.
+    /// The same with the threshold `threshold`, an energy. Its false-positive rate is that of the calibration, if there is
+    /// one.
     fn with_threshold(self, threshold: f32) -> Self {
         let false_positive_rate = self.contract().calibration().and_then(|c| c.p_value(threshold).ok());
         Self { threshold: Some(threshold), false_positive_rate, ..self }
     }
 
-    /// The alarm filter that the builder was given.
+    /// The alarm filter that was given to the builder.
     pub(crate) const fn alarm(&self) -> Option<AlarmSettings> {
         self.alarm
     }
 
-    /// How samples become energies and verdicts.
+    /// How samples are converted, scored and judged.
     pub const fn settings(&self) -> &ScoringSettings {
         &self.settings
     }
@@ -234,22 +233,22 @@ impl Detector {
         &self.settings.contract
     }
 
-    /// Which backend reconstructs.
+    /// The kind of backend that runs the network.
     pub fn backend(&self) -> BackendKind {
         self.backend.kind()
     }
 
-    /// The energy above which an image is an anomaly; `None` for a model without calibration.
+    /// The energy above which an image is an anomaly. `None` for a model without a threshold.
     pub const fn threshold(&self) -> Option<f32> {
         self.threshold
     }
 
-    /// The share of normal images above the threshold, at most; `None` for a model without calibration.
+    /// The expected share of normal images above the threshold, at most. `None` for a model without calibration.
     pub const fn false_positive_rate(&self) -> Option<f32> {
         self.false_positive_rate
     }
 
-    /// Scores an image of any size; of a model that looks at tiles, of at least one tile.
+    /// Scores an image of any size. For a model of tiles it has to contain at least one tile.
     ///
     /// # Errors
     /// [`ScoreError`].
@@ -257,7 +256,7 @@ impl Detector {
         self.score_pixels(&Pixels::from(image))
     }
 
-    /// Scores an image in memory.
+    /// Scores an image of decoded pixels.
     ///
     /// # Errors
     /// [`ScoreError`].
@@ -265,12 +264,12 @@ impl Detector {
         self.score_pixels_where(pixels, |_, _| true)
     }
 
-    /// As [`score_pixels`](Self::score_pixels), but of a model that looks at tiles only those have a part in the score that
-    /// are `wanted`, by the rows and columns of the image that they hold; the errors of pixels in no other are 0. A model of whole
-    /// images does not ask.
+    /// The same as [`score_pixels`](Self::score_pixels), with a selection of tiles. `wanted` is called with the rows and the
+    /// columns of each tile; only tiles for which it returns true contribute to the score. Pixels outside them have the error
+    /// 0. For a model of whole images, `wanted` is not called.
     ///
     /// # Errors
-    /// [`ScoreError`]; [`ScoreError::NoTile`] where none is wanted.
+    /// [`ScoreError`]; [`ScoreError::NoTile`] if no tile is selected.
     pub fn score_pixels_where(
         &self,
         pixels: &Pixels,
@@ -289,8 +288,8 @@ impl Detector {
         }
     }
 
-    /// As [`score_prepared`](Self::score_prepared), image by image: all at once, and where that fails, each
-    /// alone when it is asked for, to say which it was.
+    /// The same as [`score_prepared`](Self::score_prepared) with one result per image. All are scored in one call; if that
+    /// fails, each image is scored alone, so that the error belongs to the image that caused it.
     pub fn score_each<'a>(&'a self, batch: &'a [f32]) -> impl Iterator<Item = Result<Scored, ScoreError>> + 'a {
         let together = self.score_prepared(batch).ok();
         let alone = if together.is_some() { &[] } else { batch };
@@ -298,18 +297,18 @@ impl Detector {
         together.into_iter().flatten().map(Ok).chain(alone)
     }
 
-    /// Scores images that are the network's input already: one after the other, channels first, in
-    /// the model's range, as `prepare` makes them. Several threads share the work if the
-    /// builder was told so. Of a model that looks at tiles, they are tiles, each scored as an image of one tile.
+    /// Scores inputs of the network: images one after the other, channels first, in the model's range, as
+    /// [`ScoringSettings::prepare`] returns them. The work is shared by as many threads as the builder was given. For a model
+    /// of tiles each input is a tile, and is scored as an image of one tile.
     ///
     /// # Errors
-    /// [`ScoreError`]; of several, the first.
+    /// [`ScoreError`], that of the first image with an error.
     pub fn score_prepared(&self, batch: &[f32]) -> Result<Vec<Scored>, ScoreError> {
         let length = self.contract().input.len();
         if !batch.len().is_multiple_of(length) {
             return Err(ScoreError::Length { expected: length, found: batch.len() });
         }
-        // Before the backend: some turn a NaN into a number.
+        // Checked before the backend runs, since some backends turn a NaN into a number.
         if !batch.iter().all(|v| v.is_finite()) {
             return Err(EnergyError::NonFinite.into());
         }
@@ -325,7 +324,7 @@ impl Detector {
             for worker in workers {
                 match worker.join() {
                     Ok(part) => scored.extend(part?),
-                    // `score_part` does not panic; if it ever does, the caller should know where.
+                    // `score_part` does not panic. If it ever does, the caller should see the original panic.
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -339,7 +338,7 @@ impl Detector {
         let result = self.backend.reconstruct(batch)?;
         let images = batch.len() / input.len();
         let latent_length = result.latents.as_ref().map(|l| l.len() / images.max(1));
-        // What was reconstructed: the images, or the features of their places.
+        // The network reconstructs its input, or the features of it.
         let (shape, compared) = match self.settings.features {
             Some(Features { components, rows, columns, .. }) => {
                 (Shape::new(components, rows, columns), result.features.as_deref().unwrap_or_default())
@@ -370,7 +369,7 @@ impl Detector {
     }
 }
 
-/// For each pixel of `to` the value of the place that it lies in.
+/// Enlarges a map to the shape `to`: each pixel gets the value of the place that it lies in.
 fn enlarged(places: &[f32], from: Shape, to: Shape) -> Vec<f32> {
     let place = |pixel: usize| {
         let (y, x) = (pixel / to.width, pixel % to.width);
@@ -379,7 +378,7 @@ fn enlarged(places: &[f32], from: Shape, to: Shape) -> Vec<f32> {
     (0..to.height * to.width).map(|pixel| places[place(pixel)]).collect()
 }
 
-/// How a [`Detector`] is made.
+/// Options for opening a [`Detector`].
 ///
 /// ```no_run
 /// use nae_infer::{BackendKind, Detector};
@@ -397,7 +396,7 @@ pub struct DetectorBuilder {
     limits: Limits,
 }
 
-/// The threshold that is asked for.
+/// The requested threshold.
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     FalsePositiveRate(f32),
@@ -405,52 +404,52 @@ enum Wanted {
 }
 
 impl DetectorBuilder {
-    /// Reconstructs with this backend, or the one chosen by this rule.
+    /// The backend, or the rule that chooses it.
     pub fn backend(mut self, choice: impl Into<BackendChoice>) -> Self {
         self.backend = choice.into();
         self
     }
 
-    /// Scores batches with this many threads; one otherwise.
+    /// The number of threads that share a batch; 1 by default.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// Takes the threshold for this rate, in (0, 1), instead of the one in the file.
+    /// Uses the threshold for this false-positive rate, in (0, 1), instead of the model's own.
     pub fn false_positive_rate(mut self, rate: f32) -> Self {
         self.threshold = Some(Wanted::FalsePositiveRate(rate));
         self
     }
 
-    /// Takes this energy for the threshold, instead of the one in the file, or of one for a
-    /// [rate](Self::false_positive_rate). The model need not be calibrated.
+    /// Uses this energy as the threshold, instead of the model's own or of that for a [rate](Self::false_positive_rate). The
+    /// model need not be calibrated.
     pub fn threshold(mut self, energy: f32) -> Self {
         self.threshold = Some(Wanted::Energy(energy));
         self
     }
 
-    /// When the alarm of a [stream](Detector::stream) of images goes on and off.
+    /// The alarm filter of a [stream](Detector::stream) of images: when its alarm is raised and cleared.
     pub fn alarm_filter(mut self, settings: AlarmSettings) -> Self {
         self.alarm = Some(settings);
         self
     }
 
-    /// Loads ONNX Runtime from this file; otherwise from the one `ORT_DYLIB_PATH` names, or the
-    /// system's. The first library loaded serves the whole process.
+    /// The file to load ONNX Runtime from. By default it is the one that `ORT_DYLIB_PATH` names, or the system's. The first
+    /// library that is loaded is used by the whole process.
     pub fn ort_library(mut self, path: impl Into<PathBuf>) -> Self {
         self.ort_library = Some(path.into());
         self
     }
 
-    /// What ONNX Runtime computes on: each layer on the first of these that has it, on the processor otherwise. Other
-    /// backends run on the processor.
+    /// ONNX Runtime's execution providers: each layer runs on the first of these that supports it, or else on the processor.
+    /// Other backends always run on the processor.
     pub fn execution_providers(mut self, providers: impl Into<Vec<ExecutionProvider>>) -> Self {
         self.execution_providers = providers.into();
         self
     }
 
-    /// Accepts models up to these limits.
+    /// Limits on the size of a model; larger models are refused.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
@@ -466,7 +465,7 @@ impl DetectorBuilder {
         self.read(bytes, path)
     }
 
-    /// As [`open`](Self::open), from bytes in memory; `path` is for messages.
+    /// The same as [`open`](Self::open) for a file in memory. `path` is used in messages only.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -477,7 +476,7 @@ impl DetectorBuilder {
         self.load(&file, path)
     }
 
-    /// As [`read`](Self::read), from a file that is parsed already.
+    /// The same as [`read`](Self::read) for a file that has been parsed.
     ///
     /// # Errors
     /// [`OpenError`].

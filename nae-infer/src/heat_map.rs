@@ -1,45 +1,45 @@
-//! Where in an image the energy lies: pictures of an error map, and the regions above a threshold.
-//! The map itself is in [`Scored::error_map`](crate::Scored::error_map).
+//! Heat maps: pictures of an error map, and the regions of the map above a threshold. The error map itself is
+//! [`Scored::error_map`](crate::Scored::error_map).
 
 use colorous::INFERNO;
 use image::{Rgba, RgbaImage};
 
-/// Each pixel's part in the energy, row by row.
+/// An error map: each pixel's contribution to the energy, row by row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeatMap<'a> {
     width: usize,
     values: &'a [f32],
 }
 
-/// Neighbouring pixels above a threshold.
+/// A connected region of pixels above a threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
-    /// The column farthest left.
+    /// The leftmost column.
     pub left: usize,
-    /// The highest row.
+    /// The topmost row.
     pub top: usize,
-    /// Columns from the first to the last, in pixels of the map.
+    /// The number of columns of the bounding box, in pixels of the map.
     pub width: usize,
-    /// Rows from the first to the last.
+    /// The number of rows of the bounding box.
     pub height: usize,
-    /// Number of pixels.
+    /// The number of pixels in the region.
     pub pixels: usize,
-    /// The largest part in the energy of one of its pixels.
+    /// The largest value of the region's pixels.
     pub largest: f32,
 }
 
 impl<'a> HeatMap<'a> {
-    /// A map of rows of `width` values; `None` unless they are whole rows.
+    /// A map with rows of `width` values. `None` if the values are not a whole number of rows.
     pub fn new(values: &'a [f32], width: usize) -> Option<Self> {
         (width > 0 && values.len().is_multiple_of(width)).then_some(Self { width, values })
     }
 
-    /// Pixels in a row.
+    /// The number of pixels in a row.
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    /// Rows.
+    /// The number of rows.
     pub const fn height(&self) -> usize {
         self.values.len() / self.width
     }
@@ -49,8 +49,8 @@ impl<'a> HeatMap<'a> {
         self.values.iter().copied().fold(0.0, f32::max)
     }
 
-    /// A picture to lay over the image, in the colours of matplotlib's *inferno*. A pixel of the
-    /// value `full` or above is opaque and bright, one of 0 is transparent.
+    /// A picture to overlay on the image, in the colours of matplotlib's *inferno*. A pixel with the value `full` or more is
+    /// opaque and bright, a pixel with the value 0 is transparent.
     pub fn overlay(&self, full: f32) -> RgbaImage {
         RgbaImage::from_fn(self.width as u32, self.height() as u32, |x, y| {
             let value = self.values[y as usize * self.width + x as usize];
@@ -60,8 +60,8 @@ impl<'a> HeatMap<'a> {
         })
     }
 
-    /// The regions of pixels above `threshold`, each touching the next by a side or a corner, the
-    /// one with the largest value first.
+    /// The regions of pixels above `threshold`, connected by sides or corners, ordered by their largest value, the largest
+    /// first.
     pub fn regions(&self, threshold: f32) -> Vec<Region> {
         let (width, height) = (self.width, self.height());
         let mut waiting: Vec<bool> = self.values.iter().map(|&v| v > threshold).collect();

@@ -3,13 +3,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `detector` | [`Detector`] and its builder, [`Scored`] |
-//! | `stream` | one camera's images in turn, and the alarm filter: [`Stream`] |
+//! | `stream` | [`Stream`]: the images of one camera, with an alarm filter |
 //! | [`backend`] | nae-simd (feature `simd`, default), tract (`tract`, default), ONNX Runtime (`ort`), nae-core's engine (always) |
-//! | [`heat_map`] | pictures of where the energy lies, and regions above a threshold |
-//! | [`input`] | the crate `nae-input`: image files, `.npy` batches and tables, and how they become a network's input |
-//! | [`card`] | what a model file says about itself |
+//! | [`heat_map`] | heat maps, and the regions above a threshold |
+//! | [`input`] | the crate `nae-input`: reads image files, `.npy` arrays and tables, and converts them to a network's input |
+//! | [`card`] | model files: contents, description and scoring settings |
 //!
-//! Models are checked before a backend sees them ([`nae_onnx::check`]), and a backend's panic is an error here.
+//! A model is checked before a backend gets it ([`nae_onnx::check`]). A panic of a backend is returned as an error.
 
 pub mod backend;
 pub mod card;

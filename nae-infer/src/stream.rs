@@ -1,4 +1,4 @@
-//! One camera's images, one after the other: each is scored, and the alarm filter says whether the alarm is on.
+//! A camera's stream of images: each image is scored, and an alarm filter decides whether the alarm is on.
 
 use image::DynamicImage;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, AlarmSettingsError};
@@ -9,7 +9,7 @@ use crate::detector::{Detector, ScoreError, Scored};
 /// The longest window of an alarm filter, in images.
 pub const LONGEST_WINDOW: usize = 256;
 
-/// A detector and what it found in the last images of one camera. [`Detector::stream`] makes one for each camera.
+/// A detector and the alarm filter of one camera. [`Detector::stream`] creates one for each camera.
 #[derive(Clone)]
 pub struct Stream {
     detector: Detector,
@@ -19,7 +19,7 @@ pub struct Stream {
 /// An image of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
-    /// What is known of the image.
+    /// The image's score.
     pub scored: Scored,
     /// Whether the alarm is on.
     pub alarm: bool,
@@ -30,8 +30,7 @@ impl Stream {
         Ok(Self { detector, filter: AlarmFilter::new(settings)? })
     }
 
-    /// Scores the next image. One that cannot be scored leaves the alarm as it was; so does any image of a model
-    /// without threshold.
+    /// Scores the next image. The alarm does not change if the image cannot be scored, or if the model has no threshold.
     ///
     /// # Errors
     /// [`ScoreError`].
@@ -39,7 +38,7 @@ impl Stream {
         self.score_pixels(&Pixels::from(image))
     }
 
-    /// Scores the next image, in memory.
+    /// Scores the next image, given as decoded pixels.
     ///
     /// # Errors
     /// [`ScoreError`].
@@ -51,18 +50,18 @@ impl Stream {
         Ok(Observed { scored, alarm: self.filter.is_raised() })
     }
 
-    /// Puts the alarm off and forgets the last images: after a pause, say.
+    /// Clears the alarm and the filter's memory of the last images, for example after a pause.
     pub fn reset(&mut self) {
         self.filter.reset();
     }
 }
 
 impl Detector {
-    /// For the images of one camera in turn, with an alarm filter of its own: the builder's, or one by which the alarm
-    /// is on while the last image is an anomaly.
+    /// A stream for the images of one camera. Its alarm filter has the builder's settings; without them the alarm is on while
+    /// the last image is an anomaly.
     ///
     /// # Errors
-    /// [`AlarmSettingsError::Window`] where the filter's window is longer than
+    /// [`AlarmSettingsError::Window`] if the filter's window is longer than
     /// [`LONGEST_WINDOW`](crate::stream::LONGEST_WINDOW).
     pub fn stream(&self) -> Result<Stream, AlarmSettingsError> {
         Stream::new(self.clone(), self.alarm().map_or_else(|| AlarmSettings::new(1, 0, 1), Ok)?)

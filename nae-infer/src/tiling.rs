@@ -1,5 +1,5 @@
-//! Scoring an image by its tiles, and one map of errors of all: where tiles overlap, a pixel's error is the mean over
-//! the tiles that hold it. Which tiles an image has, and how their energies become its score, is in
+//! Scores an image by its tiles and merges their error maps: where tiles overlap, a pixel's error is the mean over the tiles
+//! that contain it. Which tiles an image has, and how its score is computed from their energies, is in
 //! [`nae_input::tiling`].
 
 use std::ops::Range;
@@ -12,10 +12,10 @@ use nae_onnx::metadata::Tiles;
 
 use crate::detector::{Detector, ScoreError, Scored};
 
-/// Tiles that are in memory at once.
+/// The largest number of tiles in memory at one time.
 const BATCH: usize = 256;
 
-/// Errors of tiles that overlap, put together.
+/// The merged error map of overlapping tiles.
 struct Stitched {
     shape: Shape,
     sums: Vec<f32>,
@@ -43,7 +43,7 @@ impl Stitched {
 }
 
 impl Detector {
-    /// Scores an image by those of its tiles that are `wanted`, by their rows and columns.
+    /// Scores an image by those of its tiles for whose rows and columns `wanted` returns true.
     pub(crate) fn score_tiles(
         &self,
         pixels: &Pixels,
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Of two tiles side by side, black and white: an energy of a white tile is 1.
+    /// For an image of two tiles side by side, black and white; the energy of a white tile is 1.
     #[test]
     fn only_tiles_that_are_wanted_have_a_part_in_the_score() {
         let mut settings = ScoringSettings::new(Contract::new(Shape::new(1, 2, 2)));

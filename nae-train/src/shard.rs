@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::num::NonZero;
 
 use burn::tensor::Tensor;
-pub use nae_simd::threads::{map, with_threads};
+pub use nae_simd::threads::{count, map, with_threads};
 
 use crate::device::on_processor;
 

@@ -1,4 +1,4 @@
-//! Decoding of image files within bounds of size and memory, and turning by their orientation tags.
+//! Decodes image files, with limits on size and memory, and turns them as their orientation tags say.
 
 use std::fmt;
 use std::panic::UnwindSafe;
@@ -6,28 +6,28 @@ use std::panic::UnwindSafe;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, Limits};
 
-/// Largest width and height of an image.
+/// The largest width and height of an image, in pixels.
 pub const MAX_SIDE: u32 = 32_767;
-/// Most memory decoding an image may take, in bytes.
+/// The largest amount of memory for decoding an image, in bytes.
 const MAX_DECODED: u64 = 1 << 28;
 
-/// Why an image is not decoded.
+/// Why an image could not be decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// It is too large.
+    /// The image is too large.
     #[error(transparent)]
     TooLarge(TooLarge),
-    /// It is none of the formats that are read, or damaged: what the decoder said.
+    /// The format is not supported or the file is damaged: the decoder's message.
     #[error(transparent)]
     Format(ImageError),
 }
 
-/// An image of longer sides, or that takes more memory, than are decoded.
+/// An image whose sides, or whose memory for decoding, exceed the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct TooLarge {
-    /// Its width and height, where its header says so.
+    /// Its width and height, if the header could be read.
     pub size: Option<(u32, u32)>,
 }
 
@@ -54,8 +54,8 @@ impl fmt::Display for TooLarge {
     }
 }
 
-/// Decodes an image as [`decode`](crate::decode) does, with the values and channels of the file, transparency among them,
-/// to be shown or written anew.
+/// Decodes an image as [`decode`](crate::decode) does, but keeps the file's type of values and its channels, including
+/// transparency. For images that are displayed or written again.
 ///
 /// # Errors
 /// [`DecodeError`].
@@ -63,8 +63,7 @@ pub fn decode_upright(bytes: &[u8]) -> Result<DynamicImage, DecodeError> {
     guarded(bytes, || upright(bytes))
 }
 
-/// Width and height of an image of one of the formats above once it is turned, from its header alone: the rest may still
-/// be damaged.
+/// Returns the width and height of an image after turning, from its header only. The rest of the file may still be damaged.
 ///
 /// # Errors
 /// [`DecodeError`].
@@ -98,7 +97,7 @@ fn turned_size(bytes: &[u8], limits: Limits) -> Result<(u32, u32), ImageError> {
     Ok(if is_quarter { (height, width) } else { (width, height) })
 }
 
-/// A decoder that has read the header, and how its image is to be turned: not at all where that cannot be read.
+/// Returns a decoder that has read the header, and the image's orientation; no turning if the tag cannot be read.
 fn opened(bytes: &[u8], limits: Limits) -> Result<(impl ImageDecoder, Orientation), ImageError> {
     let mut reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format()?;
     reader.limits(limits);
@@ -109,9 +108,9 @@ fn opened(bytes: &[u8], limits: Limits) -> Result<(impl ImageDecoder, Orientatio
     Ok((decoder, orientation.unwrap_or(Orientation::NoTransforms)))
 }
 
-/// The EXIF data of a WebP file. Its decoder would reserve as many bytes for them as the file claims, up to four gigabytes.
+/// Finds the EXIF data of a WebP file. The decoder would reserve as many bytes for them as the file claims, up to 4 GB.
 fn webp_exif(bytes: &[u8]) -> Option<&[u8]> {
-    // Behind "RIFF", a length and "WEBP" there are chunks: a name, a length, as many bytes, and one more if that is odd.
+    // "RIFF", a length and "WEBP" are followed by chunks: a name, a length, that many bytes, and a padding byte if it is odd.
     let mut chunks = bytes.get(12..)?;
     loop {
         let (name, rest) = chunks.split_at_checked(4)?;
@@ -124,7 +123,7 @@ fn webp_exif(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What `read` makes of `bytes`; a panic of its is an error.
+/// Calls `read` with `bytes` and returns a panic in it as an error.
 pub(super) fn guarded<T>(
     bytes: &[u8],
     read: impl FnOnce() -> Result<T, ImageError> + UnwindSafe,
@@ -135,7 +134,7 @@ pub(super) fn guarded<T>(
     });
     caught.map_err(|error| match error {
         ImageError::Limits(_) => {
-            // By the header alone, however long its sides are.
+            // Only the header is read here, so any size is allowed.
             let mut limits = Limits::no_limits();
             limits.max_alloc = Some(MAX_DECODED);
             let size = std::panic::catch_unwind(|| turned_size(bytes, limits).ok()).ok().flatten();

@@ -1,4 +1,4 @@
-//! An image to the size of the network's input: cut, resized, padded.
+//! Brings an image to the size of the network's input: crops, resizes and pads it.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use nae_onnx::metadata::{Fit, Transforms};
 
 use crate::resize::resize;
 
-/// Values in `[0, 1]`, channels last, of the shape `from`, brought to `to`, which has as many channels.
+/// Converts values in `[0, 1]`, channels last, from the shape `from` to the shape `to`, which has the same number of channels.
 pub(super) fn fit(
     values: Cow<'_, [f32]>,
     from: Shape,
@@ -41,9 +41,9 @@ pub(super) fn fit(
     }
 }
 
-/// The largest shape in `image` with the proportions of `of`.
+/// The largest shape within `image` that has the aspect ratio of `of`.
 fn largest(image: Shape, of: Shape) -> Shape {
-    // Compared as products: no rounding where proportions are equal.
+    // Products are compared, so that equal aspect ratios are not affected by rounding.
     if image.width * of.height > image.height * of.width {
         Shape { width: scaled(image.height, of.width, of.height), ..image }
     } else {
@@ -51,7 +51,7 @@ fn largest(image: Shape, of: Shape) -> Shape {
     }
 }
 
-/// The shape of an image that is made smaller, proportions kept, until it lies within `of`; never larger.
+/// The shape of `image` scaled down, with its aspect ratio, until it fits into `of`. It is never scaled up.
 fn within(image: Shape, of: Shape) -> Shape {
     if image.width <= of.width && image.height <= of.height {
         return image;
@@ -63,12 +63,12 @@ fn within(image: Shape, of: Shape) -> Shape {
     }
 }
 
-/// side · to / of, rounded; at least 1.
+/// Returns `side * to / of`, rounded, and at least 1.
 fn scaled(side: usize, to: usize, of: usize) -> usize {
     ((side * to + of / 2) / of).max(1)
 }
 
-/// The middle of an image; where it cannot be in the middle, half a pixel to the upper left.
+/// Cuts out the centre of an image. If the centre lies between pixels, the cut is half a pixel to the upper left.
 fn cut(values: Cow<'_, [f32]>, from: Shape, to: Shape) -> Cow<'_, [f32]> {
     if from == to {
         return values;

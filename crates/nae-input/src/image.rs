@@ -1,4 +1,4 @@
-//! Images: from a file to a network's input. The same for training, for scoring and for every backend.
+//! Converts image files to a network's input. Training and scoring use the same code, with every backend.
 //!
 //! 1. [`read`] a file, or [`parse`] its bytes: a PNG, JPEG, BMP, TIFF, WebP or PNM (PGM, PPM) image, or the images in a
 //!    `.npy` file, as [`Pixels`]: floats in `[0, 1]`, channels last. 8-bit values are divided by 255, 16-bit ones by 65,535;
@@ -26,14 +26,14 @@ use crate::{fit, npy};
 
 pub use crate::decoding::{DecodeError, MAX_SIDE, TooLarge, decode_upright, dimensions};
 
-/// How names of files end that hold an image that is read, in lower case.
+/// The extensions of supported image files, in lower case.
 pub const EXTENSIONS: [&str; 10] = ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "webp", "pgm", "ppm", "pnm"];
 
-/// Why an image cannot become a network's input.
+/// Why an image cannot be converted to a network's input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
-    /// The image has no pixels, or too many.
+    /// The image has no pixels, or a side is too long.
     #[error("expected an image from 1×1 to {MAX_SIDE}×{MAX_SIDE}, found {width}×{height}")]
     Size {
         /// Its width.
@@ -41,7 +41,7 @@ pub enum PrepareError {
         /// Its height.
         height: usize,
     },
-    /// The image is smaller than one tile of a model that looks at tiles.
+    /// The image is smaller than a tile of the model.
     #[error(
         "expected an image of at least one tile, {tile_width}×{tile_height}, found {width}×{height}",
         tile_width = tile.width,
@@ -52,13 +52,13 @@ pub enum PrepareError {
         width: usize,
         /// Its height.
         height: usize,
-        /// A tile.
+        /// The shape of a tile.
         tile: Shape,
     },
-    /// The image has a number of channels that is not read.
+    /// The image's number of channels is not supported.
     #[error("expected 1 or 3 channels, found {0}")]
     Channels(usize),
-    /// The network takes something else than grey or RGB images.
+    /// The network's input is not a grey or RGB image.
     #[error(
         "the network takes {0} (CxHxW), not an image of 1 or 3 channels: hand its input over with `score_prepared`"
     )]
@@ -66,17 +66,17 @@ pub enum PrepareError {
     /// A value is not in `[0, 1]`.
     #[error("expected values from 0 to 1, found {value} at {index}; divide bytes by 255, or give them as uint8")]
     Range {
-        /// Position of the value, from 0.
+        /// The position of the value, from 0.
         index: usize,
         /// The value, as text.
         value: String,
     },
-    /// The values are not as many as the shape says.
+    /// The number of values does not match the shape.
     #[error("expected {expected} values, found {found}")]
     Length {
-        /// What the shape says.
+        /// The number of values of the shape.
         expected: usize,
-        /// How many there are.
+        /// The number of values found.
         found: usize,
     },
 }
@@ -89,7 +89,7 @@ pub fn read(path: &Path) -> Result<Vec<Named>, InputError> {
     parse(path, &nae_onnx::file::read(path, crate::MAX_FILE)?)
 }
 
-/// The images of a file with the content `bytes`; `path` names it, and need not exist.
+/// Reads the images of a file from its contents `bytes`. `path` is used in messages and names, and need not exist.
 ///
 /// # Errors
 /// [`InputError::Image`], [`InputError::TooLarge`] and [`InputError::Npy`] name the file.
@@ -108,14 +108,14 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Named>, InputError> {
     Ok(vec![Named { name, pixels }])
 }
 
-/// Whether a file's name is one of an image that is read.
+/// Whether a file's extension is that of a supported image format.
 #[must_use]
 pub fn is_image_name(path: &Path) -> bool {
     path.extension().is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
 }
 
-/// Decodes an image of one of the formats above, turned as its orientation tag says, within bounds of size and memory. A
-/// decoder's panic is an error.
+/// Decodes an image of one of the formats above and turns it as its orientation tag says, with limits on size and memory. A
+/// panic of a decoder is returned as an error.
 ///
 /// # Errors
 /// [`DecodeError`].
@@ -128,11 +128,11 @@ impl From<&DynamicImage> for Pixels {
         let (width, height) = (image.width() as usize, image.height() as usize);
         let grey = !image.color().has_color();
         let shape = Shape::new(if grey { 1 } else { 3 }, height, width);
-        // Bytes stay bytes as long as possible, as in a camera's driver. There may be more of them than the image has.
+        // Bytes are converted to floats late, to save memory. The buffer may be longer than the image.
         let bytes = |bytes: &[u8]| bytes.iter().take(shape.len()).map(|&b| f32::from(b) / 255.0).collect();
         let deep = image.color().bits_per_pixel() / u16::from(image.color().channel_count()) > 8;
         let values: Vec<f32> = match (image, grey, deep) {
-            // Nearly all: not copied first.
+            // The most frequent format: it is not copied first.
             (DynamicImage::ImageLuma8(image), ..) => bytes(image.as_raw()),
             (DynamicImage::ImageRgb8(image), ..) => bytes(image.as_raw()),
             (_, true, false) => bytes(image.to_luma8().as_raw()),
@@ -144,8 +144,8 @@ impl From<&DynamicImage> for Pixels {
     }
 }
 
-/// The input, channels first, of a network that takes images of the shape `target`, by the
-/// `transforms`, and the filter and in the range that `preprocessing` names.
+/// Converts an image to the input, channels first, of a network whose input shape is `target`: applies the `transforms`, the
+/// resize filter of `preprocessing`, and its range of values.
 ///
 /// # Errors
 /// [`PrepareError`].
@@ -184,7 +184,7 @@ pub fn prepare(
     Ok(to_channels_first(&ranged, target))
 }
 
-/// Rec. 709 luma of gamma-encoded values.
+/// Computes Rec. 709 luma from gamma-encoded values.
 fn luma([r, g, b]: [f32; 3]) -> f32 {
     (0.2126 * r + 0.7152 * g + 0.0722 * b).clamp(0.0, 1.0)
 }

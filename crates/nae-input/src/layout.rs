@@ -2,13 +2,13 @@
 
 use nae_core::Shape;
 
-/// An image of `shape` from channels first, as ONNX has it, to channels last, as [`Pixels`](crate::Pixels) and
-/// the portable engine have it.
+/// Converts an image of `shape` from channels first, ONNX's order, to channels last, the order of [`Pixels`](crate::Pixels)
+/// and of the portable engine.
 pub fn to_channels_last(image: &[f32], shape: Shape) -> Vec<f32> {
     transpose(image, shape.channels, shape.height * shape.width)
 }
 
-/// The way back of [`to_channels_last`].
+/// Converts from channels last to channels first, the inverse of [`to_channels_last`].
 pub fn to_channels_first(image: &[f32], shape: Shape) -> Vec<f32> {
     transpose(image, shape.height * shape.width, shape.channels)
 }

@@ -2,9 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`image`](mod@image) | image files and `.npy` batches |
-//! | [`table`] | tables of readings, a row a sample |
-//! | [`window`] | time series, some rows a sample |
+//! | [`image`](mod@image) | image files and `.npy` arrays |
+//! | [`table`] | tables of readings: each row is a sample |
+//! | [`window`] | time series: several consecutive rows are a sample |
 //! | [`tiling`] | images larger than the network's input |
 //! | [`layout`] | channels first and channels last |
 
@@ -26,5 +26,5 @@ pub use self::image::{
 pub use nae_onnx::metadata::Transforms;
 pub use pixels::{InputError, Named, Pixels};
 
-/// Largest file that is read, in bytes.
+/// The largest size of a file, in bytes.
 pub const MAX_FILE: u64 = 1 << 30;

@@ -1,9 +1,9 @@
 //! NumPy's `.npy` files: `[N, C, H, W]`, `[N, H, W, C]`, `[N, H, W]`, `[H, W, C]` or `[H, W]` of floats in
-//! `[0, 1]` (32 or 64 bits), or uint8. C is 1 or 3; where both readings fit of four axes, the first is taken.
+//! `[0, 1]` (32 or 64 bits), or uint8. C is 1 or 3; if both orders fit four axes, the first is taken.
 //!
-//! Three axes are one image where the last has 1, 3 or 4 values, and otherwise grey images; of four channels, the
-//! transparency is dropped. What may as well be the other is refused: `[3, H, W]` and `[4, H, W]`, a coloured image with its
-//! channels first or so few grey images, and `[N, 3, 3]` and `[N, 4, 4]`.
+//! Three axes are one image if the last has 1, 3 or 4 values, and otherwise grey images. The fourth channel, transparency, is
+//! dropped. Ambiguous arrays are refused: `[3, H, W]` and `[4, H, W]`, which can be a coloured image with channels first or
+//! three or four grey images, and `[N, 3, 3]` and `[N, 4, 4]`.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use npyz::{DType, NpyFile, Order};
 use crate::layout::to_channels_last;
 use crate::pixels::{InputError, Named, Pixels};
 
-/// First bytes of the format.
+/// The first bytes of a `.npy` file.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Longest header, and most opening brackets in it: those of the dictionary and of the shape. The
-/// header is a Python literal, whose parser reads what is in a bracket up to three times, so that its
-/// time is exponential in their number.
+/// The longest header, in bytes, and the largest number of opening brackets in it: those of the dictionary and of the shape.
+/// The header is a Python literal. Its parser reads the contents of a bracket up to three times, so its time is exponential
+/// in the number of nested brackets.
 const MAX_HEADER: usize = 4096;
 const MAX_BRACKETS: usize = 2;
-/// Three or four grey images of no larger sides are no coloured image with its channels first.
+/// Arrays `[3, H, W]` and `[4, H, W]` with sides up to this are grey images: a coloured image is not that small.
 const TINY: usize = 4;
-/// What three axes may be, and how to say which.
+/// The two readings of an ambiguous array of three axes, and how to make it unambiguous.
 const CHANNELS_OR_IMAGES: &str = "[N, H, W, 1] for grey images (a[..., None]), or [H, W, C] for one coloured image \
                                   (a.transpose(1, 2, 0))";
 const IMAGE_OR_SQUARES: &str = "[N, H, W, 1] for grey images (a[..., None]), or [1, H, W, 3] for one coloured image \
@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
     if brackets > MAX_BRACKETS {
         return Err(wrong("an array of floats or uint8", "records, or a header that NumPy does not write".into()));
     }
-    // The header parser multiplies extents; a panic at an overflow is an error here.
+    // The header parser multiplies extents; its panic at an overflow is returned as an error.
     let file = std::panic::catch_unwind(|| NpyFile::new(bytes))
         .unwrap_or_else(|_| Err(std::io::Error::other("a malformed header")))
         .map_err(|e| wrong(FILE, e.to_string()))?;
@@ -66,7 +66,7 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
     if n == 0 {
         return Err(wrong("at least one image", format!("{shape:?}")));
     }
-    // Three axes are several images only where they are grey ones.
+    // Three axes are several images only if these are grey.
     let is_one = shape.len() == 2 || (shape.len() == 3 && last);
     let per_image = [c, h, w].iter().try_fold(1usize, |a, &b| a.checked_mul(b)).filter(|&l| l > 0);
     let Some((per_image, total)) = per_image.and_then(|l| Some((l, l.checked_mul(n)?))) else {
@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
         return Err(wrong("floats or uint8", "records".into()));
     };
     let dtype = dtype.to_string();
-    // The elements are read from the slice: the shape was only claimed, the bytes are there.
+    // The elements are read from the slice: the shape is a claim of the file, the bytes are really there.
     let data = file.into_inner();
     let width = match dtype.as_str() {
         "<f4" => 4,
@@ -94,7 +94,7 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
             _ => raw.iter().map(|&b| f32::from(b) / 255.0).collect(),
         };
         if c == 4 {
-            // Without transparency, as of a PNG.
+            // Transparency is dropped, as for a PNG.
             read = read.as_chunks::<4>().0.iter().flat_map(|[r, g, b, _]| [*r, *g, *b]).collect();
         }
         let shape = Shape::new(if c == 4 { 3 } else { c }, h, w);
@@ -105,7 +105,7 @@ pub(super) fn read(path: &Path, name: &str, bytes: &[u8]) -> Result<Vec<Named>, 
     Ok(images.collect())
 }
 
-/// The header's text, found without the parser.
+/// Extracts the header's text without the parser.
 fn header(bytes: &[u8]) -> Option<&[u8]> {
     let version = *bytes.strip_prefix(MAGIC)?.first()?;
     let (length, start) = if version == 1 {

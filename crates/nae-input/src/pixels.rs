@@ -1,4 +1,4 @@
-//! Images in memory, and why a file gives none.
+//! Images in memory, and the errors of reading them from files.
 
 use std::path::PathBuf;
 
@@ -7,55 +7,55 @@ use nae_core::Shape;
 
 use crate::decoding::TooLarge;
 
-/// An image: floats in `[0, 1]`, channels last.
+/// A decoded image: floats in `[0, 1]`, channels last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pixels {
-    /// Channels (1 or 3), height, width.
+    /// The shape: channels (1 or 3), height, width.
     pub shape: Shape,
-    /// As many values as the shape says.
+    /// The values, as many as the shape has, row by row, with the channels of a pixel together.
     pub values: Vec<f32>,
 }
 
-/// An image and what to call it.
+/// An image and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named {
-    /// The file's path; with `[i]` for image i of a `.npy` file of several.
+    /// The file's path, followed by `[i]` for image i of a `.npy` file of several images.
     pub name: String,
     /// The image.
     pub pixels: Pixels,
 }
 
-/// Why a file gives no input. Messages name the file.
+/// Why no image could be read from a file. Messages name the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] nae_onnx::file::FileError),
-    /// The file is no image that is read.
+    /// The file is not an image of a supported format.
     #[error("{}: expected a PNG, JPEG, BMP, TIFF, WebP or PNM image, or a .npy file: {error}", path.display())]
     Image {
         /// The file.
         path: PathBuf,
-        /// What the decoder said.
+        /// The decoder's message.
         error: ImageError,
     },
-    /// The file is an image that is too large.
+    /// The image is too large.
     #[error("{}: {found}", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How large it is.
+        /// The image's size and the limit.
         found: TooLarge,
     },
-    /// The `.npy` file is not of a form that is read.
+    /// The `.npy` file has a shape or type that is not supported.
     #[error("{}: expected {expected}, found {found}", path.display())]
     Npy {
         /// The file.
         path: PathBuf,
-        /// What is read.
+        /// The supported shapes or types.
         expected: &'static str,
-        /// What is there.
+        /// What the file has.
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Images of another size, by the model's filter.
+//! Resizes images by the model's filter.
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{F32, F32x3};
@@ -6,7 +6,7 @@ use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resize
 use nae_core::Shape;
 use nae_core::model::ResizeFilter;
 
-/// Resizes values in `[0, 1]`, channels last, with as many channels as `to` has (1 or 3).
+/// Resizes an image of values in `[0, 1]`, channels last. `to` has the same number of channels, 1 or 3.
 pub(super) fn resize(values: &[f32], from: Shape, to: Shape, filter: ResizeFilter) -> Vec<f32> {
     let algorithm = match filter {
         ResizeFilter::BilinearAlignCorners => return align_corners(values, from, to),
@@ -14,7 +14,7 @@ pub(super) fn resize(values: &[f32], from: Shape, to: Shape, filter: ResizeFilte
         ResizeFilter::Box => ResizeAlg::Convolution(FilterType::Box),
         ResizeFilter::CatmullRom => ResizeAlg::Convolution(FilterType::CatmullRom),
         ResizeFilter::Lanczos3 => ResizeAlg::Convolution(FilterType::Lanczos3),
-        // The enum may grow; nae-core knows no other today.
+        // The enum is `non_exhaustive`; nae-core has no other filter today.
         _ => ResizeAlg::Convolution(FilterType::Bilinear),
     };
     let resized = if to.channels == 1 {
@@ -22,14 +22,14 @@ pub(super) fn resize(values: &[f32], from: Shape, to: Shape, filter: ResizeFilte
     } else {
         convolve::<F32x3>(values, from, to, algorithm)
     };
-    // Filters with negative lobes leave the range.
+    // Filters with negative lobes can produce values outside of the range.
     resized.into_iter().map(|v| v.clamp(0.0, 1.0)).collect()
 }
 
-/// Of pixels `P`, which are floats.
+/// Resizes pixels of the type `P`, whose components are floats.
 fn convolve<P: PixelTrait>(values: &[f32], from: Shape, to: Shape, algorithm: ResizeAlg) -> Vec<f32> {
     let mut out = vec![0.0f32; to.len()];
-    // The sizes are those of the slices and not zero, so neither view nor resizing can fail.
+    // The sizes match the slices and are not zero, so neither the view nor the resizing can fail.
     if let (Ok(source), Ok(mut target)) = (
         TypedImageRef::<P>::from_buffer(from.width as u32, from.height as u32, bytemuck::cast_slice(values)),
         TypedImage::<P>::from_buffer(to.width as u32, to.height as u32, bytemuck::cast_slice_mut(&mut out)),
@@ -40,10 +40,10 @@ fn convolve<P: PixelTrait>(values: &[f32], from: Shape, to: Shape, algorithm: Re
     out
 }
 
-/// Linear between pixels, the corner pixels of both images on each other: what PyTorch's
+/// Interpolates linearly between pixels, with the corner pixels of both images aligned, as PyTorch's
 /// `interpolate(…, mode="bilinear", align_corners=True)` does.
 fn align_corners(values: &[f32], from: Shape, to: Shape) -> Vec<f32> {
-    // The position in f64 rounds well below a pixel's weight in f32.
+    // Positions in f64 have rounding errors far below the precision of a weight in f32.
     let position = |i: usize, from: usize, to: usize| {
         let exact = if to > 1 { i as f64 * (from - 1) as f64 / (to - 1) as f64 } else { 0.0 };
         let first = (exact as usize).min(from - 1);

@@ -1,7 +1,7 @@
-//! Images larger than the network's input: which tiles they are cut into, and the image's score from its tiles'.
+//! Cuts images larger than the network's input into tiles, and computes an image's score from the energies of its tiles.
 //!
-//! Training, calibration and scoring cut by the same [`Grid`]. Images are not resized. Scoring the tiles is the
-//! detector's, in `nae-infer`.
+//! Training, calibration and scoring use the same [`Grid`]. Images are not resized. The tiles are scored by the detector in
+//! `nae-infer`.
 
 use std::ops::Range;
 
@@ -28,10 +28,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The tiles of an `image`, `stride` pixels apart; row after row, from the upper left.
+    /// The grid of tiles in an `image`, `stride` pixels apart, row by row from the upper left.
     ///
     /// # Errors
-    /// [`PrepareError::Small`] where the image is smaller than a `tile`.
+    /// [`PrepareError::Small`] if the image is smaller than a `tile`.
     pub fn new(image: Shape, tile: Shape, stride: usize) -> Result<Self, PrepareError> {
         let (tops, lefts) = (starts(image.height, tile.height, stride), starts(image.width, tile.width, stride));
         if tops.is_empty() || lefts.is_empty() {
@@ -41,18 +41,18 @@ impl Grid {
         Ok(Self { image, tile, tops, lefts })
     }
 
-    /// Number of tiles; at least one.
+    /// The number of tiles, at least one.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.tops.len() * self.lefts.len()
     }
 
-    /// First row and first column of a tile. `index` is below [`len`](Self::len).
+    /// The first row and the first column of a tile. `index` must be less than [`len`](Self::len).
     pub fn place(&self, index: usize) -> (usize, usize) {
         (self.tops[index / self.lefts.len()], self.lefts[index % self.lefts.len()])
     }
 
-    /// The tiles at `indices`, one after the other, of an image with its channels first.
+    /// Copies the tiles at `indices`, one after the other, from an image with channels first.
     pub fn cut(&self, image: &[f32], indices: Range<usize>) -> Vec<f32> {
         let mut out = Vec::with_capacity(indices.len() * self.tile.len());
         for index in indices {
@@ -67,7 +67,7 @@ impl Grid {
     }
 }
 
-/// Where tiles begin along a side; nowhere on a side that is too short.
+/// Returns the positions at which tiles start along a side; none if the side is too short.
 fn starts(side: usize, tile: usize, stride: usize) -> Vec<usize> {
     let Some(last) = side.checked_sub(tile) else { return Vec::new() };
     let mut starts: Vec<usize> = (0..=last).step_by(stride.max(1)).collect();
@@ -77,8 +77,8 @@ fn starts(side: usize, tile: usize, stride: usize) -> Vec<usize> {
     starts
 }
 
-/// An image's score: the mean of the `top_k` largest of its tiles' energies, of all where there are fewer; the largest
-/// for `top_k` = 1. NaN where there are none.
+/// Computes an image's score: the mean of the `top_k` largest energies of its tiles, or of all if there are fewer. For
+/// `top_k` = 1 it is the largest. NaN if there are no energies.
 pub fn image_score(energies: &[f32], top_k: usize) -> f32 {
     let mut sorted = energies.to_vec();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));

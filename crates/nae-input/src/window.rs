@@ -1,4 +1,4 @@
-//! Windows of a table: rows that follow one another and make one sample together, for training and for scoring.
+//! Windows of a table: consecutive rows that make one sample together, for training and for scoring.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use nae_onnx::metadata::{Columns, RowWindow};
 
 use crate::table::{Row, RowError, Table, TableError};
 
-/// The windows of `rows` rows: the first from row 0 on, the next `stride` rows later, as long as they are whole. Rows
-/// behind the last one are in none.
+/// Returns the windows of a table of `rows` rows: the first starts at row 0, each further one `stride` rows later. Only
+/// complete windows are returned; rows after the last one are in no window.
 ///
 /// ```
 /// use nae_input::window::windows;
@@ -24,11 +24,11 @@ pub fn windows(rows: usize, window: RowWindow) -> impl Iterator<Item = Range<usi
 /// A window of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
-    /// Line of the first row, from 1.
+    /// The line of the first row, from 1.
     pub first: u64,
-    /// Line of the last.
+    /// The line of the last row.
     pub last: u64,
-    /// The network's input, row after row; or the line of a row that cannot be used, and what is wrong with it.
+    /// The network's input, row after row, or the line of a row that cannot be used and its error.
     pub values: Result<Vec<f32>, (u64, RowError)>,
 }
 
@@ -36,7 +36,7 @@ impl Table {
     /// The windows of the table, in order.
     ///
     /// # Errors
-    /// [`TableError::Rows`] where there are fewer rows than one window takes; as for [`Table::positions`].
+    /// [`TableError::Rows`] if there are fewer rows than in one window; the errors of [`Table::positions`].
     pub fn windows<'a>(
         &'a self,
         columns: &'a Columns,

@@ -8,7 +8,7 @@ use nae_infer::card::ModelFile;
 use nae_infer::input::table::{self, Table};
 use nae_infer::input::window::Prepared;
 use nae_infer::input::{Named, Pixels, parse, read};
-use nae_infer::{BackendChoice, Limits, OpenError};
+use nae_infer::{BackendChoice, Limits, OpenError, ScoreError, Scored};
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,6 +20,7 @@ use crate::images::{Array, Images};
 use crate::layout::axes;
 use crate::scores::{Gathered, Keep};
 use crate::tables::{IN_MEMORY, of_columns, of_matrix};
+use crate::watch::Signals;
 
 /// Samples that are prepared and scored at a time.
 const BATCH: usize = 256;
@@ -79,15 +80,16 @@ impl Options {
     }
 }
 
-/// Samples that wait to be scored, prepared, and what was found of those before them.
+/// Prepared samples that wait to be scored, and the scores of those before them.
 struct Queue<'a> {
     detector: &'a nae_infer::Detector,
     found: Gathered,
+    /// Names of the samples that wait; empty where samples have none.
     names: Vec<String>,
     waiting: Vec<f32>,
-    /// What the next sample that is scored is called in a message: `image 3`.
+    /// What a sample without a name is called in a message: `image` in `image 3`.
     noun: &'static str,
-    scored: usize,
+    signals: Signals,
 }
 
 impl<'a> Queue<'a> {
@@ -99,7 +101,7 @@ impl<'a> Queue<'a> {
             names: Vec::new(),
             waiting: Vec::new(),
             noun,
-            scored: 0,
+            signals: Signals::new(),
         }
     }
 
@@ -107,9 +109,9 @@ impl<'a> Queue<'a> {
         self.detector.contract().input.len()
     }
 
-    /// What the sample `ahead` of the next is called.
-    fn name(&self, names: &[String], ahead: usize) -> String {
-        names.get(ahead).cloned().unwrap_or_else(|| format!("{} {}", self.noun, self.scored + ahead))
+    /// What the sample at `position` of the call is called in a message.
+    fn called(&self, name: Option<&String>, position: usize) -> String {
+        name.cloned().unwrap_or_else(|| format!("{} {position}", self.noun))
     }
 
     fn push(&mut self, name: Option<String>, values: &[f32]) -> Result<(), Failure> {
@@ -129,29 +131,48 @@ impl<'a> Queue<'a> {
     }
 
     fn batch(&mut self, values: &[f32]) -> Result<(), Failure> {
-        let names = std::mem::take(&mut self.names);
-        let mut scored = Vec::with_capacity(values.len() / self.length());
-        for (ahead, one) in self.detector.score_each(values).enumerate() {
-            scored.push(one.map_err(|error| Failure::of(&self.name(&names, ahead), &error))?);
+        self.signals.check()?;
+        let detector = self.detector;
+        let mut names = std::mem::take(&mut self.names).into_iter();
+        for scored in detector.score_each(values) {
+            self.scored(names.next(), scored)?;
         }
-        self.scored += scored.len();
-        self.found.extend(names, scored);
         Ok(())
+    }
+
+    fn scored(&mut self, name: Option<String>, scored: Result<Scored, ScoreError>) -> Result<(), Failure> {
+        match scored {
+            Ok(scored) => {
+                self.found.push(name, scored);
+                Ok(())
+            }
+            Err(error) => {
+                let called = self.called(name.as_ref(), self.found.len());
+                self.found.push_error(name, Failure::from(error).about(&called))
+            }
+        }
+    }
+
+    /// Takes a sample that cannot be scored. What waits is scored first, so that the order stays.
+    fn error(&mut self, name: Option<String>, failure: Failure) -> Result<(), Failure> {
+        self.flush()?;
+        self.found.push_error(name, failure)
     }
 
     /// Takes an image: it waits, or is scored by its tiles.
     fn image(&mut self, name: Option<String>, pixels: &Pixels) -> Result<(), Failure> {
-        let waiting = self.waiting.len() / self.length();
-        let called = |queue: &Self| name.clone().unwrap_or_else(|| queue.name(&[], waiting));
-        if self.detector.settings().tiles.is_some() {
-            let scored = self.detector.score_pixels(pixels).map_err(|error| Failure::of(&called(self), &error))?;
-            self.scored += 1;
-            self.found.extend(name, vec![scored]);
-            return Ok(());
+        self.signals.check()?;
+        let detector = self.detector;
+        if detector.settings().tiles.is_some() {
+            return self.scored(name, detector.score_pixels(pixels));
         }
-        let prepared = self.detector.settings().prepare(pixels);
-        let prepared = prepared.map_err(|error| Failure::of(&called(self), &error))?;
-        self.push(name, &prepared)
+        match detector.settings().prepare(pixels) {
+            Ok(prepared) => self.push(name, &prepared),
+            Err(error) => {
+                let called = self.called(name.as_ref(), self.found.len() + self.waiting.len() / self.length());
+                self.error(name, Failure::of(&called, &error))
+            }
+        }
     }
 
     fn images(&mut self, images: &Images<'_>) -> Result<(), Failure> {
@@ -174,16 +195,21 @@ impl<'a> Queue<'a> {
         let line = |line: u64| if named { format!("{file}:{line}") } else { format!("row {}", line - 1) };
         if let Some(window) = settings.window {
             for Prepared { first, last, values } in table.windows(columns, window)? {
-                let values = values.map_err(|(at, error)| Failure::of(&line(at), &error))?;
                 let name = if named { format!("{file}:{first}-{last}") } else { format!("{}-{}", first - 1, last - 1) };
-                self.push(Some(name), &values)?;
+                match values {
+                    Ok(values) => self.push(Some(name), &values)?,
+                    Err((at, error)) => self.error(Some(name), Failure::of(&line(at), &error))?,
+                }
             }
             return Ok(());
         }
         let positions = table.positions(columns)?;
         for row in table.rows() {
-            let values = row.prepare(&positions, columns).map_err(|error| Failure::of(&line(row.line), &error))?;
-            self.push(named.then(|| line(row.line)), &values)?;
+            let name = named.then(|| line(row.line));
+            match row.prepare(&positions, columns) {
+                Ok(values) => self.push(name, &values)?,
+                Err(error) => self.error(name, Failure::of(&line(row.line), &error))?,
+            }
         }
         Ok(())
     }
@@ -230,8 +256,7 @@ impl Detector {
         arrays: Vec<Bound<'py, PyAny>>,
         several: bool,
         layout: Option<&str>,
-        latents: bool,
-        heat_maps: bool,
+        keep: Keep,
     ) -> PyResult<Bound<'py, PyDict>> {
         let arrays: Vec<Array<'py>> = arrays.iter().map(Array::of).collect::<PyResult<_>>()?;
         let network = Some(self.detector.contract().input);
@@ -241,7 +266,7 @@ impl Detector {
         });
         let images: Vec<Images<'_>> = images.collect::<PyResult<_>>()?;
         let found = unlocked(py, || {
-            let mut queue = self.queue(Keep { latents, heat_maps }, "image");
+            let mut queue = self.queue(keep, "image");
             images.iter().try_for_each(|images| queue.images(images))?;
             queue.finish()
         })?;
@@ -249,22 +274,19 @@ impl Detector {
     }
 
     /// Scores files of images; of a model of a table, tables.
-    fn score_files<'py>(
-        &self,
-        py: Python<'py>,
-        paths: Vec<PathBuf>,
-        latents: bool,
-        heat_maps: bool,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    fn score_files<'py>(&self, py: Python<'py>, paths: Vec<PathBuf>, keep: Keep) -> PyResult<Bound<'py, PyDict>> {
         let found = unlocked(py, || {
-            let mut queue = self.queue(Keep { latents, heat_maps }, "image");
+            let mut queue = self.queue(keep, "image");
             for path in &paths {
                 if self.takes_tables() {
                     queue.table(&table::read(path)?, true)?;
                     continue;
                 }
-                for Named { name, pixels } in read(path)? {
-                    queue.image(Some(name), &pixels)?;
+                match read(path) {
+                    Ok(images) => {
+                        images.into_iter().try_for_each(|Named { name, pixels }| queue.image(Some(name), &pixels))?
+                    }
+                    Err(error) => queue.error(Some(path.display().to_string()), error.into())?,
                 }
             }
             queue.finish()
@@ -277,14 +299,14 @@ impl Detector {
         &self,
         py: Python<'py>,
         contents: Vec<PyBackedBytes>,
-        latents: bool,
-        heat_maps: bool,
+        keep: Keep,
     ) -> PyResult<Bound<'py, PyDict>> {
         let found = unlocked(py, || {
-            let mut queue = self.queue(Keep { latents, heat_maps }, "image");
+            let mut queue = self.queue(keep, "image");
             for (index, content) in contents.iter().enumerate() {
-                for Named { pixels, .. } in parse(Path::new(&format!("image {index}")), content)? {
-                    queue.image(None, &pixels)?;
+                match parse(Path::new(&format!("image {index}")), content) {
+                    Ok(images) => images.iter().try_for_each(|Named { pixels, .. }| queue.image(None, pixels))?,
+                    Err(error) => queue.error(None, error.into())?,
                 }
             }
             queue.finish()
@@ -298,10 +320,9 @@ impl Detector {
         py: Python<'py>,
         matrix: PyReadonlyArray2<'py, f64>,
         names: Option<Vec<String>>,
-        latents: bool,
-        heat_maps: bool,
+        keep: Keep,
     ) -> PyResult<Bound<'py, PyDict>> {
-        self.score_table(py, &of_matrix(names, &matrix)?, Keep { latents, heat_maps })
+        self.score_table(py, &of_matrix(names, &matrix)?, keep)
     }
 
     /// Scores the rows of columns, each an array of float64 or a list of texts.
@@ -310,10 +331,9 @@ impl Detector {
         py: Python<'py>,
         names: Vec<String>,
         columns: Vec<Bound<'py, PyAny>>,
-        latents: bool,
-        heat_maps: bool,
+        keep: Keep,
     ) -> PyResult<Bound<'py, PyDict>> {
-        self.score_table(py, &of_columns(names, &columns)?, Keep { latents, heat_maps })
+        self.score_table(py, &of_columns(names, &columns)?, keep)
     }
 
     /// The same with the threshold for a rate in (0, 1).

@@ -133,15 +133,17 @@ impl Request {
             Experiment::Densities(_) if callback.is_some() => {
                 Err(format!("callback: {} has no steps to tell; leave it out", gaussians8::NAME).into())
             }
-            Experiment::Densities(experiment) => match experiment.run(&self.folder, &device, &end.stop, || {}) {
-                Ok(finished) => {
-                    let rows = gaussians8::summary::rows(&experiment, &finished);
-                    let json = gaussians8::summary::json(&experiment, &rows).to_string();
-                    Ok(Found::Whole { json, text: gaussians8::summary::terminal(&experiment, &rows) })
+            Experiment::Densities(experiment) => {
+                match end.watching(|| experiment.run(&self.folder, &device, &end.stop, || {})) {
+                    Ok(finished) => {
+                        let rows = gaussians8::summary::rows(&experiment, &finished);
+                        let json = gaussians8::summary::json(&experiment, &rows).to_string();
+                        Ok(Found::Whole { json, text: gaussians8::summary::terminal(&experiment, &rows) })
+                    }
+                    Err(ExperimentError::Interrupted) => Ok(Found::Interrupted),
+                    Err(error) => Err(Failure::value(&error)),
                 }
-                Err(ExperimentError::Interrupted) => Ok(Found::Interrupted),
-                Err(error) => Err(Failure::value(&error)),
-            },
+            }
         }
     }
 }

@@ -34,7 +34,18 @@ impl Failure {
 
     /// The same, of a part of what was given.
     pub(crate) fn of(name: &str, error: &dyn Error) -> Self {
-        Self::Value(format!("{name}: {}", chain(error)))
+        Self::value(error).about(name)
+    }
+
+    /// The same, with what it is about before its text.
+    pub(crate) fn about(self, name: &str) -> Self {
+        let about = |text| format!("{name}: {text}");
+        match self {
+            Self::Value(text) => Self::Value(about(text)),
+            Self::File(kind, text) => Self::File(kind, about(text)),
+            Self::Runtime(text) => Self::Runtime(about(text)),
+            Self::Raised(error) => Self::Raised(error),
+        }
     }
 }
 

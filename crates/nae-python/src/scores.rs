@@ -1,23 +1,28 @@
-//! What was found of many samples, gathered in few vectors while they are scored and given to Python as arrays without
-//! another copy.
+//! The scores of many samples: collected in a few vectors during scoring, then handed to Python as arrays without another copy.
 
 use nae_infer::Scored;
 use numpy::{PyArray1, PyArrayMethods as _};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{IntoPyDict as _, PyDict, PyList};
+
+use crate::guard::Failure;
 
 /// What is kept of each sample beside its energy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromPyObject)]
+#[pyo3(from_item_all)]
 pub(crate) struct Keep {
     pub(crate) latents: bool,
     pub(crate) heat_maps: bool,
+    /// Whether a sample that cannot be scored has NaN for its energy and its message kept, instead of ending the call.
+    pub(crate) errors: bool,
 }
 
-/// Everything found so far.
+/// The scores so far.
 pub(crate) struct Gathered {
     keep: Keep,
-    /// Whether the model gives p-values, and verdicts.
+    /// Whether the model gives p-values.
     calibrated: bool,
+    /// Whether the model gives verdicts.
     judges: bool,
     names: Vec<String>,
     energies: Vec<f32>,
@@ -28,6 +33,8 @@ pub(crate) struct Gathered {
     /// Map after map, and the rows and columns of each.
     heat_maps: Vec<f32>,
     map_shapes: Vec<(usize, usize)>,
+    /// Samples that could not be scored, by their position, and why.
+    errors: Vec<(usize, String)>,
 }
 
 impl Gathered {
@@ -43,55 +50,108 @@ impl Gathered {
             latents: keep.latents.then(Vec::new),
             heat_maps: Vec::new(),
             map_shapes: Vec::new(),
+            errors: Vec::new(),
         }
     }
 
-    /// Takes what was found of some samples.
-    pub(crate) fn extend(&mut self, names: impl IntoIterator<Item = String>, scored: Vec<Scored>) {
-        self.names.extend(names);
-        for Scored { energy, p_value, verdict, latent, error_map, error_map_shape, .. } in scored {
-            self.energies.push(energy);
-            self.p_values.extend(p_value);
-            self.verdicts.extend(verdict.map(|verdict| verdict.is_anomaly()));
-            match (&mut self.latents, latent) {
-                (Some(all), Some(latent)) => all.extend(latent),
-                (all, None) => *all = None,
-                (None, _) => {}
-            }
-            if self.keep.heat_maps {
-                self.heat_maps.extend(error_map);
-                self.map_shapes.push((error_map_shape.height, error_map_shape.width));
-            }
+    /// Samples so far.
+    pub(crate) fn len(&self) -> usize {
+        self.energies.len()
+    }
+
+    /// Adds a sample.
+    pub(crate) fn push(&mut self, name: Option<String>, scored: Scored) {
+        let Scored { energy, p_value, verdict, latent, error_map, error_map_shape, .. } = scored;
+        self.names.extend(name);
+        self.energies.push(energy);
+        self.p_values.extend(p_value);
+        self.verdicts.extend(verdict.map(|verdict| verdict.is_anomaly()));
+        match (&mut self.latents, latent) {
+            (Some(all), Some(latent)) => all.extend(latent),
+            (all, None) => *all = None,
+            (None, _) => {}
         }
+        if self.keep.heat_maps {
+            self.heat_maps.extend(error_map);
+            self.map_shapes.push((error_map_shape.height, error_map_shape.width));
+        }
+    }
+
+    /// Adds a sample that could not be scored.
+    ///
+    /// # Errors
+    /// `failure` itself, where errors are not kept, or where it is not about the sample.
+    pub(crate) fn push_error(&mut self, name: Option<String>, failure: Failure) -> Result<(), Failure> {
+        let text = match failure {
+            Failure::Value(text) | Failure::File(_, text) if self.keep.errors => text,
+            failure => return Err(failure),
+        };
+        self.errors.push((self.len(), text));
+        self.names.extend(name);
+        self.energies.push(f32::NAN);
+        self.p_values.extend(self.calibrated.then_some(f32::NAN));
+        self.verdicts.extend(self.judges.then_some(false));
+        Ok(())
     }
 
     /// The fields of `nae_edge.Scores`, by name.
     pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-        let count = self.energies.len();
+        let (count, errors) = (self.len(), self.errors);
+        let scored = count - errors.len();
+        let is_error = |at: usize| errors.binary_search_by_key(&at, |&(position, _)| position).is_ok();
         let fields = PyDict::new(py);
         fields.set_item("names", self.names)?;
         fields.set_item("p_values", self.calibrated.then(|| PyArray1::from_vec(py, self.p_values)))?;
         fields.set_item("verdicts", self.judges.then(|| PyArray1::from_vec(py, self.verdicts)))?;
         fields.set_item("energies", PyArray1::from_vec(py, self.energies))?;
-        let latents = self.latents.filter(|latents| count > 0 && latents.len().is_multiple_of(count));
+        let latents = self.latents.filter(|latents| scored > 0 && latents.len().is_multiple_of(scored));
         let rows = |latents: Vec<f32>| {
-            let length = latents.len() / count;
-            PyArray1::from_vec(py, latents).reshape([count, length])
+            let length = latents.len() / scored;
+            PyArray1::from_vec(py, with_gaps(latents, length, count, is_error)).reshape([count, length])
         };
         fields.set_item("latents", latents.map(rows).transpose()?)?;
-        fields.set_item("heat_maps", heat_maps(py, self.heat_maps, &self.map_shapes)?)?;
+        fields.set_item("heat_maps", heat_maps(py, self.heat_maps, &self.map_shapes, count, is_error)?)?;
+        fields.set_item("errors", errors.into_py_dict(py)?)?;
         Ok(fields)
     }
 }
 
-/// One array where all maps have one size, a list of arrays otherwise; `None` where there are none.
-fn heat_maps<'py>(py: Python<'py>, values: Vec<f32>, shapes: &[(usize, usize)]) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// `count` rows of `length` values: those of `rows` in their order, and NaN where `is_gap`.
+fn with_gaps(rows: Vec<f32>, length: usize, count: usize, is_gap: impl Fn(usize) -> bool) -> Vec<f32> {
+    if rows.len() == count * length {
+        return rows;
+    }
+    let mut rest = &rows[..];
+    let mut all = Vec::with_capacity(count * length);
+    for at in 0..count {
+        if is_gap(at) {
+            all.resize(all.len() + length, f32::NAN);
+        } else {
+            let (row, after) = rest.split_at(length);
+            all.extend_from_slice(row);
+            rest = after;
+        }
+    }
+    all
+}
+
+/// The maps of `count` samples, of which those that are not a gap have a shape: one array, NaN in a gap, where all shapes are equal; a
+/// list of arrays otherwise, empty in a gap; `None` where there is no map.
+fn heat_maps<'py>(
+    py: Python<'py>,
+    values: Vec<f32>,
+    shapes: &[(usize, usize)],
+    count: usize,
+    is_gap: impl Fn(usize) -> bool,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(&(height, width)) = shapes.first() else { return Ok(None) };
     if shapes.iter().all(|&shape| shape == (height, width)) {
-        return Ok(Some(PyArray1::from_vec(py, values).reshape([shapes.len(), height, width])?.into_any()));
+        let values = with_gaps(values, height * width, count, is_gap);
+        return Ok(Some(PyArray1::from_vec(py, values).reshape([count, height, width])?.into_any()));
     }
-    let (list, mut rest) = (PyList::empty(py), &values[..]);
-    for &(height, width) in shapes {
+    let (list, mut rest, mut shapes) = (PyList::empty(py), &values[..], shapes.iter());
+    for at in 0..count {
+        let &(height, width) = if is_gap(at) { &(0, 0) } else { shapes.next().unwrap_or(&(0, 0)) };
         let (map, after) = rest.split_at(height * width);
         list.append(PyArray1::from_slice(py, map).reshape([height, width])?)?;
         rest = after;

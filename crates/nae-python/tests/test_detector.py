@@ -1,6 +1,9 @@
 """Scores of images: the same numbers as elsewhere, whatever the images come as."""
 
 import pickle
+import subprocess
+import sys
+import textwrap
 import threading
 
 import nae_edge
@@ -220,8 +223,9 @@ def test_what_is_wrong_is_named(detector, digits, tmp_path):
         detector.score({})
     with pytest.raises(FileNotFoundError, match="absent.png"):
         detector.score(tmp_path / "absent.png")
-    with pytest.raises(ValueError, match="threads: expected 1 or more, found 0"):
-        Detector.from_bytes(detector.to_bytes(), threads=0)
+    for threads in (0, -1):
+        with pytest.raises(ValueError, match=f"threads: expected 1 or more, found {threads}"):
+            Detector.from_bytes(detector.to_bytes(), threads=threads)
     with pytest.raises(ValueError, match="there is no backend `gpu`"):
         Detector.from_bytes(detector.to_bytes(), backend="gpu")
     with pytest.raises(ValueError, match="model: the model: expected a standard operator set"):
@@ -273,3 +277,66 @@ def test_an_array_with_transparency_is_not_many_grey_images(detector):
     with pytest.raises(ValueError, match="transparency"):
         detector.score(array)
     assert len(detector.score(array, layout="NHW")) == 8
+
+
+def test_samples_that_cannot_be_scored_are_recorded(detector, root, tmp_path):
+    """In their places, whatever they come as; the others have the energies that they have without them."""
+    folder = root / "models/digits/images"
+    damaged = tmp_path / "damaged.png"
+    damaged.write_bytes((folder / "six.png").read_bytes()[:60])
+    names = [str(folder / "six.png"), str(damaged), str(tmp_path / "none.png"), str(folder / "zero.png")]
+    alone = detector.score([names[0], names[3]])
+    contents = [(folder / "six.png").read_bytes(), b"no image", b"", (folder / "zero.png").read_bytes()]
+    for samples in (names, contents):
+        scores = detector.score(samples, errors="coerce")
+        assert sorted(scores.errors) == [1, 2] and len(scores) == 4
+        for name in ("energies", "p_values", "latents", "heat_maps"):
+            values = getattr(scores, name)
+            np.testing.assert_array_equal(values[[0, 3]], getattr(alone, name))
+            assert np.isnan(values[[1, 2]]).all()
+        assert scores.verdicts.tolist() == [False] * 4
+    assert detector.score(names, errors="coerce").names == names
+    assert "damaged.png" in detector.score(names, errors="coerce").errors[1]
+    assert "image 1" in detector.score(contents, errors="coerce").errors[1]
+    # Also within a batch that the network takes in one call.
+    images = np.zeros((300, 8, 8), np.float32)
+    images[[7, 260], 3, 3] = np.nan
+    scores = detector.score(images, errors="coerce")
+    assert sorted(scores.errors) == [7, 260] and scores.errors[260].startswith("image 260: ")
+    assert np.isnan(scores.energies).nonzero()[0].tolist() == [7, 260]
+    only = detector.score(names[1], errors="coerce")
+    assert len(only) == 1 and only.latents is None and only.heat_maps is None
+    with pytest.raises(FileNotFoundError, match="none.png"):
+        detector.score(names[2:])
+    with pytest.raises(ValueError, match="errors: expected raise or coerce, found 'ignore'"):
+        detector.score(names, errors="ignore")
+
+
+def test_rows_that_cannot_be_scored_are_recorded(table_model, readings):
+    rows = readings[:9].copy()
+    rows[4, 2] = np.nan
+    scores = table_model.detector.score(rows, errors="coerce")
+    assert sorted(scores.errors) == [4] and "row 4" in scores.errors[4]
+    expected = table_model.detector.score(np.delete(rows, 4, 0)).energies
+    np.testing.assert_array_equal(np.delete(scores.energies, 4), expected)
+
+
+def test_ctrl_c_ends_scoring(root):
+    script = """
+        import os, signal, sys, threading, time, numpy, nae_edge
+
+        detector = nae_edge.Detector.open(sys.argv[1], threads=1)
+        images = numpy.zeros((3_000_000, 8, 8), numpy.uint8)
+        started = time.monotonic()
+        detector.score(images[:30_000], latents=False, heat_maps=False)
+        whole = 100 * (time.monotonic() - started)
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        try:
+            detector.score(images, latents=False, heat_maps=False)
+        except KeyboardInterrupt:
+            print("early", time.monotonic() - started < whole / 3)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(root / "models/digits/digits.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "early True\n", done.stdout + done.stderr

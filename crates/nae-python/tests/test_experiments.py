@@ -1,6 +1,9 @@
 """The paper's experiments in this process, shared out by hand, and one table of them."""
 
 import json
+import subprocess
+import sys
+import textwrap
 
 import nae_edge
 import pytest
@@ -109,3 +112,19 @@ def test_what_a_callback_raises_is_raised(mnist, tmp_path):
         nae_edge.reproduce("mnist-holdout", folder=tmp_path / "ended", callback=lambda event: False, **made)
     with pytest.raises(ValueError, match="callback: gaussians8"):
         nae_edge.reproduce("gaussians8", scale="smoke", seeds=1, folder=tmp_path / "g", callback=fails, progress=False)
+
+
+def test_ctrl_c_ends_gaussians8(tmp_path):
+    """It tells nobody of its steps: signals are checked beside it."""
+    script = """
+        import os, signal, sys, threading, nae_edge
+
+        threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            nae_edge.reproduce("gaussians8", scale="cpu", seeds=1, folder=sys.argv[1], progress=False)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "folder")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "interrupted\n", done.stdout + done.stderr

@@ -201,3 +201,34 @@ def test_what_cannot_be_shared_out_is_said(tmp_path, readings):
         nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, seed=1)
     with pytest.raises(ValueError, match="a time budget gives each machine another schedule"):
         nae_edge.ray.train_seeds(readings, seeds=2, shared=tmp_path, time_budget=60)
+
+
+def test_models_of_another_call_are_not_returned(readings, tmp_path):
+    """Not by the names of their folders alone: data and options have to be the same."""
+    asked = {"seeds": [0], "shared": tmp_path, "pretraining_updates": 5, "updates": 2}
+    record = nae_edge.ray._same_request
+    options = {"pretraining_updates": 5, "updates": 2}
+    record(tmp_path, readings, options)
+    record(tmp_path, readings.copy(), {**options, "checkpoint_every": 1.0})
+    with pytest.raises(ValueError, match="has models of other data; give another folder"):
+        nae_edge.ray.train_seeds(readings + 1, **asked)
+    with pytest.raises(ValueError, match="has models with updates=2, not 3; give another folder"):
+        nae_edge.ray.train_seeds(readings, **{**asked, "updates": 3})
+    with pytest.raises(ValueError, match="has models with missing=None, not 'impute'"):
+        nae_edge.ray.train_seeds(readings, **asked, missing="impute")
+    file = tmp_path / "table.csv"
+    file.write_text("a,b\n1,2\n")
+    record(tmp_path / "other", str(file), options)
+    file.write_text("a,b\n1,3\n")
+    with pytest.raises(ValueError, match="has models of other data"):
+        nae_edge.ray.train_seeds(file, **{**asked, "shared": tmp_path / "other"})
+
+
+def test_an_image_that_cannot_be_read_does_not_end_the_job(model, root):
+    images = [(root / f"models/digits/images/{name}.png").read_bytes() for name in ("six", "zero")]
+    contents = np.empty(3, object)
+    contents[:] = [images[0], b"no image", images[1]]
+    scorer = nae_edge.ray.Scorer(model, outputs=["energy", "error"], errors="coerce")
+    batch = scorer({"image": contents})
+    assert np.isnan(batch["energy"]).tolist() == [False, True, False]
+    assert batch["error"][0] is None and "image 1" in batch["error"][1]

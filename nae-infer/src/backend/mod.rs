@@ -1,5 +1,5 @@
-//! Backends reconstruct batches of images. What a reconstruction means (energy, verdict) and how
-//! images are made (preprocessing) is none of their business.
+//! Backends run a network on batches of inputs and return reconstructions. Preprocessing, energies and verdicts are not
+//! computed here.
 
 mod native;
 #[cfg(feature = "ort")]
@@ -23,25 +23,24 @@ pub use provider::ExecutionProvider;
 
 use crate::card::{Content, ModelFile};
 
-/// Which backend runs a model.
+/// The kinds of backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
     /// tract: pure Rust, reads ONNX.
     Tract,
-    /// ONNX Runtime, its library loaded at run time.
+    /// ONNX Runtime, whose library is loaded at run time.
     Ort,
-    /// nae-simd's loops, those the trainer runs on: the processor's vector instructions, for the layers of
-    /// autoencoders.
+    /// nae-simd, which the trainer also uses: the layers of autoencoders on the processor's vector instructions.
     Simd,
-    /// nae-core's portable engine: the arithmetic of the microcontroller, bit for bit.
+    /// nae-core's portable engine, with bit for bit the results of the microcontroller.
     Native,
 }
 
 impl BackendKind {
-    /// Every backend.
+    /// All backends.
     pub const ALL: [Self; 4] = [Self::Tract, Self::Ort, Self::Simd, Self::Native];
 
-    /// `tract`, `ort`, `simd` or `native`.
+    /// Its name: `tract`, `ort`, `simd` or `native`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tract => "tract",
@@ -56,7 +55,7 @@ impl BackendKind {
         Self::ALL.into_iter().find(|b| b.name() == name)
     }
 
-    /// Whether this build has the backend.
+    /// Whether this build includes the backend.
     pub const fn is_built_in(self) -> bool {
         match self {
             Self::Tract => cfg!(feature = "tract"),
@@ -67,24 +66,24 @@ impl BackendKind {
     }
 }
 
-/// How a backend is chosen.
+/// The rule by which a backend is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackendChoice {
-    /// simd where it has every layer of the model, tract otherwise; native for `.nae`.
+    /// For ONNX, simd if it supports every layer of the model, else tract; for `.nae`, native.
     #[default]
     Usual,
-    /// The one that takes least time for an image of the model on this machine, of those that load it. Opening
-    /// takes longer, for all are tried.
+    /// The fastest of the backends that support the model, measured on this machine when the model is opened. Opening
+    /// therefore takes longer.
     Fastest,
-    /// This one.
+    /// This backend.
     This(BackendKind),
 }
 
-/// What [`BackendChoice::Usual`] tries for ONNX before native, which is always there.
+/// The backends that [`BackendChoice::Usual`] tries for ONNX, in this order, before native.
 const PREFERRED: [BackendKind; 2] = [BackendKind::Simd, BackendKind::Tract];
 
 impl BackendChoice {
-    /// The name of [`Fastest`](Self::Fastest), and those of the backends.
+    /// The names by which a choice can be made: `auto` for [`Fastest`](Self::Fastest), and those of the backends.
     pub const NAMES: [&'static str; 5] = [
         "auto",
         BackendKind::Tract.name(),
@@ -105,11 +104,11 @@ impl From<BackendKind> for BackendChoice {
     }
 }
 
-/// Why a backend could not be made, or did not reconstruct.
+/// Why a backend could not be loaded, or could not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// This build does not have the backend.
+    /// This build does not include the backend.
     #[error("this build has no backend `{name}`: build nae-infer with `--features {name}`", name = .0.name())]
     NotBuiltIn(BackendKind),
     /// The backend does not read this format.
@@ -122,9 +121,9 @@ pub enum BackendError {
         path.display()
     )]
     Library {
-        /// Where it was looked for.
+        /// The path or name that was tried.
         path: PathBuf,
-        /// What the loader said.
+        /// The loader's message.
         reason: String,
     },
     /// ONNX Runtime's library was built without an execution provider.
@@ -133,7 +132,7 @@ pub enum BackendError {
         name = .0.name()
     )]
     NoProvider(ExecutionProvider),
-    /// The backend cannot run this model.
+    /// The backend does not support this model.
     #[error("backend `{}` cannot load the model: {reason}", backend.name())]
     Load {
         /// The backend.
@@ -151,19 +150,19 @@ pub enum BackendError {
     },
 }
 
-/// Reconstructions of a batch, and what else the model gives out.
+/// The outputs of a network for a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reconstructions {
-    /// Images, one after the other, channels first; of a model of features, their reconstructions.
+    /// Reconstructions, one after the other, channels first: of the images, or for a model of features, of the features.
     pub images: Vec<f32>,
-    /// Latent vectors, one after the other, channels first, where the model gives them out.
+    /// Latent vectors, one after the other, channels first. `None` if the model has no such output.
     pub latents: Option<Vec<f32>>,
-    /// Of a model of features, what was reconstructed: as many numbers as in `images`, in the same order.
+    /// For a model of features, the features that were reconstructed, in the order of `images`. `None` for other models.
     pub features: Option<Vec<f32>>,
 }
 
 impl Reconstructions {
-    /// Appends those of the next images.
+    /// Appends the outputs of the next images.
     #[cfg(any(feature = "tract", feature = "ort", feature = "simd"))]
     fn append(&mut self, next: Self) {
         self.images.extend(next.images);
@@ -175,34 +174,34 @@ impl Reconstructions {
     }
 }
 
-/// Something that reconstructs images.
+/// A runtime with one loaded network.
 pub trait Backend: Send + Sync {
-    /// Which one it is.
+    /// The kind of this backend.
     fn kind(&self) -> BackendKind;
 
-    /// Reconstructs images of the model's input shape, one after the other, channels first, in the
-    /// model's range of values. `batch.len()` is a multiple of the shape's.
+    /// Runs the network on images of its input shape, one after the other, channels first, in the model's range of values.
+    /// `batch.len()` is a multiple of the length of an image.
     ///
     /// # Errors
     /// [`BackendError::Run`].
     fn reconstruct(&self, batch: &[f32]) -> Result<Reconstructions, BackendError>;
 }
 
-/// How a backend is made.
+/// Options for loading a backend.
 #[derive(Debug, Clone, Default)]
 pub struct BackendOptions {
-    /// Threads of a backend that has its own (ONNX Runtime); others run in the caller's.
+    /// The number of threads of ONNX Runtime. Other backends run in the caller's thread.
     pub threads: usize,
-    /// ONNX Runtime's library; without it, that of the variable `ORT_DYLIB_PATH`, or the system's.
+    /// The file of ONNX Runtime's library. By default it is the one that `ORT_DYLIB_PATH` names, or the system's.
     pub ort_library: Option<PathBuf>,
-    /// What ONNX Runtime computes on: each layer on the first of these that has it, on the processor otherwise.
+    /// ONNX Runtime's execution providers: each layer runs on the first of these that supports it, else on the processor.
     pub execution_providers: Vec<ExecutionProvider>,
 }
 
-/// The backend that `choice` says for a model that has been checked, whose images have `length` values.
+/// Loads a backend by the rule `choice` for a model that has been checked. Its images have `length` values.
 ///
 /// # Errors
-/// [`BackendError`] of the one that was chosen, or of the last that was tried; a panic of the backend is
+/// The [`BackendError`] of the chosen backend, or of the last one that was tried. A panic of a backend is
 /// [`BackendError::Load`].
 pub fn load(
     file: &ModelFile,
@@ -224,7 +223,7 @@ pub fn load(
     Ok(backend)
 }
 
-/// [`load_kind`], with what it fails with in the log: another backend may be tried after it.
+/// The same as [`load_kind`], but logs the error, since another backend may be tried next.
 fn load_this(file: &ModelFile, kind: BackendKind, options: &BackendOptions) -> Result<Arc<dyn Backend>, BackendError> {
     load_kind(file, kind, options).inspect_err(|error| tracing::debug!(%error, "a backend does not take the model"))
 }
@@ -250,10 +249,9 @@ fn load_kind(file: &ModelFile, kind: BackendKind, options: &BackendOptions) -> R
     }
 }
 
-/// Of the backends that load a model, the one that takes least time for an image of `length` values; `None` where none
-/// loads.
+/// The fastest of the backends that load the model, for images of `length` values. `None` if none loads it.
 fn load_fastest(file: &ModelFile, options: &BackendOptions, length: usize) -> Option<Arc<dyn Backend>> {
-    /// Runs of which the shortest counts: the first ones warm up, and the machine may be busy.
+    /// The number of timed runs. The shortest counts, since the first runs warm up and the machine may be busy.
     const RUNS: usize = 5;
     let image = vec![0.5; length];
     let timed = |kind: BackendKind| {
@@ -270,14 +268,14 @@ fn load_fastest(file: &ModelFile, options: &BackendOptions, length: usize) -> Op
     fastest.min_by_key(|(time, _)| *time).map(|(_, backend)| backend)
 }
 
-/// Runs a backend's code; a panic in it becomes an error.
+/// Runs a backend's code and returns a panic in it as an error.
 #[cfg(any(feature = "tract", feature = "ort", feature = "simd"))]
 fn guarded<T>(
     backend: BackendKind,
     running: bool,
     f: impl FnOnce() -> Result<T, BackendError>,
 ) -> Result<T, BackendError> {
-    // What the closure may leave half-changed is dropped with the error, or never used again.
+    // State that a panic leaves inconsistent is dropped with the error or never used again.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let reason = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -286,12 +284,12 @@ fn guarded<T>(
     })
 }
 
-/// Which output of an ONNX graph is the reconstruction, and which the latent or the features.
+/// The outputs of an ONNX graph that are used: the reconstruction, and a second one.
 #[cfg(any(feature = "tract", feature = "ort"))]
 struct Outputs {
     reconstruction: String,
-    /// One of [`LATENT`](nae_onnx::autoencoder::LATENT) and [`FEATURES`](nae_onnx::autoencoder::FEATURES), where the
-    /// model has it: the features where it has both, since energies are of them.
+    /// The output [`FEATURES`](nae_onnx::autoencoder::FEATURES) if there is one, since energies are computed from it, or else
+    /// [`LATENT`](nae_onnx::autoencoder::LATENT), if there is one.
     beside: Option<&'static str>,
     shape: Shape,
 }
@@ -314,7 +312,7 @@ impl Outputs {
         Ok(Self { reconstruction: reconstruction.to_owned(), beside, shape })
     }
 
-    /// What the outputs give, as far as they are known by name.
+    /// Assigns the outputs by their names.
     fn reconstructions(&self, images: Vec<f32>, beside: Option<Vec<f32>>) -> Reconstructions {
         match self.beside {
             Some(FEATURES) => Reconstructions { images, latents: None, features: beside },

@@ -1,4 +1,4 @@
-//! nae-core's engine, on a `.nae` file or on an ONNX model lowered to one.
+//! nae-core's engine, for a `.nae` file or an ONNX model that is converted to one.
 
 use nae_core::engine::{Engine, EngineError};
 use nae_core::model::Model;
@@ -14,9 +14,9 @@ use crate::card::{Content, ModelFile};
 const KIND: BackendKind = BackendKind::Native;
 
 self_cell::self_cell!(
-    /// A file and the model in it, which is parsed once: the check of every byte takes as long as an image.
+    /// A file and the model in it. It is parsed once, since checking every byte takes as long as scoring an image.
     struct Parsed {
-        // Words, not bytes: the file must lie at an address divisible by 4.
+        // Words, not bytes: the file must start at an address divisible by 4.
         owner: Vec<u32>,
         #[covariant]
         dependent: Model,
@@ -43,7 +43,7 @@ impl Native {
                 &lowered
             }
         };
-        // The parser has seen the length: whole layers, weights and table entries of four bytes.
+        // The parser has checked the length: layers, weights and table entries are multiples of four bytes.
         let words = bytes.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
         let parsed = Parsed::try_new(words, |words| Model::parse(bytemuck::cast_slice(words)));
         let parsed = parsed.map_err(|e| fail(e.to_string()))?;
@@ -77,8 +77,8 @@ impl Backend for Native {
     }
 }
 
-/// Reconstruction and latent of one image; 8-bit models get it quantised, and their results are made
-/// real numbers again.
+/// The reconstruction and the latent of one image. For an 8-bit model the image is quantised, and the results are
+/// dequantised.
 fn run(engine: &Engine<'_>, image: &[f32], arena: &mut [f32]) -> Result<(Vec<f32>, Option<Vec<f32>>), EngineError> {
     let model = engine.model();
     let Some(quantization) = model.image_quantization() else {

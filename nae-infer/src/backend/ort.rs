@@ -1,5 +1,5 @@
-//! ONNX Runtime, its library found at run time: the path given, else the variable
-//! `ORT_DYLIB_PATH`, else the system's library path.
+//! ONNX Runtime. Its library is loaded at run time from the given path, else from that in `ORT_DYLIB_PATH`, else from the
+//! system's library path.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ use super::{Backend, BackendError, BackendKind, BackendOptions, ExecutionProvide
 const KIND: BackendKind = BackendKind::Ort;
 
 pub(super) struct Ort {
-    /// A session runs for one caller at a time.
+    /// A session runs one call at a time.
     session: Mutex<Session>,
     input: String,
     outputs: Outputs,
@@ -52,7 +52,7 @@ impl Ort {
         let s = self.outputs.shape;
         let n = batch.len() / s.len();
         let input = TensorRef::from_array_view(([n, s.channels, s.height, s.width], batch))?;
-        // A panic elsewhere does not make the session unusable.
+        // The session is usable after a panic in another thread.
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let results = session.run(ort::inputs![self.input.as_str() => input])?;
         let take = |name: &str| -> ort::Result<Vec<f32>> { Ok(results[name].try_extract_tensor::<f32>()?.1.to_vec()) };
@@ -61,7 +61,7 @@ impl Ort {
     }
 }
 
-/// The provider as the session takes it; none for the processor, which every session has.
+/// The provider in the type of `ort`. `None` for the processor, which every session has.
 fn dispatch(provider: ExecutionProvider) -> Result<Option<ExecutionProviderDispatch>, BackendError> {
     fn available<E: ep::ExecutionProvider + Into<ExecutionProviderDispatch>>(
         provider: ExecutionProvider,
@@ -86,14 +86,14 @@ fn dispatch(provider: ExecutionProvider) -> Result<Option<ExecutionProviderDispa
     }
 }
 
-/// The process's one environment, made with the first library.
+/// Initialises the environment, of which a process has one, with the first library.
 fn environment(path: PathBuf) -> Result<Environment, BackendError> {
     static CURRENT: Mutex<Option<Environment>> = Mutex::new(None);
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(environment) = &*current {
         return Ok(environment.clone());
     }
-    // `ort::init` panics without the library; `init_from` says so.
+    // `ort::init` panics without the library, `init_from` returns an error.
     let library = |reason: String| BackendError::Library { path: path.clone(), reason };
     let environment = ort::init_from(&path).map_err(|e| library(e.to_string()))?;
     let environment = environment.build().map_err(|e| library(e.to_string()))?;

@@ -1,30 +1,30 @@
-//! What ONNX Runtime computes on, where its library was built for it.
+//! ONNX Runtime's execution providers. Its library has to be built with them.
 
 /// An execution provider of ONNX Runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExecutionProvider {
-    /// The processor: what no other provider takes goes there anyhow.
+    /// The processor, which also runs the layers that no other provider supports.
     Cpu,
-    /// CUDA.
+    /// NVIDIA graphics cards, by CUDA.
     Cuda,
-    /// TensorRT.
+    /// NVIDIA graphics cards, by TensorRT.
     TensorRt,
-    /// OpenVINO.
+    /// Intel's processors and accelerators, by OpenVINO.
     OpenVino,
-    /// Qualcomm's accelerators.
+    /// Qualcomm's accelerators, by QNN.
     Qnn,
-    /// XNNPACK.
+    /// The processor, by XNNPACK.
     Xnnpack,
-    /// Core ML.
+    /// Apple's accelerators, by Core ML.
     CoreMl,
-    /// DirectML.
+    /// Graphics cards on Windows, by DirectML.
     DirectMl,
-    /// MIGraphX.
+    /// AMD graphics cards, by MIGraphX.
     MiGraphX,
 }
 
 impl ExecutionProvider {
-    /// Every provider that can be asked for.
+    /// All providers.
     pub const ALL: [Self; 9] = [
         Self::Cpu,
         Self::Cuda,

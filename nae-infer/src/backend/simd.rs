@@ -1,4 +1,4 @@
-//! The program that training runs on, of an ONNX model lowered to a graph, laid out once for the model's size of image.
+//! nae-simd's program of an ONNX model. Its memory is planned once, for the model's size of image.
 
 use nae_onnx::autoencoder::{FEATURES, RECONSTRUCTION};
 use nae_onnx::check::graph::CheckedModel;
@@ -9,22 +9,22 @@ use super::{Backend, BackendError, BackendKind, Reconstructions, guarded};
 
 const KIND: BackendKind = BackendKind::Simd;
 
-/// Images that go through together, at most; what is left over goes one by one. Memory is kept for each size of batch, so
-/// there are but two.
+/// The largest number of images in one pass; the rest of a batch runs one by one. Memory is planned for each size of pass,
+/// so there are only two sizes.
 const TOGETHER: usize = 8;
-/// Elements in memory at one time, where several images go through together.
+/// The largest number of elements in memory in a pass of several images.
 const ELEMENTS: u64 = 1 << 26;
 
-/// A model, laid out.
+/// A model with planned memory.
 pub(super) struct Simd {
     program: Program,
     workspace: Workspace,
     beside: Beside,
-    /// Images that go through together.
+    /// The number of images in one pass.
     together: usize,
 }
 
-/// What the program keeps beside its output.
+/// The second tensor that the program keeps beside its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,

@@ -1,5 +1,5 @@
-//! tract, one image at a time: its plans are made for one batch size, and so an image's result
-//! does not depend on its neighbours.
+//! tract, one image at a time: its plans have a fixed batch size, and an image's result then does not depend on the rest of
+//! its batch.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Tract {
 
 fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>> {
     let mut model = tract_onnx::onnx().model_for_read(&mut std::io::Cursor::new(bytes))?;
-    // Only what is used: the energy is computed elsewhere.
+    // Only the outputs that are used; energies are computed elsewhere.
     let wanted: Vec<&str> = std::iter::once(outputs.reconstruction.as_str()).chain(outputs.beside).collect();
     let labels: HashMap<&str, OutletId> = model
         .output_outlets()?
@@ -54,7 +54,7 @@ fn plan(bytes: &[u8], outputs: &Outputs) -> TractResult<Arc<TypedRunnableModel>>
         .collect::<TractResult<Vec<_>>>()?;
     model.select_output_outlets(&outlets)?;
     let mut typed = model.into_typed()?;
-    // Optimised plans need the batch's size; with a symbol they are slow, or fail.
+    // Optimised plans need a fixed batch size; with a symbolic one they are slow, or fail.
     let symbol = typed.symbols.sym(BATCH_SYMBOL);
     typed = typed.set_symbols(&HashMap::from([(symbol, 1.to_dim())]))?;
     typed.into_optimized()?.into_runnable()

@@ -1,13 +1,13 @@
-//! A cell of a table, by its text.
+//! Classifies the text of a table's cell.
 
-/// What is in a cell.
+/// The value of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// A finite number.
     Number(f64),
-    /// An empty field.
+    /// A missing value.
     Missing,
-    /// Anything else.
+    /// Any other text.
     Text(Box<str>),
 }
 
@@ -24,7 +24,7 @@ impl From<&str> for Cell {
     }
 }
 
-/// The number that `text` is with a decimal comma.
+/// Parses `text` as a number with a decimal comma.
 pub(super) fn with_point(text: &str) -> Option<f64> {
     let is_candidate = text.matches(',').count() == 1 && !text.contains('.');
     let number = is_candidate.then(|| text.replace(',', ".").parse().ok())?;

@@ -1,15 +1,15 @@
-//! Which sign separates the decimals of a table's numbers.
+//! Decides whether a table's numbers have decimal points or decimal commas.
 
 use std::collections::BTreeMap;
 
 use super::cell::{Cell, with_point};
 use super::records::Separator;
 
-/// What was seen in a table so far.
+/// The decimal signs that have been seen in a table so far.
 pub(super) struct Decimals {
-    /// Whether a comma may.
+    /// Whether decimal commas are allowed.
     commas: bool,
-    /// By column.
+    /// One entry per column.
     seen: Vec<Seen>,
 }
 
@@ -27,12 +27,12 @@ struct Number {
 }
 
 impl Decimals {
-    /// Nothing yet, of a table whose cells the `separator` separates.
+    /// Starts a table whose cells are separated by `separator`.
     pub(super) fn new(separator: Separator) -> Self {
         Self { commas: separator == Separator::Semicolon, seen: Vec::new() }
     }
 
-    /// What is in a cell.
+    /// Classifies the text of a cell.
     pub(super) fn cell(&self, text: &str) -> Cell {
         match Cell::from(text) {
             Cell::Text(text) if self.commas => with_point(&text).map_or(Cell::Text(text), Cell::Number),
@@ -40,7 +40,7 @@ impl Decimals {
         }
     }
 
-    /// Notes the signs in a row, whose cells were those of `record`.
+    /// Records the decimal signs of a row. `record` has the texts of its cells.
     pub(super) fn note(&mut self, line: u64, record: &[&str], row: &[Cell]) {
         if !self.commas {
             return;
@@ -56,7 +56,7 @@ impl Decimals {
         }
     }
 
-    /// The columns, of those called `names`, that have points where there are commas in the table, and what was seen.
+    /// Returns the columns that have decimal points in a table with decimal commas, and for each the first number of each kind.
     pub(super) fn mixed(&self, names: &[String]) -> BTreeMap<usize, String> {
         let commas = self.seen.iter().zip(names).filter_map(|(seen, name)| Some((seen.comma.as_ref()?, name)));
         let Some((elsewhere, name)) = commas.min_by_key(|(number, _)| number.line) else { return BTreeMap::new() };

@@ -1,15 +1,15 @@
 //! Tables of readings: `.csv` and `.tsv` files, one row a sample.
 //!
-//! Cells are separated by commas, semicolons or tabs, whichever the first line has most of outside of
-//! quotes; those of a file `.tsv` by tabs where its first line has any. The first line is a header where
-//! one of its cells is neither a number nor missing; otherwise columns are called `column 1` and so on.
-//! Missing is an empty cell, or one of `NA`, `N/A`, `NaN`, `null`, `none` and `?`. What a reading becomes
-//! is [`Columns`]'.
+//! Cells are separated by commas, semicolons or tabs, whichever is the most frequent outside of quotes in
+//! the first line; in a `.tsv` file by tabs, if the first line has any. The first line is a header if one
+//! of its cells is neither a number nor missing; otherwise the columns are named `column 1` and so on. A
+//! cell is missing if it is empty or one of `NA`, `N/A`, `NaN`, `null`, `none` and `?`. [`Columns`]
+//! describes how a reading is converted to a value of the input.
 //!
-//! Where semicolons separate cells, numbers may have a decimal comma, as spreadsheets write them in much
-//! of the world. Beside those, a point may separate thousands: the cells of a column that has numbers
-//! with points are texts then. [`Table::positions`] refuses such a column where a model needs its
-//! numbers, and [`Table::mixed_decimals`] names it for training, which leaves it out.
+//! If cells are separated by semicolons, numbers can have a decimal comma, as spreadsheets write them in
+//! much of the world. In such a table a point can separate thousands: the cells of a column that also has
+//! numbers with points are then taken as texts. [`Table::positions`] refuses such a column if the model
+//! needs its numbers, and [`Table::mixed_decimals`] reports it to training, which leaves it out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,37 +24,37 @@ pub use cell::Cell;
 use decimals::Decimals;
 use records::Records;
 
-/// Most bytes and cells of a table that is read.
+/// The largest size of a table, in bytes and in cells.
 const MAX_BYTES: u64 = crate::MAX_FILE;
 const MAX_CELLS: usize = 1 << 26;
 
-/// A table, in memory.
+/// A table in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     path: PathBuf,
     names: Vec<String>,
     rows: Vec<Row>,
-    /// Columns of numbers with points, in a table with decimal commas: where each of them was found.
+    /// In a table with decimal commas: the columns that have numbers with points, and the first number of each kind.
     mixed: BTreeMap<usize, String>,
 }
 
-/// A row.
+/// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Its line in the file, from 1.
     pub line: u64,
-    /// As many cells as the table has columns.
+    /// The cells, one for each column of the table.
     pub cells: Vec<Cell>,
 }
 
-/// Why a file gives no table. Messages name the file.
+/// Why a table could not be read or used. Messages name the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] nae_onnx::file::FileError),
-    /// The file is no table of text.
+    /// The file is not a valid table of text.
     #[error("{}: expected a table, rows of equally many cells: {reason}", path.display())]
     Format {
         /// The file.
@@ -62,17 +62,17 @@ pub enum TableError {
         /// What is wrong.
         reason: String,
     },
-    /// A column that the model takes is not there.
+    /// A column of the model is missing.
     #[error("{}: expected the column {column:?}, found {found}", path.display())]
     Column {
         /// The file.
         path: PathBuf,
         /// The column.
         column: String,
-        /// The columns there are.
+        /// The columns of the table.
         found: String,
     },
-    /// A column whose numbers the model takes has points, and the table has decimal commas.
+    /// A column whose numbers the model needs has decimal points, while the table has decimal commas.
     #[error(
         "{}: expected numbers of the column {column:?} without points, since the table has decimal commas, found {found}; write \
          all decimals with a comma or all with a point, and no sign between thousands",
@@ -86,26 +86,26 @@ pub enum TableError {
         /// The first number with a point, and the first with a comma.
         found: String,
     },
-    /// There are fewer rows than one sample takes.
+    /// The table has fewer rows than one window.
     #[error("{}: expected at least {expected} rows, as many as make one window, found {found}", path.display())]
     Rows {
         /// The file.
         path: PathBuf,
-        /// Rows of a window.
+        /// The number of rows in a window.
         expected: usize,
-        /// Rows there are.
+        /// The number of rows in the table.
         found: usize,
     },
 }
 
-/// Why a row cannot become a network's input.
+/// Why a row cannot be converted to a network's input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
-    /// A reading is not there, and the model was not told to fill it in.
+    /// A reading is missing, and the model does not fill in missing readings.
     #[error("expected a number in the column {0:?}, found none")]
     Missing(String),
-    /// A reading is no number.
+    /// A reading is not a number.
     #[error("expected a number in the column {column:?}, found {found:?}")]
     Text {
         /// The column.
@@ -115,12 +115,12 @@ pub enum RowError {
     },
 }
 
-/// Whether `path` is a table by its name.
+/// Whether the extension of `path` is that of a table.
 pub fn is_table(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv") || end.eq_ignore_ascii_case("tsv"))
 }
 
-/// Reads a table.
+/// Reads a table from a file.
 ///
 /// # Errors
 /// [`TableError`] names the file.
@@ -128,7 +128,7 @@ pub fn read(path: &Path) -> Result<Table, TableError> {
     parse(path, &nae_onnx::file::read(path, MAX_BYTES)?)
 }
 
-/// The table with the content `bytes`; `path` is for messages, and how it ends for the separator.
+/// Reads a table from the contents `bytes` of a file. `path` is used in messages; its extension affects the separator.
 ///
 /// # Errors
 /// [`TableError::Format`].
@@ -182,11 +182,11 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Table, TableError> {
 }
 
 impl Table {
-    /// A table in memory, whose rows are counted from 1; `path` is what messages call it.
+    /// A table of values in memory. Its rows are numbered from 1; `path` is used in messages.
     ///
     /// # Errors
-    /// [`TableError::Format`] where there is no row, a row has not as many cells as there are `names`, or two names are
-    /// the same.
+    /// [`TableError::Format`] if there is no row, if the number of cells of a row differs from the number of `names`, or if
+    /// two names are equal.
     pub fn new(path: impl AsRef<Path>, names: Vec<String>, rows: Vec<Vec<Cell>>) -> Result<Self, TableError> {
         let path = path.as_ref();
         let rows: Vec<Row> = (1..).zip(rows).map(|(line, cells)| Row { line, cells }).collect();
@@ -209,12 +209,12 @@ impl Table {
         Ok(Self { path: path.to_owned(), names, rows, mixed: BTreeMap::new() })
     }
 
-    /// The file, for messages.
+    /// The path of the file, or the name that stands for it in messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Names of the columns.
+    /// The names of the columns.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -224,18 +224,19 @@ impl Table {
         &self.rows
     }
 
-    /// The first number with a point of the column `name`, and the first with a comma of the table, where it has both: what
-    /// the point means is not known then, and the column's cells are no numbers.
+    /// Describes the column `name` if it has numbers with points and the table has decimal commas: the column's first number
+    /// with a point and the table's first with a comma. The meaning of the point is then unknown, and the column's cells are
+    /// taken as texts.
     pub fn mixed_decimals(&self, name: &str) -> Option<&str> {
         let index = self.names.iter().position(|own| own == name)?;
         self.mixed.get(&index).map(String::as_str)
     }
 
-    /// Where each of the model's `columns` is in the table; others are passed over.
+    /// Returns the position of each of the model's `columns` in the table. Other columns of the table are ignored.
     ///
     /// # Errors
-    /// [`TableError::Column`] where one is not there, [`TableError::Decimals`] where the model takes numbers of one that
-    /// [`mixed_decimals`](Self::mixed_decimals) names.
+    /// [`TableError::Column`] if a column is missing; [`TableError::Decimals`] if the model needs the numbers of a column with
+    /// [`mixed_decimals`](Self::mixed_decimals).
     pub fn positions(&self, columns: &Columns) -> Result<Vec<usize>, TableError> {
         let found: BTreeMap<&str, usize> =
             self.names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
@@ -258,7 +259,7 @@ impl Table {
 }
 
 impl Row {
-    /// The network's input, from the cells at `positions`.
+    /// Converts the cells at `positions` to the network's input.
     ///
     /// # Errors
     /// [`RowError`] names the column.
@@ -269,7 +270,7 @@ impl Row {
                 let cell = self.cells.get(position).unwrap_or(&Cell::Missing);
                 let reading = match (&column.reading, cell) {
                     (Reading::Number, Cell::Number(number)) => Some(*number),
-                    // A model of numbers 0 and 1 takes truth values, which a DataFrame has in place of them.
+                    // Truth values are accepted as the numbers 0 and 1, since a DataFrame may have them instead.
                     (Reading::Number, Cell::Text(text)) if let Some(truth) = truth(text) => {
                         Some(f64::from(u8::from(truth)))
                     }
@@ -277,10 +278,10 @@ impl Row {
                         return Err(RowError::Text { column: column.name.clone(), found: text.to_string() });
                     }
                     (Reading::Number, Cell::Missing) => None,
-                    // Where rows with gaps are refused, so are those that lack a category.
+                    // A missing category is refused like a missing number.
                     (Reading::Is(_), Cell::Missing) if columns.missing() == Missing::Refuse => None,
                     (Reading::Is(value), Cell::Text(text)) if **text == **value => Some(1.0),
-                    // `True` and `true` are written by different programs.
+                    // Some programs write `True`, others `true`.
                     (Reading::Is(value), Cell::Text(text)) if truth(value).is_some() && truth(value) == truth(text) => {
                         Some(1.0)
                     }
@@ -292,13 +293,13 @@ impl Row {
             .collect()
     }
 
-    /// Whether a cell at `positions` is missing and would be filled in.
+    /// Whether one of the cells at `positions` is missing and is filled in.
     pub fn is_filled(&self, positions: &[usize], columns: &Columns) -> bool {
         columns.missing() == Missing::Fill && positions.iter().any(|&at| self.cells.get(at) == Some(&Cell::Missing))
     }
 }
 
-/// The truth value that a text is.
+/// Parses a text as a truth value.
 fn truth(text: &str) -> Option<bool> {
     let is = |name: &str| text.eq_ignore_ascii_case(name);
     if is("true") { Some(true) } else { is("false").then_some(false) }

@@ -1,11 +1,11 @@
-//! The records of a table of text, and what separates their cells.
+//! Splits the text of a table into records and cells.
 
 use std::fmt;
 use std::path::Path;
 
 use super::cell::with_point;
 
-/// What separates the cells of a table.
+/// The separator between the cells of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
     Tab,
@@ -34,14 +34,14 @@ impl Separator {
         }
     }
 
-    /// That of the file at `path` with the content `bytes`, by its first line.
+    /// Recognises the separator of a file by its extension and its first line.
     fn of(path: &Path, bytes: &[u8]) -> Self {
         let first = first_line(bytes);
         let is_tsv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
         if is_tsv && first.contains(&Self::Tab.byte()) {
             return Self::Tab;
         }
-        // In a first line without names, commas may be those of decimals.
+        // In a first line without names, the commas can be decimal commas.
         let has_commas = |cell: &[u8]| cell.contains(&b',');
         let is_decimal = |cell: &[u8]| std::str::from_utf8(cell).is_ok_and(|text| with_point(text.trim()).is_some());
         let mut cells = first.split(|&b| b == b';');
@@ -49,19 +49,19 @@ impl Separator {
             return Self::Semicolon;
         }
         let count = |separator: &Self| first.iter().filter(|&&b| b == separator.byte()).count();
-        // Of equally many, the last of them: the comma.
+        // `max_by_key` returns the last of equally frequent ones: the comma.
         Self::ALL.into_iter().max_by_key(count).unwrap_or(Self::Comma)
     }
 }
 
-/// The first line that is not empty, of whose quoted cells only the quotes are left. A quote begins a cell, or else it is a
-/// character like others.
+/// Returns the first line that is not empty, without the contents of quoted cells. A quote is special only at the start of a
+/// cell.
 fn first_line(bytes: &[u8]) -> Vec<u8> {
     let (mut line, mut is_quoted, mut has_ended) = (Vec::new(), false, false);
     for &byte in bytes.iter().skip_while(|b| b"\r\n".contains(b)) {
         let begins = line.last().is_none_or(|last| Separator::ALL.iter().any(|separator| separator.byte() == *last));
         match byte {
-            // Two within quotes are one that is quoted: the cell ends, and goes on.
+            // Two quotes within a quoted cell are one escaped quote: the cell seems to end, and continues.
             b'"' if is_quoted || begins || has_ended => {
                 line.push(byte);
                 has_ended = is_quoted;
@@ -77,7 +77,7 @@ fn first_line(bytes: &[u8]) -> Vec<u8> {
     line
 }
 
-/// The records of a table, one after the other, in buffers that are used again.
+/// Reads the records of a table one after the other into reused buffers.
 pub(super) struct Records<'a> {
     reader: csv_core::Reader,
     input: &'a [u8],
@@ -88,7 +88,7 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Those of a file at `path` with the content `bytes`.
+    /// The records of a file with the contents `bytes`. The extension of `path` affects the separator.
     pub(super) fn new(path: &Path, bytes: &'a [u8]) -> Self {
         let input = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let separator = Separator::of(path, input);
@@ -106,7 +106,7 @@ impl<'a> Records<'a> {
         self.input = rest;
     }
 
-    /// The next record that is not empty, and its line; blanks around cells are left out.
+    /// Returns the next record that is not empty and its line number. Blanks around cells are removed.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Vec<&str>)>, String> {
         let blank = self.input.iter().take_while(|b| b"\r\n".contains(b)).count();
         self.consume(blank);

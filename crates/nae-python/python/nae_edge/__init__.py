@@ -1,9 +1,9 @@
 """Normalized autoencoders: anomaly detectors for images and tables.
 
-`Detector` scores with a model file, `train` makes one, `NormalizedAutoencoderDetector` is a detector in the manner of
-scikit-learn. `reproduce` makes the paper's experiments, `gather` puts what several machines have made into one table, and
-`nae_edge.ray` gives such work to a Ray cluster. What cannot be used is a `ValueError` or `TypeError` that says what was expected, what was found and what
-to do; a file that cannot be read is an `OSError`.
+`Detector` scores with a model file, `train` trains a model, and `NormalizedAutoencoderDetector` has scikit-learn's
+interface. `reproduce` runs the paper's experiments, `gather` collects the results of several machines in one table, and
+`nae_edge.ray` distributes such work over a Ray cluster. Invalid arguments raise `ValueError` or `TypeError`, with what was
+expected, what was found and what to do; a file that cannot be read raises `OSError`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn takes a second to import, and is there for this class alone.
+    # scikit-learn takes a second to import, and only this class needs it.
     if name == "NormalizedAutoencoderDetector":
         try:
             from ._estimator import NormalizedAutoencoderDetector

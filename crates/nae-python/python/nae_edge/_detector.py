@@ -1,4 +1,4 @@
-"""A model file that scores: `Detector`, and what it finds, `Scores`."""
+"""`Detector`, a model that scores samples, and `Scores`, its result."""
 
 from __future__ import annotations
 
@@ -16,28 +16,35 @@ from ._inputs import Columns, Encoded, Files, Images, recognise
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What is known of N samples."""
+    """The scores of N samples.
 
-    #: float32 [N]: the higher, the less normal.
+    A sample in `errors` has NaN in all arrays of numbers, and False in `verdicts`.
+    """
+
+    #: float32 [N]: the reconstruction error. The higher, the less normal.
     energies: npt.NDArray[np.float32]
-    #: float32 [N], in (0, 1]: the share of normal samples at least as strange; None for a model without calibration.
+    #: float32 [N], in (0, 1]: the conformal p-value, the share of normal samples with at least this energy. None for a model
+    #: without calibration.
     p_values: npt.NDArray[np.float32] | None
-    #: bool [N]: True for an anomaly, an energy above the threshold; None for a model without a threshold.
+    #: bool [N]: True for an anomaly, an energy above the threshold. None for a model without a threshold.
     verdicts: npt.NDArray[np.bool_] | None
-    #: float32 [N, D]; None where the model gives none out, or they were not asked for.
+    #: float32 [N, D]: the latent vectors. None where the model has no such output, and with `latents=False`.
     latents: npt.NDArray[np.float32] | None = field(repr=False)
-    #: float32 [N, H, W], each pixel's part in the energy; of a table [N, 1, columns]. A list of [H, W] where a model of
-    #: tiles scored images of several sizes; None where they were not asked for.
+    #: float32 [N, H, W]: each pixel's contribution to the energy; for a table [N, 1, columns]. A list of arrays [H, W] where
+    #: a model of tiles scored images of several sizes. None with `heat_maps=False`.
     heat_maps: npt.NDArray[np.float32] | list[npt.NDArray[np.float32]] | None = field(repr=False)
-    #: What each sample is called, where it came from a file or is a window of rows; else None.
+    #: The name of each sample: the file, the file and the line of a table, or the first and last row of a window. None for
+    #: arrays in memory.
     names: list[str] | None = field(repr=False, default=None)
+    #: With `errors="coerce"`: the samples that could not be scored, by position, and the message of each.
+    errors: dict[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.energies)
 
 
 class Detector:
-    """A model that scores images or rows. It does not change, and several threads may share it."""
+    """A model that scores images or rows of a table. It is immutable; several threads may use it at the same time."""
 
     def __init__(self, native: _native.Detector, options: dict[str, Any]) -> None:
         self._native = native
@@ -55,11 +62,11 @@ class Detector:
     ) -> Detector:
         """Opens an .onnx or .nae file.
 
-        `threads` share the samples of a call, as many as there are processors where it is not given. `backend` is simd,
-        tract, native or auto. `false_positive_rate`, in (0, 1), or `threshold`, an energy, takes the place of the
-        model's threshold.
+        `threads` is the number of threads that score the samples of a call (default: the number of processors). `backend`
+        is simd, tract, native or auto. The threshold is the model's own, unless `false_positive_rate`, in (0, 1), or
+        `threshold`, an energy, is given.
 
-        Raises OSError where the file cannot be read, ValueError where it is no model that can be scored with.
+        Raises OSError if the file cannot be read, ValueError if it is not a model that this package can run.
         """
         options = _options(threads, backend, false_positive_rate, threshold)
         return cls(_native.Detector.open(path, options), options)
@@ -75,44 +82,57 @@ class Detector:
         false_positive_rate: float | None = None,
         threshold: float | None = None,
     ) -> Detector:
-        """As `open`, from a file in memory, which messages call `name`."""
+        """The same for the contents of a file. `name` stands for the file in error messages."""
         options = _options(threads, backend, false_positive_rate, threshold)
         return cls(_native.Detector.from_bytes(bytes(data), name, options), options)
 
     def score(
-        self, data: Any, *, layout: str | None = None, latents: bool = True, heat_maps: bool = True
+        self,
+        data: Any,
+        *,
+        layout: str | None = None,
+        latents: bool = True,
+        heat_maps: bool = True,
+        errors: str = "raise",
     ) -> Scores:
-        """Scores images or rows; the interpreter's lock is let go meanwhile.
+        """Scores images or rows of a table. Other Python threads run meanwhile.
 
         A model of images takes arrays of uint8, or of float32 or float64 from 0 to 1, of any size; Pillow images; paths
-        of PNG, JPEG, BMP, TIFF, WebP, PNM and .npy files; the bytes of such files; and lists of these. The axes of an array are [H, W]; [H, W, C] where the last
-        of three is 1 or 3, [N, H, W] otherwise; [N, C, H, W] or [N, H, W, C] by which of them is 1 or 3. What can be
-        read in two ways is a ValueError that says so: give `layout`, one of HW, HWC, CHW, NHW, NHWC and NCHW. float32
-        [N, C, H, W] of the network's own size and range is not copied.
+        of PNG, JPEG, BMP, TIFF, WebP, PNM and .npy files; the bytes of such files; and lists of these. An array has the axes
+        [H, W]; [H, W, C] if the last of three is 1 or 3, else [N, H, W]; [N, C, H, W] or [N, H, W, C], depending on which of
+        the two is 1 or 3. If both readings are possible, the ValueError says so: give `layout`, one of HW, HWC, CHW, NHW,
+        NHWC and NCHW. A float32 array [N, C, H, W] of the network's own size and range is not copied.
 
         A model of a table takes arrays [N, columns], DataFrames of pandas and polars, Arrow tables, and paths of .csv
-        and .tsv files; columns are found by their names where they have any.
+        and .tsv files. If the columns have names, they are matched by name.
 
-        `latents` and `heat_maps` say whether these are kept; they are most of the memory of many samples.
+        With `latents=False` and `heat_maps=False` these are not kept. For many samples they take most of the memory.
+
+        With `errors="coerce"` a sample that cannot be scored, such as a damaged file, has the energy NaN, and
+        `Scores.errors` has its message. With "raise" the call raises ValueError, or OSError for a file that cannot be read.
+        Ctrl-C raises KeyboardInterrupt between batches.
         """
+        if errors not in ("raise", "coerce"):
+            raise ValueError(f"errors: expected raise or coerce, found {errors!r}")
+        keep = {"latents": latents, "heat_maps": heat_maps, "errors": errors == "coerce"}
         found = recognise(data, table=self._native.takes_tables)
         if layout is not None and not isinstance(found, Images):
-            raise ValueError("layout: it is of arrays of images; leave it out, or give the array (numpy.load)")
+            raise ValueError("layout: it is for arrays of images; leave it out, or give the array (numpy.load)")
         if isinstance(found, Files):
-            fields = self._native.score_files(found.paths, latents, heat_maps)
+            fields = self._native.score_files(found.paths, keep)
         elif isinstance(found, Encoded):
-            fields = self._native.score_encoded(found.contents, latents, heat_maps)
+            fields = self._native.score_encoded(found.contents, keep)
         elif isinstance(found, Images):
-            fields = self._native.score_images(found.arrays, found.several, layout, latents, heat_maps)
+            fields = self._native.score_images(found.arrays, found.several, layout, keep)
         elif isinstance(found, Columns):
-            fields = self._native.score_columns(found.names, found.columns, latents, heat_maps)
+            fields = self._native.score_columns(found.names, found.columns, keep)
         else:
-            fields = self._native.score_matrix(found.values, None, latents, heat_maps)
+            fields = self._native.score_matrix(found.values, None, keep)
         fields["names"] = fields["names"] or None
         return Scores(**fields)
 
     def with_false_positive_rate(self, rate: float) -> Detector:
-        """The same model with the threshold that its calibration gives for `rate`, in (0, 1)."""
+        """The same model with the threshold that its calibration gives for the false-positive rate `rate`, in (0, 1)."""
         options = {**self._options, "false_positive_rate": float(rate), "threshold": None}
         return type(self)(self._native.with_false_positive_rate(float(rate)), options)
 
@@ -123,30 +143,30 @@ class Detector:
 
     @property
     def false_positive_rate(self) -> float | None:
-        """The share of normal samples above the threshold, at most, on average."""
+        """The expected share of normal samples above the threshold, at most."""
         return self._native.false_positive_rate
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the file says of itself: what `nae-infer inspect` prints."""
+        """The model's description, as `nae-infer inspect` prints it: names and values."""
         return self._native.metadata
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
-        """Channels, rows and columns of the network's input."""
+        """The shape of the network's input: channels, rows, columns."""
         return self._native.input_shape
 
     @property
     def backend(self) -> str:
-        """What reconstructs."""
+        """The runtime that runs the network: simd, tract, native or ort."""
         return self._native.backend
 
     def to_bytes(self) -> bytes:
-        """The model file. A threshold chosen here is not in it."""
+        """The contents of the model file. A threshold that was given to `open` is not in it."""
         return self._native.to_bytes()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the model file. A threshold chosen here is not in it."""
+        """Writes the model file. A threshold that was given to `open` is not in it."""
         Path(path).write_bytes(self.to_bytes())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -161,6 +181,8 @@ class Detector:
 def _options(
     threads: int | None, backend: str | None, false_positive_rate: float | None, threshold: float | None
 ) -> dict[str, Any]:
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads: expected 1 or more, found {threads}")
     return {
         "threads": threads,
         "backend": backend,

@@ -1,4 +1,4 @@
-"""A detector in the manner of scikit-learn, with the attributes that PyOD's detectors have."""
+"""A detector with scikit-learn's interface and the attributes of PyOD's detectors."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ._training import in_memory, request
 
 # With fewer, the trainer has none to calibrate on.
 _FEWEST = 50
+_ENERGIES = {"latents": False, "heat_maps": False, "errors": False}
 
 
 class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
@@ -31,38 +32,41 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
     Parameters
     ----------
     contamination : "auto" or float in (0, 0.5]
-        What share of the training data are outliers. With "auto" they are taken as normal, and the threshold is the
-        model's own: calibrated on a tenth of them that was not trained on.
+        The share of outliers in the training data. With "auto" all training data count as normal, and the threshold is
+        the model's own, calibrated on a tenth of the data that is not trained on.
     pretraining_updates, updates : int
-        Of the autoencoder, and of the NAE. More take longer; the same give the same model on any number of processors.
+        Updates of the autoencoder in pre-training, and updates in NAE training. The same numbers give the same model,
+        whatever the number of processors.
     time_budget : float or None
-        Seconds for `fit`, in place of the updates: by the speed of the machine, so not to be repeated exactly.
+        Seconds for `fit`, instead of the numbers of updates. The schedule then depends on the machine's speed, and the
+        result cannot be repeated exactly.
     random_state : int, RandomState or None
-        The seed. `fit` twice with an int gives the same model.
+        The seed. Two calls of `fit` with the same int give the same model.
     threads : int or None
-        As many as there are processors where None.
+        The number of threads; None for the number of processors.
 
     Attributes
     ----------
     detector_ : Detector
-        The model; `detector_.save(path)` exports it, `detector_.score(X)` gives p-values and heat maps.
+        The model: `detector_.save(path)` exports it, `detector_.score(X)` returns p-values and heat maps.
     offset_ : float
         `decision_function(X)` is `score_samples(X) - offset_`.
     n_features_in_ : int
-        Columns; of images, pixels and channels.
+        The number of columns; for images, of values in an image.
     warnings_ : list of str
-        What should be known before the model is believed, such as columns that are left out; raised as warnings, too.
+        Warnings about data and model, such as columns that were left out. `fit` also issues them by `warnings.warn`.
     image_shape_ : tuple or None
         The axes of an image; None for tables.
     decision_scores_, labels_, threshold_
-        As PyOD's detectors have them, larger for outliers: energies of the training data, which of them are above the
-        threshold (1), and the threshold. `decision_function` and `predict` follow scikit-learn, whose signs are
+        As in PyOD, where larger means more of an outlier: the energies of the training data, 1 for those above the
+        threshold (else 0), and the threshold. `decision_function` and `predict` follow scikit-learn, whose signs are
         opposite.
 
     Notes
     -----
-    Two axes are a table, three are grey images [N, H, W], four are images [N, H, W, C] or [N, C, H, W] of uint8, or of
-    floats from 0 to 1. With fewer than 50 samples they are repeated, with a warning: the threshold then says little.
+    An array of two axes is a table; of three axes, grey images [N, H, W]; of four axes, images [N, H, W, C] or
+    [N, C, H, W]. Images are uint8, or floats from 0 to 1. Fewer than 50 samples are repeated until there are 50, with a
+    warning, since the threshold is then unreliable.
     """
 
     _parameter_constraints: dict[str, list[Any]] = {
@@ -102,7 +106,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: object = None) -> NormalizedAutoencoderDetector:
-        """Trains on X, [samples, columns] or images; y is not used."""
+        """Trains on X, [samples, columns] or images. `y` is ignored."""
         samples = self._checked(X, reset=True)
         few = _FEWEST // len(samples) + 1 if len(samples) < _FEWEST else 1
         if few > 1:
@@ -121,28 +125,28 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
         self.decision_scores_ = self._energies(samples)
         if self.contamination == "auto":
             threshold = self.detector_.threshold
-            # A model without a threshold is none that the trainer exports.
+            # The trainer exports no model without a threshold.
             self.offset_ = -float("inf") if threshold is None else -float(threshold)
         else:
             self.offset_ = float(np.percentile(-self.decision_scores_, 100.0 * float(self.contamination)))
         self.threshold_ = -self.offset_
         self.labels_ = (self.decision_scores_ > self.threshold_).astype(np.int64)
         if result["keyboard"]:
-            # What is there can be used; a search over many fits still ends.
+            # The fitted attributes are usable; raising ends a search over many fits, too.
             raise KeyboardInterrupt
         return self
 
     def score_samples(self, X: Any) -> npt.NDArray[np.float64]:
-        """The negative energy of each sample: the lower, the less normal."""
+        """The negative energy of each sample. The lower, the less normal."""
         check_is_fitted(self)
         return -self._energies(self._checked(X, reset=False))
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
-        """`score_samples` less `offset_`: negative for outliers."""
+        """`score_samples(X) - offset_`, negative for outliers."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:
-        """-1 for outliers, 1 for the others."""
+        """-1 for outliers, 1 for normal samples."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _train(self, samples: npt.NDArray[Any], seed: int) -> dict[str, Any]:
@@ -168,7 +172,7 @@ class NormalizedAutoencoderDetector(OutlierMixin, BaseEstimator):
     def _energies(self, samples: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         if samples.ndim == 2:
             matrix = np.require(samples, np.float64, ["C_CONTIGUOUS", "ALIGNED"])
-            found = self.detector_._native.score_matrix(matrix, self._names(samples), False, False)
+            found = self.detector_._native.score_matrix(matrix, self._names(samples), _ENERGIES)
             return found["energies"].astype(np.float64)
         return self.detector_.score(samples, latents=False, heat_maps=False).energies.astype(np.float64)
 

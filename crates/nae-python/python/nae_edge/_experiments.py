@@ -1,4 +1,4 @@
-"""The paper's experiments in this process, and one table of what several folders have."""
+"""The paper's experiments in this process, and one table of the results in several folders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ._training import Callback
 
 @dataclass(frozen=True)
 class Experiment:
-    """What was found."""
+    """The results of an experiment."""
 
-    #: The table, as the command line prints it.
+    #: The table as text, as the command line prints it.
     table: str = field(repr=False)
     #: The figures, as `--json` prints them.
     figures: dict[str, Any]
@@ -42,15 +42,16 @@ def reproduce(
     callback: Callback | None = None,
     progress: bool = True,
 ) -> Experiment:
-    """Makes an experiment of the paper, as `nae-train reproduce` does, or what `folder` does not have of it yet.
+    """Runs an experiment of the paper, as `nae-train reproduce` does. Models that `folder` already has are not trained again.
 
-    `scale` is smoke, cpu or paper; `cells` are names of its cells, all where there is none; `seeds` is their number, or
-    a list. `data` is the folder that has the data sets (NAE_DATA without); `settings` a file in place of the paper's.
-    With `search`, D_z and weights of penalties are chosen by the selection set, as in the paper.
-    `callback` and `checkpoint_every` are those of `train`; `gaussians8` takes no callback.
+    `scale` is smoke, cpu or paper. `cells` are names of cells of the experiment; without names, all of them. `seeds` is the
+    number of seeds, or a list of seeds. `data` is the folder of the data sets (default: the environment variable NAE_DATA).
+    `settings` is a file of settings that replaces the paper's. With `search`, the latent dimension D_z and the weights of
+    penalties are chosen by the selection set, as in the paper. `callback` and `checkpoint_every` are those of `train`;
+    `gaussians8` takes no callback.
 
-    Raises ValueError, TypeError or OSError with the text of the command line's error, what the callback raises, RuntimeError where it
-    returns False, and KeyboardInterrupt at Ctrl-C: the same call goes on where it was.
+    Raises ValueError, TypeError or OSError with the command line's message; what the callback raises; RuntimeError if the
+    callback returns False; KeyboardInterrupt at Ctrl-C. The same call then continues where this one stopped.
     """
     asked = experiment_request(
         experiment,
@@ -71,10 +72,10 @@ def reproduce(
 
 
 def gather(*folders: str | os.PathLike[str]) -> Experiment:
-    """One table of what `folders` have, as `nae-train gather` does: each of an experiment, or of a run, or one that
-    holds such folders. A run that has not ended is left out, with a warning.
+    """Collects the results of `folders` in one table, as `nae-train gather` does. Each is the folder of an experiment or of a
+    run, or contains such folders. A run that has not ended is left out, with a warning.
 
-    Raises ValueError where folders do not belong together: other settings, data, scale, device or program version.
+    Raises ValueError if the folders differ in settings, data, scale, device or program version.
     """
     figures, table, unfinished = _native.gather(folders)
     for run in unfinished:
@@ -83,10 +84,10 @@ def gather(*folders: str | os.PathLike[str]) -> Experiment:
 
 
 def experiment_request(experiment: str, *, seeds: int | Sequence[int], cells: Sequence[str], **asked: Any) -> dict[str, Any]:
-    """What `_native.reproduce` and `_native.cells` take."""
+    """The argument of `_native.reproduce` and `_native.cells`."""
     return {"experiment": experiment, "seeds": listed_seeds(seeds), "cells": list(cells), **asked}
 
 
 def listed_seeds(seeds: int | Sequence[int]) -> list[int]:
-    """The seeds, of their number or of a list."""
+    """The seeds 0 to `seeds` - 1, or those of a list."""
     return list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]

@@ -1,12 +1,13 @@
-"""Data in memory as files that the trainer reads: so training sees what `nae-train --data` would see, and says the
-same.
+"""Writes data in memory to files for the trainer, so that training behaves as `nae-train --data` does, with the same messages.
 
-Images become NumPy's files, tables CSV. Numbers keep every bit.
+Images become .npy files, tables CSV. Numbers keep every bit.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
+import json
 import math
 import os
 from pathlib import Path
@@ -20,10 +21,10 @@ from ._native import image_axes
 
 
 def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
-    """The path of `data`, written into `folder` as `name` where it is none yet."""
+    """The path of `data`: its own if it is one, else of a file or folder `name` that is written into `folder`."""
     found = recognise(data, table=None)
     if layout is not None and not isinstance(found, (Images, Files)):
-        raise ValueError("layout: it is of arrays of images; leave it out")
+        raise ValueError("layout: it is for arrays of images; leave it out")
     if isinstance(found, Files):
         if len(found.paths) != 1:
             raise TypeError(f"expected one folder or file, found {len(found.paths)} paths; give the folder they are in")
@@ -32,15 +33,46 @@ def as_path(data: Any, folder: Path, name: str, layout: str | None) -> str:
         path = folder / name
         path.mkdir()
         for index, content in enumerate(found.contents):
-            # What it is stands in its first bytes; the end of the name only says that it is an image.
+            # The format is recognised by the first bytes; the extension only marks the file as an image.
             (path / f"{index:07}.png").write_bytes(content)
         return str(path)
     if isinstance(found, Images):
         return _images(found, folder / name, layout)
     if isinstance(found, Matrix):
-        # With names, since an infinity in the first row would be taken for some.
+        # With names: an infinity in the first row would otherwise make it a header.
         found = Columns(numbered(range(1, found.values.shape[1] + 1)), list(found.values.T))
     return write_columns(found, folder / f"{name}.csv")
+
+
+def data_digest(data: Any) -> str:
+    """SHA-256 of what `as_path` would give the trainer: of the files under a path, with their names, or of the values."""
+    digest = hashlib.sha256()
+    found = recognise(data, table=None)
+    if isinstance(found, Files):
+        for path in map(Path, map(os.path.expanduser, found.paths)):
+            files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+            for file in files:
+                digest.update(f"{file.relative_to(path.parent)}\n".encode())
+                # A path that only the nodes see counts by its name.
+                if file.exists():
+                    with file.open("rb") as content:
+                        while block := content.read(1 << 20):
+                            digest.update(block)
+    elif isinstance(found, Encoded):
+        for content in found.contents:
+            digest.update(hashlib.sha256(content).digest())
+    elif isinstance(found, Images):
+        for array in found.arrays:
+            digest.update(f"{array.dtype.str} {array.shape} {found.several}\n".encode())
+            digest.update(array.tobytes())
+    elif isinstance(found, Matrix):
+        digest.update(f"{found.values.shape}\n".encode())
+        digest.update(found.values.tobytes())
+    else:
+        for name, column in zip(found.names, found.columns, strict=True):
+            digest.update(f"{name}\n".encode())
+            digest.update(column.tobytes() if isinstance(column, np.ndarray) else json.dumps(column).encode())
+    return digest.hexdigest()
 
 
 def _images(images: Images, path: Path, layout: str | None) -> str:
@@ -48,7 +80,7 @@ def _images(images: Images, path: Path, layout: str | None) -> str:
         file = path.with_suffix(".npy")
         np.save(file, _channels_first(images.arrays[0], layout, member=False))
         return str(file)
-    # Of several sizes: one file each, in their order.
+    # Images may differ in size: one file each, numbered in their order.
     path.mkdir()
     for index, array in enumerate(images.arrays):
         np.save(path / f"{index:07}.npy", _channels_first(array, layout, member=True))
@@ -82,6 +114,6 @@ def _number(value: float) -> str:
 
 
 def _delimiter(names: list[str]) -> str:
-    """What the first line has most of, since its reader goes by that; names have no tabs by now."""
+    """The separator that is more frequent in the names: the reader chooses by the first line, which has no tabs by now."""
     count = "".join(names).count
     return "," if count(",") >= count(";") else ";"

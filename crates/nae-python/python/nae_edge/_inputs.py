@@ -1,7 +1,7 @@
-"""What a user brings, recognised without importing the library that it is of: images, tables or files.
+"""Recognises the kind of input: images, tables or files, without importing the library that an object comes from.
 
-Arrays, names and columns go on to `_native`, which knows no other library. Training and scoring share this, so that
-both see the same numbers.
+`_native` gets NumPy arrays, names and columns only. Training and scoring both use this module, so that they see the same
+numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 Column = npt.NDArray[np.float64] | list[str | None]
 
-# What a file's reader takes for a gap.
+# Texts that the reader of table files takes for a missing value.
 _GAPS = {"", "na", "n/a", "nan", "null", "none", "?"}
 
 
@@ -34,7 +34,7 @@ class Encoded:
 @dataclass(frozen=True)
 class Images:
     arrays: list[npt.NDArray[Any]]
-    # Whether the user gave a list, whose members are images of their own.
+    # Whether the user gave a list: each of its members is one image.
     several: bool
 
 
@@ -53,7 +53,7 @@ Input = Files | Encoded | Images | Matrix | Columns
 
 
 def recognise(data: object, *, table: bool | None) -> Input:
-    """What `data` is. `table` says what the model takes; where that is not known, two axes are a table."""
+    """The kind of `data`. `table` is whether the model takes tables; if None, an array of two axes is a table."""
     if isinstance(data, (str, os.PathLike)):
         return Files([os.fspath(data)])
     if isinstance(data, (bytes, bytearray)):
@@ -101,7 +101,7 @@ def _matrix(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def image_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array as `_native` reads it: copied only where its order or its bytes differ."""
+    """The array as `_native` reads it. It is copied only if its memory order or byte order differs."""
     if array.dtype == np.float16:
         array = array.astype(np.float32)
     if (array.dtype.kind, array.dtype.itemsize) not in {("u", 1), ("f", 4), ("f", 8)}:
@@ -122,7 +122,7 @@ def _is_pillow(data: object) -> bool:
 
 
 def _pillow(image: Any) -> npt.NDArray[Any]:
-    """Grey or RGB, 8 bits or floats, upright; transparency is left out, as the command line does."""
+    """Grey or RGB pixels, 8 bits or floats, turned upright by EXIF; transparency is dropped, as the command line does."""
     from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)
@@ -140,7 +140,7 @@ def _columns(data: Any) -> Columns | None:
     """The columns of a DataFrame or an Arrow table."""
     library = type(data).__module__.partition(".")[0]
     if library == "pandas" and hasattr(data, "columns") and hasattr(data, "iloc"):
-        # Numbers are names that nobody gave: of the columns of an array, counted from 0, which files count from 1.
+        # Whole numbers are pandas' default names, from 0. A table file without a header has "column 1" and so on.
         names = list(data.columns)
         numbers = [int(name) for name in names if isinstance(name, (int, np.integer)) and not isinstance(name, bool)]
         columns = [_pandas(data.iloc[:, at]) for at in range(len(names))]
@@ -161,12 +161,12 @@ def _named(names: list[str], columns: list[Column]) -> Columns:
 
 
 def numbered(numbers: Iterable[int]) -> list[str]:
-    """Names of columns that have none, as a file's reader gives them from 1 on."""
+    """Default names of columns, counted from 1, as the reader of table files gives them."""
     return [f"column {number}" for number in numbers]
 
 
 def named(names: list[str]) -> list[str]:
-    """Names that a file keeps: blanks and ends of lines do not survive one, and its first line is a header by its texts alone."""
+    """Names as they come back from a table file: blanks are normalised, and only a line with a text is a header."""
     names = [" ".join(name.split()) for name in names]
     return names if any(_is_text(name) for name in names) else [f"column {name}" for name in names]
 
@@ -181,7 +181,7 @@ def _is_text(name: str) -> bool:
 
 
 def _pandas(series: Any) -> Column:
-    # Truth values are texts to the readers of files, and so they are here, whatever holds them.
+    # The reader of table files takes truth values as texts; so does this, whatever the column's type.
     kind = getattr(series.dtype, "kind", "O")
     if kind in "iuf":
         return np.ascontiguousarray(series.to_numpy(dtype=np.float64, na_value=np.nan))

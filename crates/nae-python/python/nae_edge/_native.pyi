@@ -1,4 +1,4 @@
-"""Types of the extension module: arrays, names and paths in, dictionaries of arrays out."""
+"""Types of the extension module, which takes arrays, names and paths and returns dictionaries of arrays."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,22 +19,18 @@ class Detector:
         arrays: Sequence[npt.NDArray[Any]],
         several: bool,
         layout: str | None,
-        latents: bool,
-        heat_maps: bool,
+        keep: dict[str, bool],
     ) -> dict[str, Any]: ...
-    def score_files(
-        self, paths: Sequence[str | os.PathLike[str]], latents: bool, heat_maps: bool
-    ) -> dict[str, Any]: ...
-    def score_encoded(self, contents: Sequence[bytes], latents: bool, heat_maps: bool) -> dict[str, Any]: ...
+    def score_files(self, paths: Sequence[str | os.PathLike[str]], keep: dict[str, bool]) -> dict[str, Any]: ...
+    def score_encoded(self, contents: Sequence[bytes], keep: dict[str, bool]) -> dict[str, Any]: ...
     def score_matrix(
-        self, matrix: npt.NDArray[np.float64], names: Sequence[str] | None, latents: bool, heat_maps: bool
+        self, matrix: npt.NDArray[np.float64], names: Sequence[str] | None, keep: dict[str, bool]
     ) -> dict[str, Any]: ...
     def score_columns(
         self,
         names: Sequence[str],
         columns: Sequence[npt.NDArray[np.float64] | list[str | None]],
-        latents: bool,
-        heat_maps: bool,
+        keep: dict[str, bool],
     ) -> dict[str, Any]: ...
     def with_false_positive_rate(self, rate: float) -> Detector: ...
     @property

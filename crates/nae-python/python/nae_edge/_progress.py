@@ -1,4 +1,4 @@
-"""How far a run is, in a notebook. In a terminal the trainer draws its own bars."""
+"""Progress bars of a training run in a notebook. In a terminal the trainer draws its own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import time
 from typing import Any
 
 _NAMES = {"pretraining": "pre-training", "normalizing": "NAE training", "training": "training"}
-# So often, and at the end of a part: more is not seen, and takes the browser's time.
+# Seconds between two updates of a bar; more would only cost the browser time.
 _EVERY = 0.25
 
 
 def in_notebook() -> bool:
-    """Whether a notebook's kernel runs this, and can show what is displayed."""
+    """Whether this runs in a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class NotebookBar:
-    """A bar for each part of a run, drawn anew in its place."""
+    """A bar for each phase of a run, updated in place."""
 
     def __init__(self) -> None:
         self._handles: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Training in this process: `train`, and what it leaves."""
+"""Training in this process: `train` and its result."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _TEXT = "report.md"
 
 @dataclass(frozen=True)
 class Report:
-    """The report of a run: shown inline in a notebook, as text elsewhere."""
+    """The report of a run: shown as a page in a notebook, as text elsewhere."""
 
     #: The report as Markdown.
     markdown: str = field(repr=False)
-    #: The page for a browser, with everything in it.
+    #: The report as one HTML page, with its pictures.
     html: str = field(repr=False)
     #: The figures, as `nae-train --json` prints them.
     figures: dict[str, Any]
 
     def _repr_html_(self) -> str:
-        # A page of its own within the notebook's: its style must not reach what is around it.
+        # In a frame, so that its style does not affect the notebook.
         page = html.escape(self.html, quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:36em;border:1px solid #ddd"></iframe>'
 
@@ -47,17 +47,17 @@ class Report:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What a run leaves."""
+    """The result of a run."""
 
-    #: Scores with the model.
+    #: The model, ready to score.
     detector: Detector
-    #: Figures, pictures, and what was chosen.
+    #: Figures, pictures and the settings that were chosen.
     report: Report
-    #: What should be known before the model is believed, one sentence each; raised as warnings, too.
+    #: Warnings about data and model, one sentence each. `train` also issues them by `warnings.warn`.
     warnings: list[str]
-    #: config.toml of the run: `train(data, preset=trained.config)` repeats it without measuring anything.
+    #: The run's config.toml: `train(data, preset=trained.config)` repeats the run without choosing settings again.
     config: str = field(repr=False)
-    #: Whether Ctrl-C or the callback ended the run early: the model is the best until then.
+    #: Whether Ctrl-C or the callback ended the run early; the model is then the best one so far.
     interrupted: bool
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -102,30 +102,33 @@ def train(
 ) -> TrainedModel:
     """Trains a normalized autoencoder on normal data, as `nae-train` does.
 
-    `data` are images or a table, all normal: an array [N, H, W], [N, H, W, C] or [N, C, H, W] (`layout` as for
-    `Detector.score`), a list of images, a table [N, columns], a DataFrame or Arrow table, or the path of a folder,
-    archive or table. Without it, `preset` says what to train on: its own data, for `digits` the handwritten digits that
-    come with the package. With both, `data` is what the preset takes, or a file config.toml's data again.
+    `data` are normal images or a table of normal rows: an array [N, H, W], [N, H, W, C] or [N, C, H, W] (`layout` as for
+    `Detector.score`), a list of images, an array [N, columns], a DataFrame or Arrow table, or the path of a folder,
+    archive or table. Without `data`, the preset's own data are used; those of `digits` come with the package. With both,
+    `data` takes the place of the preset's data.
 
-    For data without a preset: `time_budget` are seconds for the whole run (600 without), by the measured speed of the
-    machine; or `pretraining_updates` and `updates`, of the autoencoder and of the NAE, which give the same model
-    wherever they are made. The other arguments are the options of `nae-train`, where they are explained: `outliers` to
-    evaluate on, never trained on; `form`, `fit`, `tile`, `stride`, `top_k` and `features` for images; `missing`,
-    `window` and `window_stride` for tables; `folder` is the run folder, a temporary one without. With `resume`, a run
-    there that was broken off is gone on with, by its own settings and on the same data; where there is none, it begins.
-    `checkpoint_every` are the seconds between two states to go on from.
+    Without a preset, the length of the run is `time_budget`, seconds for the whole run (default 600), from which the
+    schedule is chosen by the measured speed of the machine; or `pretraining_updates` and `updates`, updates of the
+    autoencoder and of the NAE, which give the same model on every machine. Further options are explained by
+    `nae-train --help`: `outliers` for evaluation only, never trained on; `form`, `fit`, `tile`, `stride`, `top_k` and
+    `features` for images; `missing`, `window` and `window_stride` for tables.
 
-    `method` is what is trained: `nae`, or `mahalanobis`, the distance to the data by mean and covariance, or `knn`, the
-    distance to the nearest of them, which take seconds. With a preset it takes the place of the preset's, and may be
-    `ae`, `dae`, `vae` or `wae`, too.
+    `folder` is the run folder (default: a temporary one). With `resume`, a run that was interrupted there continues, with
+    its own settings and the same data; if there is none, a new run starts. `checkpoint_every` is the time in seconds
+    between two saved states.
 
-    `preset` is a name, a .toml file, or the text of one, such as the `config` of an earlier run. With it, `changes` are values in the place of its own, by key: `{"training.learning_rate": 1e-4}`.
+    `method` is `nae`; `mahalanobis`, the distance to the mean of the data by their covariance; or `knn`, the distance to
+    the nearest neighbours in the data. The latter two take seconds. With a preset, `method` replaces the preset's, and can
+    also be `ae`, `dae`, `vae` or `wae`.
 
-    `callback` gets a dictionary for each step (`phase` pretraining in epochs, normalizing in updates; `step`, `total`,
-    and figures) and for each look at the model (`phase` look). Where it returns False the run ends with the best model
-    so far; so it does at Ctrl-C. `progress` draws bars, in a terminal on standard error.
+    `preset` is a name, a .toml file, or the text of such a file, like the `config` of an earlier run. `changes` replaces
+    values of the preset, by key: `{"training.learning_rate": 1e-4}`.
 
-    Raises ValueError, TypeError or OSError with the text of the command line's error.
+    `callback` is called with a dictionary after each epoch of pre-training (`phase` "pretraining") and each update of the
+    NAE ("normalizing"), with `step`, `total` and figures, and at each look at the model ("look"). If it returns False, or
+    at Ctrl-C, the run ends with the best model so far. `progress` draws bars, on standard error or in the notebook.
+
+    Raises ValueError, TypeError or OSError with the command line's message.
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a function of one dictionary, found {type(callback).__name__}")
@@ -139,7 +142,6 @@ def train(
         run = temporary / "run" if folder is None else Path(folder)
         with in_memory(temporary):
             if isinstance(preset, str) and "\n" in preset:
-                # The text of a file, such as that of an earlier run.
                 text, preset = preset, temporary / "config.toml"
                 preset.write_text(text, "utf-8")
             asked = request(
@@ -189,7 +191,7 @@ def train(
 
 
 def request(**asked: Any) -> dict[str, Any]:
-    """What `_native.train` takes: what is `asked` for, and that nothing else is."""
+    """The argument of `_native.train`: the arguments `asked`, and defaults for all others."""
     nothing = {
         **dict.fromkeys(("data", "preset", "method", "time_budget", "pretraining_updates", "updates", "outliers", "form",
         "tile", "changes")), **dict.fromkeys(("stride", "top_k", "features", "window", "window_stride", "held_out", "confidence",
@@ -211,7 +213,7 @@ def _both(first: Callback | None, second: Callback | None) -> Callback | None:
 
 
 class in_memory:
-    """Errors about data that were given in memory do not name the temporary folder that they went through."""
+    """Removes the temporary folder from messages about data that were given in memory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder) + os.sep

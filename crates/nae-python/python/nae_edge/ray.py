@@ -1,14 +1,15 @@
-"""Work over the machines of a Ray cluster: many samples scored, many seeds, cells and settings trained.
+"""Scoring, seeds, experiments and searches of settings on the machines of a Ray cluster.
 
-Ray does what a cluster is for: it places work, moves data, and does again what a lost machine had. One model trains on one
-machine; what is shared out are whole models and batches. `pip install 'nae-edge[ray]'`; docs/cluster.md says when it pays.
+Ray places tasks, moves data, and repeats the tasks of a machine that is lost. One model is trained on one machine; whole
+models and batches are distributed. Install with `pip install 'nae-edge[ray]'`. docs/cluster.md says when a cluster is worth it.
 
 Every node needs this package. Training also needs `shared`, a folder that all nodes see under the same path (NFS, EFS, a
-mounted bucket): each model has a run folder in it, and a task that is done again goes on from the state there.
+mounted bucket). Each model has a run folder there; a repeated task continues from the last state in it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -22,6 +23,7 @@ from . import _native
 from ._detector import Detector
 from ._experiments import Experiment, experiment_request, gather, listed_seeds
 from ._experiments import reproduce as _reproduce
+from ._files import data_digest
 from ._training import train
 
 try:
@@ -34,20 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Scorer", "reproduce", "score", "train_seeds", "trainable"]
 
-_OUTPUTS = ("energy", "p_value", "anomaly", "latent", "heat_map")
+_OUTPUTS = ("energy", "p_value", "anomaly", "latent", "heat_map", "error")
 _MODEL = "model.onnx"
+_REQUEST = "request.json"
 
-# What a run says of itself without outliers: only these may choose among settings.
+# Figures of a run that need no outliers: only these may be used to choose settings.
 LABEL_FREE = ("selection_auroc", "validation_energy", "positive_energy", "negative_energy")
 
 
 class Scorer:
-    """A detector for `Dataset.map_batches`, which makes one in each of its actors.
+    """A detector for `Dataset.map_batches`, which creates one in each of its actors.
 
-    `model` is a path that every node sees, or the bytes of a model file. A batch, of NumPy or Arrow, comes back with the
-    columns `outputs` beside its own: `energy`, `p_value` and `anomaly` as in `Scores`, and on demand `latent` and
-    `heat_map`. A model of images scores the column `column`, `image` or the only one without: arrays, of one size or of
-    several, or bytes of image files; a model of a table finds its columns by their names.
+    `model` is a path that every node sees, or the contents of a model file. A batch, of NumPy arrays or Arrow, is returned
+    with additional columns `outputs`: `energy`, `p_value` and `anomaly` as in `Scores`; on request `latent`, `heat_map` and
+    `error`, the message of a sample that could not be scored (with `errors="coerce"`, as for `Detector.score`) or None. A
+    model of images scores `column` (default: `image`, or the only column): arrays, of one size or of several, or contents
+    of image files. A model of a table finds its columns by name.
     """
 
     def __init__(
@@ -57,17 +61,20 @@ class Scorer:
         column: str | None = None,
         layout: str | None = None,
         outputs: Sequence[str] = ("energy", "p_value", "anomaly"),
+        errors: str = "raise",
         threads: int = 1,
         **options: Any,
     ) -> None:
         unknown = [name for name in outputs if name not in _OUTPUTS]
         if unknown or not outputs:
             raise ValueError(f"outputs: expected some of {', '.join(_OUTPUTS)}, found {list(outputs)}")
+        if errors not in ("raise", "coerce"):
+            raise ValueError(f"errors: expected raise or coerce, found {errors!r}")
         if isinstance(model, bytes):
             self.detector = Detector.from_bytes(model, threads=threads, **options)
         else:
             self.detector = Detector.open(model, threads=threads, **options)
-        self._column, self._layout, self._outputs = column, layout, tuple(outputs)
+        self._column, self._layout, self._outputs, self._errors = column, layout, tuple(outputs), errors
         self._takes_tables = self.detector._native.takes_tables
 
     def __call__(self, batch: Any) -> Any:
@@ -80,20 +87,22 @@ class Scorer:
             layout=None if self._takes_tables else self._layout,
             latents="latent" in wants,
             heat_maps="heat_map" in wants,
+            errors=self._errors,
         )
         count = batch.num_rows if is_arrow else len(batch[names[0]])
         if len(scores) != count:
-            raise ValueError(f"expected one sample a row of the dataset: {count} rows gave {len(scores)} energies")
+            raise ValueError(f"expected one sample per row of the dataset, found {len(scores)} samples in {count} rows")
         found = {
             "energy": scores.energies,
             "p_value": scores.p_values,
             "anomaly": scores.verdicts,
             "latent": scores.latents,
             "heat_map": scores.heat_maps,
+            "error": np.array([scores.errors.get(at) for at in range(count)], object),
         }
         for name in wants:
             if found[name] is None:
-                raise ValueError(f"outputs: {name}: the model does not give it; leave it out")
+                raise ValueError(f"outputs: {name}: the model has no such output; leave it out")
         if not is_arrow:
             return {**batch, **{name: found[name] for name in wants}}
         import pyarrow
@@ -121,14 +130,14 @@ class Scorer:
             return images
         items = list(images)
         if items and not isinstance(items[0], (bytes, bytearray)):
-            # Arrow has nested lists, NumPy objects where sizes differ.
+            # Arrow gives nested lists; NumPy gives objects if sizes differ.
             items = [_array(item) for item in items]
         return items
 
 
 def _array(item: Any) -> np.ndarray[Any, Any]:
     array = np.asarray(item)
-    # Lists do not say what they are of: whole numbers are bytes, others lie between 0 and 1.
+    # Lists have no element type: whole numbers are bytes, other numbers lie between 0 and 1.
     return array.astype(np.uint8 if array.dtype.kind in "iu" else np.float32, copy=False)
 
 
@@ -142,15 +151,15 @@ def score(
     ray_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Dataset:
-    """`dataset` with energies: `Scorer` in every batch, one detector and one thread an actor.
+    """Adds energies to `dataset`: applies a `Scorer` to every batch, with one detector and one thread per actor.
 
-    The model file is read here, and goes to the nodes with the actors. `concurrency` is the number of actors, or the least
-    and the most; as many as the cluster has processors without. `options` are those of `Scorer`, `ray_options` those of
-    `Dataset.map_batches`. Rows keep their order where
+    The model file is read here and sent to the nodes with the actors. `concurrency` is the number of actors, or the
+    smallest and the largest number (default: up to the number of processors of the cluster). `options` are those of
+    `Scorer`, `ray_options` those of `Dataset.map_batches`. Rows keep their order if
     `ray.data.DataContext.get_current().execution_options.preserve_order` is set.
     """
     content = model if isinstance(model, bytes) else Path(model).read_bytes()
-    # A model or an option that cannot be used is said here, not in an actor's log.
+    # So that a wrong model or option is an error here, not in an actor's log.
     Scorer(content, **options)
     if concurrency is None:
         concurrency = (1, max(1, int(ray.cluster_resources().get("CPU", 1))))
@@ -179,12 +188,12 @@ def reproduce(
     max_retries: int = -1,
     ray_options: Mapping[str, Any] | None = None,
 ) -> Experiment:
-    """`nae_edge.reproduce` with a task for every cell and seed, and the table of all.
+    """`nae_edge.reproduce` with one task per cell and seed; returns the table of all.
 
-    Each model has a folder in `shared`; a task whose machine is lost is done again, `max_retries` times (-1: always), and
-    goes on from the model's last state, at most `checkpoint_every` seconds old. A cell that starts from another's network
-    waits for it. At Ctrl-C the tasks are cancelled, and the same call goes on. `data` and `settings` are paths that every node sees;
-    `ray_options` are those of `ray.remote`.
+    Each model has a folder in `shared`. If a machine is lost, its task is repeated, up to `max_retries` times (-1: without
+    limit), and continues from the model's last state, which is at most `checkpoint_every` seconds old. A cell that starts
+    from another cell's network waits for it. Ctrl-C cancels the tasks; the same call continues them. `data` and `settings`
+    are paths that every node sees; `ray_options` are those of `ray.remote`.
     """
     shared = Path(shared).absolute()
     asked = {
@@ -204,7 +213,7 @@ def reproduce(
     made: dict[tuple[str | None, int], Any] = {}
     folders: list[Path] = []
     for cell, seed, start in models:
-        # The network to start from is of a cell further up, which has a task by now, or was made before.
+        # The cell that this one starts from comes earlier in the list, so it has a task, or its model exists.
         first = made.get((start, 0)) if start is not None else None
         if start is not None and first is None and not _run_of(shared, start).is_dir():
             raise ValueError(
@@ -235,12 +244,12 @@ def _make(
 
 
 def _run_of(shared: Path, start: str) -> Path:
-    """The run that others start from: of seed 0, in the folder of its own piece."""
+    """The run of seed 0 of the cell `start`, from whose network other cells start."""
     return shared / f"{start}-0" / f"{start}-0"
 
 
 def _bring(run: Path, to: Path) -> None:
-    """The run that a model starts from, beside it; whole or not at all."""
+    """Copies the run that a model starts from beside the model, completely or not at all."""
     if to.exists():
         return
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -260,12 +269,14 @@ def train_seeds(
     ray_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Experiment:
-    """`nae_edge.train` with a task for every seed, and the table of all.
+    """`nae_edge.train` with one task per seed; returns the table of all.
 
-    `options` are those of `train`. So that seeds can be compared, they have to train alike: give a `preset`, such as the
+    `options` are those of `train`. Seeds can only be compared if they have the same schedule: give a `preset`, such as the
     config.toml of a first run, or `pretraining_updates` and `updates`; a `time_budget` depends on the machine. `data` in
-    memory goes to the nodes by Ray's object store; a path has to be one that every node sees. Run folders and models are
-    in `shared`, as SEED and SEED/model.onnx; a task that is done again goes on from the state there.
+    memory is sent to the nodes by Ray's object store; a path must be visible to every node. Run folders and models are in
+    `shared`, as SEED and SEED/model.onnx; a repeated task continues from the state there, and so does a repeated call.
+
+    Raises ValueError if `shared` has models of other data or other options.
     """
     _refuse(options, ("seed", "folder", "resume", "callback", "progress"), "it is given to each task")
     if data is not None and options.get("preset") is None and options.get("updates") is None:
@@ -274,11 +285,11 @@ def train_seeds(
             "gives each machine another schedule, and its seeds cannot be compared"
         )
     shared = Path(shared).absolute()
-    shared.mkdir(parents=True, exist_ok=True)
     listed = listed_seeds(seeds)
     if isinstance(data, (str, os.PathLike)):
-        data = str(Path(data).absolute())
-    elif data is not None:
+        data = str(Path(data).expanduser().absolute())
+    _same_request(shared, data, options)
+    if data is not None and not isinstance(data, str):
         data = ray.put(data)
     task = ray.remote(**{"num_cpus": threads, "max_retries": max_retries, **(ray_options or {})})(_train)
     folders = [shared / str(seed) for seed in listed]
@@ -288,13 +299,41 @@ def train_seeds(
 
 def _train(data: Any, seed: int, folder: str, threads: int, options: dict[str, Any]) -> None:
     model = Path(folder) / _MODEL
-    # Done again though it had ended: its machine was lost before it could say so.
+    # An earlier call trained it, or the machine was lost after the end of the task: `_same_request` has compared the calls.
     if model.exists():
         return
     trained = train(data, seed=seed, folder=folder, resume=True, threads=threads, progress=False, **options)
     part = model.with_suffix(".part")
     trained.save(part)
     part.replace(model)
+
+
+def _same_request(shared: Path, data: Any, options: Mapping[str, Any]) -> None:
+    """Records data and options of the call in `shared`; refuses those of another call, whose models would be returned."""
+    described = {name: _described(name, value) for name, value in options.items() if name != "checkpoint_every"}
+    asked = {"data": None if data is None else data_digest(data), "options": described}
+    file = shared / _REQUEST
+    if not file.exists():
+        shared.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(asked, indent=1), "utf-8")
+        part.replace(file)
+        return
+    found = json.loads(file.read_text("utf-8"))
+    if found["data"] != asked["data"]:
+        raise ValueError(f"shared: {shared} has models of other data; give another folder")
+    for name in sorted({*found["options"], *asked["options"]}):
+        before, now = found["options"].get(name), asked["options"].get(name)
+        if before != now:
+            raise ValueError(f"shared: {shared} has models with {name}={before}, not {now}; give another folder")
+
+
+def _described(name: str, value: Any) -> str:
+    if name == "outliers" and value is not None:
+        return data_digest(value)
+    if name == "preset" and isinstance(value, (str, os.PathLike)) and "\n" not in str(value) and Path(value).is_file():
+        return Path(value).read_text("utf-8")
+    return repr(value)
 
 
 def _refuse(options: Mapping[str, Any], names: Sequence[str], why: str) -> None:
@@ -313,12 +352,12 @@ def _await(tasks: list[Any]) -> None:
 
 
 def trainable(data: Any = None, *, preset: str, threads: int = 1, **options: Any) -> Callable[[dict[str, Any]], None]:
-    """A function for `ray.tune.Tuner` that trains `preset` with the keys of a trial's configuration changed, such as
-    `{"training.learning_rate": tune.loguniform(1e-5, 1e-3)}`; `seed` is the run's.
+    """Returns a function for `ray.tune.Tuner`. It trains `preset` with the changes in a trial's configuration, such as
+    `{"training.learning_rate": tune.loguniform(1e-5, 1e-3)}`; the key `seed` is the seed of the run.
 
-    It reports every look at the model, with `training_iteration` and the update, for schedulers such as ASHA: the signals
-    of `LABEL_FREE`, and no figure of an outlier set, so that nothing is chosen by the outliers that a model is judged on.
-    `data` and `options` are those of `train`, among them `changes` that are alike for all trials.
+    It reports every look at the model, with `training_iteration` and the update, for schedulers such as ASHA. The figures
+    are those of `LABEL_FREE`, none of them of an outlier set, so that no setting is chosen by the outliers that a model is
+    evaluated on. `data` and `options` are those of `train`; `changes` among them apply to all trials.
     """
     _refuse(options, ("outliers", "callback", "folder", "progress"), "settings are chosen without it")
     base = dict(options.pop("changes", None) or {})
