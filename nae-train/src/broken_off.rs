@@ -1,5 +1,5 @@
-//! A run that was broken off, by Ctrl-C, a power cut or otherwise, and is gone on with, to the same model as if it had not
-//! been.
+//! Resumes a run that was interrupted, for example by Ctrl-C or a power failure. The resulting model is the same as
+//! without the interruption.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,23 @@ use crate::recorded::OtherData;
 use crate::report::{Resume, RunFolder, RunFolderError};
 use crate::run::{Prepared, RunError};
 
-/// Such a run, as its folder has it.
+/// An interrupted run, as read from its folder.
 pub struct BrokenOff {
     /// The run folder.
     pub folder: PathBuf,
-    /// Its settings.
+    /// The run's settings.
     pub config: Config,
-    /// Its seed.
+    /// The run's seed.
     pub seed: u64,
-    /// The state it goes on from.
+    /// The state from which the run continues.
     pub resume: Resume,
 }
 
-/// A run that cannot be gone on with.
+/// An error that prevents the resumption of a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrokenOffError {
-    /// It selects by a set that is not given here.
+    /// The run's selection set is not available here.
     #[error(
         "{}: the run selects by the set \"{selection}\", which only the experiment has; go on with it by the same \
          `nae-train reproduce` that it was begun with", folder.display()
@@ -35,16 +35,16 @@ pub enum BrokenOffError {
     Selection {
         /// The run folder.
         folder: PathBuf,
-        /// The set.
+        /// The name of the selection set.
         selection: String,
     },
     /// The folder cannot be read.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
-    /// Outliers lie within the data.
+    /// One of the outliers and the data contains the other.
     #[error(transparent)]
     Own(#[from] OwnError),
-    /// The data are others.
+    /// The data are not those of the run.
     #[error(transparent)]
     OtherData(#[from] OtherData),
     /// The data cannot be read.
@@ -53,19 +53,20 @@ pub enum BrokenOffError {
 }
 
 impl BrokenOff {
-    /// Reads settings, seed and state in the run folder at `folder`.
+    /// Reads settings, seed and state from the run folder at `folder`.
     ///
     /// # Errors
-    /// [`RunFolderError`] where there is nothing to go on from.
+    /// [`RunFolderError`] if there is no state to continue from.
     pub fn read(folder: &Path) -> Result<Self, RunFolderError> {
         let (config, seed) = RunFolder::read(folder)?;
         Ok(Self { folder: folder.to_owned(), config, seed, resume: Resume::read(folder)? })
     }
 
-    /// Reads its data once more, from `data` where they are not part of the program.
+    /// Reads the run's data again, from `data` if they are not embedded.
     ///
     /// # Errors
-    /// [`BrokenOffError`].
+    /// [`BrokenOffError`] if the data cannot be read, are not those of the run, or overlap with `outliers`; or if the
+    /// run has a selection set.
     pub fn prepare(
         self,
         data: Option<&Path>,

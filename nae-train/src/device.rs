@@ -1,5 +1,5 @@
-//! Where a run is computed: on the processor, or on a graphics card by burn. What is computed is the same; which
-//! cards a build knows is a matter of its features (`wgpu`, `vulkan`, `cuda`).
+//! The device of a run: the CPU, or a graphics card with burn. The computation is the same on all; the features of a
+//! build (`wgpu`, `vulkan`, `cuda`) determine which cards it supports.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,91 +7,91 @@ use std::str::FromStr;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-/// What is asked for.
+/// The requested device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
-    /// A graphics card by wgpu, with shaders in WGSL.
+    /// A graphics card through wgpu, with shaders in WGSL.
     Wgpu(Adapter),
-    /// A graphics card by Vulkan, with shaders in SPIR-V.
+    /// A graphics card through Vulkan, with shaders in SPIR-V.
     Vulkan(Adapter),
-    /// An NVIDIA card by CUDA, by its number.
+    /// An NVIDIA card through CUDA, with its number.
     Cuda(usize),
 }
 
-/// Which of the graphics cards.
+/// The selection of a graphics card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adapter {
-    /// The best one; never software.
+    /// The best card; never software.
     #[default]
     Best,
-    /// One with memory of its own, by its number among those.
+    /// A card with its own memory, by its number among these.
     Discrete(usize),
-    /// One within the processor, by its number among those.
+    /// A card integrated in the processor, by its number among these.
     Integrated(usize),
-    /// One that a virtual machine lends, by its number among those.
+    /// A card provided by a virtual machine, by its number among these.
     Virtual(usize),
-    /// A driver that computes on the processor: for tests, and slow.
+    /// A driver that computes on the CPU: slow, for tests.
     Software,
 }
 
-/// A device that can be computed on.
+/// A device that is ready for computation.
 #[derive(Debug)]
 pub struct Opened {
     /// The device.
     pub device: Device,
-    /// Adapter and driver.
+    /// The names of adapter and driver.
     pub name: String,
 }
 
-/// One that could be asked for.
+/// A device that is available.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// What to say with `--device`.
+    /// The value of `--device` that selects it.
     pub choice: DeviceChoice,
-    /// The adapter's name.
+    /// The name of the adapter.
     pub adapter: String,
-    /// What it is: `processor`, `discrete`, `integrated`, `virtual`, `software`, or `other`.
+    /// The kind of the device: `processor`, `discrete`, `integrated`, `virtual`, `software`, or `other`.
     pub kind: &'static str,
-    /// Its driver.
+    /// The driver.
     pub driver: String,
-    /// How it is reached, such as `Vulkan`.
+    /// The graphics interface, such as `Vulkan`.
     pub interface: String,
 }
 
-/// A device that cannot be had.
+/// An error that prevents the use of a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// No such name.
+    /// The name is not that of a device.
     #[error(
         "no device is called `{0}`: expected cpu; wgpu or vulkan, or one of these with :discrete, :integrated, \
          :virtual or :software, and a number, as in wgpu:discrete:1; cuda, or cuda:1"
     )]
     Unknown(String),
-    /// This build has no support for it.
+    /// This build does not support the device.
     #[error("this build has no {feature}: build nae-train with `--features {feature}`")]
     NotBuiltIn {
-        /// The feature that is missing.
+        /// The missing feature.
         feature: &'static str,
     },
-    /// There is none, or its driver fails.
+    /// There is no such device, or its driver fails.
     #[error("{choice}: {reason}; `nae-train devices` lists what is there")]
     Failed {
-        /// What was asked for.
+        /// The requested device.
         choice: DeviceChoice,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The driver found none but software.
+    /// The driver only found a software adapter.
     #[error("{choice}: the only adapter is software ({name}), slower than cpu; ask for {choice}:software to take it")]
     Software {
-        /// What was asked for.
+        /// The requested device.
         choice: DeviceChoice,
-        /// The adapter.
+        /// The name of the adapter.
         name: String,
     },
 }
@@ -163,10 +163,11 @@ impl From<DeviceChoice> for String {
 }
 
 impl DeviceChoice {
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Errors
-    /// [`DeviceError`]: it is not in this build, there is none, or only software where that was not asked for.
+    /// [`DeviceError`] if this build does not support it, if it does not exist, or if only software is found and was
+    /// not requested.
     pub fn open(self) -> Result<Opened, DeviceError> {
         match self {
             Self::Cpu => Ok(Opened { device: Device::flex(), name: "the processor".to_owned() }),
@@ -185,7 +186,7 @@ impl DeviceChoice {
         }
     }
 
-    /// What this build can find on this machine; the processor first.
+    /// Lists the devices that this build finds on this machine, starting with the CPU.
     pub fn list() -> Vec<Listed> {
         let processor = Listed {
             choice: Self::Cpu,
@@ -198,12 +199,12 @@ impl DeviceChoice {
     }
 }
 
-/// Whether tensors on `device` are in the memory of the processor.
+/// Whether tensors on `device` are in the CPU's memory.
 pub fn on_processor(device: &Device) -> bool {
     device.clone().inner() == Device::flex()
 }
 
-/// No cards by wgpu.
+/// Without wgpu there are no cards to list.
 #[cfg(not(feature = "wgpu"))]
 mod graphics {
     pub(super) fn list() -> Vec<super::Listed> {
@@ -211,7 +212,7 @@ mod graphics {
     }
 }
 
-/// No cards by CUDA.
+/// Without CUDA there are no cards to list.
 #[cfg(not(feature = "cuda"))]
 mod cuda {
     pub(super) fn list() -> Vec<super::Listed> {
@@ -219,7 +220,7 @@ mod cuda {
     }
 }
 
-/// Cards by CUDA.
+/// Cards through CUDA.
 #[cfg(feature = "cuda")]
 mod cuda {
     use burn::tensor::{Device, DeviceType};
@@ -238,7 +239,7 @@ mod cuda {
     }
 }
 
-/// Cards by wgpu.
+/// Cards through wgpu.
 #[cfg(feature = "wgpu")]
 mod graphics {
     use burn::tensor::wgpu::WgpuBackend;
@@ -269,7 +270,7 @@ mod graphics {
     pub(super) fn list() -> Vec<Listed> {
         let adapters = pollster::block_on(wgpu::Instance::default().enumerate_adapters(Backends::all()));
         let infos: Vec<AdapterInfo> = adapters.iter().map(wgpu::Adapter::get_info).collect();
-        // What has a proper interface is not listed again by way of OpenGL.
+        // Cards with another interface are not listed again with OpenGL.
         let proper = infos.iter().any(|info| info.backend != Backend::Gl);
         let mut counts = [0; 3];
         let mut next = |which: usize| {

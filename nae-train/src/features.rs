@@ -1,6 +1,8 @@
-//! A run on features: images become the whitened features of their places, and defects are made up in images.
+//! A run on features: images are converted to the whitened features of their places, and artificial defects are made in
+//! images.
 //!
-//! The frozen network and the whitening are `nae-features`'; here its places become samples, as tiles of an image do.
+//! The frozen network and the whitening are in `nae-features`; here its places become samples, like the tiles of an
+//! image.
 
 use std::fmt;
 use std::path::Path;
@@ -16,10 +18,11 @@ use crate::eval::table::{Column, OutlierSet, defects, neighbours_column};
 use crate::methods::Decision;
 use crate::methods::reference::{Mahalanobis, NearestNeighbours};
 
-/// Made-up defects have this part of an image's side.
+/// The side of artificial defects is an image's shorter side divided by this.
 const DEFECT: usize = 8;
 
-/// A frozen network that a run cannot use. It prints the file, what was expected, what was found, and what to do.
+/// An error for a frozen network that a run cannot use. Its text contains the file, what was expected, what was found,
+/// and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FeaturesError(Box<str>);
@@ -30,21 +33,21 @@ impl FeaturesError {
     }
 }
 
-/// Reads the frozen network at `path`. `outputs` are those whose features are used; all that are maps where none is
-/// named.
+/// Reads the frozen network at `path`. `outputs` are the names of the outputs to use; if empty, all outputs that are
+/// maps.
 ///
 /// # Errors
-/// [`FeaturesError`].
+/// [`FeaturesError`] if the file cannot be read or used.
 pub fn read(path: &Path, outputs: &[String]) -> Result<Backbone, FeaturesError> {
-    // That error names the file itself.
+    // The file error already contains the file's name.
     let bytes = file::read(path, Limits::default().bytes).map_err(|error| FeaturesError(error.to_string().into()))?;
     Backbone::parse(&bytes, outputs).map_err(|error| FeaturesError::at(path, error))
 }
 
-/// Refuses data that the whitening of a run was not fitted on.
+/// Checks that the data are those that the whitening of a run was fitted on.
 ///
 /// # Errors
-/// [`FeaturesError`].
+/// [`FeaturesError`] if they are not.
 pub(crate) fn same_data(settings: &FeatureSettings, sha256: &str) -> Result<(), FeaturesError> {
     match &settings.data_sha256 {
         Some(expected) if expected != sha256 => {
@@ -58,22 +61,22 @@ pub(crate) fn same_data(settings: &FeatureSettings, sha256: &str) -> Result<(), 
     }
 }
 
-/// What a run on features knows beside the features of its data.
+/// The parts of a run on features besides the features of its data.
 #[derive(Debug)]
 pub struct Features {
     places: Places,
-    /// Test images, in which defects are made up.
+    /// The test images, in which artificial defects are made.
     test: ImageSet,
     mahalanobis: Mahalanobis,
     neighbours: NearestNeighbours,
 }
 
 impl Features {
-    /// Reads the frozen network that `settings` name, fits the whitening on the training images of `split`, and puts
-    /// features in the place of its images. `rng` draws the defects that training may look at.
+    /// Reads the frozen network of `settings`, fits the whitening on the training images of `split`, and replaces its
+    /// images by features. `rng` draws the defects of the selection set.
     ///
     /// # Errors
-    /// [`FeaturesError`].
+    /// [`FeaturesError`] if the network cannot be read, or is not that of `settings`.
     pub fn new(settings: &FeatureSettings, split: &mut Split, rng: &mut impl Rng) -> Result<Self, FeaturesError> {
         let path = &settings.backbone;
         let backbone = read(path, &settings.outputs)?;
@@ -103,17 +106,17 @@ impl Features {
         &self.places.front
     }
 
-    /// An image's score is the mean of so many largest energies of its places.
+    /// The number of largest energies of places that an image's score is the mean of.
     pub const fn top_k(&self) -> usize {
         self.places.top_k
     }
 
-    /// Each image of `images` as the features of its places.
+    /// Converts each image of `images` to the features of its places.
     pub fn of(&self, images: &ImageSet) -> ImageSet {
         self.places.of(images)
     }
 
-    /// Detectors on the same features that an NAE is compared with.
+    /// The reference detectors on the same features, for comparison with an NAE.
     pub fn references(&self) -> [Column<'_>; 2] {
         let mahalanobis = Column {
             key: "mahalanobis",
@@ -124,14 +127,14 @@ impl Features {
         [mahalanobis, neighbours_column(&self.neighbours)]
     }
 
-    /// Test images with defects that were made up.
+    /// The test images with artificial defects.
     pub fn outlier_sets(&self, rng: &mut impl Rng) -> Vec<OutlierSet> {
         let sets = defects(&self.test, defect_side(&self.test), true, rng).into_iter();
         sets.map(|set| OutlierSet { images: self.of(&set.images), ..set }).collect()
     }
 }
 
-/// From images to the features of their places.
+/// Converts images to the features of their places.
 #[derive(Debug)]
 struct Places {
     front: Front,
@@ -159,7 +162,7 @@ impl Places {
     }
 }
 
-/// Pixels of a side of the defects made up in these images.
+/// The side of the artificial defects in these images, in pixels.
 fn defect_side(images: &ImageSet) -> usize {
     images.shape().height.min(images.shape().width) / DEFECT
 }

@@ -1,7 +1,7 @@
-//! The form of a user's images where none is asked for: whole, in tiles, or as features of a frozen network.
+//! Chooses the form of a user's images if none is requested: whole, in tiles, or as features of a frozen network.
 //!
-//! [`best`] says which forms there are to choose from, and takes the one that a [`trial`] finds best. Images that lose no
-//! detail when they are made small stay whole without a trial.
+//! [`best`] collects the possible forms and returns the one that a [`trial`] finds best. Images that lose no detail
+//! when they are reduced stay whole without a trial.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,62 +18,63 @@ use crate::engine::{EngineChoice, Unsupported};
 use crate::plan::{self, PlanError};
 use crate::trial::{self, Effort, Trial, TrialError, Verdict};
 
-/// Images that a trial is made on, at most.
+/// The largest number of images in a trial.
 const IMAGES: usize = 400;
-/// Images that lose less of their variance when they are made small stay whole.
+/// Images that lose a smaller share of their variance when reduced stay whole.
 const DETAIL: f64 = 0.03;
-/// A form must be better than whole images by this: tiles are a hundred forward passes an image wherever the model runs,
-/// features one of a larger network, and the spread of a trial is some hundredths.
+/// The least improvement over whole images. Tiles need about a hundred forward passes for each image at run time,
+/// features one of a larger network, and the results of trials vary by some hundredths.
 const MARGIN_OF_TILES: f64 = 0.1;
 const MARGIN_OF_FEATURES: f64 = 0.03;
-/// Below this mean AUROC a form hardly tells what was made up, and no figure of the run will be good.
+/// With a mean AUROC below this, a form hardly detects the artificial defects, and the run's results will be poor.
 const POOR: f64 = 0.7;
-/// Tiles to choose from, the first of which an image has at most [`MOST_TILES`]: side, and pixels from one to the next.
+/// The tiles to choose from, as side and stride in pixels; the first with at most [`MOST_TILES`] for each image is
+/// used.
 const TILES: [(usize, usize); 4] = [(32, 16), (48, 24), (64, 32), (80, 80)];
-/// Tiles of an image, at most: each is a sample to train on, and a forward pass where the model runs.
+/// The largest number of tiles of an image: each is a sample for training, and a forward pass at run time.
 const MOST_TILES: usize = 200;
-/// Values of all tiles together, at most: a gigabyte of them.
+/// The largest number of values of all tiles together; they take 1 GB.
 const MOST_VALUES: usize = 1 << 28;
-/// Of the time that a run may take, each form may have this.
+/// The share of the run's time that the trial of each form may take.
 const SHARE: f64 = 0.05;
-/// Updates of a form's autoencoder, where there is time for as many.
+/// The number of updates of a form's autoencoder, if there is enough time.
 const UPDATES: usize = 400;
 
-/// What forms there are beside whole images.
+/// The possible forms besides whole images.
 #[derive(Clone, Debug)]
 pub struct Forms {
-    /// What is done to every image first.
+    /// The transforms that are applied to every image first.
     pub transforms: Transforms,
-    /// Tiles, where they are asked for; else those that fit the images.
+    /// The side and settings of requested tiles; `None` to use tiles that fit the images.
     pub tiles: Option<(usize, Tiles)>,
-    /// So many energies of tiles make an image's score.
+    /// The number of largest tile energies that an image's score is the mean of.
     pub top_k: usize,
-    /// The frozen network, with the channels and the side of the images it takes.
+    /// The frozen network, with the channels and the side of its input images.
     pub features: Option<(FeatureSettings, (usize, usize))>,
 }
 
-/// A form.
+/// A form of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The image, made smaller.
+    /// The whole image, reduced in size.
     Whole,
-    /// Tiles of so many pixels a side.
+    /// Tiles with the given side in pixels.
     Tiles(usize, Tiles),
     /// Features of the frozen network.
     Features,
 }
 
-/// Why no form can be chosen.
+/// An error that prevents the choice of a form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormError {
     /// The images cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// No settings for a form.
+    /// There are no settings for a form.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// No engine has a form's network.
+    /// No engine supports a form's network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
     /// A form cannot be tried.
@@ -81,11 +82,11 @@ pub enum FormError {
     Trial(#[from] TrialError),
 }
 
-/// The best form for the images at `path`, and why, a sentence each. A run of `time` is not spent on it; without one, the
-/// trial makes as many updates on every machine.
+/// Returns the best form for the images at `path` and the reasons, one sentence each. If the run's `time` is given,
+/// each trial takes a small share of it; otherwise the trial makes the same number of updates on every machine.
 ///
 /// # Errors
-/// [`FormError`].
+/// [`FormError`] if the images cannot be read or a form cannot be tried.
 pub fn best(
     path: &Path,
     forms: &Forms,
@@ -96,7 +97,7 @@ pub fn best(
 ) -> Result<(Form, Vec<String>), FormError> {
     let mut originals = originals(path, IMAGES, trial::MIN_IMAGES)?;
     if let Some((side, _)) = forms.tiles {
-        // Reading for training passes them over, too, as long as they are few.
+        // Reading for training skips these images too, as long as they are few.
         originals.retain(|(height, width)| height.min(width) >= side);
     }
     let whole = |said: String| Ok((Form::Whole, vec![said]));
@@ -111,7 +112,7 @@ pub fn best(
     if forms.features.is_none() && forms.tiles.is_none() && lost < DETAIL {
         return Ok((Form::Whole, Vec::new()));
     }
-    // Tiles of what was made smaller would show other things.
+    // Tiles of reduced images would show other content.
     let are_smaller = originals.are_smaller();
     let tiles = if are_smaller { None } else { forms.tiles.or_else(|| fitting(&originals, forms.top_k)) };
     let of = format!("at {side}x{side} pixels, images lose {:.0}% of their variance", 100.0 * lost);
@@ -137,7 +138,7 @@ pub fn best(
         let engine = engines.engine(draft.architecture())?;
         tried.push((form, trial.judge(&draft, engine, device, effort)?));
     }
-    // By how much a form is above what is asked of it; whole images are there in any case.
+    // The difference between a form's mean AUROC and its margin; whole images have no margin.
     let lead = |(form, verdict): &(Form, Verdict)| verdict.mean() - margin(*form);
     let (form, verdict) = tried.iter().max_by(|a, b| lead(a).total_cmp(&lead(b))).expect("whole images are among them");
     let (form, mean) = (*form, verdict.mean());
@@ -159,7 +160,7 @@ pub fn best(
     Ok((form, said))
 }
 
-/// What a form's mean AUROC must be above that of whole images.
+/// The margin by which a form's mean AUROC must exceed that of whole images.
 fn margin(form: Form) -> f64 {
     match form {
         Form::Whole => 0.0,
@@ -168,7 +169,7 @@ fn margin(form: Form) -> f64 {
     }
 }
 
-/// Tiles that all images are large enough for, and not too many.
+/// The first tiles that all images are large enough for, with few enough of them.
 fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
     let least = originals.sizes.iter().map(|&(height, width)| height.min(width)).min()?;
     TILES.into_iter().find_map(|(side, stride)| {
@@ -183,7 +184,7 @@ fn fitting(originals: &Originals, top_k: usize) -> Option<(usize, Tiles)> {
     })
 }
 
-/// Settings for each form of `count` images of so many channels, whole images first.
+/// The settings for each form of `count` images with `channels`, starting with whole images.
 fn drafts(
     (count, channels): (usize, usize),
     side: usize,
@@ -239,10 +240,10 @@ mod tests {
     fn tiles_fit_the_images_and_the_memory() {
         let tiles = |height, width, all| fitting(&grey(height, width, all), 3);
         assert_eq!(tiles(200, 200, 1500), Some((32, Tiles { stride: 16, top_k: 3 })));
-        // Of 32, 48 and 64 pixels an image of 384 has 529, 225 and 121; one of 1,000 has 169 of 80.
+        // An image of 384 pixels has 529, 225 and 121 tiles of 32, 48 and 64 pixels; one of 1,000 has 169 of 80.
         assert_eq!(tiles(384, 384, 500), Some((64, Tiles { stride: 32, top_k: 3 })));
         assert_eq!(tiles(1000, 1000, 100), Some((80, Tiles { stride: 80, top_k: 3 })));
-        // Too small for any, too large for all, too many for memory.
+        // Too small for any tile, too large for all, too many for the memory.
         assert_eq!(tiles(32, 100, 100), None);
         assert_eq!(tiles(4000, 4000, 100), None);
         assert_eq!(tiles(200, 200, 1_000_000), None);

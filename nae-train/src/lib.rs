@@ -1,10 +1,11 @@
 #![doc = include_str!("../README.md")]
 //!
-//! One run, in the order of its modules: [`config`] reads a preset, `nae-data` loads and divides images, [`arch`] makes
-//! the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] has the losses, [`train`] the
-//! loop, [`eval`] the figures, [`export`] the model file, [`deploy`] the cost of 8 bits, [`report`] the run folder.
-//! [`run`] puts them together. [`plan`] chooses settings for a user's own data, [`own`] makes a run of them; [`device`]
-//! says where all of it is computed, and [`engine`] computes it on the processor.
+//! The modules of one run, in order of their use: [`config`] reads a preset, `nae-data` loads and divides images,
+//! [`arch`] defines the network and [`energy`] its energy, [`sample`] draws negative samples, [`methods`] computes
+//! losses and updates, [`train`] contains the training loop, [`eval`] evaluates, [`export`] writes the model file,
+//! [`deploy`] measures the loss from 8-bit quantization, [`report`] writes the run folder. [`run`] combines them.
+//! [`plan`] chooses settings for a user's own data, and [`own`] makes a run with them; [`device`] selects the hardware,
+//! and [`engine`] computes on the CPU.
 
 pub mod arch;
 pub mod broken_off;

@@ -1,7 +1,7 @@
-//! A run on a user's own data, chosen and said: what `nae-train --data DIR` does without a preset.
+//! Plans a run on a user's own data and describes the choices: what `nae-train --data DIR` does without a preset.
 //!
-//! Reading and choosing a shape is [`nae_data::own`]'s and [`nae_data::own_table`]'s, the settings are [`mod@plan`]'s. Here
-//! they are put together for images, tables and features, and every choice gets a sentence.
+//! [`nae_data::own`] and [`nae_data::own_table`] read the data and choose their shape, [`mod@plan`] chooses the
+//! settings. This module combines them for images, tables and features, and describes every choice in a sentence.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -24,43 +24,44 @@ use crate::plan::{self, PlanError};
 use crate::run::{Prepared, RunError};
 use crate::train::speed;
 
-/// Numbers of a place after whitening, where the frozen network gives as many.
+/// The number of values for each place after whitening, if the frozen network has as many.
 const COMPONENTS: usize = 64;
-/// Places whose energies make an image's score, where no number is asked for.
+/// The default number of places whose energies an image's score is the mean of.
 const PLACES: usize = 5;
 
-/// What may be asked for of a run; what is not is chosen by the data.
+/// The user's requests for a run; everything else is chosen from the data.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// What is made of the data.
+    /// The method.
     pub method: OwnMethod,
-    /// Seed of every random number.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// How long it takes.
+    /// The length of the run.
     pub length: Length,
-    /// What is done about images that cannot be read.
+    /// How images that cannot be read are treated.
     pub corrupt: Corrupt,
-    /// Tiles, and how an image is brought to the network's shape.
+    /// Tiles, and how an image is converted to the network's input shape.
     pub images: Asked,
-    /// So many energies of tiles or places make an image's score.
+    /// The number of energies of tiles or places that an image's score is the mean of.
     pub top_k: Option<usize>,
-    /// The frozen network whose features are trained on, and its outputs; all that are maps where none is named.
+    /// The frozen network whose features are trained on, and the names of its outputs; if empty, all outputs that are
+    /// maps.
     pub features: Option<(PathBuf, Vec<String>)>,
-    /// What a reading of a table that is not there becomes.
+    /// How missing readings of a table are treated.
     pub missing: Missing,
-    /// The rows that make a sample of a time series.
+    /// The rows of a sample of a time series.
     pub window: Option<RowWindow>,
-    /// The form of images. Without: tiles or features where they are asked for; else the best, where the run has a minute
-    /// or more.
+    /// The form of images. If `None`, tiles or features are used if they are requested; otherwise the best form is
+    /// determined if the run has a minute or more.
     pub form: Option<OwnForm>,
     /// The class kept out of training.
     pub held_out: Option<u8>,
-    /// The probability with which the threshold's false-positive rate is kept; on average without.
+    /// The probability with which the threshold keeps its false-positive rate; if `None`, it does so on average.
     pub confidence: Option<f64>,
 }
 
 impl Default for Wishes {
-    /// An NAE, seed 0, [`Length::default`], and everything else by the data.
+    /// An NAE with seed 0, [`Length::default`], and everything else chosen from the data.
     fn default() -> Self {
         Self {
             method: OwnMethod::default(),
@@ -79,20 +80,20 @@ impl Default for Wishes {
     }
 }
 
-/// What is made of a user's data.
+/// The method for a user's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnMethod {
     /// A normalized autoencoder.
     #[default]
     Nae,
-    /// The Mahalanobis distance to them.
+    /// The Mahalanobis distance to the data.
     Mahalanobis,
-    /// The distance to the nearest of them.
+    /// The distance to the nearest of the data.
     Knn,
 }
 
 impl OwnMethod {
-    /// The method that is made of a user's data by this name of a preset's, if it is one of them.
+    /// The variant for `method`; `None` if the method is not available for a user's data.
     pub fn of(method: MethodKind) -> Option<Self> {
         match method {
             MethodKind::Nae => Some(Self::Nae),
@@ -103,34 +104,35 @@ impl OwnMethod {
     }
 }
 
-/// What a sample of a user's images is.
+/// The form of a sample of a user's images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnForm {
-    /// The image, made smaller.
+    /// The whole image, reduced in size.
     Whole,
-    /// A tile of it.
+    /// A tile of the image.
     Tiles,
-    /// A place of it, as a frozen network sees it.
+    /// The features of a frozen network at a place of the image.
     Features,
-    /// Of these the one that a [`trial`](crate::trial) finds best.
+    /// The form that a [`trial`](crate::trial) finds best.
     Best,
 }
 
-/// How long a run takes.
+/// The length of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So long in all, by the measured speed of the machine: the same seed need not give the same model elsewhere.
+    /// A total time, with updates chosen by the measured speed of the machine: the same seed may give another model on
+    /// another machine.
     Time(Duration),
-    /// So many updates, whatever they take.
+    /// Numbers of updates, regardless of the time.
     Updates {
-        /// Of pre-training; rounded to whole epochs, at least one.
+        /// The updates of pre-training; rounded to whole epochs, at least one.
         pretraining: usize,
-        /// Of NAE training.
+        /// The updates of NAE training.
         training: usize,
     },
 }
 
-/// In less time no forms of images are compared, unless that is asked for: the run itself has too little.
+/// Below this time forms of images are only compared on request, since the run itself has too little time.
 const SHORT: Duration = Duration::from_secs(60);
 
 impl Length {
@@ -144,48 +146,48 @@ impl Length {
 }
 
 impl Default for Length {
-    /// Ten minutes.
+    /// A time of ten minutes.
     fn default() -> Self {
         Self::Time(Duration::from_secs(600))
     }
 }
 
-/// A run that is about to start.
+/// A run that is ready to start.
 pub struct Planned {
-    /// Settings and data.
+    /// The settings and data.
     pub prepared: Prepared,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     pub engine: Engine,
-    /// What was chosen and why, one sentence each.
+    /// The choices and their reasons, one sentence each.
     pub choices: Vec<String>,
 }
 
-/// Why no run can be planned. Texts name the options as the program calls them.
+/// An error that prevents the planning of a run. Texts contain the names of the program's options.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnError {
-    /// What is asked for does not fit the data, or each other.
+    /// The requests do not fit the data, or each other.
     #[error("{0}")]
     Wishes(String),
-    /// What is given with an option cannot be used.
+    /// The value of an option cannot be used.
     #[error("{option}")]
     Given {
         /// The option.
         option: String,
-        /// Why not.
+        /// The reason.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
     /// There are too few samples.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The data cannot be divided, or made features of.
+    /// The data cannot be divided, or converted to features.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A value does not fit.
+    /// A value is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The engine that is asked for does not have the network.
+    /// The requested engine does not support the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
     /// No form can be chosen.
@@ -199,10 +201,10 @@ impl OwnError {
     }
 }
 
-/// Reads the data at `path` and plans a run on them; of a time, what has gone since `started` is taken off.
+/// Reads the data at `path` and plans a run on them; the time since `started` is subtracted from a requested time.
 ///
 /// # Errors
-/// [`OwnError`].
+/// [`OwnError`] if the data cannot be read, or do not allow the requested run.
 pub fn plan(
     wishes: &Wishes,
     path: &Path,
@@ -320,7 +322,7 @@ pub fn plan(
     Ok(Planned { prepared, engine, choices })
 }
 
-/// What images become: as asked for, or by a trial.
+/// Chooses the form of images: the requested one, or the best one in a trial.
 fn chosen_form(
     wishes: &Wishes,
     path: &Path,
@@ -365,7 +367,7 @@ fn chosen_form(
     }
 }
 
-/// What is recorded of the frozen network in `file`: where it is, from any folder, and which it is.
+/// The recorded settings of the frozen network in `file`: its absolute path and its digest.
 fn feature_settings(wishes: &Wishes, file: &Path, backbone: &Backbone) -> Result<FeatureSettings, OwnError> {
     Ok(FeatureSettings {
         backbone: file.canonicalize().map_err(OwnError::given(file.display()))?,
@@ -410,7 +412,7 @@ fn describe_rows(table: &OwnTable, rows: &Rows) -> String {
     )
 }
 
-/// How many samples there are, and how many images where they are tiles.
+/// The number of samples; if they are tiles, also the number of images.
 fn count(set: &ImageSet) -> String {
     if set.are_tiles() { format!("{} ({} parts)", set.decisions(), set.len()) } else { set.len().to_string() }
 }
@@ -450,12 +452,12 @@ fn describe(prepared: &Prepared, config: &Config) -> Vec<String> {
     said
 }
 
-/// Refuses outliers that would be trained on, and data that would be evaluated as outliers.
+/// Checks that outliers are not part of the training data, and that the data are not part of the outliers.
 ///
 /// # Errors
-/// [`OwnError::Wishes`] where one of `outliers` and `data` lies in the other.
+/// [`OwnError::Wishes`] if one of `outliers` and `data` contains the other.
 pub fn apart(data: &Path, outliers: &Path) -> Result<(), OwnError> {
-    // What is not there is said when it is read.
+    // Missing files are reported when they are read.
     let (Ok(data), Ok(outliers)) = (data.canonicalize(), outliers.canonicalize()) else { return Ok(()) };
     let problem = if outliers.starts_with(&data) {
         format!("{} lies in {}, and would be trained on; keep it apart", outliers.display(), data.display())

@@ -1,12 +1,10 @@
-//! Settings for a user's own data: what `nae-train --data DIR` does with nothing else said.
+//! Chooses settings for a user's own data: what `nae-train --data DIR` does without other options.
 //!
-//! [`draft`] takes the preset `digits` and fits it to the data: network, division, chains, threshold. [`schedule`]
-//! scales its pre-training and its NAE training, in their proportion, to the time there is, by the [`Speed`] of a few
-//! updates measured on this machine. The numbers chosen are those of the [`Config`]: a run from it does not measure
-//! anything, and can be repeated.
+//! [`draft`] adapts the preset `digits` to the data: network, division, chains, threshold. [`schedule`] scales its
+//! pre-training and its NAE training proportionally to the available time, with the [`Speed`] of a few updates measured
+//! on this machine. The chosen numbers are part of the [`Config`]: a run from it measures nothing, and can be repeated.
 //!
-//! Reading the data and choosing its shape is [`data::own`](nae_data::own)'s and
-//! [`data::own_table`](nae_data::own_table)'s.
+//! [`data::own`](nae_data::own) and [`data::own_table`](nae_data::own_table) read the data and choose their shape.
 
 use std::time::Duration;
 
@@ -26,97 +24,97 @@ use nae_data::SplitShares;
 use nae_data::own::OwnImages;
 use nae_data::own_table::OwnTable;
 
-/// The preset that is fitted.
+/// The preset that is adapted.
 const BASE: &str = "digits";
-/// What its pre-training amounts to: 600 epochs of nine batches.
+/// The number of updates of its pre-training: 600 epochs of nine batches.
 const PRETRAINING_UPDATES: f64 = 5400.0;
-/// It is not known that more than this many times its updates helps.
+/// The largest factor of its updates; more are not known to help.
 const MAX_SCALE: f64 = 4.0;
-/// Channels of the first layer and D_z, as there.
+/// The channels of the first layer and D_z, as in the preset.
 const WIDTH: usize = 8;
 const LATENT_DIM: usize = 32;
-/// Widths of the dense network for tables. Its D_z is half the columns, up to that of images.
+/// The widths of the dense network for tables. Its D_z is half the number of columns, up to that of images.
 const TABLE_WIDTHS: [usize; 2] = [128, 64];
-/// The span of a table's columns for which the preset's visible noise is right, in scales.
+/// The span of a table's columns, in scales, for which the preset's visible noise is suitable.
 const NOISE_SPAN: f64 = 4.0;
-/// Widths and D_z of the network for features, the samples of an update, and the updates of NAE training.
+/// The widths and D_z of the network for features, the samples of a batch, and the updates of NAE training.
 const FEATURE_WIDTHS: [usize; 2] = [256, 256];
 const FEATURE_LATENT_DIM: usize = 24;
 const FEATURE_BATCH: usize = 512;
 const FEATURE_UPDATES: usize = 900;
-/// How far negative samples may go.
+/// The limits of negative samples' energies.
 struct Negatives {
-    /// The energy they are pushed to, in energies of normal data after pre-training.
+    /// The energy they are raised to, in multiples of the energy of normal data after pre-training.
     bound: f64,
-    /// The ratio of their energy to the data's that ends training.
+    /// The ratio of their energy to the data's energy that ends training.
     max_energy_ratio: f64,
 }
 
-/// Where negative samples of images have more energy than the data, they are no samples any more, and training goes
-/// back towards the autoencoder: the ratio is the one that costs least over traced runs (models/results/README.md). At
-/// a bound of 10 more is lost by then.
+/// If negative samples of images have more energy than the data, they are no longer samples of the model, and training
+/// moves back towards the autoencoder. The ratio is the one with the least loss over traced runs
+/// (models/results/README.md). With a bound of 10, more is lost before the ratio is reached.
 const OF_IMAGES: Negatives = Negatives { bound: 3.0, max_energy_ratio: 1.5 };
-/// Tables were not among these runs, and the one that was tried still gained at twice the data's energy. The preset's γ
-/// = 25 means about so many times the energy of normal images after pre-training, 1/(2·25) against 0.002.
+/// Tables were not among these runs, and the one that was tried still improved at twice the data's energy. The bound is
+/// about that of the preset's γ = 25 for normal images after pre-training, 1/(2·25) against 0.002.
 const OF_TABLES: Negatives = Negatives { bound: 10.0, max_energy_ratio: 4.0 };
-/// Chains on features begin at nearly twice the energy of normal places (1.7 times on solar cells), and stay there.
+/// Chains on features start at nearly twice the energy of normal places (1.7 times on solar cells), and stay there.
 const OF_FEATURES: Negatives = Negatives { bound: 3.0, max_energy_ratio: 4.0 };
-/// Of the images, each for validation, calibration and test.
+/// The shares of images for validation, for calibration and for the test.
 const SHARE: f64 = 0.1;
-/// Looks at the model during NAE training, where the preset's every so many updates would be fewer.
+/// The least number of looks during NAE training; the preset's interval is reduced if it gives fewer.
 const LOOKS: usize = 10;
-/// What evaluation and calibration take, in looks.
+/// The time of evaluation and calibration, in looks.
 const EVALUATION: usize = 10;
-/// Other work of the machine, and what is written.
+/// The share of the time that is reserved for other work of the machine, and for writing files.
 const RESERVE: f64 = 0.05;
-/// Chains start on the manifold, as the paper's, from a buffer of what the last updates left: in minutes, what is in a
-/// larger one hardly comes up again.
+/// Chains start on the manifold, as in the paper, from a small buffer with the states of the last updates: in a run of
+/// minutes, the states in a larger buffer would rarely be used again.
 const REPLAY_BUFFER: ReplayConfig = ReplayConfig { size: 1000, ratio: 0.95 };
-/// False-positive rates, and the calibration images each takes.
+/// False-positive rates, with the number of calibration images that each needs.
 const RATES: [(f64, usize); 5] = [(0.01, 100), (0.02, 50), (0.05, 20), (0.1, 10), (0.2, 5)];
 
-/// The fewest images or rows that can be divided: five of them calibrate.
+/// The least number of images or rows that can be divided: five of them are for calibration.
 pub const MIN_IMAGES: usize = 50;
 
-/// Data that no run can be planned for.
+/// An error for data that a run cannot be planned for.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Too few.
+    /// There are too few images or rows.
     #[error("{title}: {found} images or rows; at least {MIN_IMAGES} are needed, and some hundred to be of use")]
     TooFew {
-        /// What they are called.
+        /// The title of the data.
         title: String,
-        /// How many there are.
+        /// The number of images or rows.
         found: usize,
     },
-    /// Too few for a threshold of such a confidence.
+    /// There are too few for a threshold with the requested confidence.
     #[error(
         "a confidence of {confidence} takes {needed} images or rows (or stretches of a time series) for the calibration even with a false-positive rate of \
          {rate}, and there are {found}, a tenth of all: give more data, or a lower confidence"
     )]
     Confidence {
-        /// That is asked for.
+        /// The requested confidence.
         confidence: f64,
-        /// The highest false-positive rate that is planned for.
+        /// The highest false-positive rate of a plan.
         rate: f64,
-        /// How many are enough for it.
+        /// The number that is sufficient for this rate.
         needed: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// The preset that is fitted.
+    /// The base preset cannot be read.
     #[error(transparent)]
     Preset(#[from] PresetError),
-    /// A value does not fit.
+    /// A value is not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
-/// Settings for `count` a user's images, cut into tiles or not, with the schedule of the preset they come from.
+/// The settings for `count` images of a user, cut into tiles or not, with the schedule of the base preset.
 ///
 /// # Errors
-/// [`PlanError::TooFew`] where there are fewer than [`MIN_IMAGES`].
+/// [`PlanError::TooFew`] if there are fewer than [`MIN_IMAGES`].
 pub fn draft(own: &OwnImages, transforms: Transforms, count: usize) -> Result<Config, PlanError> {
     let architecture = ArchitectureConfig::SmallConv {
         channels: own.channels,
@@ -128,10 +126,10 @@ pub fn draft(own: &OwnImages, transforms: Transforms, count: usize) -> Result<Co
     Ok(Config::new(fitted(Source::Own(own.clone()), transforms, architecture, OF_IMAGES, count)?)?)
 }
 
-/// Settings for the features of `count` a user's images: `features` says of which frozen network.
+/// The settings for features of `count` images of a user; `features` has the settings of the frozen network.
 ///
 /// # Errors
-/// As for [`draft`].
+/// The same as for [`draft`].
 pub fn draft_features(
     own: &OwnImages,
     features: FeatureSettings,
@@ -152,17 +150,17 @@ pub fn draft_features(
     raw.training.batch_size = FEATURE_BATCH;
     raw.training.learning_rate = 1e-4;
     raw.training.updates = FEATURE_UPDATES;
-    // Components have variance 1 where energies are measured in deviations; here they have that of 1/(2·span).
+    // The settings are for components with variance 1; scaled to [0, 1], they have a deviation of 1/(2·span).
     raw.sampler.latent_chain = Some(Langevin::new(5, 2.9, 0.05));
     raw.sampler.visible_chain.noise = 0.008;
     raw.sampler.start = Start::OnManifold { replay_buffer: Some(ReplayConfig { size: 10_000, ratio: 0.95 }) };
     Ok(Config::new(raw)?)
 }
 
-/// The same for a table of `count` rows or windows.
+/// The settings for a table of `count` rows or windows.
 ///
 /// # Errors
-/// As for [`draft`].
+/// The same as for [`draft`].
 pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
     let shape = own.shape();
     let architecture = ArchitectureConfig::Dense {
@@ -173,7 +171,7 @@ pub fn draft_table(own: &OwnTable, count: usize) -> Result<Config, PlanError> {
         latent_space: LatentSpace::Sphere,
     };
     let mut raw = fitted(Source::Table(own.clone()), Transforms::default(), architecture, OF_TABLES, count)?;
-    // Noise is so many scales, whatever the span.
+    // The noise has the same size in scales, regardless of the span.
     let span = own.columns.iter().map(|column| column.span).fold(NOISE_SPAN, f64::max);
     raw.sampler.visible_chain.noise *= (NOISE_SPAN / span) as f32;
     Ok(Config::new(raw)?)
@@ -203,34 +201,35 @@ fn fitted(
     raw.sampler.start = Start::OnManifold { replay_buffer: Some(REPLAY_BUFFER) };
     let step_size = visible_step_size(raw.architecture.spec()?.image().len());
     raw.sampler.visible_chain.step_size = step_size;
-    // In a step nothing moves further than from one bound to the other; on MNIST this is the paper's 0.01.
+    // No step moves a value by more than the width of the box; on MNIST this limit is the paper's 0.01.
     raw.sampler.visible_chain.gradient_clip = Some(GradientClip { limit: 1.0 / step_size, by: ClipBy::Element });
     raw.calibration.false_positive_rate = rate_of((SHARE * count as f64).round() as usize);
     Ok(raw)
 }
 
-/// The lowest false-positive rate that `calibration` decisions give a threshold for; the highest where they give none.
+/// The lowest false-positive rate that `calibration` decisions give a threshold for; the highest rate if they give
+/// none.
 fn rate_of(calibration: usize) -> f64 {
     let rate = RATES.into_iter().find(|(_, images)| *images <= calibration);
     rate.map_or(RATES[RATES.len() - 1].0, |(rate, _)| rate)
 }
 
-/// `draft` with a threshold for the lowest false-positive rate that `calibration` decisions allow: where data are divided by
-/// stretches of a time series, these can be fewer than their share of all.
+/// Returns `draft` with a threshold for the lowest false-positive rate that `calibration` decisions allow. If data are
+/// divided by stretches of a time series, there can be fewer decisions than their share of all.
 ///
 /// # Errors
-/// [`ConfigError`] where `draft` is none of [`draft`]'s.
+/// [`ConfigError`] if `draft` is not from [`draft`].
 pub fn with_rate(draft: &Config, calibration: usize) -> Result<Config, ConfigError> {
     let mut raw = draft.raw().clone();
     raw.calibration.false_positive_rate = rate_of(calibration);
     Config::new(raw)
 }
 
-/// `draft` with a threshold for the lowest false-positive rate that `calibration` images, rows or stretches allow with a probability of
-/// at least `confidence`.
+/// Returns `draft` with a threshold for the lowest false-positive rate that `calibration` images, rows or stretches
+/// allow with a probability of at least `confidence`.
 ///
 /// # Errors
-/// [`PlanError::Confidence`] where there are too few for any rate, and [`PlanError::Config`] where `confidence` is no
+/// [`PlanError::Confidence`] if there are too few for any rate, and [`PlanError::Config`] if `confidence` is not a
 /// probability.
 pub fn with_confidence(draft: &Config, calibration: usize, confidence: f64) -> Result<Config, PlanError> {
     let mut raw = draft.raw().clone();
@@ -247,18 +246,18 @@ pub fn with_confidence(draft: &Config, calibration: usize, confidence: f64) -> R
     Ok(Config::new(raw)?)
 }
 
-/// Half of the longest step of the visible chain that is stable, for images of `values` numbers: E(x) = ‖x − f(x)‖² / D
-/// is curved by 2‖I − J‖² / D, at most 8 / D where the autoencoder's Jacobian J stretches nothing, and a step on that
-/// is stable up to 2 / (8 / D). The paper's 10 is a tenth of that on MNIST, with ten times as many steps.
+/// Half of the longest stable step of the visible chain, for images of `values` numbers. The curvature of E(x) = ‖x −
+/// f(x)‖² / D is 2‖I − J‖² / D, at most 8 / D if the autoencoder's Jacobian J expands nothing, and a step on it is
+/// stable up to 2 / (8 / D). The paper's 10 is a tenth of that on MNIST, with ten times as many steps.
 fn visible_step_size(values: usize) -> f32 {
     values as f32 / 8.0
 }
 
-/// `draft` with as many updates, on `train_images` images, as a machine of `speed` makes in `time`, up to four times
-/// the preset's. At least one epoch and some updates, however short the time.
+/// Returns `draft` with as many updates, on `train_images` images, as a machine of `speed` makes in `time`, up to four
+/// times those of the preset. There are at least one epoch and one update, even in a short time.
 ///
 /// # Errors
-/// [`ConfigError`] where `draft` is none of [`draft`]'s.
+/// [`ConfigError`] if `draft` is not from [`draft`].
 pub fn schedule(draft: &Config, train_images: usize, speed: &Speed, time: Duration) -> Result<Config, ConfigError> {
     let mut raw = draft.raw().clone();
     let (updates, every) = (raw.training.updates as f64, raw.stopping.every);
@@ -266,7 +265,7 @@ pub fn schedule(draft: &Config, train_images: usize, speed: &Speed, time: Durati
     let update = speed.normalizing.as_secs_f64() + look / every as f64;
     let whole = PRETRAINING_UPDATES * speed.pretraining.as_secs_f64() + updates * update;
     let time = time.as_secs_f64();
-    // Where looking takes most of the time, there is too little of it anyway.
+    // If looks take most of the time, the time is too short anyway.
     let available = (time * (1.0 - RESERVE) - (LOOKS + EVALUATION) as f64 * look).max(0.3 * time);
     let scale = (available / whole).min(MAX_SCALE);
     let scaled = |updates: f64| (updates * scale).round().max(1.0);
@@ -277,11 +276,11 @@ pub fn schedule(draft: &Config, train_images: usize, speed: &Speed, time: Durati
     Config::new(raw)
 }
 
-/// `draft` with so many updates on `train_images` images: of pre-training, in whole epochs, and of NAE training, with
-/// ten looks at the model; at least one each.
+/// Returns `draft` with the given numbers of updates on `train_images` images: of pre-training, rounded to whole
+/// epochs, and of NAE training, with at least ten looks if there are as many updates; at least one each.
 ///
 /// # Errors
-/// [`ConfigError`] where `draft` is none of [`draft`]'s.
+/// [`ConfigError`] if `draft` is not from [`draft`].
 pub fn with_updates(
     draft: &Config,
     train_images: usize,
@@ -296,12 +295,12 @@ pub fn with_updates(
     Config::new(raw)
 }
 
-/// Updates of an epoch of pre-training.
+/// The number of updates in an epoch of pre-training.
 pub(crate) fn batches(config: &Config, train_images: usize) -> usize {
     train_images.div_ceil(config.pretraining().batch_size).max(1)
 }
 
-/// The schedule in words, with what it is expected to take.
+/// Describes the schedule, with the expected time.
 pub fn describe(config: &Config, train_images: usize, speed: &Speed) -> String {
     let (epochs, updates) = (config.pretraining().epochs, config.training().updates);
     let batches = batches(config, train_images);
@@ -346,7 +345,7 @@ mod tests {
             assert!(seconds < time && seconds > 0.8 * time.min(831.0), "{minutes} min, {train} images: {seconds} s");
             assert!(looks >= LOOKS, "{looks}");
         }
-        // Four times the preset, and no more.
+        // The limit is four times the preset.
         let config = schedule(&draft, 700, &SPEED, Duration::from_secs(100_000)).expect("valid");
         assert_eq!((config.pretraining().epochs, config.training().updates), (3600, 6000));
         let config = schedule(&draft, 700, &SPEED, Duration::ZERO).expect("valid");
@@ -405,7 +404,7 @@ mod tests {
         assert_eq!(preset::parse(&text, "again").expect("parses").raw(), config.raw());
         assert_eq!(config.source().title(), "screws");
         assert!(text.contains("negative_bound = 3.0"), "{text}");
-        // 3 × 28 × 28 values.
+        // There are 3 × 28 × 28 values.
         assert_eq!(config.sampler().visible_chain.step_size, 294.0);
     }
 }

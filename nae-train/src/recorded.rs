@@ -1,5 +1,5 @@
-//! A run that was made before, by its folder: its data once more, divided as they were for it. One that was broken off and goes on
-//! is in [`broken_off`](crate::broken_off).
+//! Prepares a finished run from its folder: its data, divided as for the run. [`broken_off`](crate::broken_off) resumes
+//! an interrupted run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use nae_data::own::Corrupt;
 use crate::report::{RunFolder, RunFolderError};
 use crate::run::{Prepared, RunError};
 
-/// The data that are given are not those of the run.
+/// An error for data that are not those of the run.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}: expected the data that the run was made with, of SHA-256 {recorded}; found {found}: other data would be divided \
@@ -17,14 +17,14 @@ use crate::run::{Prepared, RunError};
 pub struct OtherData {
     /// The run folder.
     pub folder: PathBuf,
-    /// SHA-256 of the data of the run.
+    /// The SHA-256 of the run's data.
     pub recorded: String,
-    /// Of those that are given.
+    /// The SHA-256 of the given data.
     pub found: String,
 }
 
 impl OtherData {
-    /// Refuses `prepared` for the run in `folder`, which was made with data of SHA-256 `recorded`, where it has others.
+    /// Checks that `prepared` has the data of the run in `folder`, whose SHA-256 is `recorded`.
     pub(crate) fn check(prepared: &Prepared, folder: &Path, recorded: &str) -> Result<(), Self> {
         if prepared.data_sha256 == recorded {
             return Ok(());
@@ -34,14 +34,14 @@ impl OtherData {
     }
 }
 
-/// A run whose data cannot be had once more.
+/// An error that prevents the preparation of a finished run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordedError {
-    /// Its folder cannot be read.
+    /// The run folder cannot be read.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
-    /// The data are others.
+    /// The data are not those of the run.
     #[error(transparent)]
     OtherData(#[from] OtherData),
     /// The data cannot be read.
@@ -49,10 +49,12 @@ pub enum RecordedError {
     Run(#[from] RunError),
 }
 
-/// Settings, seed and data of the run whose folder is `run`; the data from `data` where they are not part of the program.
+/// Reads settings, seed and data of the run in the folder `run`; the data are read from `data` if they are not
+/// embedded.
 ///
 /// # Errors
-/// [`RecordedError::OtherData`] where these are not the data of the run. Runs of earlier versions have not recorded which they had.
+/// [`RecordedError::OtherData`] if these are not the data of the run; this is not checked for runs of earlier versions,
+/// which did not record a digest. Other cases of [`RecordedError`] if the folder or the data cannot be read.
 pub fn prepare(run: &Path, data: Option<&Path>, corrupt: Corrupt) -> Result<Prepared, RecordedError> {
     let (config, seed) = RunFolder::read(run)?;
     let prepared = Prepared::new(config, seed, data, corrupt)?;

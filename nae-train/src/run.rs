@@ -1,4 +1,4 @@
-//! A whole run: data, training, calibration, evaluation. What the command line does, without the command line.
+//! A whole run without the command line: data, training, calibration, evaluation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use nae_data::own::{self, Corrupt};
 use nae_data::{DataError, ImageSet, Loaded};
 use nae_data::{Source, Split};
 
-/// A run that cannot be made.
+/// An error that prevents a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -40,88 +40,88 @@ pub enum RunError {
     /// The result cannot be calibrated or exported.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// Weights to start from cannot be read.
+    /// The weights to start from cannot be read.
     #[error(transparent)]
     Weights(#[from] CheckpointError),
-    /// The frozen network whose features are used cannot be read, or run.
+    /// The frozen network that computes features cannot be read or run.
     #[error(transparent)]
     Features(#[from] FeaturesError),
-    /// Nothing is left to train on, or too little to calibrate on.
+    /// There are no training data, or too few calibration data.
     #[error(
         "{training} images, rows or windows to train on, and {calibration} decisions to calibrate a false-positive rate of \
          {rate} on, which takes {needed}: give more data, or a higher calibration.false_positive_rate"
     )]
     TooFew {
-        /// How many there are to train on.
+        /// The number of training samples.
         training: usize,
-        /// How many decisions there are to calibrate on.
+        /// The number of decisions for calibration.
         calibration: usize,
-        /// Target false-positive rate.
+        /// The target false-positive rate.
         rate: f64,
-        /// The fewest decisions that give it a threshold.
+        /// The least number of decisions that gives a threshold.
         needed: usize,
     },
-    /// The threshold that is asked for takes more calibration images.
+    /// The requested confidence needs more calibration images.
     #[error(
         "a confidence of {confidence} in a false-positive rate of {rate} takes {needed} normal images or rows (or stretches \
          of a time series) for the calibration, and there are {found}: give more data, a higher rate or a lower confidence"
     )]
     Confidence {
-        /// That is asked for.
+        /// The requested confidence.
         confidence: f64,
-        /// Target false-positive rate.
+        /// The target false-positive rate.
         rate: f64,
-        /// The fewest that are enough.
+        /// The least number that is sufficient.
         needed: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// Training cannot go on.
+    /// Training cannot continue.
     #[error(transparent)]
     Train(#[from] TrainError),
 }
 
-/// What a run knows of its data.
+/// A run's settings and data, ready for training.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The run's settings.
+    /// The settings of the run.
     pub config: Config,
-    /// The seed that divided the data.
+    /// The seed of the data's division.
     pub seed: u64,
-    /// The parts.
+    /// The parts of the data.
     pub split: Split,
-    /// SHA-256 of the data, in hexadecimal.
+    /// The SHA-256 of the data, in hexadecimal.
     pub data_sha256: String,
-    /// What should be known of the data before a model is believed.
+    /// Warnings about the data that affect how far a model can be trusted.
     pub warnings: Vec<String>,
-    /// Outliers from files: evaluated on, never looked at in training, stopping or calibration, but for those of the
+    /// Outliers from files, for evaluation. Training, stopping and calibration do not use them, except those of the
     /// selection set.
     pub outliers: Vec<OutlierSet>,
-    /// Of a run on features: what makes them of images.
+    /// For a run on features: computes them from images.
     features: Option<Arc<Features>>,
-    /// Of a run on a table: what its model is compared with.
+    /// For a run on a table: the reference that its model is compared with.
     neighbours: Option<NearestNeighbours>,
 }
 
 impl Prepared {
-    /// Loads the data of `config`, from `folder` where it is not embedded, and divides it. `corrupt` is for images of
-    /// a user's own.
+    /// Loads the data of `config`, from `folder` if they are not embedded, and divides them. `corrupt` applies to a
+    /// user's own images.
     ///
     /// # Errors
-    /// [`RunError::Data`].
+    /// [`RunError::Data`] if the data cannot be read, and the errors of [`of`](Self::of).
     pub fn new(config: Config, seed: u64, folder: Option<&Path>, corrupt: Corrupt) -> Result<Self, RunError> {
         let loaded = config.source().load(folder, &config.form(), corrupt)?;
         Self::of(config, seed, loaded)
     }
 
-    /// Refuses what could not be trained, or not be calibrated afterwards: for before time is spent.
+    /// Checks before training that there are enough data to train and to calibrate.
     ///
     /// # Errors
-    /// [`RunError::TooFew`].
+    /// [`RunError::TooFew`] if there are too few.
     pub fn check_counts(&self) -> Result<(), RunError> {
         let (training, calibration) = (self.split.train.len(), self.split.calibration.decisions());
         let rate = self.config.false_positive_rate();
-        // The threshold is the largest energy at most, and one of n + 1 new values is expected above that.
+        // The threshold is at most the largest energy, and one of n + 1 new values is expected to exceed that.
         if training > 0 && 1.0 / (calibration + 1) as f32 <= rate as f32 {
             return Ok(());
         }
@@ -129,10 +129,11 @@ impl Prepared {
         Err(RunError::TooFew { training, calibration, rate, needed })
     }
 
-    /// Divides data that has been read for `config`; where that is of features, they take the place of the images.
+    /// Divides data that have been read for `config`; if it uses features, these replace the images.
     ///
     /// # Errors
-    /// [`RunError::Features`] where the frozen network cannot be read, or run.
+    /// [`RunError::Confidence`] if there are too few calibration data for the requested confidence;
+    /// [`RunError::Features`] if the frozen network cannot be read or run.
     pub fn of(config: Config, seed: u64, loaded: Loaded) -> Result<Self, RunError> {
         let mut rng = Stream::Split.of(seed);
         let mut split = Split::new(&loaded, config.held_out(), config.split(), rng.rng());
@@ -141,7 +142,7 @@ impl Prepared {
         let [training, validation, calibration, test] =
             [&split.train, &split.validation, &split.calibration, &split.test].map(ImageSet::len);
         tracing::debug!(training, validation, calibration, test, sha256 = %sha256, "data divided");
-        // Whitening is fitted on what is trained on alone, so that calibration and test stay unseen.
+        // Whitening is fitted on the training data only, so that calibration and test data stay unused.
         let features = match config.features() {
             Some(settings) => {
                 features::same_data(settings, &sha256)?;
@@ -156,12 +157,12 @@ impl Prepared {
         Ok(Self { config, seed, split, data_sha256: sha256, warnings, outliers: Vec::new(), features, neighbours })
     }
 
-    /// What makes features of images, where the run is on features.
+    /// Computes features from images, if the run is on features.
     pub fn features(&self) -> Option<&Features> {
         self.features.as_deref()
     }
 
-    /// What the network sees of `images` in the form of the data: the features of their places, where the run is on features.
+    /// The network's inputs for `images` in the form of the data; for a run on features, the features of their places.
     pub(crate) fn samples(&self, images: ImageSet) -> ImageSet {
         match self.features() {
             Some(features) => features.of(&images),
@@ -169,11 +170,11 @@ impl Prepared {
         }
     }
 
-    /// Reads the images at `path`, a folder or an archive, to evaluate on; they are brought to the shape of the data.
-    /// A table where the data is one.
+    /// Reads the images at `path`, a folder or an archive, as outliers for evaluation and converts them to the form of
+    /// the data. If the data are a table, `path` must be one too.
     ///
     /// # Errors
-    /// [`RunError::Data`].
+    /// [`RunError::Data`] if they cannot be read.
     pub fn add_outliers(&mut self, path: &Path, corrupt: Corrupt) -> Result<(), RunError> {
         let read = self.config.form().read(path, corrupt)?;
         self.warnings.extend(read.warnings.into_iter().map(|warning| format!("outliers: {warning}")));
@@ -183,8 +184,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// Adds `set` to what is evaluated on. Where it is for selection, training may look at it, and no more at
-    /// ConstantGray.
+    /// Adds `set` to the outliers for evaluation. If it is for selection, training uses it in place of ConstantGray.
     pub fn add_set(&mut self, set: OutlierSet) {
         if set.selection {
             self.split.selection = Some(set.images.clone());
@@ -192,16 +192,16 @@ impl Prepared {
         self.outliers.push(set);
     }
 
-    /// The set that training looks at in place of ConstantGray, by its name.
+    /// The name of the selection set that training uses in place of ConstantGray, if any.
     pub fn selection(&self) -> Option<&str> {
         self.outliers.iter().find(|set| set.selection).map(|set| set.name.as_str())
     }
 
-    /// What a run begins with whose pre-training another run has done: its weights are in `file`, as `checkpoint` or
+    /// The state after a pre-training that another run has made; its weights are in `file`, which is a checkpoint or
     /// `autoencoder.safetensors`.
     ///
     /// # Errors
-    /// [`RunError`] where the file cannot be read, or is of another network.
+    /// [`RunError`] if the file cannot be read, or belongs to another network.
     pub fn pretrained(&self, file: &Path, device: &Device) -> Result<Snapshot, RunError> {
         let spec = self.config.architecture();
         let autoencoder = checkpoint::load(checkpoint::blank(spec, device), spec.name(), file)?;
@@ -209,10 +209,11 @@ impl Prepared {
         Ok(Snapshot::pretrained(config, autoencoder, images, self.seed, device).map_err(TrainError::from)?)
     }
 
-    /// Trains; see [`Trainer`].
+    /// Trains the model; see [`Trainer`].
     ///
     /// # Errors
-    /// [`RunError::Train`] where `resume` is not of this run, or what `observer` wants to store cannot be written.
+    /// [`RunError::Train`] if `resume` is from another run, if a state for `observer` cannot be written, or if training
+    /// fails.
     pub fn train(
         &self,
         engine: Engine,
@@ -224,10 +225,10 @@ impl Prepared {
         Ok(self.trainer(&self.config, engine, device, observer, stop).train(resume)?)
     }
 
-    /// Trains a plain autoencoder by the pre-training of `config`, on the same data and seed.
+    /// Trains a plain autoencoder with the pre-training settings of `config`, on the same data and with the same seed.
     ///
     /// # Errors
-    /// None that this can meet; [`Trainer`] has one for states to store.
+    /// [`RunError::Train`] if a figure of training was not finite.
     pub fn train_autoencoder(
         &self,
         config: &Config,
@@ -249,17 +250,17 @@ impl Prepared {
         Trainer { config, split: &self.split, seed: self.seed, engine, device, observer, stop }
     }
 
-    /// How many of the calibration data are independent of one another: of a time series stretches, since windows of one are
-    /// alike; else all.
+    /// The number of independent calibration data: for a time series its stretches, since windows of one stretch are
+    /// similar; otherwise all of them.
     pub fn independent(&self) -> usize {
         independent(&self.split.calibration)
     }
 
-    /// Energies of the calibration images under `model`, by burn, whose graph is exported; and everything else the
-    /// model file says of itself.
+    /// Calibrates `model` on the calibration data and returns the metadata of its model file. The energies are computed
+    /// by burn, whose graph is exported.
     ///
     /// # Errors
-    /// [`RunError::Export`] where the energies give no threshold for the target rate.
+    /// [`RunError::Export`] if the energies give no threshold for the target rate.
     pub fn calibrate(&self, model: &dyn Model, device: &Device) -> Result<ModelMetadata, RunError> {
         let energies = decided(model, Decision::Reconstruction, &self.split.calibration, Engine::Burn, device);
         Ok(export::metadata(
@@ -273,8 +274,8 @@ impl Prepared {
         )?)
     }
 
-    /// What a table of `outcome` shows: the plain autoencoder before an NAE; every decision function of the model; in a run
-    /// on features or on a table, what else is common there.
+    /// The columns of a table for `outcome`: the plain autoencoder before an NAE, every decision function of the model,
+    /// and for a run on features or on a table the usual reference methods.
     pub fn columns<'a>(&'a self, outcome: &'a Outcome) -> Vec<Column<'a>> {
         let method = self.config.method();
         let plain = outcome.autoencoder.as_ref().map(plain_column);
@@ -292,7 +293,7 @@ impl Prepared {
         plain.into_iter().chain(own).chain(references).collect()
     }
 
-    /// What a model is evaluated against: a user's outliers first, then `outlier_sets`.
+    /// The outliers for evaluation: a user's outliers first, then `outlier_sets`.
     pub fn outlier_sets(&self) -> Vec<OutlierSet> {
         let mut rng = Stream::Evaluation.of(self.seed);
         let made = match self.features() {
@@ -302,13 +303,14 @@ impl Prepared {
         self.outliers.iter().cloned().chain(made).collect()
     }
 
-    /// Follows models against every outlier set while they are trained; for study.
+    /// Tracks models against every outlier set during training, for studies.
     pub fn trace(&self, engine: Engine, device: &Device) -> Trace {
         Trace::new(&self.split.test, &self.outlier_sets(), engine, device)
     }
 
-    /// `count` new images by the trained `model` on their way ([`NewImages::stages`]), the same ones in every picture of this
-    /// run. `None` for a model without a decoder, and for settings without a latent chain.
+    /// The stages of `count` new images that the trained `model` generates ([`NewImages::stages`]), with the same
+    /// random numbers in every picture of this run. `None` for a model without a decoder, and for settings without a
+    /// latent chain.
     pub fn new_images(
         &self,
         model: &dyn Model,
@@ -324,7 +326,7 @@ impl Prepared {
         Some(chains.stages(&*frozen, count, spec.latent_dim(), model.temperature(), &mut noise, device))
     }
 
-    /// `columns` against every outlier set.
+    /// Evaluates `columns` against every outlier set.
     pub fn evaluate(&self, columns: &[Column<'_>], engine: Engine, device: &Device) -> Evaluation {
         let samples = self.config.source().samples();
         Evaluation::new(samples, &self.split.test, &self.outlier_sets(), columns, engine, device)
@@ -335,7 +337,7 @@ fn independent(calibration: &ImageSet) -> usize {
     calibration.units().len()
 }
 
-/// Refuses what the calibration at the end of the run could not give.
+/// Checks that the calibration at the end of the run can reach the requested confidence.
 fn check_confidence(config: &Config, found: usize) -> Result<(), RunError> {
     let (rate, Some(confidence)) = (config.false_positive_rate(), config.confidence()) else { return Ok(()) };
     match config.expected_rate(found) {

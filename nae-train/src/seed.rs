@@ -1,36 +1,36 @@
-//! The independent uses of a run's seed.
+//! The independent streams of random numbers from a run's seed.
 
 use crate::sample::NoiseSource;
 
-/// A use of the seed, with random numbers of its own: drawing more for one changes none of the others.
+/// A use of the seed with its own random numbers: the number of draws in one stream does not affect the others.
 #[derive(Clone, Copy, Debug)]
 pub enum Stream {
-    /// Division of the data.
+    /// The division of the data.
     Split = 0,
-    /// Initial weights.
+    /// The initial weights.
     Weights = 1,
-    /// Order of the data.
+    /// The order of the data.
     Batches = 2,
-    /// The chains.
+    /// The random numbers of the chains.
     Chains = 3,
-    /// Synthetic outliers looked at during training.
+    /// The synthetic outliers of the selection set, used during training.
     Selection = 4,
-    /// Synthetic outliers of the evaluation.
+    /// The synthetic outliers of the evaluation.
     Evaluation = 5,
-    /// Noise in the input, and latents drawn in training, of the methods beside the NAE.
+    /// The noise in the input, and the latents drawn in training, of methods other than the NAE.
     Baseline = 6,
-    /// Latents in a likelihood bound.
+    /// The latents for the estimate of a likelihood.
     Likelihood = 7,
-    /// Samples shown in a report.
+    /// The samples shown in a report.
     Pictures = 8,
-    /// Defects by which the form of a user's images is chosen.
+    /// The defects for the choice of the form of a user's images.
     Trial = 9,
-    /// Initial weights that other methods have beside an autoencoder's.
+    /// The initial weights that other methods have besides an autoencoder's.
     BaselineWeights = 10,
 }
 
 impl Stream {
-    /// This stream of `seed`.
+    /// The source of this stream for `seed`.
     pub fn of(self, seed: u64) -> NoiseSource {
         NoiseSource::new(seed, self as u64)
     }

@@ -1,7 +1,7 @@
-//! A batch cut into shards that run side by side on threads of their own.
+//! Cuts a batch into shards that are processed in parallel on several threads.
 //!
-//! Samples do not depend on each other, and one layer of a small network is too little work to divide. Shards are of
-//! fixed size and results stay in order, so nothing depends on the number of threads.
+//! Samples do not depend on each other, and one layer of a small network is too little work to divide. Shards have a
+//! fixed size and results stay in order, so the results do not depend on the number of threads.
 
 use std::cell::Cell;
 use std::num::NonZero;
@@ -11,11 +11,11 @@ pub use nae_simd::threads::{count, map, with_threads};
 
 use crate::device::on_processor;
 
-/// Samples in a shard.
+/// The number of samples in a shard.
 pub const SHARD: usize = 32;
 
-/// `batch` `[N, …]` in shards of [`SHARD`] samples, the last of which may be smaller; whole within [`undivided`], and
-/// where it is not the processor that computes.
+/// Cuts `batch` `[N, …]` into shards of [`SHARD`] samples, the last of which may be smaller. The batch stays whole
+/// within [`undivided`], and on devices other than the CPU.
 pub fn shards(batch: Tensor<4>) -> Vec<Tensor<4>> {
     if UNDIVIDED.get() || !on_processor(&batch.device()) { vec![batch] } else { batch.split(SHARD, 0) }
 }
@@ -24,10 +24,10 @@ thread_local! {
     static UNDIVIDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f` on this thread alone, with batches left whole by [`shards`]: for networks so small that even a whole batch
-/// is little work, where whole runs go side by side.
+/// Runs `f` on this thread alone, without division of batches by [`shards`]. This is for networks so small that even a
+/// whole batch is little work, when whole runs are made in parallel.
 pub fn undivided<R>(f: impl FnOnce() -> R) -> R {
-    /// Puts the old value back, after a panic too.
+    /// Restores the previous value, also after a panic.
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {

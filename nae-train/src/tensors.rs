@@ -1,15 +1,15 @@
-//! Images as burn's tensors. The images are `nae-data`'s, which knows nothing of burn.
+//! Converts images to burn's tensors. The images are in `nae-data`, which does not depend on burn.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
 use nae_data::ImageSet;
 
-/// Images as tensors `[N, C, H, W]`.
+/// Conversion of images to tensors `[N, C, H, W]`.
 pub trait Batches {
     /// The images at `indices`, in that order.
     fn batch(&self, indices: &[usize], device: &Device) -> Tensor<4>;
 
-    /// All images, at most `size` in a tensor.
+    /// All images, in tensors of at most `size` images.
     fn batches(&self, size: usize, device: &Device) -> impl Iterator<Item = Tensor<4>>;
 }
 

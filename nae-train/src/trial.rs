@@ -1,8 +1,8 @@
-//! Which form a user's images are trained in: whole, in tiles, or as features of a frozen network.
+//! Compares the forms that a user's images can be trained in: whole, in tiles, or as features of a frozen network.
 //!
-//! Each form has an autoencoder trained for a moment on some of the images; the rest get defects that are made up before
-//! they are brought to any form, and the form in which these are told best is taken. No outlier is looked at. What forms
-//! there are to choose from, and whether there is any need, is the caller's.
+//! For each form an autoencoder is trained for a short time on some of the images. Artificial defects are made in the
+//! other images before they are converted to any form, and the form with the best detection of these is chosen. No real
+//! outliers are used. The caller decides which forms are compared, and whether a comparison is needed.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -20,71 +20,71 @@ use crate::plan;
 use crate::run::{Prepared, RunError};
 use crate::seed::Stream;
 
-/// Of so many images one is judged on, and not trained on.
+/// One of this many images is used for evaluation, the others for training.
 const JUDGED: usize = 4;
-/// The fewest images that a form can be tried on: below, the spread of a mean AUROC over three kinds of defects is as large
-/// as what is to be told.
+/// The least number of images for a trial: with fewer, the mean AUROC over three kinds of defects varies as much as
+/// between forms.
 pub const MIN_IMAGES: usize = 60;
 
-/// Samples that a form is trained on, at most: of tiles there are a hundred an image.
+/// The largest number of samples that a form is trained on, since an image may have a hundred tiles.
 const MAX_SAMPLES: usize = 20_000;
 
-/// Images that forms are tried on.
+/// The images for the trials of forms.
 #[derive(Clone, Debug)]
 pub struct Trial {
     train: Vec<Pixels>,
-    /// Judged on: as they are, and with each kind of defect.
+    /// The images for evaluation: unchanged, and with each kind of defect.
     normal: Vec<Pixels>,
     defects: Vec<(Defect, Vec<Pixels>)>,
     seed: u64,
 }
 
-/// How well an autoencoder in one form told defects from normal images.
+/// The result of a trial of one form: how well its autoencoder separated defects from normal images.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// AUROC by the kind of defect.
+    /// The AUROC for each kind of defect.
     pub auroc: Vec<(Defect, f64)>,
-    /// Epochs of training that the time was enough for.
+    /// The number of training epochs that were possible in the time.
     pub epochs: usize,
 }
 
-/// How long a form is trained.
+/// The length of a form's training.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Updates, rounded up to whole epochs.
+    /// The number of updates, rounded up to whole epochs.
     pub updates: usize,
-    /// Fewer where they take longer than this; one epoch at least.
+    /// The time limit of the training, which may reduce the updates; there is at least one epoch.
     pub time: Option<Duration>,
 }
 
-/// A form that cannot be tried.
+/// An error in the trial of a form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
-    /// The images cannot be brought to it, or be trained on.
+    /// The images cannot be converted to the form, or trained on.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// No settings for it.
+    /// The settings of the form are not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It is none of images.
+    /// The settings are for a table.
     #[error("expected settings for images, found some for a table")]
     Table,
-    /// Its energies are no numbers.
+    /// The energies of the autoencoder are not finite.
     #[error("the energies of an autoencoder in this form are no numbers")]
     Diverged,
 }
 
 impl Verdict {
-    /// The mean over the kinds of defects.
+    /// The mean AUROC over the kinds of defects.
     pub fn mean(&self) -> f64 {
         self.auroc.iter().map(|(_, auroc)| auroc).sum::<f64>() / self.auroc.len().max(1) as f64
     }
 }
 
 impl Trial {
-    /// A trial on `originals`, of which a quarter is judged on. `seed` draws the defects. `None` where there are fewer than
-    /// [`MIN_IMAGES`].
+    /// Prepares trials on `originals`, a quarter of which is for evaluation. `seed` is the seed of the defects. `None`
+    /// if there are fewer than [`MIN_IMAGES`].
     pub fn new(originals: Vec<Pixels>, seed: u64) -> Option<Self> {
         if originals.len() < MIN_IMAGES {
             return None;
@@ -107,15 +107,15 @@ impl Trial {
         Some(Self { train, normal, defects, seed })
     }
 
-    /// Images trained on, and judged on.
+    /// The numbers of images for training and for evaluation.
     pub fn counts(&self) -> (usize, usize) {
         (self.train.len(), self.normal.len())
     }
 
-    /// Trains the autoencoder of `draft` and has it judge.
+    /// Trains the autoencoder of `draft` and evaluates it.
     ///
     /// # Errors
-    /// [`TrialError`].
+    /// [`TrialError`] if the form cannot be tried or its energies are not finite.
     pub fn judge(
         &self,
         draft: &Config,
@@ -134,7 +134,7 @@ impl Trial {
         let train = |epochs: usize| -> Result<_, TrialError> {
             let mut raw = draft.raw().clone();
             raw.pretraining.epochs = epochs;
-            // The rate falls over all epochs, where it does.
+            // If the learning rate falls, it does so over these epochs.
             let config = Config::new(raw)?;
             Ok(prepared.train_autoencoder(&config, engine, device, &AtomicBool::new(false))?)
         };

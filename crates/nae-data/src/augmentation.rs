@@ -1,28 +1,28 @@
-//! What is done to training images anew each time they are seen; never to others, and nothing that a model file knows
-//! of.
+//! Random changes of training images, drawn anew each time an image is used. Other images are not changed, and a model
+//! file does not record them.
 
 use nae_core::Shape;
 use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 
-/// Changes of training images, drawn from the run's seed.
+/// Random changes of training images, drawn from the run's seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Augmentation {
-    /// Every second image, at random, is mirrored left to right.
+    /// Whether each image is mirrored left to right with probability 1/2.
     pub flip: bool,
-    /// 8-bit values v become (v + u)/256 with u uniform in [0, 1), so that they have a density (Theis, van den Oord and
-    /// Bethge, ICLR 2016).
+    /// Whether 8-bit values v are replaced by (v + u)/256 with u uniform in [0, 1), so that they have a density (Theis,
+    /// van den Oord and Bethge, ICLR 2016).
     pub dequantize: bool,
 }
 
 impl Augmentation {
-    /// Whether images stay as they are.
+    /// Returns whether images stay unchanged.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Changes images of `shape`, one after the other, values in [0, 1], channels first.
+    /// Changes the images of `shape` in `values` in place: one image after the other, channels first, values in [0, 1].
     pub fn apply(self, values: &mut [f32], shape: Shape, rng: &mut impl Rng) {
         for image in values.chunks_exact_mut(shape.len().max(1)) {
             if self.flip && rng.random::<bool>() {
@@ -68,7 +68,7 @@ mod tests {
         }
         let mean = values.iter().sum::<f32>() / values.len() as f32;
         assert!((mean - 0.5).abs() < 1e-3, "{mean}");
-        // Uniform noise has a variance of 1/12; of 5,120 values, ±.001.
+        // The variance of uniform noise is 1/12; estimated from 5,120 values, it lies within ±.001.
         let noise = |(at, value): (usize, &f32)| value * 256.0 - (at % 256) as f32 - 0.5;
         let variance = values.iter().enumerate().map(noise).map(|u| u * u).sum::<f32>() / values.len() as f32;
         assert!((variance - 1.0 / 12.0).abs() < 5e-3, "{variance}");

@@ -1,4 +1,5 @@
-//! CelebA (Liu, Luo, Wang and Tang, ICCV 2015): the aligned images, divided as its authors divide them.
+//! CelebA (Liu, Luo, Wang and Tang, ICCV 2015): the aligned images, in the training, validation and test parts of its
+//! authors.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,22 +15,23 @@ use crate::image_form::ImageForm;
 use crate::loaded::Loaded;
 use crate::own::{self, Corrupt};
 
-/// Shape of an image, in the paper: the middle of the aligned image, made smaller.
+/// The shape of an image in the paper: the centre of the aligned image, reduced in size.
 pub(crate) const SHAPE: Shape = Shape::new(3, 64, 64);
 
-/// The folder or archive of the images.
+/// The name of the folder or archive of the images.
 const IMAGES: &str = "img_align_celeba";
-/// A line for each image: its name, and the number of its part.
+/// The authors' file of parts: one line for each image, with its name and the number of its part.
 const PARTITION: &str = "list_eval_partition.txt";
-/// The same as a table, as the set is passed on elsewhere.
+/// The same list as a CSV file, as other distributions of the set have it.
 const PARTITION_CSV: &str = "list_eval_partition.csv";
-/// What the parts are for, by their numbers.
+/// The purposes of the parts, indexed by their numbers.
 const PARTS: [&str; 3] = ["training", "validation", "testing"];
 
-/// 202,599 images of 64×64 pixels have 2^31.2; in memory they take 10 GB, and twice that while the largest part is read.
+/// The most values of one part. All 202,599 images of 64×64 pixels have 2^31.2 values; they take 10 GB of memory, and
+/// twice that while the largest part is read.
 const MAX_VALUES: u64 = 1 << 32;
 
-/// Reads the images in `folder`, each brought to `form`.
+/// Reads the images in `folder` and converts each to `form`.
 pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Loaded, DataError> {
     let most = usize::try_from(MAX_VALUES).unwrap_or(usize::MAX);
     let images = part_of(folder, IMAGES);
@@ -51,7 +53,7 @@ pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<
         if found < listed {
             warnings.push(format!("images for {}: {found}, where {file} has {listed}", PARTS[number]));
         }
-        // Every pass meets all names.
+        // One warning is enough, since each of the three passes visits all names.
         if number == 0 && unlisted.get() > 0 {
             warnings.push(format!("images that are left out, since {file} does not have them: {}", unlisted.get()));
         }
@@ -61,10 +63,10 @@ pub(crate) fn load(folder: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<
     Ok(Loaded { train, validation: Some(validation), test: Some(test), sha256: hex(hash), warnings })
 }
 
-/// The authors' division.
+/// The authors' division into parts.
 struct Partition {
     file: &'static str,
-    /// The part of each image, by its name without folders.
+    /// The number of each image's part, by the image's name without folders.
     parts: HashMap<String, usize>,
 }
 
@@ -98,7 +100,7 @@ impl Partition {
         }
     }
 
-    /// The part of the image `name`; `None` where it is not listed.
+    /// Returns the part of the image `name`; `None` if it is not listed.
     fn part(&self, name: &str) -> Option<usize> {
         let name = name.rsplit('/').next().unwrap_or(name);
         self.parts.get(name).copied()
@@ -119,10 +121,11 @@ mod tests {
     use super::*;
     use crate::ImageSet;
 
-    /// A folder with an image a level, all its pixels of that level, and `partition` as the file `name`.
+    /// Makes a folder with one image for each level, all pixels of which have that level, and `partition` as the file
+    /// `name`.
     fn folder(levels: &[u8], name: &str, partition: &str) -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
-        // As archives of others have it: a folder of its name within.
+        // Archives from other distributions contain a folder of the same name.
         let images = folder.path().join("img_align_celeba/img_align_celeba");
         fs::create_dir_all(&images).expect("writes");
         for level in levels {

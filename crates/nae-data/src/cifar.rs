@@ -9,26 +9,26 @@ use sha2::{Digest as _, Sha256};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
 
-/// Shape of an image.
+/// The shape of an image.
 pub const SHAPE: Shape = Shape::new(3, 32, 32);
-/// Files of the training part, in order.
+/// The files of the training part, in order.
 pub const TRAIN: [&str; 5] =
     ["data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"];
-/// Files of the test part.
+/// The files of the test part.
 pub const TEST: [&str; 1] = ["test_batch.bin"];
 
-/// The folder that the set's archive unpacks to.
+/// The name of the folder in the set's archive.
 const UNPACKED: &str = "cifar-10-batches-bin";
 const RECORD: usize = 1 + SHAPE.channels * SHAPE.height * SHAPE.width;
 const CLASSES: u8 = 10;
-/// A batch has 10,000 records, thirty megabytes.
+/// The size limit of a file in bytes; a batch has 10,000 records, about 30 MB.
 const MAX_BYTES: u64 = 1 << 28;
 
-/// The images of the files `names` in `folder`, or in the folder that the set's archive unpacks to within it: 3×32×32,
+/// Reads the images of the files `names` in `folder`, or in the folder of the unpacked archive within it: 3×32×32,
 /// values in [0, 1], with their classes. Adds the bytes read to `hash`.
 ///
 /// # Errors
-/// [`DataError`] names the file, what was expected and what was found.
+/// [`DataError`] with the file, what was expected and what was found.
 pub fn load(folder: &Path, names: &[&str], hash: &mut Sha256) -> Result<ImageSet, DataError> {
     let unpacked = folder.join(UNPACKED);
     let folder = if unpacked.is_dir() { &unpacked } else { folder };

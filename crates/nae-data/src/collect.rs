@@ -1,4 +1,4 @@
-//! Images as they come, in whatever order, to a set in a fixed one: by name, with classes and a digest.
+//! Collects images that arrive in any order into a set in a fixed order: by name, with classes and a digest.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use crate::image_form::{ImageForm, Samples};
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::Parts;
 
-/// The most values a user's set may have: two gigabytes of them.
+/// The largest number of values of a user's set; they take 2 GB.
 pub(super) const MAX_VALUES: usize = 1 << 29;
 
-/// Gathers the images of files.
+/// Collects the images of files.
 pub(super) struct Collector {
     shape: Shape,
-    /// The most values there may be.
+    /// The largest number of values.
     most: usize,
     files: Vec<Gathered>,
-    /// Tiles, where images are cut.
+    /// The number of samples so far: tiles if images are cut, otherwise images.
     samples: usize,
-    /// Of a set of tiles, how many of an image's count.
+    /// For a set of tiles, the number of largest tile energies that an image's score is the mean of.
     top_k: Option<usize>,
 }
 
@@ -44,24 +44,25 @@ impl Collector {
         Self { shape: form.shape, most, files: Vec::new(), samples: 0, top_k }
     }
 
-    /// The most images or tiles there may be.
+    /// The largest number of images or tiles.
     pub(super) fn limit(&self) -> usize {
         self.most / self.shape.len()
     }
 
-    /// Files added.
+    /// The number of files added.
     pub(super) fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// Adds the images of the file `name`, whose content is `bytes`; false where they are too many.
+    /// Adds the images of the file `name`, whose content is `bytes`; returns false if the limit is exceeded.
     pub(super) fn add(&mut self, name: &str, bytes: &[u8], images: Vec<Samples>) -> bool {
         self.samples += images.iter().map(|image| image.values.len()).sum::<usize>() / self.shape.len();
         self.files.push(Gathered { name: name.to_owned(), sha256: Sha256::digest(bytes).into(), images });
         self.samples <= self.limit()
     }
 
-    /// The images by file name and position; the class is the first folder that not all files have in common.
+    /// Returns the images sorted by file name and position; the class is the first folder that not all files have in
+    /// common.
     pub(super) fn finish(mut self) -> Result<Collected, ImageSetError> {
         self.files.sort_by(|a, b| a.name.cmp(&b.name).then(a.sha256.cmp(&b.sha256)));
         let common = common_folders(self.files.iter().map(|file| file.name.as_str()));
@@ -92,13 +93,13 @@ impl Collector {
     }
 }
 
-/// Length of the folders that all `names` begin with, their last `/` included.
+/// The length of the folders that all `names` start with, including the last `/`.
 fn common_folders<'a>(mut names: impl Iterator<Item = &'a str>) -> usize {
     let Some(first) = names.next() else { return 0 };
     let folders = |name: &str| name.rfind('/').map_or(0, |at| at + 1);
     names.fold(folders(first), |common, name| {
         let same = first.bytes().zip(name.bytes()).take(common).take_while(|(a, b)| a == b).count();
-        // Names are compared as bytes: a cut within a character has no `/` behind it.
+        // Names are compared as bytes; this is safe because the result ends after a `/`, never within a character.
         first.as_bytes()[..same].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1)
     })
 }

@@ -1,30 +1,30 @@
-//! Defects made up in images as they come, before they are brought to any form: so that forms can be compared by what they
-//! show of the same defect.
+//! Artificial defects in images of any size, made before the images are converted to a form, so that forms can be
+//! compared by how well they show the same defect.
 //!
-//! Nothing is learned from them. `squares` makes defects in samples that are brought to their form.
+//! No model is trained on them. `squares` makes defects in samples that already have their form.
 
 use std::f64::consts::TAU;
 
 use nae_input::Pixels;
 use rand::{Rng, RngExt as _};
 
-/// A kind of defect. Sizes are parts of the image's shorter side.
+/// A kind of defect. Sizes are fractions of the image's shorter side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Defect {
-    /// A square of an eighth, from a random place of another image.
+    /// A square with a side of 1/8, copied from a random place of another image.
     Square,
-    /// A straight line of a third, a 64th wide, lighter or darker by .3 to .6.
+    /// A straight line of length 1/3 and width 1/64, lighter or darker by 0.3 to 0.6.
     Scratch,
-    /// A square of a quarter, each of its pixels the mean of its neighbourhood of a 16th.
+    /// A square with a side of 1/4, in which each pixel is the mean of its neighbourhood of width 1/16.
     Blur,
 }
 
 impl Defect {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Square, Self::Scratch, Self::Blur];
 
-    /// What it is called.
+    /// The name of the defect in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Square => "squares from other images",
@@ -33,7 +33,7 @@ impl Defect {
         }
     }
 
-    /// `image` with one such defect at a random place; what other images hold is taken from `donor`.
+    /// Returns `image` with one such defect at a random place; content of other images is copied from `donor`.
     pub fn made_in(self, image: &Pixels, donor: &Pixels, rng: &mut impl Rng) -> Pixels {
         match self {
             Self::Square => square(image, donor, rng),
@@ -47,12 +47,13 @@ fn part(image: &Pixels, of: usize) -> usize {
     (image.shape.height.min(image.shape.width) / of).max(1)
 }
 
-/// Upper left corner of a square of `side` pixels somewhere in `image`.
+/// The upper left corner of a square of `side` pixels at a random place in `image`.
 fn corner(image: &Pixels, side: usize, rng: &mut impl Rng) -> (usize, usize) {
     (rng.random_range(0..=image.shape.height - side), rng.random_range(0..=image.shape.width - side))
 }
 
-/// The mean of a pixel's channels where the other image has fewer, the same in all of them where it has more.
+/// The value of `channel` at a pixel of `donor`, or the mean of the pixel's channels if the two images differ in their
+/// number.
 fn channel(donor: &Pixels, y: usize, x: usize, channel: usize, channels: usize) -> f32 {
     let from = donor.shape.channels;
     let pixel = &donor.values[(y * donor.shape.width + x) * from..][..from];
@@ -81,7 +82,7 @@ fn scratch(image: &Pixels, rng: &mut impl Rng) -> Pixels {
     let (y, x) = (rng.random_range(0..height) as f64, rng.random_range(0..width) as f64);
     let change = rng.random_range(0.3f32..0.6) * if rng.random_bool(0.5) { 1.0 } else { -1.0 };
     let mut inside = vec![false; height * width];
-    // Half a pixel at a time, so that no pixel on the line is left out.
+    // In steps of half a pixel, so that no pixel on the line is left out.
     for (along, across) in (0..2 * length).flat_map(|along| (0..2 * thickness).map(move |across| (along, across))) {
         let (along, across) = (0.5 * along as f64 - 0.5 * length as f64, 0.5 * across as f64);
         let row = y + along * angle.sin() + across * angle.cos();
@@ -146,11 +147,11 @@ mod tests {
                 assert_eq!(changed(&image, &square), side * side);
                 assert!(square.values.iter().all(|v| *v == 0.5 || *v == 0.25));
                 let scratch = Defect::Scratch.made_in(&image, &donor, &mut rng);
-                // A line of 21 pixels, more where it crosses them aslant, less where it leaves the image.
+                // The line has 21 pixels; more if it is diagonal, fewer if it leaves the image.
                 assert!((1..=2 * 21 + 2).contains(&changed(&image, &scratch)), "{}", changed(&image, &scratch));
                 let step = scratch.values.iter().map(|v| (v - 0.5).abs()).fold(0.0, f32::max);
                 assert!((0.3..=0.5).contains(&step), "{step}");
-                // Nothing to blur in an image of one colour, but for rounding.
+                // Blurring an image of one colour changes nothing except for rounding.
                 let blur = Defect::Blur.made_in(&image, &donor, &mut rng);
                 assert!(blur.values.iter().all(|v| (v - 0.5).abs() < 1e-6));
             }
@@ -162,7 +163,7 @@ mod tests {
         let shape = Shape::new(1, 64, 64);
         let stripes = Pixels { shape, values: (0..64 * 64).map(|at| (at % 64 % 2) as f32).collect() };
         let blur = Defect::Blur.made_in(&stripes, &stripes, &mut ChaCha8Rng::seed_from_u64(0));
-        // Two pixels to each side: 2 or 3 of 5 columns are white, 2 of 4 next to the border.
+        // The neighbourhood reaches two pixels to each side: 2 or 3 of 5 columns are white, 2 of 4 next to the border.
         let grey = blur.values.iter().filter(|v| **v != 0.0 && **v != 1.0);
         assert!(grey.clone().all(|v| [0.4f32, 0.6, 0.5].iter().any(|mean| (v - mean).abs() < 0.17)));
         assert_eq!(grey.count(), 16 * 16);

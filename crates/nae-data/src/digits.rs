@@ -1,4 +1,4 @@
-//! The embedded default: 1,797 handwritten digits of 8×8 pixels, enlarged to 16×16.
+//! The embedded default data set: 1,797 handwritten digits of 8×8 pixels, enlarged to 16×16.
 //!
 //! UCI "Optical Recognition of Handwritten Digits", test part (E. Alpaydin, C. Kaynak, 1998), CC BY 4.0; see
 //! `SOURCE.txt`.
@@ -16,13 +16,13 @@ use nae_simd::Alignment;
 
 const FILE: &[u8] = include_bytes!("../digits.csv.gz");
 const SIDE: usize = 8;
-/// Side of the enlarged images, in pixels.
+/// The side of the enlarged images, in pixels.
 pub(crate) const ENLARGED: usize = 16;
 
-/// All digits, 1×16×16, values in [0, 1]; the label is the digit.
+/// Returns all digits, 1×16×16, values in [0, 1]; the label is the digit.
 ///
 /// # Errors
-/// [`DataError`] where the embedded file is not what it was when it was committed.
+/// [`DataError`] if the embedded file is damaged.
 pub(crate) fn load() -> Result<ImageSet, DataError> {
     let mut text = String::new();
     let unpacked = GzDecoder::new(FILE).read_to_string(&mut text);
@@ -30,7 +30,7 @@ pub(crate) fn load() -> Result<ImageSet, DataError> {
     parse(&text)
 }
 
-/// SHA-256 of the embedded file, in hexadecimal: what a model's metadata names as its data.
+/// The SHA-256 of the embedded file, in hexadecimal; a model's metadata records it as the digest of its data.
 pub(crate) fn sha256() -> String {
     hex(Sha256::new_with_prefix(FILE))
 }
@@ -53,7 +53,7 @@ fn parse(text: &str) -> Result<ImageSet, DataError> {
     ImageSet::new(Shape::new(1, ENLARGED, ENLARGED), values, labels).map_err(DataError::new)
 }
 
-/// Bilinear, corners aligned, from 0..=16 to [0, 1].
+/// Enlarges an image bilinearly with aligned corners, and scales values of 0 to 16 to [0, 1].
 fn enlarge(pixels: &[u8], weights: &[f32]) -> Vec<f32> {
     let mut image = Vec::with_capacity(ENLARGED * ENLARGED);
     for row in weights.chunks_exact(SIDE) {
@@ -79,7 +79,7 @@ mod tests {
         let digits = load().expect("embedded data");
         assert_eq!(digits.len(), 1797);
         let count = |digit| digits.labels().iter().filter(|&&label| label == digit).count();
-        // Class sizes as UCI's description of the test part gives them.
+        // The class sizes are those in UCI's description of the test part.
         assert_eq!([178, 182, 177, 183, 181, 182, 181, 179, 174, 180], std::array::from_fn(|d| count(d as u8)));
     }
 

@@ -1,4 +1,4 @@
-//! The one error of reading data. Callers cannot act on its cases: they show it to the person who gave the data.
+//! The error of all functions that read data. It has no cases, since callers only show it to the user.
 
 use std::fmt;
 use std::path::Path;
@@ -8,23 +8,23 @@ use nae_onnx::file::FileError;
 
 use crate::image_set::ImageSetError;
 
-/// Data that cannot be read or used. It prints the file, folder or data set, what was expected, what was found, and what
-/// to do where there is something.
+/// An error for data that cannot be read or used. Its text contains the file, folder or data set, what was expected,
+/// what was found and, if possible, what to do.
 #[derive(Debug)]
 pub struct DataError(Box<str>);
 
 impl DataError {
-    /// Of no file in particular.
+    /// An error that is not about a particular file.
     pub(crate) fn new(problem: impl fmt::Display) -> Self {
         Self(problem.to_string().into())
     }
 
-    /// Of a file or folder.
+    /// An error about a file or folder.
     pub(crate) fn at(path: &Path, problem: impl fmt::Display) -> Self {
         Self::new(format_args!("{}: {problem}", path.display()))
     }
 
-    /// Of images of the set called `title`, which cannot be brought to the form that is asked for.
+    /// An error for images of the set called `title` that cannot be converted to the requested form.
     pub fn form(title: &str, cause: &ImageSetError) -> Self {
         Self::new(format_args!("{title}: {cause}"))
     }

@@ -1,8 +1,9 @@
-//! The files of a folder or an archive, one at a time: names and bytes.
+//! Visits the files of a folder or an archive one after the other: names and bytes.
 //!
-//! Folders with all their sub-folders, `.tar`, `.tar.gz`, `.tgz`, `.zip`, or a single file. Nothing is ever written to
-//! disk: the names in an archive are labels, and where they point does not matter. What an archive unpacks to is
-//! bounded, so that a small hostile one does not fill the memory. What the bytes mean is not here.
+//! Supports folders with all their sub-folders, `.tar`, `.tar.gz`, `.tgz`, `.zip`, and single files. Nothing is written
+//! to disk: the names in an archive are only labels, so paths that lead outside the archive do no harm. The unpacked
+//! size of an archive is limited, so that a small hostile archive cannot fill the memory. The bytes are not interpreted
+//! here.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,20 +20,22 @@ use zip::ZipArchive;
 use crate::error::DataError;
 use crate::reading::Reading;
 
-/// An archive may unpack to this many bytes, or else to [`MAX_RATIO`] times its size.
+/// An archive may unpack to this many bytes, or to [`MAX_RATIO`] times its size if that is more.
 const MIN_UNPACKED: u64 = 1 << 30;
-/// Images are packed already: deflate makes hardly less of them. Arrays of mostly zeros may shrink by tens.
+/// Images are compressed already, so deflate reduces them little. Arrays that are mostly zeros may shrink by factors of
+/// tens.
 const MAX_RATIO: u64 = 100;
-/// No folder of images comes near this.
+/// The largest number of entries in an archive, far more than any folder of images has.
 const MAX_ENTRIES: usize = 10_000_000;
 
-/// Threads that decode at a time, at most: an image of a telephone is 150 MB when it is decoded.
+/// The largest number of threads that decode at the same time: a decoded image of a telephone takes 150 MB.
 const DECODING: usize = 4;
-/// Files that are decoded together, for each thread, and their bytes, but for one file of more.
+/// Limits of the files that are decoded together: their number for each thread, and their bytes in total. The last file
+/// may exceed the limit of bytes.
 const TOGETHER: usize = 4;
 const TOGETHER_BYTES: usize = 64 << 20;
 
-/// A folder, an archive or a file, opened again for every pass.
+/// A folder, an archive or a file. It is opened again for every pass.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     path: PathBuf,
@@ -48,16 +51,16 @@ enum Kind {
     File,
 }
 
-/// A file's bytes, or why there are none.
+/// A file's bytes, or the reason why they cannot be read.
 pub(super) type Content = Result<Vec<u8>, String>;
 
-/// Gets a file's name, with `/` between folders, and its bytes; says whether there is reason to go on.
+/// Receives a file's name, with `/` between folders, and its bytes; returns whether to continue.
 pub(super) type Each<'a> = dyn FnMut(&str, Content) -> ControlFlow<()> + 'a;
 
-/// Makes something of a file's bytes; or says why not.
+/// Decodes a file's name and bytes; on failure it returns the reason.
 pub(super) type Decode<'a, T> = dyn Fn(&str, Vec<u8>) -> Result<T, String> + Sync + 'a;
 
-/// Gets a file's name and what was made of it; says whether there is reason to go on.
+/// Receives a file's name and its decoded content; returns whether to continue.
 pub(super) type EachDecoded<'a, T> = dyn FnMut(&str, Result<T, String>) -> ControlFlow<()> + 'a;
 
 impl Files {
@@ -86,7 +89,8 @@ impl Files {
         &self.path
     }
 
-    /// Reads every file whose name `wanted` accepts: of a folder in the order of names, of an archive in its own.
+    /// Reads every file whose name `wanted` accepts: files of a folder in the order of names, of an archive in the
+    /// archive's order.
     pub(super) fn visit(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
         let archive = |reason: String| {
             let problem = format_args!("the archive cannot be read: {reason}; unpack it and give the folder");
@@ -105,7 +109,7 @@ impl Files {
                 let io = |cause: io::Error| DataError::at(&self.path, cause);
                 let file = File::open(&self.path).map_err(io)?;
                 let limit = unpacked_limit(file.metadata().map_err(io)?.len());
-                // Hostile archives are read by other people's code.
+                // Archives may be hostile, and the libraries that read them may panic.
                 let unpack = AssertUnwindSafe(|| match self.kind {
                     Kind::Zip => zip(file, limit, wanted, each),
                     Kind::TarGz => {
@@ -118,7 +122,8 @@ impl Files {
         }
     }
 
-    /// As [`visit`](Self::visit), with `decode` on several threads in between: `each` gets what it makes of a file, in the same order.
+    /// Same as [`visit`](Self::visit), with `decode` on several threads in between: `each` receives the decoded files
+    /// in the same order.
     pub(super) fn visit_decoded<T: Send>(
         &self,
         wanted: &dyn Fn(&str) -> bool,
@@ -145,14 +150,14 @@ impl Files {
             bytes = 0;
             pass_on(&mut waiting)
         })?;
-        // Nothing waits where there was no reason to go on.
+        // The list is empty if `each` has stopped the visit.
         let _ = pass_on(&mut waiting);
         Ok(())
     }
 
     fn folder(&self, wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), DataError> {
         let mut found = Vec::new();
-        // Links are followed: data sets are made of them. walkdir refuses to go round in circles.
+        // Links are followed, since data sets often consist of links. walkdir refuses cycles.
         for entry in walkdir::WalkDir::new(&self.path).follow_links(true) {
             match entry {
                 Ok(entry) => {
@@ -161,7 +166,7 @@ impl Files {
                         found.push((name, Ok(entry.into_path())));
                     }
                 }
-                // A link to nothing, such as an editor leaves, or a folder of another user's: one file less.
+                // A dangling link, such as editors leave, or a folder of another user counts as one unreadable file.
                 Err(error) if error.depth() > 0 && error.loop_ancestor().is_none() => {
                     let path = error.path().unwrap_or(&self.path).to_owned();
                     let name = self.name(&path);
@@ -194,14 +199,14 @@ impl Files {
     }
 }
 
-/// The folder or archive called `name` in `folder`.
+/// The path of the folder or archive called `name` in `folder`.
 pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
     let archives = [".tar", ".tar.gz", ".tgz", ".zip"].map(|end| folder.join(format!("{name}{end}")));
     let plain = folder.join(name);
     if plain.is_dir() { plain } else { archives.into_iter().find(|path| path.is_file()).unwrap_or(plain) }
 }
 
-/// The files in `bytes`, a zip archive in memory.
+/// Visits the files in `bytes`, a zip archive in memory.
 pub(super) fn zip_in_memory(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, each: &mut Each<'_>) -> Result<(), String> {
     let limit = unpacked_limit(bytes.len() as u64);
     let unpack = AssertUnwindSafe(|| zip(io::Cursor::new(bytes), limit, wanted, each));
@@ -226,13 +231,13 @@ fn kind(path: &Path) -> Kind {
     }
 }
 
-/// Whether it is an archive that is not read, by its name.
+/// Whether `path` is an archive of an unsupported kind, judged by its name.
 fn is_foreign(path: &Path) -> bool {
     const ENDS: [&str; 7] = ["xz", "txz", "bz2", "tbz2", "zst", "7z", "rar"];
     path.extension().is_some_and(|end| ENDS.iter().any(|foreign| end.eq_ignore_ascii_case(foreign)))
 }
 
-/// Whether an archive is where the folder `path` is to be.
+/// Whether an archive exists whose name is the folder `path` with an archive's extension.
 fn is_packed(path: &Path) -> bool {
     let Some(name) = path.file_name() else { return false };
     ["tar.xz", "tar.bz2", "tar.zst", "tar.gz", "tar", "zip"].iter().any(|end| {
@@ -278,7 +283,7 @@ fn zip(
     let reading = Reading::of(archive.len());
     for index in 0..archive.len() {
         reading.one_more();
-        // A name that is no text is none of an image.
+        // A name that is not text is not the name of an image.
         let Some(Ok(name)) = archive.name_for_index(index) else { continue };
         let name = label(&name);
         if name.ends_with('/') || !wanted(&name) {
@@ -300,22 +305,22 @@ fn zip(
     Ok(())
 }
 
-/// All of `entry`, or why not.
+/// Reads all bytes of `entry`, up to `limit`.
 fn whole(entry: impl Read, limit: u64) -> Content {
     let mut bytes = Vec::new();
-    // What an entry says of its size is not believed.
+    // The size that the entry's header gives is not trusted.
     entry.take(limit + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > limit { Err(format!("it has more than {limit} bytes")) } else { Ok(bytes) }
 }
 
-/// A name in an archive as one in a folder would be, and safe to print.
+/// Converts a name in an archive to the form of names in a folder, safe to print.
 fn label(name: &str) -> String {
     let folder = name.ends_with(['/', '\\']);
     let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| !matches!(*part, "" | "." | "..")).collect();
     (parts.join("/") + if folder { "/" } else { "" }).replace(char::is_control, "\u{fffd}")
 }
 
-/// Ends with an error after so many bytes, where [`Read::take`] would end as if the file did.
+/// A reader that fails after a number of bytes, in contrast to [`Read::take`], which ends as if the file did.
 struct Limited<R> {
     inner: R,
     left: u64,
@@ -338,7 +343,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// The folder's name, or the file's without what says how it is packed.
+/// The name of the folder, or the name of the file without its archive or table extension.
 pub fn title(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -400,7 +405,7 @@ mod tests {
             found.sort();
             assert_eq!(found, expected, "{archive}");
 
-            // Cut or changed anywhere: an error or fewer files, and no panic.
+            // Archives that are cut or changed anywhere give an error or fewer files, and no panic.
             let whole = std::fs::read(at(archive)).expect("reads");
             for end in (0..whole.len()).step_by(7) {
                 let mut damaged = whole.clone();

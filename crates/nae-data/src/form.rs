@@ -1,4 +1,4 @@
-//! How files from outside become samples of a model: images in a form, or rows of a table.
+//! How external files are converted to samples of a model: images in a form, or rows of a table.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use crate::own_table::{self, OwnTable};
 
 pub use crate::image_form::ImageForm;
 
-/// How files from outside become samples of a model.
+/// How external files are converted to samples of a model.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// Images.
+    /// Images, resized or cut into tiles.
     Images(ImageForm),
-    /// Rows of a table, by its columns; or its windows.
+    /// Rows of a table with the given columns, or windows of rows.
     Rows(OwnTable),
 }
 
 impl Form {
-    /// Reads what is at `path`: a folder or an archive of images, or a table.
+    /// Reads the data at `path`: a folder or an archive of images, or a table.
     ///
     /// # Errors
-    /// [`DataError`] names the file, what was expected and what was found.
+    /// [`DataError`] with the file, what was expected and what was found.
     pub fn read(&self, path: &Path, corrupt: Corrupt) -> Result<Loaded, DataError> {
         Ok(match self {
             Self::Images(form) => own::load(path, form, corrupt)?.into(),

@@ -1,7 +1,7 @@
 //! IDX files, the format of MNIST and Fashion-MNIST: images and their labels, gzipped or not.
 //!
 //! The format is LeCun's: a magic number that gives the type and the number of axes, the length of each axis as a
-//! big-endian 32-bit number, then the values. Only bytes are read here.
+//! big-endian 32-bit number, then the values. Only values of one byte are supported.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,19 @@ use sha2::{Digest as _, Sha256};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
 
-/// No file of such data comes near this; a damaged or hostile one does not fill the memory.
+/// The size limit of a file in bytes, far above that of real data, so that a damaged or hostile file cannot fill the
+/// memory.
 const MAX_BYTES: u64 = 1 << 30;
-/// The magic number's type for unsigned bytes.
+/// The type code for unsigned bytes in the magic number.
 const BYTES: u8 = 0x08;
 
-/// Images `1 × rows × columns` from `images`, values in [0, 1], with the classes in `labels`. Where a file is not
-/// there, its name with `.gz` added is read.
+/// Reads images `1 × rows × columns` from `images`, values in [0, 1], with the classes in `labels`. If a file does not
+/// exist, the file with `.gz` added to its name is read instead.
 ///
-/// Adds the bytes read to `hash`.
+/// Adds the unpacked bytes to `hash`.
 ///
 /// # Errors
-/// [`DataError`] names the file, what was expected and what was found.
+/// [`DataError`] with the file, what was expected and what was found.
 pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet, DataError> {
     let (bytes, path) = read(images, hash)?;
     let ([count, rows, columns], pixels) = parse::<3>(&bytes, &path)?;
@@ -37,11 +38,11 @@ pub fn load(images: &Path, labels: &Path, hash: &mut Sha256) -> Result<ImageSet,
     ImageSet::new(Shape::new(1, rows, columns), values, classes.to_vec()).map_err(|cause| DataError::at(&path, cause))
 }
 
-/// [`load`] from the two files whose names begin with `start`, as the sets themselves are named: `t10k` for
+/// Calls [`load`] for the two files whose names begin with `start`, as in the original sets: `t10k` for
 /// `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`.
 ///
 /// # Errors
-/// As for [`load`].
+/// The same as for [`load`].
 pub fn load_named(start: &Path, hash: &mut Sha256) -> Result<ImageSet, DataError> {
     let path = |end: &str| {
         let mut path = start.as_os_str().to_owned();
@@ -51,7 +52,7 @@ pub fn load_named(start: &Path, hash: &mut Sha256) -> Result<ImageSet, DataError
     load(&path("-images-idx3-ubyte"), &path("-labels-idx1-ubyte"), hash)
 }
 
-/// The unpacked content, and the path of the file that was there.
+/// Returns the unpacked content and the path of the file that was found.
 fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), DataError> {
     let mut gzipped = path.as_os_str().to_owned();
     gzipped.push(".gz");
@@ -70,7 +71,7 @@ fn read(path: &Path, hash: &mut Sha256) -> Result<(Vec<u8>, PathBuf), DataError>
     Ok((bytes, found))
 }
 
-/// Lengths of the axes, and the values.
+/// Returns the lengths of the axes, and the values.
 fn parse<'a, const AXES: usize>(bytes: &'a [u8], path: &Path) -> Result<([usize; AXES], &'a [u8]), DataError> {
     let failed = |found: String| {
         DataError::at(path, format_args!("expected an IDX file of bytes with {AXES} axes, found {found}"))

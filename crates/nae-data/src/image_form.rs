@@ -1,4 +1,4 @@
-//! How images become samples of a model: brought to its shape, or cut into its tiles.
+//! How images are converted to samples of a model: resized to its input shape, or cut into tiles of that shape.
 
 use nae_core::Shape;
 use nae_core::contract::{Preprocessing, ResizeFilter};
@@ -10,46 +10,48 @@ use nae_onnx::metadata::{Tiles, Transforms};
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::parts::Part;
 
-/// How an image becomes samples.
+/// How an image is converted to samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageForm {
-    /// Shape of a sample.
+    /// The shape of a sample.
     pub shape: Shape,
-    /// How an image of another size is resized, where it is.
+    /// How an image of another size is resized, if it is not cut into tiles.
     pub filter: ResizeFilter,
-    /// How it is cut into tiles instead.
+    /// How an image is cut into tiles; `None` if it is resized as a whole.
     pub tiles: Option<Tiles>,
-    /// What is done to it first.
+    /// The transforms that are applied to an image first.
     pub transforms: Transforms,
 }
 
-/// The samples of one image, one after the other, channels first, values in [0, 1]; and where they lie in it.
+/// The samples of one image, one after the other, channels first, values in [0, 1], with the grid of their positions if
+/// they are tiles.
 pub(super) struct Samples {
     pub(super) values: Vec<f32>,
     pub(super) grid: Option<Grid>,
 }
 
 impl Samples {
-    /// Where each sample, of `shape`, lies in the image, which is number `whole`.
+    /// The position of each sample of `shape` in the image, whose number is `whole`.
     pub(super) fn parts(&self, whole: u32, shape: Shape) -> impl Iterator<Item = Part> {
         (0..self.values.len() / shape.len()).map(move |tile| {
             let (top, left) = self.grid.as_ref().map_or((0, 0), |grid| grid.place(tile));
-            // Sides of images fit.
+            // The sides of an image fit into 32 bits.
             Part { whole, top: top as u32, left: left as u32 }
         })
     }
 }
 
 impl ImageForm {
-    /// Images of `shape`, by `filter`.
+    /// The form of images that are resized to `shape` with `filter`.
     pub fn resized(shape: Shape, filter: ResizeFilter) -> Self {
         Self { shape, filter, tiles: None, transforms: Transforms::default() }
     }
 
-    /// The images of a set that was read already, one sample each; as they are where there is nothing to do.
+    /// Converts the images of a set that was already read, one sample each; they stay unchanged if shape and transforms
+    /// agree.
     ///
     /// # Errors
-    /// `ImageSetError` where the set has no grey or RGB images.
+    /// `ImageSetError` if the images of the set are neither grey nor RGB.
     pub fn bring(&self, set: ImageSet) -> Result<ImageSet, ImageSetError> {
         if set.shape() == self.shape && self.transforms == Transforms::default() {
             return Ok(set);
@@ -66,7 +68,7 @@ impl ImageForm {
         ImageSet::new(self.shape, values, set.labels().to_vec())
     }
 
-    /// The samples of an image, as in scoring.
+    /// Returns the samples of an image, exactly as in scoring.
     pub(super) fn samples(&self, pixels: &Pixels) -> Result<Samples, PrepareError> {
         let preprocessing = Preprocessing::unit(self.filter);
         let Some(Tiles { stride, .. }) = self.tiles else {

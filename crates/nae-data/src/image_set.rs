@@ -6,7 +6,7 @@ use nae_core::Shape;
 
 use crate::parts::Parts;
 
-/// Images in channel-first order, values in [0, 1], one class label each.
+/// Images in channel-first order, values in [0, 1], each with one class label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageSet {
     shape: Shape,
@@ -15,51 +15,51 @@ pub struct ImageSet {
     parts: Option<Parts>,
 }
 
-/// Values that are no set of images.
+/// Values that do not form a set of images.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageSetError {
     /// The number of values is not a whole number of images.
     #[error("{values} values are not {labels} images of {shape}")]
     Length {
-        /// Values given.
+        /// The number of values given.
         values: usize,
-        /// Labels given.
+        /// The number of labels given.
         labels: usize,
-        /// Shape of one image.
+        /// The shape of one image.
         shape: Shape,
     },
     /// A value is NaN, infinite or outside [0, 1].
     #[error("image {image} holds {value}; values lie in [0, 1]")]
     Value {
-        /// Position of the image, from 0.
+        /// The position of the image, from 0.
         image: usize,
         /// The value found.
         value: f32,
     },
-    /// An image cannot be brought to another shape.
+    /// An image cannot be converted to another shape.
     #[error("image {image}: {reason}")]
     Prepare {
-        /// Position of the image, from 0.
+        /// The position of the image, from 0.
         image: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// There is not one place for each sample.
+    /// The number of places differs from the number of samples.
     #[error("{places} places for {labels} samples")]
     Places {
-        /// Places given.
+        /// The number of places given.
         places: usize,
-        /// Samples there are.
+        /// The number of samples in the set.
         labels: usize,
     },
 }
 
 impl ImageSet {
-    /// Images of `shape` from their values, one after the other.
+    /// Makes a set of images of `shape` from their values, one image after the other.
     ///
     /// # Errors
-    /// `ImageSetError` where the lengths disagree or a value lies outside [0, 1].
+    /// `ImageSetError` if the lengths disagree or a value lies outside [0, 1].
     pub fn new(shape: Shape, values: Vec<f32>, labels: Vec<u8>) -> Result<Self, ImageSetError> {
         if shape.is_empty() || values.len() != labels.len() * shape.len() {
             return Err(ImageSetError::Length { values: values.len(), labels: labels.len(), shape });
@@ -70,10 +70,10 @@ impl ImageSet {
         Ok(Self { shape, values, labels, parts: None })
     }
 
-    /// The samples as parts of something larger.
+    /// Returns the set with its samples marked as parts of larger wholes: tiles or windows.
     ///
     /// # Errors
-    /// `ImageSetError::Places` where there is not one place for each.
+    /// `ImageSetError::Places` if `parts` does not have one place for each sample.
     pub fn with_parts(self, parts: Parts) -> Result<Self, ImageSetError> {
         let (places, labels) = (parts.places().len(), self.len());
         if places != labels {
@@ -82,23 +82,24 @@ impl ImageSet {
         Ok(Self { parts: Some(parts), ..self })
     }
 
-    /// What the samples are parts of, where they are parts.
+    /// The places of the samples in larger wholes, if they are parts.
     pub fn parts(&self) -> Option<&Parts> {
         self.parts.as_ref()
     }
 
-    /// Positions of samples that must not be divided: of one each, or of all parts of a whole.
+    /// The ranges of samples that must stay together in a division: single samples, or all parts of a whole.
     pub fn units(&self) -> Vec<Range<usize>> {
         self.parts.as_ref().map_or_else(|| (0..self.len()).map(|i| i..i + 1).collect(), Parts::wholes)
     }
 
-    /// The samples of `units`, of which [`units`](Self::units) has the numbers, in that order.
+    /// Selects the samples of `units`, which are positions in [`units`](Self::units), in that order.
     pub fn select_units(&self, units: &[usize]) -> Self {
         let all = self.units();
         self.select(&units.iter().flat_map(|&unit| all[unit].clone()).collect::<Vec<_>>())
     }
 
-    /// What is decided of the samples by their `scores`: of each one, or of each image where they are tiles.
+    /// Combines the `scores` of samples to one score for each decision: for each image if samples are tiles, otherwise
+    /// for each sample.
     pub fn decide(&self, scores: Vec<f32>) -> Vec<f32> {
         match &self.parts {
             Some(parts) => parts.decide(scores),
@@ -106,7 +107,7 @@ impl ImageSet {
         }
     }
 
-    /// How many decisions that makes: samples, or images where samples are tiles.
+    /// The number of decisions: images if samples are tiles, otherwise samples.
     pub fn decisions(&self) -> usize {
         if self.are_tiles() { self.units().len() } else { self.len() }
     }
@@ -116,43 +117,43 @@ impl ImageSet {
         self.parts.as_ref().is_some_and(Parts::are_tiles)
     }
 
-    /// Other values, as many and in [0, 1], in the same places.
+    /// Returns a copy with other values, of the same number and in [0, 1].
     pub(super) fn with_values(&self, values: Vec<f32>) -> Self {
         debug_assert_eq!(values.len(), self.values.len());
         Self { shape: self.shape, values, labels: self.labels.clone(), parts: self.parts.clone() }
     }
 
-    /// Shape of one image.
+    /// The shape of one image.
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Number of images.
+    /// The number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there is no image.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// All values, image after image, each channel by channel.
+    /// All values, image after image, and channel after channel within an image.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// Class of each image.
+    /// The class of each image.
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }
 
-    /// Values of image `index`.
+    /// The values of image `index`.
     pub fn image(&self, index: usize) -> &[f32] {
         &self.values[index * self.shape.len()..][..self.shape.len()]
     }
 
-    /// The mean image; zeros where there is no image.
+    /// The mean image; zeros if the set is empty.
     pub fn mean(&self) -> Vec<f32> {
         let mut sums = vec![0.0_f64; self.shape.len()];
         for image in self.values.chunks_exact(self.shape.len()) {
@@ -161,22 +162,22 @@ impl ImageSet {
         sums.iter().map(|sum| (sum / self.len().max(1) as f64) as f32).collect()
     }
 
-    /// At most `count` units, evenly from the whole set, whole.
+    /// Selects at most `count` units, evenly spaced over the whole set.
     pub fn some_units(&self, count: usize) -> Self {
         self.select_units(&evenly(count, self.units().len()))
     }
 
-    /// Positions of at most `count` images, evenly from the whole set: sets may be in the order of their classes.
+    /// The positions of at most `count` images, evenly spaced over the whole set, since sets may be sorted by class.
     pub fn evenly(&self, count: usize) -> Vec<usize> {
         evenly(count, self.len())
     }
 
-    /// The images with black and white exchanged.
+    /// Returns the images with each value v replaced by 1 − v.
     pub fn inverted(&self) -> Self {
         self.with_values(self.values.iter().map(|v| 1.0 - v).collect())
     }
 
-    /// The images at `indices`, in that order.
+    /// Selects the images at `indices`, in that order.
     pub fn select(&self, indices: &[usize]) -> Self {
         Self {
             shape: self.shape,
@@ -187,7 +188,7 @@ impl ImageSet {
     }
 }
 
-/// At most `count` of the numbers below `all`, evenly.
+/// At most `count` of the numbers below `all`, evenly spaced.
 pub(super) fn evenly(count: usize, all: usize) -> Vec<usize> {
     let count = count.min(all);
     (0..count).map(|k| k * all / count).collect()

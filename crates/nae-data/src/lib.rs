@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 //!
-//! [`ImageSet`] holds images. [`Source`] names the data sets and finds them: `digits` is the embedded one, [`idx`] reads
-//! MNIST's files, [`cifar`] CIFAR-10's, `celeba` CelebA's, [`own`] a user's images in a folder or an archive (`files`, `collect`),
-//! [`own_table`] a table or a folder of `tables`. [`Form`] says how files become a model's samples, [`Augmentation`] what
-//! happens to them each time they are trained on, `parts` which are tiles of one image or windows of one stretch.
-//! [`reading`] tells how far files are read. [`originals()`] reads some images as they come, [`Defect`] makes defects in
-//! those. [`outliers`] makes the synthetic sets of the paper, [`squares`] local defects, [`Split`] the parts that a run
-//! divides its data into.
+//! [`ImageSet`] contains images. [`Source`] lists the data sets and finds their files: `digits` is the embedded set,
+//! [`idx`] reads MNIST's files, [`cifar`] CIFAR-10's, `celeba` CelebA's, [`own`] a user's images in a folder or an
+//! archive (`files`, `collect`), [`own_table`] a table or a folder of `tables`. [`Form`] defines how files are
+//! converted to a model's samples, [`Augmentation`] how samples are changed each time they are trained on, `parts`
+//! which samples are tiles of one image or windows of one stretch. [`reading`] reports the progress of reading files.
+//! [`originals()`] reads some images in their original sizes, [`Defect`] makes defects in those. [`outliers`] makes the
+//! synthetic sets of the paper, [`squares`] local defects, [`Split`] the parts that a run divides its data into.
 
 mod augmentation;
 mod celeba;

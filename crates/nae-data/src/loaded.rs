@@ -1,32 +1,32 @@
-//! What was read of a data set, and why one cannot be read.
+//! The content of a data set after reading.
 
 use crate::image_form::ImageForm;
 use crate::image_set::{ImageSet, ImageSetError};
 use crate::own::Collection;
 use crate::own_table::Rows;
 
-/// What was read.
+/// The content of a data set.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// All images, or those the set gives for training.
+    /// All images, or those of the set's training part.
     pub train: ImageSet,
-    /// Images the set itself gives to watch training by, and to calibrate.
+    /// The images of the set's own validation part; they serve for validation and calibration.
     pub validation: Option<ImageSet>,
-    /// Images the set itself gives for testing.
+    /// The images of the set's own test part.
     pub test: Option<ImageSet>,
-    /// SHA-256 of the unpacked files, in hexadecimal.
+    /// The SHA-256 of the unpacked files, in hexadecimal.
     pub sha256: String,
-    /// What should be known of the data before a model is believed, one sentence each.
+    /// Warnings about the data that affect how far a model can be trusted, one sentence each.
     pub warnings: Vec<String>,
 }
 
 impl Loaded {
-    /// Images that are all to be divided.
+    /// A data set without parts of its own; all images are divided.
     pub fn whole(images: ImageSet, sha256: String) -> Self {
         Self { train: images, validation: None, test: None, sha256, warnings: Vec::new() }
     }
 
-    /// The same images brought to `form`.
+    /// Converts all images to `form`.
     pub(crate) fn brought(self, form: &ImageForm) -> Result<Self, ImageSetError> {
         let bring = |part: Option<ImageSet>| part.map(|part| form.bring(part)).transpose();
         let (validation, test) = (bring(self.validation)?, bring(self.test)?);

@@ -1,5 +1,5 @@
-//! Some of a user's images in the sizes they come in, before anything is settled of the form they are trained in; and how
-//! much of them is lost when they are made smaller.
+//! Reads some of a user's images in their original sizes, before their form for training is chosen, and measures how
+//! much of their detail is lost by reducing them.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -19,56 +19,56 @@ use crate::image_set::{ImageSet, ImageSetError, evenly};
 use crate::own::{RESIZE, images, is_grey, is_image};
 use crate::parts::Parts;
 
-/// The most values that are kept: a gigabyte of them.
+/// The largest number of values that are kept; they take 1 GB.
 const MAX_VALUES: usize = 1 << 28;
-/// Images that [`detail_lost`] looks at.
+/// The number of images that [`detail_lost`] examines.
 const LOOKED_AT: usize = 50;
-/// An image of less variance is of one colour, to the rounding of bytes.
+/// An image with less variance has a single colour, up to the rounding of bytes.
 const LEAST_VARIANCE: f64 = 1e-5;
 
-/// Some of a user's images as they are, but for those that are made smaller.
+/// Some of a user's images, in their original sizes except for very large ones, which are reduced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Originals {
     /// The images.
     pub images: Vec<Pixels>,
-    /// The height and width each of them comes in.
+    /// The original height and width of each image.
     pub sizes: Vec<(usize, usize)>,
-    /// About how many there are in all.
+    /// The approximate number of all images at the path.
     pub all: usize,
 }
 
 impl Originals {
-    /// 1 where every image is grey, in an RGB file too; else 3.
+    /// Returns 1 if every image is grey, even if stored as RGB; otherwise 3.
     pub fn channels(&self) -> usize {
         if self.images.iter().all(is_grey) { 1 } else { 3 }
     }
 
-    /// Height and width of the image whose shorter side is the median; none where there are no images.
+    /// The original height and width of the image whose shorter side is the median; `None` if there are no images.
     pub fn median_size(&self) -> Option<(usize, usize)> {
         let mut sizes = self.sizes.clone();
         sizes.sort_by_key(|&(height, width)| (height.min(width), height.max(width)));
         sizes.get(sizes.len() / 2).copied()
     }
 
-    /// Keeps the images that come in a height and width `wanted` accepts.
+    /// Keeps only the images whose original height and width `wanted` accepts.
     pub fn retain(&mut self, wanted: impl Fn((usize, usize)) -> bool) {
         let mut kept = self.sizes.iter().map(|&size| wanted(size));
         self.images.retain(|_| kept.next().unwrap_or(false));
         self.sizes.retain(|&size| wanted(size));
     }
 
-    /// Whether an image was made smaller.
+    /// Whether at least one image was reduced.
     pub fn are_smaller(&self) -> bool {
         self.images.iter().zip(&self.sizes).any(|(image, &size)| (image.shape.height, image.shape.width) != size)
     }
 }
 
-/// At most `count` of the images at `path`, evenly from their files by name. Images so large that memory would not hold
-/// `least` of them are made smaller; of others that are large, there are fewer. Files that cannot be read are passed over:
-/// reading all of them reports those.
+/// Reads at most `count` of the images at `path`, evenly spaced over the files sorted by name. An image is reduced if
+/// `least` images of its size would exceed the memory limit; if the images are large, fewer are read. Files that cannot
+/// be read are skipped here, since reading all of them reports these.
 ///
 /// # Errors
-/// [`DataError`] where the folder or archive cannot be read.
+/// [`DataError`] if the folder or archive cannot be read.
 pub fn originals(path: &Path, count: usize, least: usize) -> Result<Originals, DataError> {
     let files = Files::open(path)?;
     let names = RefCell::new(Vec::new());
@@ -85,7 +85,7 @@ pub fn originals(path: &Path, count: usize, least: usize) -> Result<Originals, D
     let some =
         |count: usize| evenly(count, names.len()).into_iter().map(|at| names[at].as_str()).collect::<BTreeSet<_>>();
     let mut chosen = some(count);
-    // In colour, each of them: that is in what follows the size.
+    // Counts three channels for each image, since the number of channels follows the size in the header.
     let (mut measured, mut values) = (0, 0);
     files.visit(&|name| chosen.contains(name), &mut |_, content| {
         if let Ok((width, height)) =
@@ -123,13 +123,13 @@ pub fn originals(path: &Path, count: usize, least: usize) -> Result<Originals, D
         }
         ControlFlow::Continue(())
     })?;
-    // An archive has an order of its own.
+    // The order of files in an archive is arbitrary.
     read.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     let (images, sizes) = read.into_iter().map(|(_, pixels, size)| (pixels, size)).unzip();
     Ok(Originals { images, sizes, all: seen * names.len() / chosen.len().max(1) })
 }
 
-/// The image, made smaller where it has more values than `most`.
+/// Returns the image, reduced if it has more values than `most`.
 fn at_most(image: Pixels, most: usize) -> Option<Pixels> {
     if image.values.len() <= most {
         return Some(image);
@@ -140,8 +140,8 @@ fn at_most(image: Pixels, most: usize) -> Option<Pixels> {
     brought(&image, shape, RESIZE)
 }
 
-/// The part of the images' variance that is gone when they are brought to squares of `side` pixels and back, in [0, 1]: the
-/// median over images. 0 where there is none.
+/// The fraction of the images' variance that is lost when they are reduced to squares of `side` pixels and enlarged
+/// again, in [0, 1]: the median over images. 0 if no image has any detail.
 pub fn detail_lost(originals: &[Pixels], side: usize) -> f64 {
     let mut lost: Vec<f64> =
         evenly(LOOKED_AT, originals.len()).into_iter().filter_map(|at| lost(&originals[at], side)).collect();
@@ -167,10 +167,11 @@ fn brought(image: &Pixels, shape: Shape, filter: ResizeFilter) -> Option<Pixels>
 }
 
 impl ImageForm {
-    /// The samples of `originals`, all of one class.
+    /// Returns the samples of `originals`, all of one class.
     ///
     /// # Errors
-    /// `ImageSetError::Prepare` where an image cannot be brought to the form: it is smaller than a tile, say.
+    /// `ImageSetError::Prepare` if an image cannot be converted to the form, for example because it is smaller than a
+    /// tile.
     pub fn of(&self, originals: &[Pixels]) -> Result<ImageSet, ImageSetError> {
         let (mut values, mut places) = (Vec::new(), Vec::new());
         for (image, pixels) in originals.iter().enumerate() {
@@ -204,7 +205,7 @@ mod tests {
         let stripes = |period: usize| image(96, move |x, _| ((x / period) % 2) as f32);
         assert!(detail_lost(&[stripes(1)], 32) > 0.9);
         assert!(detail_lost(&[stripes(24)], 32) < 0.1);
-        // A ramp that 32 pixels hold, and images without any detail.
+        // A ramp that 32 pixels can represent, and images without any detail.
         assert!(detail_lost(&[image(96, |x, _| x as f32 / 95.0)], 32) < 1e-3);
         assert_eq!(detail_lost(&[image(96, |_, _| 0.25)], 32), 0.0);
     }
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(all.iter().map(|image| image.shape).collect::<Vec<_>>(), vec![Shape::new(1, 20, 24); 6]);
         let some = originals(folder.path(), 3, 1).expect("read");
         assert_eq!((some.images.len(), some.channels(), some.median_size()), (3, 1, Some((20, 24))));
-        // As many are asked for as memory holds of half their size only.
+        // `least` is so large that the memory limit only allows images of half the size.
         let smaller = originals(folder.path(), 3, MAX_VALUES / 240).expect("read");
         assert_eq!(smaller.images.len(), 3);
         assert!(smaller.are_smaller() && smaller.images.iter().all(|image| image.values.len() <= 240));
@@ -250,7 +251,7 @@ mod tests {
         std::fs::remove_file(folder.path().join("broken.png")).expect("removed");
         let tiles = Some(Tiles { stride: 6, top_k: 2 });
         let form = ImageForm { tiles, ..ImageForm::resized(Shape::new(1, 12, 12), RESIZE) };
-        // Three columns of tiles, six pixels apart, and then the next row.
+        // Each row of tiles has three columns, six pixels apart.
         let cut = form.of(&all).expect("large enough");
         let places = cut.parts().expect("tiles").places();
         assert_eq!(places[1], Part { whole: 0, top: 0, left: 6 });

@@ -6,21 +6,21 @@ use rand::{Rng, RngExt as _};
 
 use crate::image_set::ImageSet;
 
-/// `count` images whose pixels all have one value, drawn uniformly from [0, 1].
+/// Makes `count` images whose pixels all have one value, drawn uniformly from [0, 1] for each image.
 ///
-/// The paper's selection set: hyper-parameters and the stopping point may look at it.
+/// This is the paper's selection set: hyper-parameters and the stopping point may depend on it.
 pub fn constant_gray(shape: Shape, count: usize, rng: &mut impl Rng) -> ImageSet {
     let values = (0..count).flat_map(|_| vec![rng.random::<f32>(); shape.len()]).collect();
     of_class(shape, values, count)
 }
 
-/// `count` images whose pixels are drawn independently and uniformly from [0, 1].
+/// Makes `count` images whose pixels are drawn independently and uniformly from [0, 1].
 pub fn noise(shape: Shape, count: usize, rng: &mut impl Rng) -> ImageSet {
     let values = (0..count * shape.len()).map(|_| rng.random::<f32>()).collect();
     of_class(shape, values, count)
 }
 
-/// Each image with its upper (even positions) or lower (odd positions) half blanked.
+/// Returns each image with its upper half (even positions) or lower half (odd positions) set to 0.
 pub fn halves(images: &ImageSet) -> ImageSet {
     let shape = images.shape();
     let mut values = images.values().to_vec();
@@ -33,9 +33,10 @@ pub fn halves(images: &ImageSet) -> ImageSet {
     of_class(shape, values, images.len())
 }
 
-/// Each image with its upper half taken from the next image of another class, `gap` rows blanked where they meet.
+/// Returns each image with its upper half replaced by that of the next image of another class, and `gap` rows set to 0
+/// where the halves meet.
 ///
-/// Empty where all images are of one class.
+/// Empty if all images are of one class.
 pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
     let (shape, count) = (images.shape(), images.len());
     let mut values = Vec::new();
@@ -56,8 +57,8 @@ pub fn chimeras(images: &ImageSet, gap: usize) -> ImageSet {
     of_class(shape, values, made)
 }
 
-/// As many images as in `images`, each pixel taken from another one at random: every pixel is normal by itself,
-/// together they are not.
+/// Returns as many images as `images`, where each pixel is a random permutation of its values over the images: each
+/// pixel has its normal distribution, but the pixels are independent.
 pub fn shuffled(images: &ImageSet, rng: &mut impl Rng) -> ImageSet {
     let (shape, count) = (images.shape(), images.len());
     let mut values = images.values().to_vec();
@@ -69,7 +70,7 @@ pub fn shuffled(images: &ImageSet, rng: &mut impl Rng) -> ImageSet {
     of_class(shape, values, count)
 }
 
-/// Outliers have no class of their own; the label is never read.
+/// Outliers have no class of their own; the label is not used.
 fn of_class(shape: Shape, values: Vec<f32>, count: usize) -> ImageSet {
     ImageSet::new(shape, values, vec![0; count]).expect("values made from images or drawn from [0, 1]")
 }
@@ -82,7 +83,7 @@ mod tests {
         ImageSet::new(Shape::new(1, 2, 1), vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6], vec![1, 1, 2]).expect("valid")
     }
 
-    /// Images drawn in each test of what is random.
+    /// The number of images drawn in each test of a random set.
     const COUNT: usize = 10_000;
 
     fn drawn(seed: u64, draw: impl FnOnce(Shape, usize, &mut rand_chacha::ChaCha8Rng) -> ImageSet) -> ImageSet {
@@ -110,7 +111,7 @@ mod tests {
             assert_eq!(images.image(index), [level; 12]);
         }
         assert_uniform(&levels, "levels");
-        // No level tells anything of the next: a correlation of independent values deviates from 0 by 1/√n.
+        // Successive levels are independent: the correlation of independent values deviates from 0 by about 1/√n.
         let centred = |level: f32| f64::from(level) - 0.5;
         let products = levels.windows(2).map(|pair| centred(pair[0]) * centred(pair[1])).sum::<f64>();
         let correlation = 12.0 * products / COUNT as f64;
@@ -129,7 +130,7 @@ mod tests {
             assert_uniform(&column(pixel), &format!("pixel {pixel}"));
         }
         assert_uniform(images.values(), "all pixels");
-        // No pixel tells anything of another.
+        // Pixels are independent of each other.
         let centred = |pixel| column(pixel).into_iter().map(|v| f64::from(v) - 0.5).collect::<Vec<_>>();
         for (a, b) in (0..12).flat_map(|a| (0..a).map(move |b| (a, b))) {
             let products = centred(a).iter().zip(centred(b)).map(|(a, b)| a * b).sum::<f64>();

@@ -1,10 +1,10 @@
-//! A user's images: any PNG, JPEG and PNM files and NumPy batches in a folder or an archive,
-//! brought to one shape.
+//! A user's images: PNG, JPEG, BMP, TIFF, WebP and PNM files and NumPy batches in a folder or an archive, converted to
+//! one shape.
 //!
-//! Decoding and resizing are `nae-infer`'s, so that a model sees in training what it sees in scoring. [`choose`] reads
-//! images whose shape is not known yet and settles it; [`load`] reads them at a known one. Both give the same images
-//! for the same files, however they are packed: sorted by name, the sub-folder as class. What is trained on them is
-//! chosen by the trainer.
+//! Decoding and resizing are those of `nae-infer`, so that a model has the same inputs in training and in scoring.
+//! [`choose`] reads images and chooses their shape; [`load`] reads images with a given shape. Both return the same
+//! images for the same files, whether packed or not: sorted by name, with the sub-folder as class. The trainer chooses
+//! the model for them.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -24,83 +24,83 @@ pub use crate::files::title;
 use crate::image_form::ImageForm;
 use crate::image_set::ImageSet;
 
-/// Sides that [`choose`] takes, in pixels.
+/// The sides that [`choose`] selects from, in pixels.
 pub const SIDES: [usize; 3] = [16, 28, 32];
-/// How a user's images are resized: linear, with a wider filter when shrinking, so that nothing is left out.
+/// How a user's images are resized: bilinear, with a wider filter for reduction so that every pixel contributes.
 pub const RESIZE: ResizeFilter = ResizeFilter::Bilinear;
-/// One damaged file in so many is an accident; more are a misunderstanding.
+/// Up to one damaged file in this many is accepted as an accident; more are probably a mistake of the user.
 const CORRUPT_SHARE: usize = 10;
 
-/// Damaged files that a warning names.
+/// The number of damaged files that a warning lists.
 const NAMED: usize = 5;
 
-/// What a user's images are called and brought to.
+/// The title of a user's images and the shape they are converted to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnImages {
-    /// The folder's or file's name, for tables and metadata.
+    /// The name of the folder or file, for tables and metadata.
     pub title: String,
-    /// 1 for grey, 3 for RGB.
+    /// The number of channels: 1 for grey, 3 for RGB.
     pub channels: usize,
-    /// Rows and columns, in pixels: of the image, or of its tiles.
+    /// The side in pixels, for both rows and columns: of the image, or of its tiles.
     pub side: usize,
-    /// How images are cut into tiles; resized as a whole where this is not given.
+    /// How images are cut into tiles; `None` if they are resized as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tiles: Option<Tiles>,
 }
 
 impl OwnImages {
-    /// Shape of an image, or of a tile.
+    /// The shape of an image, or of a tile.
     pub fn shape(&self) -> Shape {
         Shape::new(self.channels, self.side, self.side)
     }
 
-    /// How an image becomes samples, where no transforms are asked for.
+    /// How an image is converted to samples, without transforms.
     pub fn form(&self) -> ImageForm {
         ImageForm { tiles: self.tiles, ..ImageForm::resized(self.shape(), RESIZE) }
     }
 }
 
-/// What to do about files that cannot be decoded.
+/// How files that cannot be decoded are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Corrupt {
-    /// Skip and report them, as long as they are at most a tenth.
+    /// They are skipped and reported, as long as they are at most a tenth of the files.
     #[default]
     Skip,
-    /// Fail at the first, and where grey and coloured images are mixed.
+    /// Reading fails at the first such file, and also if grey and coloured images are mixed.
     Refuse,
 }
 
-/// A file that was left out.
+/// A file that was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its name in the folder or archive.
+    /// The name of the file in the folder or archive.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason why it cannot be read.
     pub reason: String,
 }
 
-/// What was read.
+/// The images of a folder or archive, with a report on its files.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// The images by name; the label is the position of the [class](Self::classes), modulo 256: labels are only asked
-    /// whether two differ.
+    /// The images, sorted by name. The label is the position of the [class](Self::classes), modulo 256, since labels
+    /// are only compared with each other.
     pub images: ImageSet,
-    /// Names of the sub-folders the images are in, sorted; one empty name where there are no sub-folders. Folders that
-    /// hold everything else are passed over.
+    /// The names of the sub-folders that contain the images, sorted; one empty name if there are no sub-folders.
+    /// Folders that contain all files are ignored.
     pub classes: Vec<String>,
-    /// SHA-256 of the files' names and contents, in hexadecimal; the same for a folder and an archive of it.
+    /// The SHA-256 of the files' names and contents, in hexadecimal; the same for a folder and for an archive of it.
     pub sha256: String,
-    /// Files that cannot be decoded.
+    /// The files that cannot be decoded.
     pub skipped: Vec<Skipped>,
-    /// Files that are no images by their names; hidden ones among them.
+    /// The number of files whose names are not those of supported images, including hidden files.
     pub others: usize,
-    /// Images without colour.
+    /// The number of images without colour.
     pub grey: usize,
 }
 
 impl Collection {
-    /// What should be known of the data before a model is believed, one sentence each.
+    /// Warnings about the data that affect how far a model can be trusted, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.skipped.is_empty() {
@@ -122,30 +122,30 @@ impl Collection {
     }
 }
 
-/// Reads the images at `path`, and chooses what they are brought to: one channel where every image is grey, in an RGB
-/// file too; of [`SIDES`] the largest that is not above the median of the images' shorter sides.
+/// Reads the images at `path` and chooses their shape: one channel if every image is grey, even if stored as RGB; the
+/// side is the largest of [`SIDES`] that does not exceed the median of the images' shorter sides.
 ///
 /// # Errors
-/// [`DataError`] names the folder or archive, what was expected, what was found, and what to do.
+/// [`DataError`] with the folder or archive, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
     choose_with(path, &Asked::default(), corrupt)
 }
 
-/// What is asked for of images, in place of what would be chosen.
+/// Requested properties of the images, in place of chosen ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Channels and side of what the network takes.
+    /// The number of channels and the side of the network's input.
     pub shape: Option<(usize, usize)>,
-    /// Tiles, with their side in pixels.
+    /// The side of tiles in pixels, and how images are cut.
     pub tiles: Option<(usize, Tiles)>,
-    /// What is done to every image.
+    /// The transforms that are applied to every image.
     pub transforms: Transforms,
 }
 
-/// Reads the images at `path`, and chooses what is not asked for as [`choose`] does.
+/// Reads the images at `path`, and chooses what `asked` leaves open as [`choose`] does.
 ///
 /// # Errors
-/// As for [`choose`]. An image smaller than a tile is one that cannot be read.
+/// The same as for [`choose`]. An image smaller than a tile counts as one that cannot be read.
 pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnImages, Collection), DataError> {
     let files = Files::open(path)?;
     let given = asked.tiles.map(|(side, _)| side).or(asked.shape.map(|(_, side)| side));
@@ -160,7 +160,7 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
     let collection =
         match gather(&files, &form(&own), corrupt, Wanted { grey_only: true, most: MAX_VALUES, named: &|_| true })? {
             Some(collection) => collection,
-            // A coloured one was among them.
+            // At least one image is coloured.
             None => {
                 own.channels = 3;
                 load(path, &form(&own), corrupt)?
@@ -172,12 +172,12 @@ pub fn choose_with(path: &Path, asked: &Asked, corrupt: Corrupt) -> Result<(OwnI
 /// Reads the images at `path` in a given form, as in scoring.
 ///
 /// # Errors
-/// [`DataError`] names the folder or archive, what was expected, what was found, and what to do.
+/// [`DataError`] with the folder or archive, what was expected, what was found, and what to do.
 pub fn load(path: &Path, form: &ImageForm, corrupt: Corrupt) -> Result<Collection, DataError> {
     load_some(path, form, corrupt, MAX_VALUES, &|_| true)
 }
 
-/// The same of those images whose names `wanted` accepts, with so many values at most.
+/// Same as [`load`], for the images whose names `wanted` accepts, with `most` values at most.
 pub(super) fn load_some(
     path: &Path,
     form: &ImageForm,
@@ -187,11 +187,11 @@ pub(super) fn load_some(
 ) -> Result<Collection, DataError> {
     let files = Files::open(path)?;
     let collection = gather(&files, form, corrupt, Wanted { grey_only: false, most, named: wanted })?;
-    // Only a search for grey images ends without.
+    // `None` is only returned for `grey_only`.
     collection.ok_or_else(|| empty(path, 0))
 }
 
-/// Whether a file is read, by its name. Hidden files are not, nor what other systems leave in archives.
+/// Whether a file is read, judged by its name. Hidden files and files that other systems add to archives are not read.
 pub(super) fn is_image(name: &str) -> bool {
     let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
     let path = Path::new(name);
@@ -200,7 +200,7 @@ pub(super) fn is_image(name: &str) -> bool {
     !hidden && (is_array || nae_input::is_image_name(path))
 }
 
-/// The side to train at. What cannot be read is left for the reading to name.
+/// Chooses the side to train at. Files that cannot be read are ignored here; reading the images reports them.
 fn side(files: &Files) -> Result<usize, DataError> {
     let mut sides = Vec::new();
     files.visit(&is_image, &mut |name, content| {
@@ -217,15 +217,16 @@ fn side(files: &Files) -> Result<usize, DataError> {
     Ok(largest_side(median))
 }
 
-/// The largest of [`SIDES`] that is not above `shorter`, the shorter side of an image; the least where all are.
+/// The largest of [`SIDES`] that does not exceed `shorter`, the shorter side of an image; the smallest if all exceed
+/// it.
 pub fn largest_side(shorter: usize) -> usize {
     SIDES.into_iter().rev().find(|&side| side <= shorter).unwrap_or(SIDES[0])
 }
 
-/// The images of one file.
+/// Decodes the images of one file.
 pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
     if !name.to_ascii_lowercase().ends_with(".npz") {
-        // Who asks knows the name.
+        // The caller adds the name to the message.
         let named = format!("{name}: ");
         return nae_input::parse(Path::new(name), bytes)
             .map_err(|error| error.to_string().trim_start_matches(&named).to_owned());
@@ -233,7 +234,7 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
     let (mut all, mut failure) = (Vec::new(), None);
     let read = zip_in_memory(bytes, &|entry| entry.ends_with(".npy"), &mut |entry, content| {
         let array = content.and_then(|bytes| {
-            // Labels and the like.
+            // Arrays with at most one axis are not images, for example labels.
             if is_list(&bytes) { Ok(Vec::new()) } else { images(&format!("{name}/{entry}"), &bytes) }
         });
         match array {
@@ -250,7 +251,8 @@ pub(super) fn images(name: &str, bytes: &[u8]) -> Result<Vec<Named>, String> {
     }
 }
 
-/// Whether the array in `bytes` has at most one axis. A header that tells otherwise is read by who reads images.
+/// Whether the array in `bytes` has at most one axis. If the header cannot be parsed here, the array is treated as
+/// images.
 fn is_list(bytes: &[u8]) -> bool {
     let header = String::from_utf8_lossy(bytes.get(..bytes.len().min(256)).unwrap_or_default());
     let shape = header.split_once("'shape':").and_then(|(_, rest)| rest.split_once('(')?.1.split_once(')'));
@@ -259,15 +261,15 @@ fn is_list(bytes: &[u8]) -> bool {
 
 /// Which images are read.
 struct Wanted<'a> {
-    /// Whether reading ends as soon as one is coloured.
+    /// Whether reading ends at the first coloured image.
     grey_only: bool,
-    /// The most values they may have.
+    /// The largest number of values.
     most: usize,
-    /// Of the files that are images by their names, those that are read.
+    /// Selects from the files with names of images those that are read.
     named: &'a dyn Fn(&str) -> bool,
 }
 
-/// Reads images in one form; `None` where one is coloured and only grey ones are wanted.
+/// Reads images in one form; `None` if one is coloured and only grey ones are wanted.
 fn gather(
     files: &Files,
     form: &ImageForm,

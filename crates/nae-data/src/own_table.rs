@@ -1,9 +1,9 @@
-//! A user's table, `.csv` or `.tsv`, or a folder of them: its columns of numbers, scaled, and its categories, one row a
-//! sample; or one window of a time series.
+//! A user's table, `.csv` or `.tsv`, or a folder of them, with scaled columns of numbers and columns of categories. A
+//! sample is one row, or one window of a time series.
 //!
-//! Reading is `nae-infer`'s, and what a cell becomes is [`Columns`]', as in scoring. [`choose`] settles the columns by
-//! `table_columns`; [`load`] reads a table by them. Outliers beyond the spans are moved to their ends to be evaluated on;
-//! scoring takes them as they are.
+//! Reading is done by `nae-infer`, and [`Columns`] converts the cells as in scoring. [`choose`] selects the columns
+//! with `table_columns`; [`load`] reads a table with given columns. For evaluation, values beyond a column's span are
+//! clamped to its ends; scoring does not clamp them.
 
 use std::path::Path;
 
@@ -20,20 +20,20 @@ use crate::tables::{MAX_COLUMNS, Read, read};
 use crate::error::DataError;
 use crate::windows::{stretches, within};
 
-/// With fewer inputs there is nothing that depends on anything.
+/// With fewer inputs there are no dependencies between inputs to learn.
 const MIN_COLUMNS: usize = 2;
-/// With fewer stretches of a time series there is none for each part of the data.
+/// With fewer stretches of a time series, not every part of the data would get one.
 const MIN_STRETCHES: usize = 10;
 
-/// What a user's table is called, and the columns that are trained on.
+/// The title of a user's table, and the columns that are trained on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnTable {
-    /// The file's name, for tables and metadata.
+    /// The name of the file, for tables and metadata.
     pub title: String,
-    /// What a reading that is not there becomes.
+    /// How missing readings are treated.
     pub missing: Missing,
-    /// How many rows make a sample; one where this is not given.
+    /// The number of rows of a sample and their stride; `None` if each row is a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<RowWindow>,
     /// The columns, in the order of the network's input.
@@ -41,7 +41,7 @@ pub struct OwnTable {
 }
 
 impl OwnTable {
-    /// Shape of a sample: one row of pixels a column; of a window, one row of pixels a row of the table.
+    /// The shape of a sample: height = columns and width 1 for a row; height = rows and width = columns for a window.
     pub fn shape(&self) -> Shape {
         match self.window {
             None => Shape::new(1, self.columns.len(), 1),
@@ -49,33 +49,33 @@ impl OwnTable {
         }
     }
 
-    /// The columns, checked.
+    /// The columns after a check of their consistency.
     ///
     /// # Errors
-    /// [`ColumnsError`].
+    /// [`ColumnsError`] if the columns are inconsistent.
     pub fn checked(&self) -> Result<Columns, ColumnsError> {
         Columns::new(self.columns.clone(), self.missing)
     }
 }
 
-/// What was read.
+/// The samples of a table.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// One sample a row or a window, all of class 0.
+    /// One sample for each row or window, all of class 0.
     pub samples: ImageSet,
-    /// Rows that were read.
+    /// The number of rows read.
     pub rows: usize,
-    /// SHA-256 of the file, in hexadecimal; of a folder, of the files' names and contents.
+    /// The SHA-256 of the file, in hexadecimal; for a folder, of the files' names and contents.
     pub sha256: String,
-    /// What should be known of the data before a model is believed, one sentence each.
+    /// Warnings about the data that affect how far a model can be trusted, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Reads the table at `path`, and chooses its columns: all that hold numbers or categories, and not one value only.
-/// `window` says how many rows make a sample.
+/// Reads the table at `path` and chooses its columns: all that contain numbers or categories and more than one value.
+/// `window` gives the number of rows of a sample.
 ///
 /// # Errors
-/// [`DataError`] names the file, the line and column, what was expected, what was found, and what to do.
+/// [`DataError`] with the file, the line and column, what was expected, what was found, and what to do.
 pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Result<(OwnTable, Rows), DataError> {
     let read = read(path)?;
     let Chosen { columns, left_out } = table_columns::choose(&read, missing);
@@ -102,19 +102,20 @@ pub fn choose(path: &Path, missing: Missing, window: Option<RowWindow>) -> Resul
     Ok((own, rows))
 }
 
-/// Reads the table at `path` by the columns of `own`, to be divided: of a time series, windows lie within stretches
-/// that are divided as wholes, and never span two files.
+/// Reads the table at `path` with the columns of `own`, for data that will be divided: windows of a time series lie
+/// within stretches, which are divided as wholes and never span two files.
 ///
 /// # Errors
-/// [`DataError`] names the file, the line and column, what was expected, what was found, and what to do.
+/// [`DataError`] with the file, the line and column, what was expected, what was found, and what to do.
 pub fn load(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
     samples(path, own, &read(path)?, true)
 }
 
-/// The same for data that are not divided: of a time series, all windows of each file, as in scoring.
+/// Same as [`load`], for data that will not be divided: of a time series, it returns all windows of each file, as in
+/// scoring.
 ///
 /// # Errors
-/// As for [`load`].
+/// The same as for [`load`].
 pub fn load_whole(path: &Path, own: &OwnTable) -> Result<Rows, DataError> {
     samples(path, own, &read(path)?, false)
 }
@@ -224,7 +225,8 @@ mod tests {
         }
         assert_eq!(rows.warnings, ["columns left out: time (always the same), fixed (always the same)"]);
 
-        // Another table by the same columns: their order there does not matter, and nothing is measured anew.
+        // Another table is read with the same columns: the order of its columns does not matter, and scales are not
+        // computed again.
         let path = file(folder.path(), "b,a\n-6,1e9\n");
         let other = load(&path, &own).expect("valid");
         assert_eq!(other.samples.values(), [1.0, 0.5]);
@@ -236,7 +238,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let rows: String = (0..400).map(|n| format!("{n},{}\n", if n == 7 { -1000 } else { n % 5 })).collect();
         let (own, read) = choose(&file(folder.path(), &rows), Missing::Refuse, None).expect("valid");
-        // Its distance of 676 quartile ranges is one of 19.2 beyond the knee, and the span is one for all columns.
+        // The outlier's distance of 676 scales is 19.2 with the logarithm beyond the knee, and all columns share one
+        // span.
         assert!(own.columns.iter().all(|column| (column.span - 19.2).abs() < 0.1), "{:?}", own.columns);
         assert!(read.warnings.is_empty(), "{:?}", read.warnings);
         assert!(read.samples.image(7)[1] < 1e-6);
@@ -291,7 +294,8 @@ mod tests {
         );
     }
 
-    /// Neither numbers nor categories: what a point is beside decimal commas is not known.
+    /// Such columns contain neither numbers nor categories, since the meaning of a point beside decimal commas is
+    /// ambiguous.
     #[test]
     fn points_beside_decimal_commas_are_left_out() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -301,13 +305,13 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         let found = "points beside decimal commas: \"1.2\" in line 2 and \"1,5\" in line 2 of the column \"a\"";
         assert_eq!(read.warnings, [format!("columns left out: version ({found})")]);
-        // Where the columns are settled, one that is needed is refused.
+        // If the columns are given, a required column of this kind is an error.
         let text = "a;b\n1.000;1\n2;2,5\n";
         let message = load(&file(folder.path(), text), &own).expect_err("a is mixed").to_string();
         assert!(message.contains("pump.csv") && message.contains("\"1.000\" in line 2"), "{message}");
         let message = choose(&file(folder.path(), text), Missing::Refuse, None).expect_err("one is left").to_string();
         assert!(message.contains("found 1; columns left out: a (points beside decimal commas"), "{message}");
-        // In one of the tables of a folder.
+        // The same for one of the tables in a folder.
         let parts = tempfile::tempdir().expect("a folder");
         std::fs::write(parts.path().join("1.csv"), "a;b;c\n1;1;1\n2;3;5\n").expect("writes");
         std::fs::write(parts.path().join("2.csv"), "a;b;c\n1,5;2;1.5\n2;4;5\n").expect("writes");

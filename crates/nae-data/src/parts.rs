@@ -1,24 +1,24 @@
-//! Samples that are parts of something larger: tiles of an image, windows of a stretch of rows.
+//! Samples that are parts of a larger whole: tiles of an image, windows of a stretch of rows.
 //!
-//! Parts of one whole stay on one side of every [division](super::split) of the data. An image's tiles are scored
-//! together, by `nae-infer`'s [`image_score`]; windows each for themselves.
+//! All parts of one whole are in the same part of every [division](super::split) of the data. An image's tiles are
+//! scored together with [`image_score`] of `nae-infer`; each window is scored on its own.
 
 use std::ops::Range;
 
 use nae_input::tiling::image_score;
 
-/// One sample's place.
+/// The position of one sample in its whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Number of the whole it belongs to.
+    /// The number of the whole.
     pub whole: u32,
-    /// First row, in pixels of the image or rows of the stretch.
+    /// The first row, in pixels of the image or rows of the table.
     pub top: u32,
-    /// First column of a tile, in pixels.
+    /// The first column of a tile, in pixels.
     pub left: u32,
 }
 
-/// The places of all samples of a set; those of one whole follow one another.
+/// The positions of all samples of a set; the samples of one whole are adjacent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     places: Vec<Part>,
@@ -26,27 +26,27 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Tiles of images, an image's score being the mean of the `top_k` largest energies of its own.
+    /// Makes the parts of tiled images; an image's score is the mean of the `top_k` largest energies of its tiles.
     pub fn tiles(places: Vec<Part>, top_k: usize) -> Self {
         Self { places, top_k: Some(top_k) }
     }
 
-    /// Windows, each with a score of its own.
+    /// Makes the parts of windows, each of which has its own score.
     pub fn windows(places: Vec<Part>) -> Self {
         Self { places, top_k: None }
     }
 
-    /// Place of each sample.
+    /// The position of each sample.
     pub fn places(&self) -> &[Part] {
         &self.places
     }
 
-    /// Whether samples are tiles, scored together.
+    /// Whether samples are tiles, which are scored together.
     pub fn are_tiles(&self) -> bool {
         self.top_k.is_some()
     }
 
-    /// Positions of the samples of each whole.
+    /// The ranges of samples of each whole.
     pub fn wholes(&self) -> Vec<Range<usize>> {
         let mut start = 0;
         let chunks = self.places.chunk_by(|a, b| a.whole == b.whole);
@@ -59,7 +59,7 @@ impl Parts {
             .collect()
     }
 
-    /// Scores of images from those of their tiles; of windows as they are.
+    /// Combines the scores of tiles to scores of images; scores of windows are returned unchanged.
     pub fn decide(&self, scores: Vec<f32>) -> Vec<f32> {
         match self.top_k {
             None => scores,

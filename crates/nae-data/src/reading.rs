@@ -1,19 +1,20 @@
-//! How far the reading of files is, for whoever shows it. Nothing that is read depends on it.
+//! Reports the progress of reading files to a callback. The callback does not affect what is read.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Called with how many files are read, and of how many; at the end of each pass over them with all of them.
+/// Called with the number of files read and their total; at the end of each pass both are equal.
 type Watch = Rc<dyn Fn(usize, usize)>;
 
 thread_local! {
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`; what it reads of folders and zip archives on this thread, `watch` is called with: how many files are read, and of how
-/// many. At the end of a pass over the files both are the same. How many are in a tar archive is not known before its end.
+/// Runs `f` and calls `watch` while `f` reads folders and zip archives on this thread, with the number of files read
+/// and their total. At the end of a pass over the files both are equal. Reading a tar archive does not call it, since
+/// the number of its files is unknown before its end.
 pub fn watched<R>(watch: impl Fn(usize, usize) + 'static, f: impl FnOnce() -> R) -> R {
-    /// Puts the old one back, after a panic too.
+    /// Restores the previous callback, also after a panic.
     struct Restore(Option<Watch>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -36,7 +37,7 @@ impl Reading {
         Self { watch: WATCH.with_borrow(Clone::clone), done: Cell::new(0), of: files }
     }
 
-    /// Another file is begun: those before it are read.
+    /// Reports the files before this one as read; called before each file.
     pub(super) fn one_more(&self) {
         if let Some(watch) = &self.watch {
             let done = self.done.get();
@@ -47,7 +48,7 @@ impl Reading {
 }
 
 impl Drop for Reading {
-    /// Also where the rest is not wanted.
+    /// Reports the end of the pass, also if it stops early.
     fn drop(&mut self) {
         if let Some(watch) = &self.watch {
             watch(self.of, self.of);

@@ -1,4 +1,4 @@
-//! The data sets that presets name, a user's images among them, and where they are read from.
+//! The data sets that presets can use, including a user's data, and where they are read from.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::loaded::Loaded;
 use crate::own::{self, Corrupt, OwnImages};
 use crate::own_table::{self, OwnTable};
 
-/// The environment variable that names the folder of data sets.
+/// The environment variable with the path of the folder that contains the data sets.
 pub const DATA_FOLDER: &str = "NAE_DATA";
 
 /// A data set.
@@ -36,44 +36,44 @@ pub enum Source {
     FashionMnist,
     /// CIFAR-10 (Krizhevsky 2009), the binary batches.
     Cifar10,
-    /// The same images as files of another compression, in folders `train/CLASS` and `test/CLASS` or archives
-    /// `train.tar` and `test.tar`; other pixels where it was lossy, and other figures.
+    /// The CIFAR-10 images as files in another compression, in folders `train/CLASS` and `test/CLASS` or archives
+    /// `train.tar` and `test.tar`. If the compression was lossy, pixels and therefore results differ.
     Cifar10Jpeg,
     /// ImageNet at 32×32 pixels (van den Oord, Kalchbrenner and Kavukcuoglu 2016): the archives `train_32x32.tar` and
-    /// `valid_32x32.tar`, or what they unpack to.
+    /// `valid_32x32.tar`, or the folders that they unpack to.
     Imagenet32,
-    /// CelebA (Liu, Luo, Wang and Tang 2015) at 64×64 pixels: `img_align_celeba`, a folder or an archive, with
-    /// `list_eval_partition.txt` beside it, which divides it.
+    /// CelebA (Liu, Luo, Wang and Tang 2015) at 64×64 pixels: `img_align_celeba`, a folder or an archive, and beside it
+    /// `list_eval_partition.txt`, which defines the parts.
     #[serde(rename = "celeba")]
     CelebA,
-    /// A user's images, in a folder or an archive that is given anew for every run. What they are brought to is
-    /// part of the configuration, since it is chosen from the images before there is one: see [`own::choose`].
+    /// A user's images, in a folder or an archive that must be given for every run. Their shape is part of the
+    /// configuration, since it is chosen from the images before the configuration is made: see [`own::choose`].
     Own(OwnImages),
-    /// A user's table, likewise: see [`own_table::choose`].
+    /// A user's table, with the same rules: see [`own_table::choose`].
     Table(OwnTable),
 }
 
-/// A data set that has a name: all that is particular to it.
+/// The properties of a data set with a name.
 struct Named {
-    /// What a model's metadata and tables call it.
+    /// The name of the set in a model's metadata and in tables.
     title: &'static str,
-    /// What one of its classes is called, before its number; and several of them.
+    /// The word for one of its classes, followed by the class's number, and its plural.
     class: [&'static str; 2],
-    /// The name of its folder in the one that has all data sets; none of what is part of the program.
+    /// The name of its folder in the folder of data sets; `None` if it is embedded in the program.
     folder: Option<&'static str>,
-    /// Shape of an image.
+    /// The shape of an image.
     image: Shape,
-    /// How an image of another size is brought to the set's.
+    /// How an image of another size is resized to the set's.
     filter: ResizeFilter,
-    /// Rows blanked where a chimera's halves meet.
+    /// The number of rows set to 0 where the halves of a chimera meet.
     chimera_gap: usize,
-    /// Whether the set itself says which images are for validation, and which for testing.
+    /// Whether the set itself has a validation part and a test part.
     has_parts: HasParts,
-    /// Reads it from its folder; what is part of the program needs none.
+    /// Reads the set from its folder; embedded sets ignore the folder.
     load: Load,
 }
 
-/// Parts that a set gives itself.
+/// The parts that a set has of its own.
 #[derive(Clone, Copy)]
 struct HasParts {
     validation: bool,
@@ -82,9 +82,9 @@ struct HasParts {
 
 /// How a data set is read.
 enum Load {
-    /// As it is, to be brought to the form that is asked for.
+    /// Reads the set in its own shape; it is then converted to the requested form.
     AsItIs(fn(&Path) -> Result<Loaded, DataError>),
-    /// Of files of any size, each brought to that form.
+    /// Reads files of images of any size and converts each to the requested form.
     Files(fn(&Path, &ImageForm, Corrupt) -> Result<Loaded, DataError>),
 }
 
@@ -93,7 +93,7 @@ const DIGITS: Named = Named {
     class: ["digit", "digits"],
     folder: None,
     image: Shape::new(1, digits::ENLARGED, digits::ENLARGED),
-    // As the digits themselves were enlarged.
+    // The digits themselves were enlarged with this filter.
     filter: ResizeFilter::BilinearAlignCorners,
     chimera_gap: 0,
     has_parts: HasParts { validation: false, test: false },
@@ -106,7 +106,7 @@ const MNIST: Named = Named {
     folder: Some("mnist"),
     image: Shape::new(1, 28, 28),
     filter: ResizeFilter::Bilinear,
-    // Six of 28 rows in the paper.
+    // Six of 28 rows, as in the paper.
     chimera_gap: 6,
     has_parts: HasParts { validation: false, test: true },
     load: Load::AsItIs(load_idx),
@@ -141,7 +141,8 @@ const IMAGENET32: Named = Named {
     }),
     ..CIFAR10
 };
-/// 1,281,149 images have 2^31.9; in memory they take 16 GB, and twice that while they are read.
+/// The most values of a part. All 1,281,149 images have 2^31.9 values; they take 16 GB of memory, and twice that while
+/// they are read.
 const IMAGENET32_VALUES: u64 = 1 << 32;
 
 const CELEBA: Named = Named {
@@ -154,7 +155,7 @@ const CELEBA: Named = Named {
 };
 
 impl Source {
-    /// The set, where it has a name; `None` for images and tables that a user brings.
+    /// The properties of the set if it has a name; `None` for a user's images and tables.
     const fn named(&self) -> Option<&'static Named> {
         match self {
             Self::Digits => Some(&DIGITS),
@@ -168,7 +169,7 @@ impl Source {
         }
     }
 
-    /// Shape of an image.
+    /// The shape of a sample.
     pub fn image(&self) -> Shape {
         match self {
             Self::Own(own) => own.shape(),
@@ -177,7 +178,7 @@ impl Source {
         }
     }
 
-    /// What a model's metadata and tables call it.
+    /// The name of the set in a model's metadata and in tables.
     pub fn title(&self) -> &str {
         match self {
             Self::Own(own) => &own.title,
@@ -186,12 +187,12 @@ impl Source {
         }
     }
 
-    /// What one of its classes is called, before its number.
+    /// The word for one of its classes, followed by the class's number.
     pub fn class(&self) -> &'static str {
         self.named().map_or("class", |set| set.class[0])
     }
 
-    /// What its samples are called in general: `images`, or `rows` or `windows` of a table.
+    /// The general word for its samples: `images`, or for tables `rows` or `windows`.
     pub fn samples(&self) -> &'static str {
         match self {
             Self::Table(own) if own.window.is_some() => "windows",
@@ -200,7 +201,7 @@ impl Source {
         }
     }
 
-    /// The name of data that a user brings.
+    /// The title of a user's data; `None` for a set with a name.
     pub fn own_title(&self) -> Option<&str> {
         match self.named() {
             Some(_) => None,
@@ -208,32 +209,33 @@ impl Source {
         }
     }
 
-    /// Several of them.
+    /// The plural of [`class`](Self::class).
     pub fn class_plural(&self) -> &'static str {
         self.named().map_or(self.samples(), |set| set.class[1])
     }
 
-    /// The name of its folder in the one that has all data sets; none of what is embedded or a user brings.
+    /// The name of its folder in the folder of data sets; `None` for embedded sets and a user's data.
     pub fn folder_name(&self) -> Option<&'static str> {
         self.named()?.folder
     }
 
-    /// Whether the set itself says which images training is watched by.
+    /// Whether the set itself has a validation part.
     pub fn has_validation_part(&self) -> bool {
         self.named().is_some_and(|set| set.has_parts.validation)
     }
 
-    /// Whether the set itself says which images are for testing.
+    /// Whether the set itself has a test part.
     pub fn has_test_part(&self) -> bool {
         self.named().is_some_and(|set| set.has_parts.test)
     }
 
-    /// How an image of another size is brought to the set's. Rows of tables are not resized; a name has to be there.
+    /// How an image of another size is resized to the set's. Rows of tables are not resized; they return an unused
+    /// filter.
     pub fn resize_filter(&self) -> ResizeFilter {
         self.named().map_or(own::RESIZE, |set| set.filter)
     }
 
-    /// How files from outside become samples like the set's.
+    /// How external files are converted to samples like the set's.
     pub fn form(&self) -> Form {
         match self {
             Self::Table(own) => Form::Rows(own.clone()),
@@ -242,16 +244,17 @@ impl Source {
         }
     }
 
-    /// Rows blanked where a chimera's halves meet.
+    /// The number of rows set to 0 where the halves of a chimera meet.
     pub fn chimera_gap(&self) -> usize {
         self.named().map_or(0, |set| set.chimera_gap)
     }
 
-    /// Reads the set in `form`: from `folder`, which is the set's own or has that in it, or else from its own folder in
-    /// the one that `NAE_DATA` names. Embedded sets need neither, a user's images need `folder`; `corrupt` is for them.
+    /// Reads the set in `form` from `folder`, which is the set's own folder or contains it; without `folder`, from the
+    /// set's own folder in the one that `NAE_DATA` gives. Embedded sets need neither; a user's data need `folder`.
+    /// `corrupt` only applies to files of images.
     ///
     /// # Errors
-    /// [`DataError`] names the file, what was expected and what was found.
+    /// [`DataError`] with the file, what was expected and what was found.
     pub fn load(&self, folder: Option<&Path>, form: &Form, corrupt: Corrupt) -> Result<Loaded, DataError> {
         let given = || {
             folder.ok_or_else(|| {
@@ -274,7 +277,8 @@ impl Source {
         }
     }
 
-    /// `folder`, or the set's own in it, or else in the folder that `NAE_DATA` names.
+    /// Returns the set's own folder in `folder` if it exists, otherwise `folder`; without `folder`, the one in
+    /// `NAE_DATA`.
     fn folder(&self, folder: Option<&Path>) -> Result<PathBuf, DataError> {
         let name = self.folder_name().unwrap_or_default();
         let given =
@@ -287,7 +291,7 @@ impl Source {
     }
 }
 
-/// MNIST's four IDX files, or those of a set in the same form.
+/// Reads MNIST's four IDX files, or those of a set in the same format.
 fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
     let mut hash = Sha256::new();
     let mut part = |name: &str| {
@@ -302,7 +306,7 @@ fn load_idx(folder: &Path) -> Result<Loaded, DataError> {
     Ok(Loaded { test: Some(test), ..Loaded::whole(train, hex(hash)) })
 }
 
-/// CIFAR-10's binary batches.
+/// Reads CIFAR-10's binary batches.
 fn load_cifar(folder: &Path) -> Result<Loaded, DataError> {
     let mut hash = Sha256::new();
     let train = cifar::load(folder, &cifar::TRAIN, &mut hash)?;
@@ -310,7 +314,7 @@ fn load_cifar(folder: &Path) -> Result<Loaded, DataError> {
     Ok(Loaded { test, ..Loaded::whole(train, hex(hash)) })
 }
 
-/// Images as files, in two folders or archives: for training and for testing, with so many values each at most.
+/// Reads images as files from two folders or archives, for training and for testing, with at most `most` values each.
 fn load_files(
     folder: &Path,
     parts: [&str; 2],

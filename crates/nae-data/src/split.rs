@@ -1,4 +1,5 @@
-//! The parts of the normal data, and the outliers, of one run: drawn from its seed and recorded by it.
+//! The parts of the normal data, and the outliers, of one run; the division is drawn from the run's seed and can be
+//! repeated.
 
 use rand::Rng;
 use rand::seq::SliceRandom as _;
@@ -7,44 +8,47 @@ use serde::{Deserialize, Serialize};
 use crate::image_set::ImageSet;
 use crate::loaded::Loaded;
 
-/// Shares of the normal data; what is left is for training.
+/// The shares of the normal data; the rest is for training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitShares {
-    /// Watched during training, for stopping. Left out where the data set has a validation part of its own.
+    /// The share for validation, which early stopping uses. `None` if the data set has its own validation part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation: Option<f64>,
-    /// Gives the threshold; never seen in training or stopping. Of a validation part, where the data set has one.
+    /// The share for calibration, which sets the threshold; it is used neither in training nor for stopping. If the
+    /// data set has its own validation part, it is a share of that part.
     pub calibration: f64,
-    /// Gives the reported figures; never seen before. Left out where the data set has a test part of its own.
+    /// The share for testing, which gives the reported figures and is used for nothing else. `None` if the data set has
+    /// its own test part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<f64>,
 }
 
-/// Normal images in four disjoint parts, and the images of the held-out class.
+/// The normal images in four disjoint parts, and the images of the held-out class.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// Trained on.
+    /// The images for training.
     pub train: ImageSet,
-    /// Watched during training.
+    /// The images for validation during training.
     pub validation: ImageSet,
-    /// Calibrated on.
+    /// The images for calibration.
     pub calibration: ImageSet,
-    /// Evaluated on.
+    /// The normal images for evaluation.
     pub test: ImageSet,
-    /// Images of the held-out class: outliers, evaluated on, never trained on. Empty where no class is held out.
+    /// The images of the held-out class: outliers for evaluation, never used in training. Empty if no class is held
+    /// out.
     pub held_out: ImageSet,
-    /// Outliers that training may look at, in place of ConstantGray.
+    /// Outliers that training may use for selection, in place of ConstantGray.
     pub selection: Option<ImageSet>,
 }
 
 impl Split {
-    /// Divides `loaded` at random; every image of class `held_out`, if any, is kept apart. What the data set itself gives
-    /// for validation and testing is for that: calibration images are then of the first, test images and outliers of the
-    /// second.
+    /// Divides `loaded` at random; all images of class `held_out`, if given, are kept apart. If the data set has its
+    /// own validation part, validation and calibration images are taken from it; if it has its own test part, test
+    /// images and outliers are taken from that.
     ///
-    /// At least one image lands in each part as long as there are four normal ones. Parts of one whole
-    /// stay together: shares are of wholes.
+    /// Each part gets at least one image as long as there are four normal ones. Parts of one whole stay together:
+    /// shares are counted in wholes.
     pub fn new(loaded: &Loaded, held_out: Option<u8>, shares: SplitShares, rng: &mut impl Rng) -> Self {
         let images = &loaded.train;
         let (outliers, mut normal) = divide(images, held_out);
@@ -86,7 +90,7 @@ impl Split {
     }
 }
 
-/// Numbers of the [units](ImageSet::units) of class `held_out`, and of the others.
+/// The numbers of the [units](ImageSet::units) of class `held_out`, and of the others.
 fn divide(images: &ImageSet, held_out: Option<u8>) -> (Vec<usize>, Vec<usize>) {
     let units = images.units();
     (0..units.len()).partition(|&unit| Some(images.labels()[units[unit].start]) == held_out)

@@ -1,25 +1,26 @@
-//! Local defects, made up: outliers for models that look at parts of larger images.
+//! Artificial local defects: outliers for models that score parts of larger images.
 //!
-//! Every image gets one square at a random place. Tiles overlap; all that hold a pixel of the square see the same.
+//! Every image gets one square at a random place. All overlapping tiles that contain pixels of the square show the same
+//! square.
 
 use rand::{Rng, RngExt as _};
 
 use crate::image_set::ImageSet;
 use crate::parts::Part;
 
-/// What a square is filled with.
+/// The content of a square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// Pixels drawn independently and uniformly from [0, 1].
     Noise,
     /// One value, drawn uniformly from [0, 1].
     Gray,
-    /// A square of the same size from a random place of the next image.
+    /// A square of the same size, copied from a random place of the next image.
     Another,
 }
 
-/// The images of `images`, cut into tiles or not, each with a square of `side` pixels in it; of a sample's shorter side
-/// where that is less.
+/// Returns `images`, cut into tiles or not, each image with one square of `side` pixels. `side` is reduced to a
+/// sample's shorter side if that is smaller.
 pub fn squares(images: &ImageSet, side: usize, fill: Fill, rng: &mut impl Rng) -> ImageSet {
     let shape = images.shape();
     let side = side.clamp(1, shape.height.min(shape.width));
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn overlapping_tiles_see_the_same_square() {
-        // Two images of one row of six pixels, in tiles of four, two apart.
+        // Two images of 4 rows and 6 columns, in tiles of 4×4 that are two columns apart.
         let places: Vec<Part> =
             [(0, 0), (0, 2), (1, 0), (1, 2)].into_iter().map(|(whole, left)| Part { whole, top: 0, left }).collect();
         let shape = Shape::new(1, 4, 4);

@@ -1,6 +1,6 @@
-//! Which inputs a user's table gives, and how they are scaled: numbers by median and quartiles, categories one input a
-//! value, gaps one input a column. What says nothing, or nothing new, is left out, and so are numbers whose decimal sign is
-//! not known. Reading rows by them is `own_table`'s.
+//! Chooses the inputs of a user's table and their scales: numbers by median and quartiles, categories with one input
+//! for each value, gaps with one input for each column. Columns that are constant or follow from another column are
+//! left out, and so are numbers with an ambiguous decimal sign. `own_table` reads the rows.
 
 use std::collections::BTreeSet;
 
@@ -9,30 +9,30 @@ use nae_onnx::metadata::{Column, Missing, Reading};
 
 use crate::tables::Read;
 
-/// The span, in scales, where no reading goes further.
+/// The least span, in scales; readings further out extend it.
 const SPAN: f64 = 4.0;
-/// Scales from the median to where distances grow like a logarithm.
+/// The distance from the median, in scales, beyond which distances grow logarithmically.
 const KNEE: f64 = 3.0;
 /// The interquartile range of the standard normal distribution.
 const NORMAL_RANGE: f64 = 1.3489795003921634;
-/// With more values than this, a text is a name or a time, and no category.
+/// A text column with more values than this contains names or times and is not a category.
 const MAX_VALUES: usize = 32;
-/// Characters of a text in a message.
+/// The number of characters of a text in a message.
 const SHOWN: usize = 30;
-/// Of an input that is 0 or 1: both are a scale from the centre.
+/// The centre and scale of an input that is 0 or 1: both values are one scale from the centre.
 const HALF: f64 = 0.5;
-/// Two columns that differ by no more than this, in scales, are one.
+/// Two columns that differ by no more than this, in scales, count as equal.
 const SAME: f64 = 1e-9;
 
-/// What was chosen.
+/// The chosen inputs.
 pub(super) struct Chosen {
     /// The inputs, in the order of the table's columns.
     pub(super) columns: Vec<Column>,
-    /// Columns that give none, and why.
+    /// The columns without an input, with the reason.
     pub(super) left_out: Vec<String>,
 }
 
-/// Chooses the inputs of a table that was `read`; gaps have inputs of their own where they are `missing` to be filled.
+/// Chooses the inputs of the table in `read`; gaps have inputs of their own if `missing` is to be filled.
 pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
     let mut chosen = Chosen { columns: Vec::new(), left_out: Vec::new() };
     let names = read.tables.first().map(Table::names).unwrap_or_default();
@@ -67,14 +67,15 @@ pub(super) fn choose(read: &Read, missing: Missing) -> Chosen {
             Err(reason) => chosen.left_out.push(format!("{name} ({reason})")),
         }
     }
-    // Nothing is cut off, so that calibration holds for what scoring sees; and a scale weighs the same in all columns.
+    // The span covers all readings, so that calibration applies to what scoring computes, and one scale has the same
+    // weight in all columns.
     chosen.columns.iter_mut().for_each(|column| column.span = span);
     chosen
 }
 
-/// What the cells of a column hold.
+/// The cells of a column.
 struct Content<'a> {
-    /// All numbers, in order of size.
+    /// All numbers, sorted by size.
     numbers: Vec<f64>,
     texts: BTreeSet<&'a str>,
     has_gaps: bool,
@@ -96,7 +97,7 @@ impl<'a> Content<'a> {
         content
     }
 
-    /// An input a value of a column of texts, or why there is none.
+    /// Returns one input for each value of a column of texts, or the reason why there is none.
     fn category(&self, name: &str) -> Result<Vec<Column>, String> {
         match self.texts.len() {
             0 => Err("nothing in it".to_owned()),
@@ -109,10 +110,11 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The input of a column of numbers, or why there is none. Texts among them are found out when rows are taken.
+    /// Returns the input of a column of numbers, or the reason why there is none. Texts among the numbers cause an
+    /// error later, when rows are read.
     fn scaled(&self, name: &str) -> Result<Column, String> {
         let range = self.quantile(0.75) - self.quantile(0.25);
-        // More than half of the numbers may be one number.
+        // The range is 0 if more than half of the numbers are equal.
         let scale = if range == 0.0 { self.deviation() } else { range / NORMAL_RANGE };
         if scale == 0.0 {
             return Err("always the same".to_owned());
@@ -120,7 +122,7 @@ impl<'a> Content<'a> {
         Ok(Column { knee: Some(KNEE), ..Column::number(name, self.quantile(0.5), scale, SPAN) })
     }
 
-    /// Between two numbers, on the line through them.
+    /// The quantile, interpolated linearly between two numbers.
     fn quantile(&self, share: f64) -> f64 {
         let place = share * (self.numbers.len() - 1) as f64;
         let (below, above) = (self.numbers[place.floor() as usize], self.numbers[place.ceil() as usize]);
@@ -142,7 +144,7 @@ fn number(cell: &Cell) -> Option<f64> {
     if let Cell::Number(number) = cell { Some(*number) } else { None }
 }
 
-/// Whether two columns tell the same, turned over or not: scaled, they are equal.
+/// Whether two scaled columns are equal, possibly with opposite sign.
 fn same(one: &[Option<f64>], other: &[Option<f64>]) -> bool {
     let equal = |sign: f64| {
         one.iter().zip(other).all(|pair| match pair {

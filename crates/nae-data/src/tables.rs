@@ -1,4 +1,4 @@
-//! Files of tables: one, or a folder of them that are trained on together.
+//! Reads tables: one file, or a folder of files that are trained on together.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use sha2::{Digest as _, Sha256};
 use crate::digest::hex;
 use crate::error::DataError;
 
-/// Most columns of a table, or values of a window.
+/// The largest number of columns of a table, or of values in a window.
 pub(crate) const MAX_COLUMNS: usize = 8192;
 
-/// Whether `path` is a table, by its name, or a folder that has tables and no other files.
+/// Whether `path` is a table, judged by its name, or a folder that contains tables and no other files.
 pub fn is_tables(path: &Path) -> bool {
     is_table(path) || tables_in(path).is_ok_and(|tables| !tables.is_empty())
 }
@@ -20,12 +20,12 @@ pub fn is_tables(path: &Path) -> bool {
 /// Tables that are trained on together.
 pub(super) struct Read {
     pub(super) tables: Vec<Table>,
-    /// Of the file; of a folder, of the files' names and contents.
+    /// The SHA-256 of the file; for a folder, of the files' names and contents.
     pub(super) sha256: String,
 }
 
 impl Read {
-    /// The cells of the column `name`, row after row; tables that lack it are found out when their rows are taken.
+    /// The cells of the column `name`, row after row; tables without it cause an error later, when their rows are read.
     pub(super) fn cells<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Cell> {
         self.tables.iter().flat_map(move |table| {
             let index = table.names().iter().position(|own| own == name);
@@ -33,18 +33,18 @@ impl Read {
         })
     }
 
-    /// Where a table has decimal commas, and points in the column `name`: which numbers.
+    /// If a table has decimal commas and points in the column `name`, returns the numbers concerned.
     pub(super) fn mixed_decimals(&self, name: &str) -> Option<&str> {
         self.tables.iter().find_map(|table| table.mixed_decimals(name))
     }
 
-    /// Of all tables.
+    /// The number of rows of all tables.
     pub(super) fn rows(&self) -> usize {
         self.tables.iter().map(|table| table.rows().len()).sum()
     }
 }
 
-/// The table at `path`, or those in the folder there.
+/// Reads the table at `path`, or the tables in the folder at `path`.
 pub(super) fn read(path: &Path) -> Result<Read, DataError> {
     let one = |path: &Path| -> Result<(Table, Vec<u8>), DataError> {
         let bytes = file::read(path, nae_input::MAX_FILE)?;
@@ -72,7 +72,7 @@ pub(super) fn read(path: &Path) -> Result<Read, DataError> {
     }
 }
 
-/// The tables of a folder by name; none where it has other files too. Hidden files are passed over.
+/// The tables of a folder, sorted by name; empty if the folder contains other files. Hidden files are ignored.
 fn tables_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -1,27 +1,27 @@
-//! The rows of a time series, cut into stretches and windows.
+//! Cuts the rows of a time series into stretches and windows.
 //!
-//! A run divides its data at random. Windows that overlap must not come to lie on two sides of that, so the series is
-//! cut into stretches first, one after the other; windows lie within a stretch, and stretches are divided as wholes.
+//! A run divides its data at random, and overlapping windows must not lie in different parts. The series is therefore
+//! first cut into consecutive stretches; windows lie within a stretch, and stretches are divided as wholes.
 
 use std::ops::Range;
 
 use nae_input::window::windows;
 use nae_onnx::metadata::RowWindow;
 
-/// Stretches a series is cut into, at least; the shares of a division are of them.
+/// The number of stretches that a long series is cut into; shares of a division are counted in stretches.
 const STRETCHES: usize = 50;
-/// Windows end to end that a stretch has, at least: cutting costs those across its end.
+/// The least length of a stretch, in windows end to end, since cutting loses the windows across the ends.
 const WINDOWS: usize = 2;
 
-/// Stretches of `rows` rows, `total` being the rows of all files: equally long, the last one takes what is left over.
-/// One where there are too few rows for two.
+/// Cuts `rows` rows into stretches of equal length, where `total` is the number of rows of all files; the last stretch
+/// takes the remainder. Returns one stretch if there are too few rows for two.
 pub(super) fn stretches(rows: usize, total: usize, window: RowWindow) -> Vec<Range<usize>> {
     let length = (total / STRETCHES).max(WINDOWS.saturating_mul(window.rows)).max(1);
     let count = (rows / length).max(1);
     (0..count).map(|k| k * length..if k + 1 == count { rows } else { (k + 1) * length }).collect()
 }
 
-/// The windows of a stretch, as rows of the series.
+/// The windows of a stretch, as row ranges of the series.
 pub(super) fn within(stretch: Range<usize>, window: RowWindow) -> impl Iterator<Item = Range<usize>> {
     windows(stretch.len(), window).map(move |rows| stretch.start + rows.start..stretch.start + rows.end)
 }

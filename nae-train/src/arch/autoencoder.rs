@@ -1,4 +1,4 @@
-//! The autoencoder: f_d(f_e(x)), with the latent projected to its space in between.
+//! The autoencoder: f_d(f_e(x)), where the latent is projected to its space in between.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -9,12 +9,12 @@ use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
 use super::layer::Sequential;
 
-/// Encoder and decoder with their weights.
+/// An encoder and a decoder with their weights.
 #[derive(Module, Debug)]
 pub struct Autoencoder {
-    /// f_e, before the projection.
+    /// The encoder f_e, before the projection.
     pub encoder: Sequential,
-    /// f_d.
+    /// The decoder f_d.
     pub decoder: Sequential,
     #[module(skip)]
     latent_space: LatentSpace,
@@ -25,7 +25,7 @@ pub struct Autoencoder {
 }
 
 impl Autoencoder {
-    /// An autoencoder with fresh weights drawn from `rng`.
+    /// Makes an autoencoder with new weights drawn from `rng`.
     pub fn new(spec: &AutoencoderSpec, rng: &mut impl Rng, device: &Device) -> Self {
         Self {
             encoder: Sequential::new(spec.encoder(), spec.image(), rng, device),
@@ -36,40 +36,40 @@ impl Autoencoder {
         }
     }
 
-    /// With biases of the last layer for which outputs are about `mean`, one image's values, while weights are small:
-    /// by channel where the layer is a convolution, by value where it is dense. Other last layers stay as they are.
+    /// Sets the biases of the last layer so that outputs are about `mean`, the values of one image, while weights are
+    /// small: by channel if the layer is a convolution, by value if it is dense. Other last layers are not changed.
     #[must_use]
     pub fn with_output_at(self, mean: &[f32]) -> Self {
         Self { decoder: self.decoder.with_output_at(mean), ..self }
     }
 
-    /// Latents `[N, D, 1, 1]` of images `[N, C, H, W]`.
+    /// The latents `[N, D, 1, 1]` of images `[N, C, H, W]`.
     pub fn encode(&self, x: Tensor<4>) -> Tensor<4> {
         self.latent_space.project(self.encoder.forward(x))
     }
 
-    /// Images of latents: a point of the decoder's manifold (paper, equation 13).
+    /// The images of latents, which are points of the decoder's manifold (paper, equation 13).
     pub fn decode(&self, z: Tensor<4>) -> Tensor<4> {
         self.decoder.forward(z)
     }
 
-    /// f_d(f_e(x)).
+    /// The reconstruction f_d(f_e(x)) of `x`.
     pub fn reconstruct(&self, x: Tensor<4>) -> Tensor<4> {
         self.decode(self.encode(x))
     }
 
-    /// Advances the estimates of every spectral norm by one step of power iteration: once an update, after it.
+    /// Updates the estimate of every spectral norm by one step of power iteration; called once after each update.
     #[must_use]
     pub fn power_iteration(self) -> Self {
         Self { encoder: self.encoder.power_iteration(), decoder: self.decoder.power_iteration(), ..self }
     }
 
-    /// Geometry of the latent space.
+    /// The geometry of the latent space.
     pub fn latent_space(&self) -> LatentSpace {
         self.latent_space
     }
 
-    /// D_z, the length of the latent vector.
+    /// The length D_z of the latent vector.
     pub fn latent_dim(&self) -> usize {
         self.latent_dim
     }

@@ -1,4 +1,4 @@
-//! Encoder and decoder as data, known to fit together.
+//! Encoder and decoder as data, with checked shapes.
 
 use nae_core::Shape;
 use nae_core::energy::Energy;
@@ -6,7 +6,7 @@ use nae_core::energy::Energy;
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, parameters, walk};
 
-/// An autoencoder described layer by layer, known to fit together.
+/// An autoencoder described layer by layer, with checked shapes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutoencoderSpec {
     name: String,
@@ -19,10 +19,11 @@ pub struct AutoencoderSpec {
 }
 
 impl AutoencoderSpec {
-    /// Checks that the layers fit `image`, meet in a vector, and give the image's shape back.
+    /// Checks that the layers fit `image`, that the encoder's output is a vector, and that the decoder's output has the
+    /// image's shape.
     ///
     /// # Errors
-    /// [`SpecError`] names the first layer that does not fit.
+    /// [`SpecError`] with the first layer that does not fit.
     pub fn new(
         name: impl Into<String>,
         image: Shape,
@@ -49,13 +50,13 @@ impl AutoencoderSpec {
         })
     }
 
-    /// The same network with another energy than squared L2.
+    /// Returns the same network with another energy; the default is squared L2.
     #[must_use]
     pub fn with_energy(self, energy: Energy) -> Self {
         Self { energy, ..self }
     }
 
-    /// The same network with latents in another space.
+    /// Returns the same network with latents in another space.
     #[must_use]
     pub fn with_latent_space(self, latent_space: LatentSpace) -> Self {
         Self { latent_space, ..self }
@@ -66,42 +67,42 @@ impl AutoencoderSpec {
         self.energy
     }
 
-    /// The architecture's name, with its sizes.
+    /// The name of the architecture, with its sizes.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Shape of an image.
+    /// The shape of an image.
     pub fn image(&self) -> Shape {
         self.image
     }
 
-    /// Layers from image to latent, before the projection to the latent space.
+    /// The layers from image to latent, before the projection to the latent space.
     pub fn encoder(&self) -> &[LayerSpec] {
         &self.encoder
     }
 
-    /// Layers from latent to reconstruction.
+    /// The layers from latent to reconstruction.
     pub fn decoder(&self) -> &[LayerSpec] {
         &self.decoder
     }
 
-    /// Geometry of the latent space.
+    /// The geometry of the latent space.
     pub fn latent_space(&self) -> LatentSpace {
         self.latent_space
     }
 
-    /// D_z, the length of the latent vector.
+    /// The length D_z of the latent vector.
     pub fn latent_dim(&self) -> usize {
         self.latent_dim
     }
 
-    /// Shape of the latent vector as an activation.
+    /// The shape of the latent vector as an activation.
     pub fn latent(&self) -> Shape {
         Shape::new(self.latent_dim, 1, 1)
     }
 
-    /// Where the encoder's last layer with weights stands, and the shape of what it is given.
+    /// The index of the encoder's last layer with weights, and the shape of its input.
     pub fn encoder_head(&self) -> (usize, Shape) {
         let mut head = (0, self.image);
         let mut shape = self.image;
@@ -114,7 +115,7 @@ impl AutoencoderSpec {
         head
     }
 
-    /// Number of weights and biases.
+    /// The number of weights and biases.
     pub fn parameters(&self) -> usize {
         parameters(&self.encoder, self.image) + parameters(&self.decoder, self.latent())
     }

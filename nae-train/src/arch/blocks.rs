@@ -4,25 +4,25 @@ use nae_core::Shape;
 
 use super::spec::{LayerSpec, conv_transpose2d, conv2d, fc};
 
-/// The paper's LReLU.
+/// The LReLU of the paper.
 pub const LEAKY_RELU: LayerSpec = LayerSpec::LeakyRelu { slope: 0.2 };
 
-/// FCRes(width, hidden, width): x + F₂(ReLU(F₁(ReLU(x)))), F₁ and F₂ dense.
+/// FCRes(width, hidden, width): x + F₂(ReLU(F₁(ReLU(x)))), where F₁ and F₂ are dense.
 pub fn fc_res(width: usize, hidden: usize) -> LayerSpec {
     LayerSpec::Residual { body: vec![LayerSpec::Relu, fc(hidden), LayerSpec::Relu, fc(width)], skip: vec![] }
 }
 
-/// Res(inp, hidden, out): x + F₂(LReLU(F₁(LReLU(x)))), F₁ and F₂ 3×3 convolutions with padding 1.
+/// Res(inp, hidden, out): x + F₂(LReLU(F₁(LReLU(x)))), where F₁ and F₂ are 3×3 convolutions with padding 1.
 ///
-/// Where the channels in and out differ, x goes through a 1×1 convolution without bias first: the paper's
-/// Res(128, 256, 256) cannot be added otherwise.
+/// If the numbers of input and output channels differ, x first passes through a 1×1 convolution without bias, since
+/// otherwise the paper's Res(128, 256, 256) could not be added.
 pub fn res(inp: usize, hidden: usize, out: usize) -> LayerSpec {
     let body = vec![LEAKY_RELU, conv2d(hidden, 3, 1, 1), LEAKY_RELU, conv2d(out, 3, 1, 1)];
     LayerSpec::Residual { body, skip: if inp == out { vec![] } else { vec![projection(out)] } }
 }
 
-/// ResUp(width, width, width, factor): U(x) + F₂(ReLU(F₁(U(ReLU(x))))), U the enlargement by repetition, with group
-/// normalisation before each ReLU where `groups` is there.
+/// ResUp(width, width, width, factor): U(x) + F₂(ReLU(F₁(U(ReLU(x))))), where U is the enlargement by repetition, with
+/// group normalization before each ReLU if `groups` is given.
 pub fn res_up(width: usize, factor: usize, groups: Option<usize>) -> LayerSpec {
     let enlarge = LayerSpec::Nearest { factor };
     let mut body = activation(groups);
@@ -32,14 +32,15 @@ pub fn res_up(width: usize, factor: usize, groups: Option<usize>) -> LayerSpec {
     LayerSpec::Residual { body, skip: vec![enlarge] }
 }
 
-/// ResAtt(width, hidden, width): x + R₁(x) ⊙ sigmoid(R₂(x)), R₁ and R₂ each Res(width, hidden, width).
+/// ResAtt(width, hidden, width): x + R₁(x) ⊙ sigmoid(R₂(x)), where R₁ and R₂ are Res(width, hidden, width).
 pub fn res_att(width: usize, hidden: usize) -> LayerSpec {
     let gated = LayerSpec::Gated { body: vec![res(width, hidden, width)], gate: vec![res(width, hidden, width)] };
     LayerSpec::Residual { body: vec![gated], skip: vec![] }
 }
 
-/// The residual generator of Miyato et al. (2018), from a latent to a colour image of 32×32 pixels: group normalisation
-/// in the place of batch normalisation, with `block_groups` groups in the blocks and `last_groups` after them.
+/// The residual generator of Miyato et al. (2018), from a latent to a colour image of 32×32 pixels. It has group
+/// normalization in place of batch normalization, with `block_groups` groups in the blocks and `last_groups` after
+/// them.
 pub fn generator32(width: usize, block_groups: usize, last_groups: usize) -> Vec<LayerSpec> {
     let mut layers = vec![conv_transpose2d(width, 4, 1, 0)];
     layers.extend(std::iter::repeat_n(res_up(width, 2, Some(block_groups)), 3));
@@ -48,17 +49,17 @@ pub fn generator32(width: usize, block_groups: usize, last_groups: usize) -> Vec
     layers
 }
 
-/// ReLU, after group normalisation where `groups` is there.
+/// ReLU, with group normalization before it if `groups` is given.
 pub fn activation(groups: Option<usize>) -> Vec<LayerSpec> {
     groups.map(|groups| LayerSpec::GroupNorm { groups }).into_iter().chain([LayerSpec::Relu]).collect()
 }
 
-/// 1×1 convolution without bias: what brings a short path to `channels`.
+/// A 1×1 convolution without bias, which converts a short path to `channels`.
 pub fn projection(channels: usize) -> LayerSpec {
     LayerSpec::Conv { channels, kernel: 1, stride: 1, padding: 0, bias: false, spectral_norm: false }
 }
 
-/// An image of three channels and `side` × `side` pixels.
+/// The shape of an image with three channels and `side` × `side` pixels.
 pub(super) fn color(side: usize) -> Shape {
     Shape::new(3, side, side)
 }

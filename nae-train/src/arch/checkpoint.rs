@@ -1,4 +1,4 @@
-//! Weights on disk: safetensors, written under a temporary name first.
+//! Weights on disk, in safetensors files that are first written under a temporary name.
 
 use std::path::{Path, PathBuf};
 
@@ -9,32 +9,32 @@ use rand::SeedableRng as _;
 
 use crate::arch::{Autoencoder, AutoencoderSpec};
 
-/// A checkpoint that cannot be written or read.
+/// An error in writing or reading a checkpoint.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// Writing failed.
+    /// The file cannot be written.
     #[error("{}: the checkpoint cannot be written: {reason}", path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Reading failed.
+    /// The file cannot be read.
     #[error("{}: the checkpoint cannot be read: {reason}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Writes the weights of `model` to `path`, whole or not at all.
+/// Writes the weights of `model` to `path`, atomically.
 ///
 /// # Errors
-/// [`CheckpointError::Write`].
+/// [`CheckpointError::Write`] if the file cannot be written.
 pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
     let failed = |reason: String| CheckpointError::Write { path: path.to_owned(), reason };
     let temporary = path.with_extension("safetensors.tmp");
@@ -43,17 +43,17 @@ pub fn save(model: &impl Module, path: &Path) -> Result<(), CheckpointError> {
     std::fs::rename(&temporary, path).map_err(|error| failed(error.to_string()))
 }
 
-/// An autoencoder to read weights into, on the autodiff form of `device`.
+/// An autoencoder to load weights into, on the autodiff form of `device`.
 pub fn blank(spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
-    // The drawn weights are all replaced; the seed does not matter.
+    // All drawn weights are replaced, so the seed does not matter.
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
     Autoencoder::new(spec, &mut rng, &device.clone().autodiff())
 }
 
-/// Reads the weights of `blank`, a model described by `name`, from `path`.
+/// Loads the weights of `blank`, a model described by `name`, from `path`.
 ///
 /// # Errors
-/// [`CheckpointError::Read`], also where a weight is missing or of another shape.
+/// [`CheckpointError::Read`] if the file cannot be read, or a weight is missing or has another shape.
 pub fn load<M: Module>(blank: M, name: &str, path: &Path) -> Result<M, CheckpointError> {
     let failed = |reason: String| CheckpointError::Read { path: path.to_owned(), reason };
     let mut model = blank;

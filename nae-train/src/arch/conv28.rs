@@ -6,13 +6,13 @@ use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
 
-/// Conv28 for 1×28×28 images with `width` channels in the first layer; the paper's has 32 and `latent_dim` 32.
+/// Conv28 for 1×28×28 images with `width` channels in the first layer; the paper has 32 and `latent_dim` 32.
 ///
-/// The paper's table pads the first convolutions and ends with a kernel of 4; the authors' code does neither, and only
-/// the code's sizes (28, 26, 24, 12, 10, 8, 4, 1 and 1, 4, 8, 10, 12, 24, 26, 28) come out right.
+/// The paper's table pads the first convolutions and ends with a kernel of 4. The authors' code does neither, and only
+/// the sizes of the code (28, 26, 24, 12, 10, 8, 4, 1 and 1, 4, 8, 10, 12, 24, 26, 28) are consistent.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero.
+/// [`SpecError`] if a size is zero.
 pub fn conv28(width: usize, latent_dim: usize, latent_space: LatentSpace) -> Result<AutoencoderSpec, SpecError> {
     use LayerSpec::{MaxPool, Relu, Sigmoid, Upsample};
     let encoder = vec![

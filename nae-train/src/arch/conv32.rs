@@ -5,11 +5,11 @@ use super::blocks::{color, res_att};
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
 
-/// Conv32 for 3×32×32 images with `width` channels in the first layer; the paper's has 32. The residual attention
-/// block at the end of the encoder has 32·`width` hidden channels.
+/// Conv32 for 3×32×32 images with `width` channels in the first layer; the paper has 32. The residual attention block
+/// at the end of the encoder has 32·`width` hidden channels.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero.
+/// [`SpecError`] if a size is zero.
 pub fn conv32(width: usize, latent_dim: usize, latent_space: LatentSpace) -> Result<AutoencoderSpec, SpecError> {
     use LayerSpec::{Relu, Sigmoid};
     let encoder = vec![

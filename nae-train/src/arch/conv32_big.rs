@@ -7,14 +7,14 @@ use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv2d, with_spectral_norm};
 
 /// Conv32Big for 3×32×32 images with `width` channels in the first layer and `groups` groups in the decoder's group
-/// normalisation; the paper's has 128 and 8. `latent_dim` is not stated there.
+/// normalization; the paper has 128 and 8, and does not give `latent_dim`.
 ///
-/// Every weight of the encoder has spectral normalisation. Its last layer, the table's FC, is a 1×1 convolution on a
-/// single pixel. Res(128, 256, 256) has a projection on its short path ([`res`]). The paper says that the decoder has
-/// group normalisation, not where: here it is before each ReLU, where the original generator has batch normalisation.
+/// Every weight of the encoder has spectral normalization. Its last layer, the FC of the table, is a 1×1 convolution on
+/// a single pixel. Res(128, 256, 256) has a projection on its short path ([`res`]). The paper does not say where the
+/// decoder has group normalization: here it is before each ReLU, where the original generator has batch normalization.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero or `groups` does not divide `width`.
+/// [`SpecError`] if a size is zero or `groups` does not divide `width`.
 pub fn conv32_big(
     width: usize,
     groups: usize,

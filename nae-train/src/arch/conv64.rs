@@ -5,30 +5,30 @@ use super::blocks::{activation, color};
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
 
-/// Widths of [`conv64`].
+/// The widths of [`conv64`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conv64Widths {
-    /// Channels of the encoder's first layer; the last has 8 times as many.
+    /// The channels of the encoder's first layer; the last layer has 8 times as many.
     pub encoder: usize,
-    /// Channels of the decoder's last hidden layer; the first has 8 times as many.
+    /// The channels of the decoder's last hidden layer; the first layer has 8 times as many.
     pub decoder: usize,
 }
 
 impl Conv64Widths {
-    /// The paper's table.
+    /// The widths in the paper's table.
     pub const PAPER: Self = Self { encoder: 256, decoder: 128 };
-    /// The authors' code, whose encoder is half as wide.
+    /// The widths in the authors' code, whose encoder is half as wide.
     pub const CODE: Self = Self { encoder: 128, decoder: 128 };
 }
 
-/// Conv64 for 3×64×64 images, with `groups` groups in the group normalisation before each ReLU, in encoder and decoder;
-/// the paper's has 8.
+/// Conv64 for 3×64×64 images, with `groups` groups in the group normalization before each ReLU, in encoder and decoder;
+/// the paper has 8.
 ///
-/// The table's Conv2d(245, …) is built with the 256 channels that the layer before gives. At the table's widths the
-/// exported file has 340 MB, more than the default limits of `nae-onnx`'s check let `nae-infer` read.
+/// The table's Conv2d(245, …) has 256 channels here, as many as the layer before. With the table's widths the exported
+/// file has 340 MB, more than the default limits of `nae-onnx`'s check allow `nae-infer` to read.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero or `groups` does not divide the channels of a layer.
+/// [`SpecError`] if a size is zero or `groups` does not divide the channels of a layer.
 pub fn conv64(
     widths: Conv64Widths,
     groups: usize,

@@ -1,4 +1,4 @@
-//! Dense autoencoders: sensor readings, spectrogram frames, small images.
+//! Dense autoencoders, for example for sensor readings, spectrogram frames and small images.
 
 use nae_core::Shape;
 
@@ -6,26 +6,26 @@ use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, as_image, fc};
 
-/// Range of a decoder's output.
+/// The range of a decoder's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DenseOutput {
-    /// Any number.
+    /// Any number, without an activation.
     #[default]
     Linear,
-    /// 0 to 1, by the logistic function.
+    /// Between 0 and 1, by the logistic function.
     Sigmoid,
 }
 
-/// Dense layers of the given `widths` from the image to the latent vector, and the same in reverse, a ReLU after each;
-/// the latent vector and the output are linear, but for what `output` says.
+/// Dense layers with the given `widths` from the image to the latent vector, and the same in reverse, each followed by
+/// a ReLU. The latent vector is linear, and the output has the activation in `output`.
 ///
 /// `dense(Shape::vector(640), &[128; 4], 8, …)` has the widths of MLPerf Tiny's network for machine sounds,
-/// 640-128×4-8-128×4-640. That one has batch normalisation, too, and a ReLU on its latent vector; here is none of
-/// either: batch normalisation would make an image's energy depend on the others.
+/// 640-128×4-8-128×4-640. Unlike that network, this one has neither batch normalization nor a ReLU on the latent
+/// vector: batch normalization would make an image's energy depend on the other images.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero.
+/// [`SpecError`] if a size is zero.
 pub fn dense(
     image: Shape,
     widths: &[usize],
@@ -57,7 +57,7 @@ mod tests {
         let spec = dense(Shape::vector(640), &[128; 4], 8, DenseOutput::Linear, space).expect("a valid architecture");
         let half = |from: usize, to: usize| (from * 128 + 128) + 3 * (128 * 128 + 128) + (128 * to + to);
         assert_eq!(spec.parameters(), half(640, 8) + half(8, 640));
-        // 264,192 multiplications: the biases are left out.
+        // 264,192 multiplications, without the biases.
         assert_eq!(spec.parameters() - 8 * 128 - 8 - 640, 264_192);
         assert_eq!(spec.name(), "dense image=640x1x1 widths=128-128-128-128 latent_dim=8");
     }

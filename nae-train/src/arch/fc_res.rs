@@ -7,13 +7,13 @@ use super::blocks;
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, fc};
 
-/// FCRes2 with `blocks` FCRes(`width`, `hidden`) blocks in encoder and decoder each. The paper's has five of (256,
-/// 1024) and `latent_dim` 2, or 3 for the overcomplete one.
+/// FCRes2 with `blocks` FCRes(`width`, `hidden`) blocks in the encoder, and as many in the decoder. The paper has five
+/// of (256, 1024) and `latent_dim` 2, or 3 for the overcomplete network.
 ///
-/// The output is linear: points lie anywhere in the plane.
+/// The output is linear, since points can be anywhere in the plane.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero.
+/// [`SpecError`] if a size is zero.
 pub fn fc_res2(
     blocks: usize,
     width: usize,

@@ -1,5 +1,5 @@
-//! burn's layers as a graph, channels last, and which of burn's parameters the weights of its nodes are. What runs the
-//! graph is in [`engine`](crate::engine).
+//! Converts burn's layers to a graph, channels last, and records which of burn's parameters the weights of its nodes
+//! are. [`engine`](crate::engine) runs the graph.
 
 use burn::module::{Param, ParamId};
 use burn::nn::PaddingConfig2d;
@@ -14,31 +14,31 @@ use nae_simd::{Learned, WeightOrder};
 use super::layer::{Gated, Layer, Residual, Sequential};
 use super::spectral::SpectralConv;
 
-/// Layers with their weights as a graph, and what of it is learned.
+/// Layers with their weights as a graph, with a list of its learned parts.
 #[derive(Clone, Debug)]
 pub(crate) struct LearnedGraph {
-    /// The graph. Its output need not have its input's shape.
+    /// The graph. Its output may have another shape than its input.
     pub graph: Graph,
-    /// The nodes that are learned, in order.
+    /// The learned nodes, in order.
     pub learned: Vec<Learned>,
-    /// burn's parameters that they are, in order: of each node its weights, then its biases.
+    /// The corresponding parameters of burn, in order: the weights of each node, then its biases.
     pub parameters: Vec<Parameter>,
-    /// What each node is called in ONNX, by its place among the layers.
+    /// The name of each node in ONNX, from its place among the layers.
     pub labels: Vec<Label>,
 }
 
-/// One of burn's parameters.
+/// A parameter of burn.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter {
-    /// Its number.
+    /// The identifier of the parameter.
     pub id: ParamId,
-    /// Its shape.
+    /// The shape of the parameter.
     pub shape: Vec<usize>,
-    /// For weights that are divided by their largest singular value.
+    /// The spectral normalization of weights that are divided by their largest singular value.
     pub spectral: Option<Spectral>,
 }
 
-/// Weights W with what they are divided by: σ, their largest singular value, and its left singular vector u.
+/// Weights W with the values of their normalization: σ, the largest singular value, and its left singular vector u.
 #[derive(Clone, Debug)]
 pub(crate) struct Spectral {
     weight: Vec<f32>,
@@ -47,13 +47,14 @@ pub(crate) struct Spectral {
 }
 
 impl LearnedGraph {
-    /// Layers on an input of this shape, called `name`; with vectors of unit length behind them where `on_sphere`.
+    /// Converts the layers called `name` for an input of this shape; if `on_sphere`, a normalization to unit length is
+    /// added.
     pub(crate) fn new(name: &str, layers: &Sequential, input: Shape, on_sphere: bool) -> Self {
         let graph = Graph::new(input);
         let mut described = Self { graph, learned: Vec::new(), parameters: Vec::new(), labels: Vec::new() };
         let (last, _) = described.path(name, layers, 0, input);
         if on_sphere {
-            // The least norm that a norm is divided by: zero but for a vector of zeros.
+            // The least divisor, which only affects a vector of zeros.
             described.push(&format!("{name}.sphere"), last, Op::L2Normalize { epsilon: f32::MIN_POSITIVE });
         }
         described
@@ -65,7 +66,7 @@ impl LearnedGraph {
         self.graph.push_from(tensor, op)
     }
 
-    /// Appends layers that read `tensor`, of shape `from`; returns what they write.
+    /// Appends layers with the input `tensor`, of shape `from`; returns their output.
     fn path(&mut self, name: &str, layers: &Sequential, mut tensor: TensorId, mut from: Shape) -> (TensorId, Shape) {
         for (index, layer) in layers.layers().iter().enumerate() {
             (tensor, from) = self.layer(&format!("{name}.{index}"), layer, tensor, from);
@@ -73,8 +74,8 @@ impl LearnedGraph {
         (tensor, from)
     }
 
-    /// Appends a path that is not the only one to read `tensor`. Where it branches again at once, at a point of its own:
-    /// gradients are then summed path by path.
+    /// Appends a path if `tensor` has several readers. If the path branches again immediately, an identity is inserted,
+    /// since gradients are summed path by path.
     fn branch(&mut self, name: &str, layers: &Sequential, tensor: TensorId, from: Shape) -> (TensorId, Shape) {
         let branches = matches!(layers.layers().first(), Some(Layer::Residual(_) | Layer::Gated(_)));
         let start = if branches { self.push(name, tensor, Activation::Identity) } else { tensor };
@@ -87,7 +88,7 @@ impl LearnedGraph {
             Layer::Softmax(_) => (self.push(name, tensor, Op::Softmax), from),
             Layer::Conv(conv) => self.convolution(name, conv, &floats(&conv.weight), None, tensor, from),
             Layer::SpectralConv(layer) => {
-                // The division by σ is folded into the weight.
+                // The weight includes the division by σ.
                 let weight = values(layer.weight());
                 self.convolution(name, &layer.conv, &weight, Some(Spectral::new(layer)), tensor, from)
             }
@@ -176,7 +177,7 @@ impl LearnedGraph {
         let [channels, _, rows, columns] = conv.weight.dims();
         let padding = match conv.padding {
             PaddingConfig2d::Explicit(padding, ..) => padding,
-            // The layers of `arch` have one of these two.
+            // The convolutions of `arch` have explicit padding or none.
             _ => 0,
         };
         let bias = conv.bias.as_ref().map(floats);
@@ -194,7 +195,7 @@ impl LearnedGraph {
         self.push(name, tensor, Op::Resize { height: to.height, width: to.width, mode })
     }
 
-    /// Says that the node that comes next is learned.
+    /// Records that the next node is learned.
     fn learned<const D: usize>(
         &mut self,
         name: &str,
@@ -211,7 +212,7 @@ impl LearnedGraph {
     }
 }
 
-/// The shape after blocks side by side; a remainder at the border is dropped.
+/// The shape after pooling of adjacent blocks; a remainder at the border is dropped.
 fn blocks(shape: Shape, window: usize) -> Shape {
     Shape::new(shape.channels, shape.height / window, shape.width / window)
 }
@@ -222,7 +223,8 @@ impl Spectral {
         Self { weight: floats(&layer.conv.weight), left: values(layer.estimate()), sigma: f64::from(sigma) }
     }
 
-    /// The gradient G of W/σ becomes that of W: G/σ − ⟨G, W⟩/σ²·u vᵀ, with v = Wᵀu/σ. See [`crate::arch::spectral`].
+    /// Converts the gradient G of W/σ to that of W: G/σ − ⟨G, W⟩/σ²·u vᵀ, with v = Wᵀu/σ. See
+    /// [`crate::arch::spectral`].
     pub(crate) fn chain(&self, gradient: &mut [f32]) {
         let columns = self.weight.len() / self.left.len();
         let mut right = vec![0.0f64; columns];

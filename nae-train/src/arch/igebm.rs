@@ -1,16 +1,17 @@
-//! The pair that the authors' code has for CIFAR-10, where the paper has Conv32: the encoder of IGEBM (Du and Mordatch,
-//! 2019) without spectral normalisation, and a residual generator with group normalisation.
+//! The encoder and decoder for CIFAR-10 in the authors' code, for which the paper has Conv32: the encoder of IGEBM (Du
+//! and Mordatch, 2019) without spectral normalization, and a residual generator with group normalization.
 //!
-//! Written from the code's behaviour. Its blocks are not the paper's Res: a leaky ReLU follows the sum and the pooling,
-//! none comes first, and there is a projection on the short path wherever a block pools or widens. The code draws the
-//! generator's first weights after Glorot; here all weights are drawn as everywhere else ([`init`](super::init)).
+//! This follows the behaviour of the code. Its blocks differ from the paper's Res: a leaky ReLU follows the sum and the
+//! pooling, none comes first, and the short path has a projection if a block pools or widens. The code draws the
+//! generator's initial weights with Glorot's method; here all weights are drawn as for the other networks
+//! ([`init`](super::init)).
 
 use super::autoencoder_spec::AutoencoderSpec;
 use super::blocks::{LEAKY_RELU, color, generator32, projection};
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv2d};
 
-/// IGEBM's blocks: channels in, channels out, and whether half of the places are left after it.
+/// The blocks of IGEBM: input channels, output channels, and whether pooling follows that halves the sides.
 pub(crate) fn stages(narrow: usize) -> [(usize, usize, bool); 6] {
     let wide = 2 * narrow;
     [
@@ -23,14 +24,13 @@ pub(crate) fn stages(narrow: usize) -> [(usize, usize, bool); 6] {
     ]
 }
 
-/// The pair for 3×32×32 images, `width` channels in the first layer of the encoder and throughout the decoder, and
-/// `groups` groups in the last group normalisation; the code's has 128, 2 and `latent_dim` 32.
+/// The network for 3×32×32 images with `width` channels in the first layer of the encoder and in all layers of the
+/// decoder, and `groups` groups in the last group normalization; the code has 128, 2 and `latent_dim` 32.
 ///
-/// The number of groups reaches only the last normalisation, as in the code: its blocks are made without it and have
-/// one group.
+/// The number of groups only applies to the last normalization, as in the code, whose blocks have one group.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero or `groups` does not divide `width`.
+/// [`SpecError`] if a size is zero or `groups` does not divide `width`.
 pub fn igebm32(
     width: usize,
     groups: usize,

@@ -1,11 +1,11 @@
-//! Initial weights: uniform on ±1/√fan_in, weights and biases alike, as PyTorch draws them for both kinds of
-//! convolution. Drawn on the host from the run's seed, so that they do not depend on the device.
+//! Initial weights: uniform on ±1/√fan_in, for weights and biases, as PyTorch draws them for both kinds of convolution.
+//! They are drawn on the host from the run's seed, so that they do not depend on the device.
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use rand::{Rng, RngExt as _};
 
-/// Values of `shape`, uniform on [−bound, bound).
+/// Draws values of `shape`, uniform on [−bound, bound).
 pub(crate) fn uniform<const D: usize>(
     shape: [usize; D],
     bound: f32,
@@ -16,7 +16,7 @@ pub(crate) fn uniform<const D: usize>(
     Param::from_data(TensorData::new(values, shape), device)
 }
 
-/// 1/√fan_in for a kernel that reads `channels` × `kernel` × `kernel` values.
+/// 1/√fan_in for a kernel with `channels` × `kernel` × `kernel` inputs.
 pub(super) fn bound(channels: usize, kernel: usize) -> f32 {
     1.0 / ((channels * kernel * kernel) as f32).sqrt()
 }

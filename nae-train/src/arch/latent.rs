@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-/// Geometry of the latent space.
+/// The geometry of the latent space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatentSpace {
@@ -14,7 +14,7 @@ pub enum LatentSpace {
 }
 
 impl LatentSpace {
-    /// Brings latents `[N, D, 1, 1]` into the space: division by the norm on the sphere, nothing in ℝ^D.
+    /// Projects latents `[N, D, 1, 1]` to the space: on the sphere by division by the norm; in ℝ^D they stay unchanged.
     pub fn project(self, z: Tensor<4>) -> Tensor<4> {
         match self {
             Self::Sphere => {

@@ -1,4 +1,4 @@
-//! The burn modules behind [`LayerSpec`], and a chain of them.
+//! The burn modules for [`LayerSpec`], and a sequence of them.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
@@ -21,46 +21,46 @@ use super::upsample::{Nearest, Upsample};
 /// One layer with its weights.
 #[derive(Module, Debug)]
 pub enum Layer {
-    /// Convolution.
+    /// A convolution.
     Conv(Conv2d),
-    /// Convolution whose weight is divided by its largest singular value.
+    /// A convolution whose weight is divided by its largest singular value.
     SpectralConv(SpectralConv),
-    /// Transposed convolution.
+    /// A transposed convolution.
     ConvTranspose(ConvTranspose2d),
-    /// Linear map of the flattened activation.
+    /// A linear map of the flattened activation.
     Dense(Linear),
-    /// The same values under another shape.
+    /// The same values in another shape.
     Reshape(Reshape),
-    /// A function of every value.
+    /// A function applied to every value.
     Pointwise(Pointwise),
-    /// Shares of the channels of each place.
+    /// The softmax over the channels of each place.
     Softmax(Softmax),
-    /// Largest of each block.
+    /// The largest value of each block.
     MaxPool(MaxPool2d),
-    /// Mean of each block.
+    /// The mean of each block.
     AvgPool(AvgPool2d),
     /// Bilinear enlargement.
     Upsample(Upsample),
     /// Enlargement by repetition.
     Nearest(Nearest),
-    /// Group normalisation.
+    /// Group normalization.
     GroupNorm(GroupNorm),
-    /// Two paths, summed.
+    /// The sum of two paths.
     Residual(Residual),
-    /// Two paths, one the gate of the other.
+    /// The product of a path and the gate computed by another.
     Gated(Gated),
 }
 
-/// A function of every value.
+/// A function applied to every value.
 #[derive(Module, Debug)]
 pub enum Pointwise {
     /// max(0, x).
     Relu(Relu),
-    /// x where positive, a fraction of it elsewhere.
+    /// x if positive, otherwise a fraction of it.
     LeakyRelu(LeakyRelu),
-    /// x where positive, a fraction of exp(x) − 1 elsewhere.
+    /// x if positive, otherwise a multiple of exp(x) − 1.
     Elu(Elu),
-    /// Logistic function.
+    /// The logistic function.
     Sigmoid(Sigmoid),
 }
 
@@ -74,7 +74,7 @@ impl Pointwise {
         }
     }
 
-    /// As every other form of a network has it.
+    /// The same function in the representation that all network formats share.
     pub(crate) fn activation(&self) -> Activation {
         match self {
             Self::Relu(_) => Activation::Relu,
@@ -85,7 +85,7 @@ impl Pointwise {
     }
 }
 
-/// The same values under another shape.
+/// The same values in another shape.
 #[derive(Module, Debug)]
 pub struct Reshape {
     channels: usize,
@@ -93,7 +93,7 @@ pub struct Reshape {
     width: usize,
 }
 
-/// exp(x) over the sum of exp(x) of the channels of each place.
+/// exp(x) divided by the sum of exp(x) over the channels of each place.
 #[derive(Module, Debug, Default)]
 pub struct Softmax {}
 
@@ -109,9 +109,9 @@ pub struct Residual {
 /// body(x) ⊙ sigmoid(gate(x)).
 #[derive(Module, Debug)]
 pub struct Gated {
-    /// What is let through.
+    /// The path whose output is multiplied by the gate.
     pub body: Sequential,
-    /// How much of it, before the logistic function.
+    /// The path of the gate, before the logistic function.
     pub gate: Sequential,
 }
 
@@ -141,7 +141,7 @@ impl Layer {
                     .with_stride([stride, stride])
                     .with_padding([padding, padding])
                     .init(device);
-                // PyTorch takes the fan-in of a transposed kernel from its second axis, the channels out.
+                // PyTorch computes the fan-in of a transposed kernel from its second axis, the output channels.
                 let bound = bound(channels, kernel);
                 conv.weight = uniform([input.channels, channels, kernel, kernel], bound, rng, device);
                 conv.bias = Some(uniform([channels], bound, rng, device));
@@ -217,7 +217,7 @@ impl Layer {
         }
     }
 
-    /// One step of power iteration for every spectral norm in this layer.
+    /// Makes one step of power iteration for every spectral norm in this layer.
     fn power_iteration(self) -> Self {
         match self {
             Self::SpectralConv(layer) => Self::SpectralConv(layer.power_iteration()),
@@ -239,7 +239,7 @@ fn explicit(padding: usize) -> PaddingConfig2d {
     }
 }
 
-/// The inverse of the logistic function, kept from its flat ends.
+/// The inverse of the logistic function, clamped where that is nearly constant.
 fn logit(share: f32) -> f32 {
     let share = share.clamp(0.01, 0.99);
     (share / (1.0 - share)).ln()
@@ -252,7 +252,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Layers for `specs` on an input of shape `input`, with fresh weights.
+    /// Makes layers for `specs` on an input of shape `input`, with new weights.
     pub(crate) fn new(specs: &[LayerSpec], mut input: Shape, rng: &mut impl Rng, device: &Device) -> Self {
         let layers = specs
             .iter()
@@ -280,7 +280,7 @@ impl Sequential {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))
     }
 
-    /// With these `weights` `[in, out]` and biases `[out]` in the dense layer that it begins with.
+    /// Sets the weights `[in, out]` and biases `[out]` of the first layer, which must be dense.
     pub(crate) fn with_dense(mut self, weights: Vec<f32>, bias: Vec<f32>) -> Self {
         if let Some(Layer::Dense(layer)) = self.layers.first_mut() {
             let (device, shape) = (layer.weight.device(), layer.weight.dims());
@@ -290,7 +290,7 @@ impl Sequential {
         self
     }
 
-    /// With biases of the last layer that has some for which outputs are about `mean` while weights are small.
+    /// Sets the biases of the last layer that has some so that outputs are about `mean` while weights are small.
     pub(super) fn with_output_at(mut self, mean: &[f32]) -> Self {
         let squashed = matches!(self.layers.last(), Some(Layer::Pointwise(Pointwise::Sigmoid(_))));
         let last = self.layers.len().saturating_sub(1 + usize::from(squashed));

@@ -1,4 +1,4 @@
-//! A linear map to as many latents as a sample has values, and one back: what the Mahalanobis distance is written as
+//! A linear map to as many latents as a sample has values, and one back, which can express the Mahalanobis distance
 //! ([`mahalanobis`](crate::methods::mahalanobis)).
 
 use nae_core::Shape;
@@ -7,13 +7,14 @@ use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
 use super::spec::{SpecError, as_image, fc};
 
-/// The most values of a sample: two layers of a million weights each, and some seconds for the principal components.
+/// The largest number of values of a sample: with it, the two layers have a million weights each, and the principal
+/// components take some seconds.
 pub(crate) const MOST_VALUES: usize = 1024;
 
 /// One dense layer to D latents and one back, for samples of D values.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero.
+/// [`SpecError`] if a size is zero.
 pub(crate) fn linear(image: Shape) -> Result<AutoencoderSpec, SpecError> {
     let values = image.len();
     let mut decoder = vec![fc(values)];

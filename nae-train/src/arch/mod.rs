@@ -1,20 +1,20 @@
-//! Architectures: layers in a small language, described once, from which come the burn module and the exported graph.
+//! Architectures, described once as lists of layers, from which the burn module and the exported graph are made.
 //!
-//! [`spec`] is the language, [`blocks`] the paper's blocks said in it, `autoencoder_spec` an encoder and a decoder
-//! that fit together. One file for each family makes such pairs:
+//! [`spec`] defines the layers, [`blocks`] the paper's blocks of layers, `autoencoder_spec` an encoder and a decoder
+//! that fit together. Each family of autoencoders has its own file:
 //!
 //! | file | network | images |
 //! |---|---|---|
 //! | `fc_res` | FCRes2 | points in the plane |
-//! | [`conv28`], [`conv32`], [`conv32_big`], [`conv64`] | the paper's of these names | 1×28×28, 3×32×32, 3×64×64 |
-//! | `igebm` | the authors' code's pair for CIFAR-10 | 3×32×32 |
+//! | [`conv28`], [`conv32`], [`conv32_big`], [`conv64`] | the paper's networks | 1×28×28, 3×32×32, 3×64×64 |
+//! | `igebm` | the network for CIFAR-10 in the authors' code | 3×32×32 |
 //! | [`dense`] | dense layers | any |
 //! | `linear` | a linear map each way, for the Mahalanobis distance | any |
-//! | `memory` | a softmax over remembered samples, for nearest neighbours | any |
-//! | [`small_conv`] | for microcontrollers | squares of 12 to 40 pixels |
+//! | `memory` | a softmax over stored samples, for nearest neighbours | any |
+//! | [`small_conv`] | for microcontrollers | squares of 12 to 82 pixels |
 //!
-//! `layer` has the modules, `spectral` and `upsample` those that burn lacks, `autoencoder` puts them together.
-//! Weights are drawn in `init`. A model names its energy; nothing here computes one, samples or trains.
+//! `layer` has the modules, `spectral` and `upsample` those that burn lacks, `autoencoder` combines them. `init` draws
+//! initial weights. A model specifies its energy; computing energies, sampling and training are in other modules.
 
 pub(crate) mod autoencoder;
 pub(crate) mod autoencoder_spec;

@@ -1,7 +1,7 @@
-//! Small convolutional autoencoders, shaped after the paper's Conv28.
+//! Small convolutional autoencoders, similar to the paper's Conv28.
 //!
-//! Small enough for a microcontroller, and still ones that reconstruct outliers they never saw: the failure that
-//! normalisation mends.
+//! They are small enough for a microcontroller, but still reconstruct outliers that they were not trained on, which is
+//! the failure that normalization corrects.
 
 use nae_core::Shape;
 
@@ -9,15 +9,15 @@ use super::autoencoder_spec::AutoencoderSpec;
 use super::latent::LatentSpace;
 use super::spec::{LayerSpec, SpecError, conv_transpose2d, conv2d};
 
-/// Sides that [`small_conv`] is made for, in pixels.
+/// The sides that [`small_conv`] supports, in pixels.
 pub(crate) const SIDES: std::ops::RangeInclusive<usize> = 12..=82;
-/// Larger ones are halved first.
+/// Larger images are halved first.
 const WHOLE: usize = 40;
 
 /// The autoencoder for `channels`×16×16 images with `width` channels in the first layer and `latent_dim` latents.
 ///
 /// # Errors
-/// [`SpecError`] where `width`, `latent_dim` or `channels` is zero.
+/// [`SpecError`] if `width`, `latent_dim` or `channels` is zero.
 pub fn small_conv16(
     channels: usize,
     width: usize,
@@ -27,12 +27,12 @@ pub fn small_conv16(
     small_conv(channels, 16, width, latent_dim, latent_space)
 }
 
-/// The same for images of `side` × `side` pixels, within `SIDES`: the pooling grows with the image, so that the
-/// convolution that makes a vector of the rest stays small. Images of more than 40 pixels a side go through one more
-/// convolution and are halved before all this, and doubled after it.
+/// The autoencoder for images of `side` × `side` pixels, within `SIDES`: the pooling grows with the image, so that the
+/// convolution from the remaining pixels to a vector stays small. For images with a side of more than 40 pixels, one
+/// more convolution and a halving are added before, and a doubling after it.
 ///
 /// # Errors
-/// [`SpecError`] where a size is zero or the image too small.
+/// [`SpecError`] if a size is zero or the image too small.
 pub fn small_conv(
     channels: usize,
     side: usize,
@@ -49,7 +49,7 @@ pub fn small_conv(
         let mut encoder = vec![conv2d(width, 3, 1, 0), Relu, MaxPool { window: 2 }];
         encoder.extend_from_slice(inner.encoder());
         let mut decoder = inner.decoder().to_vec();
-        // What would have been the image is one more hidden layer.
+        // The output layer of the inner network becomes one more hidden layer.
         decoder.pop();
         decoder.extend([Relu, Upsample { size: side - 2 }, conv_transpose2d(channels, 3, 1, 0), Sigmoid]);
         return AutoencoderSpec::new(name, image, encoder, decoder, latent_space);
@@ -104,7 +104,7 @@ mod tests {
             let spec = small_conv(3, side, 4, 8, LatentSpace::Sphere).expect("a valid architecture");
             assert_eq!(spec.image(), Shape::new(3, side, side));
         }
-        // 32: 30, 28, pooled by 4 to 7, 5, and a kernel of 5.
+        // The sides for 32 are: 30, 28, pooled by 4 to 7, 5, and a kernel of 5.
         let spec = small_conv(3, 32, 4, 8, LatentSpace::Sphere).expect("a valid architecture");
         let encoder = (3 * 4 * 9 + 4) + (4 * 8 * 9 + 8) + (8 * 16 * 9 + 16) + (16 * 64 * 25 + 64) + (64 * 8 + 8);
         let decoder = (8 * 16 * 9 + 16) + (16 * 8 * 9 + 8) + (8 * 4 * 9 + 4) + (4 * 3 * 9 + 3);

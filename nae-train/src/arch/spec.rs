@@ -1,91 +1,91 @@
-//! What an architecture is made of, as data: a small language of layers, with their shapes checked.
+//! The layers of an architecture as data, with checks of their shapes.
 //!
-//! Layers are written in the paper's notation by the functions at the end ([`conv2d`], [`conv_transpose2d`], …);
-//! blocks of several layers are in [`blocks`](super::blocks).
+//! The functions at the end write layers in the paper's notation ([`conv2d`], [`conv_transpose2d`], …);
+//! [`blocks`](super::blocks) has blocks of several layers.
 
 use std::fmt;
 
 use nae_core::Shape;
 use serde::{Deserialize, Serialize};
 
-/// One layer, or two paths of layers that meet again. Activations are `[N, C, H, W]` throughout.
+/// One layer, or two paths of layers that are joined again. All activations are `[N, C, H, W]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LayerSpec {
-    /// Convolution, `kernel` × `kernel`.
+    /// A convolution with a kernel of `kernel` × `kernel`.
     Conv {
-        /// Channels out.
+        /// The number of output channels.
         channels: usize,
-        /// Side of the kernel, in pixels.
+        /// The side of the kernel, in pixels.
         kernel: usize,
-        /// Step of the kernel, in pixels.
+        /// The step of the kernel, in pixels.
         stride: usize,
-        /// Zeros added on every side, in pixels.
+        /// The zeros added on every side, in pixels.
         padding: usize,
-        /// Whether each channel out has a bias.
+        /// Whether each output channel has a bias.
         bias: bool,
         /// Whether the weight is divided by its largest singular value (`spectral`).
         spectral_norm: bool,
     },
-    /// Transposed convolution, `kernel` × `kernel`.
+    /// A transposed convolution with a kernel of `kernel` × `kernel`.
     ConvTranspose {
-        /// Channels out.
+        /// The number of output channels.
         channels: usize,
-        /// Side of the kernel, in pixels.
+        /// The side of the kernel, in pixels.
         kernel: usize,
-        /// Distance of the inputs in the output, in pixels.
+        /// The distance of neighbouring inputs in the output, in pixels.
         stride: usize,
-        /// Taken off the output on every side, in pixels.
+        /// The number of pixels removed from the output on every side.
         padding: usize,
     },
-    /// Linear map of the flattened activation, with a bias; the output is D×1×1.
+    /// A linear map of the flattened activation, with a bias; the output is D×1×1.
     Dense {
-        /// D, the length of the output.
+        /// The length D of the output.
         features: usize,
     },
-    /// The same values, in channels, rows, columns order, under another shape.
+    /// The same values, in the order channels, rows, columns, in another shape.
     Reshape {
-        /// The shape.
+        /// The new shape: channels, rows, columns.
         shape: [usize; 3],
     },
     /// max(0, x).
     Relu,
-    /// x where positive, `slope`·x elsewhere.
+    /// x if positive, otherwise `slope`·x.
     LeakyRelu {
-        /// Slope of the negative side.
+        /// The slope for negative values.
         slope: f32,
     },
-    /// x where positive, `alpha`·(exp(x) − 1) elsewhere.
+    /// x if positive, otherwise `alpha`·(exp(x) − 1).
     Elu {
-        /// What negative values tend to, negated.
+        /// The negative limit of the output: it tends to −`alpha`.
         alpha: f32,
     },
     /// 1 / (1 + exp(−x)).
     Sigmoid,
-    /// exp(x) over the sum of exp(x) of the channels of each place.
+    /// exp(x) divided by the sum of exp(x) over the channels of each place.
     Softmax,
-    /// Largest of each `window` × `window` block; a remainder at the border is dropped.
+    /// The largest value of each `window` × `window` block; a remainder at the border is dropped.
     MaxPool {
-        /// Side of the block and stride, in pixels.
+        /// The side of the block, and the stride, in pixels.
         window: usize,
     },
-    /// Mean of each `window` × `window` block; a remainder at the border is dropped.
+    /// The mean of each `window` × `window` block; a remainder at the border is dropped.
     AvgPool {
-        /// Side of the block and stride, in pixels.
+        /// The side of the block, and the stride, in pixels.
         window: usize,
     },
-    /// Bilinear enlargement to `size` × `size`, corners aligned.
+    /// Bilinear enlargement to `size` × `size`, with aligned corners.
     Upsample {
-        /// Side of the result, in pixels.
+        /// The side of the result, in pixels.
         size: usize,
     },
-    /// Enlargement by a whole number: each pixel becomes `factor` × `factor` equal ones.
+    /// Enlargement by an integer factor: each pixel is repeated `factor` × `factor` times.
     Nearest {
-        /// The number.
+        /// The factor.
         factor: usize,
     },
-    /// Group normalisation (Wu and He, 2018) with a scale and a shift for each channel.
+    /// Group normalization (Wu and He, 2018) with a scale and a shift for each channel.
     GroupNorm {
-        /// Number of groups; divides the channels.
+        /// The number of groups, which must divide the number of channels.
         groups: usize,
     },
     /// skip(x) + body(x); an empty skip is x itself.
@@ -97,45 +97,45 @@ pub enum LayerSpec {
     },
     /// body(x) ⊙ sigmoid(gate(x)), element by element.
     Gated {
-        /// What is let through.
+        /// The path whose output is multiplied by the gate.
         body: Vec<LayerSpec>,
-        /// How much of it.
+        /// The path of the gate, before the logistic function.
         gate: Vec<LayerSpec>,
     },
 }
 
-/// A layer that does not fit the activation it is given.
+/// An error for layers that do not fit their input or each other.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// A kernel, window or size that the input cannot take.
+    /// A kernel, window or size does not fit the input.
     #[error("layer {index} ({layer}) cannot take an input of {input}")]
     DoesNotFit {
-        /// Position in the list, from 0.
+        /// The position in the list, from 0.
         index: usize,
         /// The layer.
         layer: LayerSpec,
-        /// What it was given.
+        /// The shape of the layer's input.
         input: Shape,
     },
-    /// The decoder's output is not of the image's shape.
+    /// The decoder's output does not have the image's shape.
     #[error("the decoder gives {found}, the image is {expected}")]
     NotAnAutoencoder {
         /// The image's shape.
         expected: Shape,
-        /// The decoder's output.
+        /// The shape of the decoder's output.
         found: Shape,
     },
     /// The encoder's output is not a vector.
     #[error("the encoder gives {found}; a latent vector is D×1×1")]
     NotALatent {
-        /// The encoder's output.
+        /// The shape of the encoder's output.
         found: Shape,
     },
 }
 
 impl LayerSpec {
-    /// The activation's shape after this layer, or `None` where the layer does not fit.
+    /// The shape of the activation after this layer; `None` if the layer does not fit.
     pub fn output(&self, input: Shape) -> Option<Shape> {
         let Shape { channels, height, width } = input;
         let maps =
@@ -167,7 +167,7 @@ impl LayerSpec {
         (!shape.is_empty()).then_some(shape)
     }
 
-    /// Weights and biases of this layer on `input`.
+    /// The number of weights and biases of this layer for `input`.
     pub fn parameters(&self, input: Shape) -> usize {
         match *self {
             Self::Conv { channels, kernel, bias, .. } => {
@@ -193,7 +193,7 @@ impl LayerSpec {
     }
 }
 
-/// The paper's notation, without the channels in: `Conv2d(channels, kernel, stride, padding)`.
+/// The paper's notation without the input channels: `Conv2d(channels, kernel, stride, padding)`.
 impl fmt::Display for LayerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -230,7 +230,7 @@ pub(super) fn walk(layers: &[LayerSpec], input: Shape) -> Result<Shape, SpecErro
     })
 }
 
-/// Weights and biases of `layers`, which fit `input`.
+/// The number of weights and biases of `layers`, which must fit `input`.
 pub(super) fn parameters(layers: &[LayerSpec], mut input: Shape) -> usize {
     let mut total = 0;
     for layer in layers {
@@ -240,29 +240,30 @@ pub(super) fn parameters(layers: &[LayerSpec], mut input: Shape) -> usize {
     total
 }
 
-/// Convolution with a bias.
+/// A convolution with a bias.
 pub fn conv2d(channels: usize, kernel: usize, stride: usize, padding: usize) -> LayerSpec {
     LayerSpec::Conv { channels, kernel, stride, padding, bias: true, spectral_norm: false }
 }
 
-/// Transposed convolution with a bias.
+/// A transposed convolution with a bias.
 pub fn conv_transpose2d(channels: usize, kernel: usize, stride: usize, padding: usize) -> LayerSpec {
     LayerSpec::ConvTranspose { channels, kernel, stride, padding }
 }
 
-/// Dense layer with a bias.
+/// A dense layer with a bias.
 pub fn fc(features: usize) -> LayerSpec {
     LayerSpec::Dense { features }
 }
 
-/// What brings a vector of as many values to the shape of an image; nothing where the image is that vector.
+/// The layer that reshapes a vector to an image with as many values; `None` if the image is that vector.
 pub(super) fn as_image(image: Shape) -> Option<LayerSpec> {
     let Shape { channels, height, width } = image;
     (image != Shape::vector(image.len())).then_some(LayerSpec::Reshape { shape: [channels, height, width] })
 }
 
-/// The same layers with spectral normalisation of every convolution, also within blocks. Transposed convolutions and
-/// dense layers stay as they are: a dense layer that is to be normalised is written as a 1×1 convolution.
+/// Returns the same layers with spectral normalization of every convolution, also within blocks. Transposed
+/// convolutions and dense layers are not changed: a dense layer with spectral normalization must be written as a 1×1
+/// convolution.
 pub fn with_spectral_norm(mut layers: Vec<LayerSpec>) -> Vec<LayerSpec> {
     for layer in &mut layers {
         match layer {

@@ -1,9 +1,9 @@
-//! Spectral normalisation (Miyato, Kataoka, Koyama and Yoshida, 2018): a convolution whose weight is divided by its
+//! Spectral normalization (Miyato, Kataoka, Koyama and Yoshida, 2018): a convolution whose weight is divided by its
 //! largest singular value σ.
 //!
-//! The weight `[out, in, k, k]` is read as a matrix W of `out` rows. A vector u, an estimate of the first left singular
-//! vector, is kept with the weights and not trained. σ = ‖Wᵀu‖, whose gradient with respect to W is u vᵀ with
-//! v = Wᵀu / σ, as in the paper. [`Autoencoder::power_iteration`](super::Autoencoder::power_iteration) advances u;
+//! The weight `[out, in, k, k]` is treated as a matrix W with `out` rows. A vector u, which estimates the first left
+//! singular vector, is stored with the weights and not trained. σ = ‖Wᵀu‖, whose gradient with respect to W is u vᵀ
+//! with v = Wᵀu / σ, as in the paper. [`Autoencoder::power_iteration`](super::Autoencoder::power_iteration) updates u;
 //! applying the layer does not, so that the energy of a frozen network is a function of its input alone.
 
 use burn::module::{Module, Param};
@@ -13,17 +13,17 @@ use rand::Rng;
 
 use super::init::uniform;
 
-/// Steps of power iteration on fresh weights.
+/// The number of power iterations on new weights.
 const INITIAL_STEPS: usize = 15;
-/// Least norm divided by.
+/// The least divisor of a normalization.
 const SMALLEST: f32 = 1e-12;
 
-/// A convolution with spectral normalisation.
+/// A convolution with spectral normalization.
 #[derive(Module, Debug)]
 pub struct SpectralConv {
-    /// The convolution, its weight before the division.
+    /// The convolution, with its weight before the division.
     pub conv: Conv2d,
-    /// u, of norm 1, `[out]`.
+    /// The estimate u of the first left singular vector, of norm 1, `[out]`.
     estimate: Param<Tensor<1>>,
 }
 
@@ -34,19 +34,19 @@ impl SpectralConv {
         (0..INITIAL_STEPS).fold(Self { conv, estimate }, |layer, _| layer.power_iteration())
     }
 
-    /// Applies the convolution with the normalised weight.
+    /// Applies the convolution with the normalized weight.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
-        // The clone shares its tensors; only the weight is replaced for this one pass.
+        // The clone shares its tensors; only the weight is replaced, for this pass.
         let conv = Conv2d { weight: Param::initialized(self.conv.weight.id, self.weight()), ..self.conv.clone() };
         conv.forward(x)
     }
 
-    /// W / σ, as the convolution uses it.
+    /// The normalized weight W / σ, which the convolution uses.
     pub fn weight(&self) -> Tensor<4> {
         self.conv.weight.val() / self.sigma().reshape([1, 1, 1, 1])
     }
 
-    /// u, the estimate of the first left singular vector, `[out]`.
+    /// The estimate u of the first left singular vector, `[out]`.
     pub fn estimate(&self) -> Tensor<1> {
         self.estimate.val().without_autodiff()
     }
@@ -57,7 +57,7 @@ impl SpectralConv {
         norm(u.unsqueeze_dim::<2>(0).matmul(matrix(self.conv.weight.val())))
     }
 
-    /// v = Wᵀu / ‖Wᵀu‖, then u = Wv / ‖Wv‖.
+    /// Makes one step of power iteration: v = Wᵀu / ‖Wᵀu‖, then u = Wv / ‖Wv‖.
     pub(super) fn power_iteration(self) -> Self {
         let weight = matrix(self.conv.weight.val().without_autodiff());
         let estimate = self.estimate.map(|u| {
@@ -101,7 +101,7 @@ mod tests {
         layer((0..n).map(|i| (i as f32 * 12.9898).sin() * 0.7).collect(), shape, device)
     }
 
-    /// Largest singular value of `[rows, columns]` in float64, by as many steps as it takes.
+    /// The largest singular value of `[rows, columns]` in float64, with as many steps as needed.
     fn largest_singular_value(matrix: &[f32], rows: usize) -> f64 {
         let columns = matrix.len() / rows;
         let matrix: Vec<f64> = matrix.iter().map(|&v| f64::from(v)).collect();
@@ -146,7 +146,7 @@ mod tests {
         assert!((largest_singular_value(&values(layer.weight()), 12) - 1.0).abs() < 1e-5);
     }
 
-    /// Through the division, u held constant: against differences in float64.
+    /// Compares the gradient through the division, with constant u, with differences in float64.
     #[test]
     fn the_weights_gradient_goes_through_sigma() {
         struct Double;
@@ -195,7 +195,7 @@ mod tests {
         let x = Tensor::<4>::ones([1, 2, 3, 3], &Device::flex()).autodiff();
         let gradients = GradientsParams::from_grads(layer.forward(x.clone()).sum().backward(), &layer);
         assert_eq!(gradients.len(), 2);
-        // Applying the layer moves nothing; a step of power iteration does.
+        // Applying the layer does not change the estimate; a step of power iteration does.
         let before = values(layer.estimate.val());
         layer.forward(x);
         assert_eq!(values(layer.estimate.val()), before);

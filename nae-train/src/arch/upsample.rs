@@ -1,29 +1,29 @@
-//! Enlargement: bilinear with aligned corners as products with constant matrices, and by repetition.
+//! Enlargement: bilinear with aligned corners, as products with constant matrices; and by repetition.
 //!
-//! burn's `interpolate` has a backward pass on one backend only; matrix products have it on all, and are faster.
+//! burn's `interpolate` only has a backward pass on one backend; matrix products have one on all, and are faster.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_simd::Alignment;
 
-/// Most elements of a matrix that enlarges a whole plane at once. It grows with the fourth power of the side, and so do
-/// the multiplications; two thin products grow with the third, but need transpositions around them, which small planes
-/// are spared.
+/// The largest number of elements of a matrix that enlarges a whole plane at once. It grows with the fourth power of
+/// the side, as does the number of multiplications. Two products with small matrices grow with the third power, but
+/// need transpositions around them, which small planes avoid.
 const LARGEST_PLANE_MATRIX: usize = 1 << 14;
 
-/// Enlarges `[N, C, h, w]` to `[N, C, size, size]`, bilinear, corners aligned.
+/// Enlarges `[N, C, h, w]` to `[N, C, size, size]`, bilinearly with aligned corners.
 #[derive(Module, Debug)]
 pub struct Upsample {
     size: usize,
 }
 
 impl Upsample {
-    /// Enlarges to `size` × `size` pixels.
+    /// A layer that enlarges to `size` × `size` pixels.
     pub fn new(size: usize) -> Self {
         Self { size }
     }
 
-    /// Side of the result, in pixels.
+    /// The side of the result, in pixels.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -34,14 +34,14 @@ impl Upsample {
         if h * w * self.size * self.size <= LARGEST_PLANE_MATRIX { self.planes(x) } else { self.axes(x) }
     }
 
-    /// Both axes by one product.
+    /// Enlarges both axes with one product.
     fn planes(&self, x: Tensor<4>) -> Tensor<4> {
         let [n, c, h, w] = x.dims();
         let matrix = plane_matrix([h, w], [self.size, self.size], &x.device()).cast(x.dtype());
         x.reshape([n * c, h * w]).matmul(matrix).reshape([n, c, self.size, self.size])
     }
 
-    /// One axis after the other.
+    /// Enlarges one axis after the other.
     fn axes(&self, x: Tensor<4>) -> Tensor<4> {
         let enlarge_last = |x: Tensor<4>| {
             let [n, c, h, from] = x.dims();
@@ -53,19 +53,19 @@ impl Upsample {
     }
 }
 
-/// Enlarges `[N, C, h, w]` to `[N, C, factor·h, factor·w]`: each pixel becomes a block of equal ones.
+/// Enlarges `[N, C, h, w]` to `[N, C, factor·h, factor·w]` by repeating each pixel.
 #[derive(Module, Debug)]
 pub struct Nearest {
     factor: usize,
 }
 
 impl Nearest {
-    /// Enlarges each side `factor` times.
+    /// A layer that enlarges each side by `factor`.
     pub fn new(factor: usize) -> Self {
         Self { factor }
     }
 
-    /// The number.
+    /// The factor of enlargement.
     pub fn factor(&self) -> usize {
         self.factor
     }
@@ -73,17 +73,17 @@ impl Nearest {
     /// The enlarged activation.
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let ([n, c, h, w], f) = (x.dims(), self.factor);
-        // Repetition along axes of extent 1: no product is needed, and its backward pass is a sum.
+        // Repetition is an expansion of axes of extent 1: it needs no product, and its backward pass is a sum.
         x.reshape([n * c * h, 1, w, 1]).expand([n * c * h, f, w, f]).reshape([n, c, h * f, w * f])
     }
 }
 
-/// Weights `[to, from]` of one axis, corners aligned.
+/// The weights `[to, from]` of one axis, with aligned corners.
 fn axis_weights(from: usize, to: usize) -> Vec<f32> {
     Alignment::Corners.weights(from, to)
 }
 
-/// `[h·w, H·W]`: both axes at once, so that a plane is enlarged by one product.
+/// The matrix `[h·w, H·W]` for both axes, which enlarges a plane with one product.
 fn plane_matrix(from: [usize; 2], to: [usize; 2], device: &Device) -> Tensor<2> {
     let rows = axis_weights(from[0], to[0]);
     let columns = axis_weights(from[1], to[1]);

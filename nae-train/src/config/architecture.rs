@@ -15,128 +15,128 @@ use crate::arch::igebm::igebm32;
 use crate::arch::small_conv::{SIDES, small_conv, small_conv16};
 use crate::arch::{AutoencoderSpec, LatentSpace};
 
-/// The network: `kind` names the family, the other keys are its own. Sizes left out are the paper's.
+/// The network: `kind` selects the family, the other keys are its sizes. Sizes that are left out are the paper's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ArchitectureConfig {
-    /// [`small_conv16`], one channel.
+    /// [`small_conv16`] with one channel.
     SmallConv16 {
-        /// Channels of the first layer.
+        /// The channels of the first layer.
         width: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// [`small_conv`](small_conv()).
     SmallConv {
-        /// Channels of an image.
+        /// The channels of an image.
         channels: usize,
-        /// Side of an image, in pixels.
+        /// The side of an image, in pixels.
         side: usize,
-        /// Channels of the first layer.
+        /// The channels of the first layer.
         width: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// FCRes2: [`fc_res2`].
     #[serde(rename = "fcres2")]
     FcRes2 {
-        /// Blocks in encoder and decoder each.
+        /// The number of blocks in the encoder, and in the decoder.
         #[serde(default = "paper::fcres2_blocks")]
         blocks: usize,
-        /// Width between blocks.
+        /// The width between blocks.
         #[serde(default = "paper::fcres2_width")]
         width: usize,
-        /// Width within blocks.
+        /// The width within blocks.
         #[serde(default = "paper::fcres2_hidden")]
         hidden: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// Conv28: [`conv28`](conv28()).
     Conv28 {
-        /// Channels of the first layer.
+        /// The channels of the first layer.
         #[serde(default = "paper::conv_width")]
         width: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// Conv32: [`conv32`](conv32()).
     Conv32 {
-        /// Channels of the first layer.
+        /// The channels of the first layer.
         #[serde(default = "paper::conv_width")]
         width: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// Conv32Big: [`conv32_big`](conv32_big()).
     Conv32Big {
-        /// Channels of the first layer.
+        /// The channels of the first layer.
         #[serde(default = "paper::big_width")]
         width: usize,
-        /// Groups of the decoder's group normalisation.
+        /// The groups of the decoder's group normalization.
         #[serde(default = "paper::groups")]
         groups: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// Conv64: [`conv64`](conv64()).
     Conv64 {
-        /// Channels of the encoder's first layer.
+        /// The channels of the encoder's first layer.
         #[serde(default = "paper::conv64_encoder")]
         encoder_width: usize,
-        /// Channels of the decoder's last hidden layer.
+        /// The channels of the decoder's last hidden layer.
         #[serde(default = "paper::conv64_decoder")]
         decoder_width: usize,
-        /// Groups of the group normalisation.
+        /// The groups of the group normalization.
         #[serde(default = "paper::groups")]
         groups: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
-    /// The authors' code's pair for CIFAR-10: [`igebm32`].
+    /// The encoder and decoder for CIFAR-10 in the authors' code: [`igebm32`].
     Igebm32 {
-        /// Channels of the first layer.
+        /// The channels of the first layer.
         #[serde(default = "paper::big_width")]
         width: usize,
-        /// Groups of the decoder's last group normalisation.
+        /// The groups of the decoder's last group normalization.
         #[serde(default = "paper::igebm_groups")]
         groups: usize,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
     /// Dense layers: [`dense`](dense()).
     Dense {
-        /// Channels, rows and columns of an image; a vector of D values is `[D, 1, 1]`.
+        /// The channels, rows and columns of an image; a vector of D values is `[D, 1, 1]`.
         image: [usize; 3],
-        /// Widths of the hidden layers from the image to the latent vector.
+        /// The widths of the hidden layers from the image to the latent vector.
         widths: Vec<usize>,
-        /// Range of the output.
+        /// The range of the output.
         #[serde(default)]
         output: DenseOutput,
-        /// D_z.
+        /// The latent dimension D_z.
         latent_dim: usize,
-        /// Geometry of the latent space.
+        /// The geometry of the latent space.
         latent_space: LatentSpace,
     },
 }
 
-/// Sizes of the paper's table, and of the code for what only it has.
+/// The sizes in the paper's table, and those of the authors' code for architectures that only the code has.
 mod paper {
     use crate::arch::conv64::Conv64Widths;
 
@@ -173,7 +173,7 @@ impl ArchitectureConfig {
     /// The network's layers.
     ///
     /// # Errors
-    /// [`ConfigError`] names the first key whose value cannot be used.
+    /// [`ConfigError`] with the first key whose value cannot be used.
     pub fn spec(&self) -> Result<AutoencoderSpec, ConfigError> {
         self.check()?;
         let spec = match *self {
@@ -209,7 +209,7 @@ impl ArchitectureConfig {
         Ok(spec)
     }
 
-    /// D_z, to be changed.
+    /// A mutable reference to D_z.
     pub fn latent_dim_mut(&mut self) -> &mut usize {
         match self {
             Self::SmallConv16 { latent_dim, .. }

@@ -1,4 +1,4 @@
-//! Changes to a preset: values put in the place of its own, by key, parts joined by dots.
+//! Changes to a preset: replaces values by key, where dots separate the parts of a key.
 
 use toml::{Table, Value};
 
@@ -6,30 +6,30 @@ use super::preset::{self, PresetError};
 use super::text::TextError;
 use super::{Config, RawConfig};
 
-/// A preset that cannot be changed so.
+/// An error that prevents a change of a preset.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// It cannot be read.
+    /// The preset cannot be read.
     #[error(transparent)]
     Preset(#[from] PresetError),
-    /// A change is of nothing that the preset has.
+    /// A key's parent table is not in the preset.
     #[error("`{0}` is no key of the preset: no such table is in it")]
     Key(String),
-    /// It cannot be used once changed.
+    /// The changed preset cannot be used.
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
-/// The preset called `name`, or in the file of that path, with `changes` made, each a value in the place of what was there,
-/// whole.
+/// Loads the preset called `name`, or in the file of that path, and applies `changes`, each of which replaces the whole
+/// value of its key.
 ///
 /// # Errors
-/// [`ChangeError`] names the key, or the value, what was expected and what was found.
+/// [`ChangeError`] with the key or the value, what was expected and what was found.
 pub fn changed(name: &str, changes: Table) -> Result<Config, ChangeError> {
     let origin = format!("{name}, changed");
     let base = preset::load(name)?;
-    // It was read from TOML.
+    // The preset was read from TOML, so it can be converted back.
     let mut table = Table::try_from(base.raw()).expect("a preset is TOML");
     for (key, value) in changes {
         put(&mut table, &key, value).ok_or(ChangeError::Key(key))?;
@@ -37,23 +37,23 @@ pub fn changed(name: &str, changes: Table) -> Result<Config, ChangeError> {
     Ok(config(table, &origin)?)
 }
 
-/// The configuration that `table` is, which comes from `origin`.
+/// Converts `table` to a configuration; `origin` names its source in errors.
 ///
 /// # Errors
-/// [`TextError`] names the key, what was expected and what was found.
+/// [`TextError`] with the key, what was expected and what was found.
 pub fn config(table: Table, origin: &str) -> Result<Config, TextError> {
     let raw: RawConfig = table.try_into().map_err(TextError::form(origin))?;
     Config::new(raw).map_err(TextError::value(origin))
 }
 
-/// Puts `value` in the place of what `key` names; `None` where its table is not there.
+/// Replaces or inserts the value of `key`; `None` if the table that should contain it does not exist.
 pub fn put(table: &mut Table, key: &str, value: Value) -> Option<()> {
     let (parent, last) = parent(table, key)?;
     parent.insert(last.to_owned(), value);
     Some(())
 }
 
-/// The table that holds the last part of `key`, and that part.
+/// The table that contains the last part of `key`, and that part.
 pub fn parent<'a, 'k>(table: &'a mut Table, key: &'k str) -> Option<(&'a mut Table, &'k str)> {
     let Some((path, last)) = key.rsplit_once('.') else { return Some((table, key)) };
     let mut parent = table;

@@ -1,4 +1,4 @@
-//! The part of a preset on features: of which frozen network, and how its places become samples.
+//! The part of a preset on features: the frozen network, and how the places of its outputs are converted to samples.
 
 use std::path::PathBuf;
 
@@ -7,23 +7,24 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::raw::require;
 
-/// An NAE of features sees what a frozen network says of each place of an image, not its pixels.
+/// The settings of features. The input of an NAE of features is a frozen network's output at each place of an image,
+/// not the pixels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureSettings {
     /// The frozen network, an ONNX file.
     pub backbone: PathBuf,
-    /// SHA-256 of that file, in hexadecimal: another network is another model.
+    /// The SHA-256 of that file, in hexadecimal, since the model depends on this network.
     pub sha256: String,
-    /// Names of its outputs whose features are used.
+    /// The names of the network's outputs that are used.
     pub outputs: Vec<String>,
-    /// K: the numbers of a place, after whitening.
+    /// K: the number of values for each place, after whitening.
     pub components: usize,
-    /// SHA-256 of the data that the whitening was fitted on, in hexadecimal, as the run folder records it: other data make
-    /// other features, and the trained network is of these. A new run fills it in.
+    /// The SHA-256 of the data that the whitening was fitted on, in hexadecimal, as recorded in the run folder. Other
+    /// data give other features, which the trained network does not fit. A new run fills it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_sha256: Option<String>,
-    /// An image's score is the mean of so many largest energies of its places.
+    /// The number of largest energies of places that an image's score is the mean of.
     pub top_k: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What can be trained, and the settings that one method has and others do not. What the methods do is in
+//! The methods that can be trained, and the settings of each method. The methods themselves are in
 //! [`methods`](crate::methods).
 
 use serde::{Deserialize, Serialize};
@@ -9,24 +9,24 @@ use crate::sample::{Bounds, Langevin, Leaving, Precision, SamplerConfig, Start};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MethodKind {
-    /// Normalized autoencoder: the paper's.
+    /// The normalized autoencoder of the paper.
     #[default]
     Nae,
-    /// Plain autoencoder.
+    /// A plain autoencoder.
     Ae,
-    /// Denoising autoencoder (Vincent et al., ICML 2008).
+    /// A denoising autoencoder (Vincent et al., ICML 2008).
     Dae,
-    /// Variational autoencoder (Kingma and Welling, ICLR 2014).
+    /// A variational autoencoder (Kingma and Welling, ICLR 2014).
     Vae,
-    /// Wasserstein autoencoder with an MMD penalty (Tolstikhin et al., ICLR 2018).
+    /// A Wasserstein autoencoder with an MMD penalty (Tolstikhin et al., ICLR 2018).
     Wae,
-    /// Vector-quantised autoencoder (van den Oord et al., NeurIPS 2017).
+    /// A vector-quantized autoencoder (van den Oord et al., NeurIPS 2017).
     Vqvae,
-    /// Deep autoencoding Gaussian mixture model (Zong et al., ICLR 2018).
+    /// A deep autoencoding Gaussian mixture model (Zong et al., ICLR 2018).
     Dagmm,
     /// GANomaly (Akcay et al., ACCV 2018).
     Ganomaly,
-    /// Feed-forward energy-based model (Du and Mordatch, NeurIPS 2019).
+    /// A feed-forward energy-based model (Du and Mordatch, NeurIPS 2019).
     Igebm,
     /// Manifold projection–diffusion recovery with an energy network, MPDR-S (Yoon et al., NeurIPS 2023).
     Mpdr,
@@ -34,23 +34,23 @@ pub enum MethodKind {
     Glow,
     /// PixelCNN++ (Salimans et al., ICLR 2017).
     Pixelcnn,
-    /// The Mahalanobis distance to the data, for which nothing is trained.
+    /// The Mahalanobis distance to the data, without training.
     Mahalanobis,
-    /// The distance to the nearest of the data that are remembered, for which nothing is trained.
+    /// The distance to the nearest stored training sample, without training.
     Knn,
 }
 
 /// A column of a table of AUROCs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableColumn {
-    /// In JSON.
+    /// The key of the column in JSON.
     pub key: &'static str,
-    /// For people, as in the paper's tables.
+    /// The title of the column for people, as in the paper's tables.
     pub title: &'static str,
 }
 
 impl MethodKind {
-    /// All of them, the paper's first.
+    /// All methods, the paper's first.
     pub const ALL: [Self; 14] = [
         Self::Nae,
         Self::Ae,
@@ -68,7 +68,7 @@ impl MethodKind {
         Self::Knn,
     ];
 
-    /// As in the paper's tables.
+    /// The method's title, as in the paper's tables.
     pub fn title(self) -> &'static str {
         match self {
             Self::Nae => "NAE",
@@ -88,7 +88,7 @@ impl MethodKind {
         }
     }
 
-    /// As in presets and on the command line.
+    /// The method's name in presets and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nae => "nae",
@@ -108,12 +108,13 @@ impl MethodKind {
         }
     }
 
-    /// The method with this [name](Self::name).
+    /// The method with this [name](Self::name); `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// Why its models are not exported, where they are not: layers cannot say what they decide by.
+    /// The reason why models of the method cannot be exported: their decision cannot be expressed by supported layers.
+    /// `None` if they can be exported.
     pub fn why_not_exported(self) -> Option<&'static str> {
         match self {
             Self::Nae | Self::Ae | Self::Dae | Self::Vae | Self::Wae | Self::Mahalanobis | Self::Knn => None,
@@ -124,14 +125,14 @@ impl MethodKind {
         }
     }
 
-    /// Whether it has a likelihood of images of bytes, for which it changes them itself: Glow adds noise within a level,
-    /// PixelCNN++ has a probability of each level.
+    /// Whether the method has a likelihood of images of bytes and prepares such images itself: Glow adds noise within a
+    /// level, and PixelCNN++ has a probability for each level.
     pub fn is_of_bytes(self) -> bool {
         matches!(self, Self::Glow | Self::Pixelcnn)
     }
 
-    /// Whether its latents are in ℝ^D whatever the preset says: Gaussians (of WAE the prior, as in the code of the NAE's
-    /// authors), codes, scores and free latents are not on a sphere.
+    /// Whether the method's latents are in ℝ^D regardless of the preset: Gaussian latents (including the WAE's prior,
+    /// as in the code of the NAE's authors), codes, scores and free latents are not on a sphere.
     pub fn is_euclidean(self) -> bool {
         matches!(
             self,
@@ -139,8 +140,8 @@ impl MethodKind {
         )
     }
 
-    /// Its columns in a table, one for each decision function of its models, in their order. The plain autoencoder before
-    /// NAE training has that of [`Ae`](Self::Ae).
+    /// The method's columns in a table, one for each decision function of its models, in their order. The plain
+    /// autoencoder before NAE training has the column of [`Ae`](Self::Ae).
     pub fn columns(self) -> &'static [TableColumn] {
         match self {
             Self::Nae => &[TableColumn { key: "nae", title: "NAE" }],
@@ -159,66 +160,66 @@ impl MethodKind {
             Self::Glow => &[TableColumn { key: "glow", title: "Glow" }],
             Self::Pixelcnn => &[TableColumn { key: "pixelcnn", title: "PixelCNN++" }],
             Self::Mahalanobis => &[TableColumn { key: "mahalanobis", title: "Mahalanobis" }],
-            // The key of the reference beside other methods, whose place it takes.
+            // This is the key of the reference in tables of other methods, which this column replaces.
             Self::Knn => &[TableColumn { key: "nearest_neighbours", title: "kNN" }],
         }
     }
 
-    /// Whether it is fitted by one pass over the data, and nothing is trained.
+    /// Whether the method is fitted by one pass over the data, without training.
     pub fn is_fitted(self) -> bool {
         matches!(self, Self::Mahalanobis | Self::Knn)
     }
 
-    /// Key of its first column.
+    /// The key of the method's first column.
     pub fn column(self) -> &'static str {
         self.columns().first().map_or("", |column| column.key)
     }
 }
 
-/// Weights of the regularisers; those left out are zero.
+/// The weights of the regularizers; those that are left out are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Regularization {
-    /// γ (the paper's α): weight of the mean squared energy of negative samples.
+    /// γ (the paper's α): the weight of the mean squared energy of negative samples.
     pub negative_energy: f32,
-    /// Weight of the mean squared energy of the data; the authors' code gives it γ in CD and PCD.
+    /// The weight of the mean squared energy of the data; the authors' code sets it to γ for CD and PCD.
     #[serde(default)]
     pub positive_energy: f32,
-    /// Weight of the encoder's summed squared weights.
+    /// The weight of the encoder's summed squared weights.
     pub encoder_l2: f32,
-    /// Weight of the decoder's summed squared weights.
+    /// The weight of the decoder's summed squared weights.
     #[serde(default)]
     pub decoder_l2: f32,
-    /// Weight of the mean ‖z‖² of data and negative samples, for ℝ^D (section 5.1, "Latent Space Structure"). The
+    /// The weight of the mean ‖z‖² of data and negative samples, for ℝ^D (section 5.1, "Latent Space Structure"). The
     /// authors' code divides by D.
     #[serde(default)]
     pub latent_norm: f32,
 }
 
-/// Settings of the denoising autoencoder.
+/// The settings of the denoising autoencoder.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Denoising {
-    /// Standard deviation of the noise, in units of the data.
+    /// The standard deviation of the noise, in units of the data.
     pub noise: f32,
 }
 
 impl Default for Denoising {
-    /// The paper's ("Baseline Implementation").
+    /// The paper's value ("Baseline Implementation").
     fn default() -> Self {
         Self { noise: 0.3 }
     }
 }
 
-/// Settings of the variational autoencoder.
+/// The settings of the variational autoencoder.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Variational {
-    /// σ of the Gaussian around the decoder's output, in units of the data; where it is learned, what it starts from.
+    /// σ of the Gaussian around the decoder's output, in units of the data; its initial value if it is learned.
     pub sigma: f32,
-    /// Whether σ is learned, one for all pixels, at the weights' learning rate.
+    /// Whether σ is learned, one value for all pixels, with the learning rate of the weights.
     pub learned_sigma: bool,
-    /// Latents drawn for each sample in [`Decision::NegativeLogLikelihood`](crate::methods::Decision).
+    /// The number of latents drawn for each sample in [`Decision::NegativeLogLikelihood`](crate::methods::Decision).
     pub samples: usize,
 }
 
@@ -229,11 +230,11 @@ impl Default for Variational {
     }
 }
 
-/// Settings of the Wasserstein autoencoder.
+/// The settings of the Wasserstein autoencoder.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wasserstein {
-    /// Weight of MMD² beside the mean energy; the paper searched between 0.001 and 0.1.
+    /// The weight of MMD² in the sum with the mean energy; the paper searched between 0.001 and 0.1.
     pub mmd: f32,
 }
 
@@ -243,87 +244,87 @@ impl Default for Wasserstein {
     }
 }
 
-/// Settings of the vector-quantised autoencoder.
+/// The settings of the vector-quantized autoencoder.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VectorQuantized {
-    /// Codes in the codebook.
+    /// The number of codes in the codebook.
     pub codes: usize,
-    /// Equal parts of a latent, each with a code of its own; they divide D_z.
+    /// The number of equal parts of a latent, each with its own code; it must divide D_z.
     pub parts: usize,
-    /// Weight of the latents' distance from their codes.
+    /// The weight of the latents' distance from their codes.
     pub commitment: f32,
 }
 
 impl Default for VectorQuantized {
-    /// Those of the implementation that the paper names.
+    /// The values of the implementation that the paper refers to.
     fn default() -> Self {
         Self { codes: 512, parts: 1, commitment: 1.0 }
     }
 }
 
-/// Settings of the deep autoencoding Gaussian mixture model.
+/// The settings of the deep autoencoding Gaussian mixture model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GaussianMixture {
-    /// Gaussians.
+    /// The number of Gaussians.
     pub components: usize,
-    /// λ₁: weight of the mean energy under the mixture.
+    /// λ₁: the weight of the mean energy under the mixture.
     pub energy: f32,
-    /// λ₂: weight of the sum of inverse variances.
+    /// λ₂: the weight of the sum of inverse variances.
     pub inverse_variance: f32,
 }
 
 impl Default for GaussianMixture {
-    /// Those of the implementation that the paper names.
+    /// The values of the implementation that the paper refers to.
     fn default() -> Self {
         Self { components: 4, energy: 0.1, inverse_variance: 0.005 }
     }
 }
 
-/// Settings of GANomaly.
+/// The settings of GANomaly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Adversarial {
-    /// Weight of the squared distance of the discriminator's features.
+    /// The weight of the squared distance of the discriminator's features.
     pub adversarial: f32,
-    /// Weight of the reconstruction's absolute error.
+    /// The weight of the reconstruction's absolute error.
     pub contextual: f32,
-    /// Weight of the squared distance of the latents.
+    /// The weight of the squared distance of the latents.
     pub encoder: f32,
 }
 
 impl Default for Adversarial {
-    /// Those of its authors' code.
+    /// The values of its authors' code.
     fn default() -> Self {
         Self { adversarial: 1.0, contextual: 50.0, encoder: 1.0 }
     }
 }
 
-/// Settings of the feed-forward energy-based model.
+/// The settings of the feed-forward energy-based model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FeedForward {
-    /// Channels of the first layers; the last have twice as many.
+    /// The channels of the first layers; the last layers have twice as many.
     pub width: usize,
-    /// Weight of the mean squared energy of data and of negative samples.
+    /// The weight of the mean squared energy of data and of negative samples.
     pub regularization: f32,
-    /// Steps of the chain.
+    /// The number of steps of the chain.
     pub steps: usize,
-    /// Step size λ.
+    /// The step size λ.
     pub step_size: f32,
-    /// Standard deviation σ of the chain's noise.
+    /// The standard deviation σ of the chain's noise.
     pub noise: f32,
-    /// Limit on the norm of each row of the energy's gradient, as in the code of the NAE's authors.
+    /// The limit on the norm of each row of the energy's gradient, as in the code of the NAE's authors.
     pub gradient_clip: f32,
-    /// Images in the replay buffer.
+    /// The number of images in the replay buffer.
     pub buffer: usize,
-    /// Share of the chains that start from it.
+    /// The share of the chains that start from the replay buffer.
     pub replay: f64,
 }
 
 impl Default for FeedForward {
-    /// Those of the code of the NAE's authors.
+    /// The values of the code of the NAE's authors.
     fn default() -> Self {
         Self {
             width: 128,
@@ -338,39 +339,40 @@ impl Default for FeedForward {
     }
 }
 
-/// Settings of manifold projection–diffusion recovery with an energy network.
+/// The settings of manifold projection–diffusion recovery with an energy network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManifoldDiffusion {
-    /// D_z of the autoencoders on whose manifolds negative samples begin, each with an equal part of the batch; one of the
-    /// preset's D_z where none is named.
+    /// D_z of each autoencoder on whose manifold negative samples start; each gets an equal part of the batch. If the
+    /// list is empty, one autoencoder with the preset's D_z is used.
     pub manifolds: Vec<usize>,
-    /// Share of the epochs that train these autoencoders, before the network.
+    /// The share of the epochs that train these autoencoders, before the network.
     pub manifold_share: f64,
-    /// Weight of the mean squared energy of data and of negative samples.
+    /// The weight of the mean squared energy of data and of negative samples.
     pub regularization: f32,
-    /// Smallest standard deviation of the noise by which the data's latents are moved.
+    /// The smallest standard deviation of the noise that perturbs the data's latents.
     pub min_scale: f32,
-    /// Largest standard deviation of that noise.
+    /// The largest standard deviation of that noise.
     pub max_scale: f32,
-    /// c, how strongly both chains are drawn back to where they started ([`Recovery`](crate::sample::Recovery)).
+    /// c, the strength of the force that pulls both chains back to their starts
+    /// ([`Recovery`](crate::sample::Recovery)).
     pub recovery: f32,
-    /// Steps of the latent chain, along the direction of the gradient.
+    /// The number of steps of the latent chain, along the direction of the gradient.
     pub latent_steps: usize,
-    /// Length of one of these steps down.
+    /// The length of one of these steps.
     pub latent_step_size: f32,
-    /// Standard deviation of the latent chain's noise.
+    /// The standard deviation of the latent chain's noise.
     pub latent_noise: f32,
-    /// Steps of the chain among images.
+    /// The number of steps of the chain in image space.
     pub steps: usize,
-    /// Its step size λ.
+    /// The step size λ of the chain in image space.
     pub step_size: f32,
-    /// Standard deviation σ of its noise.
+    /// The standard deviation σ of the noise of the chain in image space.
     pub noise: f32,
 }
 
 impl Default for ManifoldDiffusion {
-    /// Those of its authors' code for MNIST (MPDR-S), where a third of the epochs train the autoencoder.
+    /// The values of its authors' code for MNIST (MPDR-S), where a third of the epochs train the autoencoder.
     fn default() -> Self {
         Self {
             manifolds: Vec::new(),
@@ -390,7 +392,7 @@ impl Default for ManifoldDiffusion {
 }
 
 impl ManifoldDiffusion {
-    /// Both chains and their start, at temperature 1.
+    /// The settings of both chains and their start, at temperature 1.
     pub(crate) fn sampler(&self) -> SamplerConfig {
         let &Self { min_scale, max_scale, recovery, latent_steps, latent_step_size, latent_noise, .. } = self;
         let latent = Langevin::new(latent_steps, latent_step_size, latent_noise);
@@ -406,55 +408,57 @@ impl ManifoldDiffusion {
         }
     }
 
-    /// How many of `epochs` train the autoencoders: at least one, and not all where there are several.
+    /// The number of `epochs` that train the autoencoders: at least one, and fewer than all if there are several.
     pub(crate) fn manifold_epochs(&self, epochs: usize) -> usize {
         let share = (epochs as f64 * self.manifold_share).round() as usize;
         share.min(epochs.saturating_sub(1)).max(1)
     }
 }
 
-/// Settings of Glow.
+/// The settings of Glow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Flow {
-    /// K: steps of the flow.
+    /// K: the number of steps of the flow.
     pub steps: usize,
-    /// Channels within a coupling.
+    /// The number of channels within a coupling.
     pub hidden_channels: usize,
 }
 
 impl Default for Flow {
-    /// The paper's ("Baseline Implementation").
+    /// The paper's values ("Baseline Implementation").
     fn default() -> Self {
         Self { steps: 12, hidden_channels: 64 }
     }
 }
 
-/// Settings of PixelCNN++.
+/// The settings of PixelCNN++.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Autoregressive {
-    /// Residual blocks in each of three levels, on the way down; the way back has as many, and one more in two of them.
+    /// The number of residual blocks in each of three levels on the way down; the way up has as many, and one more in
+    /// two of the levels.
     pub blocks: usize,
-    /// Channels of each stream.
+    /// The number of channels of each stream.
     pub filters: usize,
 }
 
 impl Default for Autoregressive {
-    /// The paper's ("Baseline Implementation").
+    /// The paper's values ("Baseline Implementation").
     fn default() -> Self {
         Self { blocks: 5, filters: 80 }
     }
 }
 
-/// Settings of nearest neighbours.
+/// The settings of nearest neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Neighbours {
-    /// Samples that are remembered, at most; fewer where they have many values.
+    /// The largest number of stored samples; there are fewer if samples have many values.
     pub vectors: usize,
-    /// τ of the softmax, in units of the median squared distance between a remembered sample and the nearest other: near 0
-    /// the nearest alone counts, at more their mean by nearness.
+    /// τ of the softmax, in units of the median squared distance between a stored sample and its nearest neighbour.
+    /// Near 0, only the nearest sample contributes; for larger τ, the score is a mean over samples weighted by
+    /// nearness.
     pub temperature: f32,
 }
 

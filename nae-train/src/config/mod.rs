@@ -1,8 +1,8 @@
 //! Configuration: presets in TOML, read strictly and checked once.
 //!
-//! `raw` is the file's form, `architecture` its part on the network, [`sampler`] checks its part on negative
-//! samples, [`preset`] finds it, [`text`] reads it, and [`Config`] is what the rest of the crate gets: values that need
-//! no further checking.
+//! `raw` defines the file format, `architecture` its part on the network, [`sampler`] checks its part on negative
+//! samples, [`preset`] finds presets, [`text`] reads them, and [`Config`] contains checked values for the rest of the
+//! crate.
 
 pub(crate) mod architecture;
 pub mod change;
@@ -40,11 +40,11 @@ fn is_zero(value: &f32) -> bool {
     *value == 0.0
 }
 
-/// A value that no run can use.
+/// A value that cannot be used by any run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("`{key}` is {found}; expected {expected}")]
 pub struct ConfigError {
-    /// Path of the key in the file.
+    /// The path of the key in the file.
     pub key: &'static str,
     /// What was expected.
     pub expected: &'static str,
@@ -52,36 +52,36 @@ pub struct ConfigError {
     pub found: String,
 }
 
-/// Training by the mean over the data: pre-training as a plain autoencoder, and the whole training of every method but
-/// the NAE.
+/// Training by the mean loss over the data: pre-training as a plain autoencoder, and the whole training of every method
+/// except the NAE.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pretraining {
-    /// Passes over the training data.
+    /// The number of passes over the training data.
     pub epochs: usize,
-    /// Images an update.
+    /// The number of images in a batch.
     pub batch_size: usize,
-    /// Adam's learning rate; the first one, where there is another for the end.
+    /// Adam's learning rate; the initial one if `final_learning_rate` is given.
     pub learning_rate: f64,
     /// The learning rate at the end, reached by half a cosine (Loshchilov and Hutter, ICLR 2017, without restarts).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_learning_rate: Option<f64>,
-    /// c of the penalty c·‖w‖² on the encoder's weights. The authors' code has 1e-4 here too (`train_step_ae`), where the
-    /// paper speaks of NAE training only.
+    /// c of the penalty c·‖w‖² on the encoder's weights. The authors' code uses 1e-4 here too (`train_step_ae`), while
+    /// the paper mentions it for NAE training only.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub encoder_l2: f32,
-    /// The gradient of all weights together is scaled to an L2 norm of at most this.
+    /// The limit on the L2 norm of the gradient of all weights together; longer gradients are scaled to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_gradient_norm: Option<f64>,
-    /// Whether the first output is about the mean of the training images, by the biases of the last layer; small, as
-    /// drawn, otherwise. Where most of an image is black or white, a network can go all the way there at first, and its
-    /// rectified units with it, never to come back.
+    /// Whether the biases of the last layer are initialized so that the first output is about the mean of the training
+    /// images; otherwise the first output is small. If most of an image is black or white, the first updates can
+    /// saturate a network at that value and switch off its rectified units permanently.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_at_mean: bool,
 }
 
 impl Pretraining {
-    /// Without what is optional.
+    /// Settings without the optional ones.
     pub fn new(epochs: usize, batch_size: usize, learning_rate: f64) -> Self {
         Self {
             epochs,
@@ -94,88 +94,89 @@ impl Pretraining {
         }
     }
 
-    /// The learning rate after this share of all updates, between 0 and 1.
+    /// The learning rate after `share` of all updates, between 0 and 1.
     pub fn learning_rate_at(&self, share: f64) -> f64 {
         self.final_learning_rate.map_or(self.learning_rate, |last| half_cosine(self.learning_rate, last, share))
     }
 }
 
-/// From `first` to `last` by half a cosine, after this share of the way.
+/// Interpolates from `first` to `last` by half a cosine, where `share` is the completed share.
 fn half_cosine(first: f64, last: f64, share: f64) -> f64 {
     last + (first - last) * 0.5 * (1.0 + (std::f64::consts::PI * share).cos())
 }
 
-/// NAE training.
+/// The settings of NAE training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// Number of parameter updates.
+    /// The number of parameter updates.
     pub updates: usize,
-    /// Images, and negative samples, an update.
+    /// The number of images, and of negative samples, in a batch.
     pub batch_size: usize,
-    /// Adam's learning rate; the first one, where there is another for the end.
+    /// Adam's learning rate; the initial one if `final_learning_rate` is given.
     pub learning_rate: f64,
-    /// The learning rate at the end, reached by half a cosine as in pre-training. Rates of the halves fall in proportion.
+    /// The learning rate at the end, reached by half a cosine as in pre-training. The rates of encoder and decoder fall
+    /// in proportion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_learning_rate: Option<f64>,
-    /// The encoder's, where it differs.
+    /// The encoder's learning rate, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder_learning_rate: Option<f64>,
-    /// The decoder's, where it differs.
+    /// The decoder's learning rate, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decoder_learning_rate: Option<f64>,
-    /// The temperature's; it is learned where this is given, from `sampler.temperature` on.
+    /// The learning rate of the temperature; if given, the temperature is learned, starting from `sampler.temperature`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_learning_rate: Option<f64>,
-    /// Whether the decoder stays as pre-training left it.
+    /// Whether the decoder is not changed after pre-training.
     #[serde(default)]
     pub fixed_decoder: bool,
-    /// Whether negative samples stay on the manifold of the autoencoder as pre-training left it, while the model is trained
-    /// away from it (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
+    /// Whether negative samples stay on the manifold of the pre-trained autoencoder, while the model's own weights
+    /// change (manifold projection–diffusion recovery: Yoon et al., NeurIPS 2023).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_manifold: bool,
-    /// Decay of a running mean of the weights, which is then the model that is looked at and kept, where this is given.
+    /// The decay of a running mean of the weights; if given, the mean is the model that is evaluated and kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<f64>,
-    /// In place of γ: negative samples are pushed up to an energy of this many times that of the validation images
-    /// after pre-training, and no further. The loss −E + γE² falls up to E = 1/(2γ).
+    /// Determines γ: the energy of negative samples is raised up to this many times the energy of the validation images
+    /// after pre-training. The loss −E + γE² falls up to E = 1/(2γ).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_bound: Option<f64>,
-    /// The data's mean energy is kept below this many times that of the validation images after pre-training, where this
-    /// is given: above, the negative samples' energy weighs less in the loss.
+    /// If given, the data's mean energy is kept below this many times the energy of the validation images after
+    /// pre-training: above that, the negative samples' energy has less weight in the loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_bound: Option<f64>,
-    /// Weights of the regularisers.
+    /// The weights of the regularizers.
     pub regularization: Regularization,
 }
 
 impl Training {
-    /// These settings with the γ that follows from [`negative_bound`](Self::negative_bound), if there is one, for
-    /// validation images whose mean energy is `energy` after pre-training.
+    /// Returns these settings with the γ that follows from [`negative_bound`](Self::negative_bound), if it is given,
+    /// for validation images whose mean energy is `energy` after pre-training.
     pub fn bounded(mut self, energy: f64) -> Self {
         if let Some(bound) = self.negative_bound {
             let gamma = 1.0 / (2.0 * bound * energy);
-            // Images that are reproduced exactly bound nothing.
+            // An energy of 0 gives no bound.
             self.regularization.negative_energy = if gamma.is_finite() { gamma as f32 } else { 0.0 };
         }
         self
     }
 
-    /// What all learning rates are multiplied by after `update` updates.
+    /// The factor of all learning rates after `update` updates.
     pub fn rate_factor(&self, update: usize) -> f64 {
         let share = update as f64 / self.updates.max(1) as f64;
         self.final_learning_rate.map_or(1.0, |last| half_cosine(1.0, last / self.learning_rate, share.min(1.0)))
     }
 }
 
-/// When to look at the model, which of its states to keep, and when to take it back.
+/// When the model is evaluated, which of its states is kept, and when training has diverged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stopping {
-    /// Updates between two looks.
+    /// The number of updates between two looks.
     pub every: usize,
-    /// The run has diverged where the negative samples' mean energy exceeds this many times the data's; without it, where
-    /// an energy is no number.
+    /// The run has diverged if the negative samples' mean energy exceeds this many times the data's; if `None`, only if
+    /// an energy is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_energy_ratio: Option<f64>,
     /// Which state is kept.
@@ -183,14 +184,14 @@ pub struct Stopping {
     pub keep: Keep,
 }
 
-/// Which state of a run is kept, by the AUROC of the selection set against validation images.
+/// Which state of a run is kept, judged by the AUROC of the selection set against validation images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// The latest whose AUROC is not below the best by more than its confidence interval.
+    /// The latest state whose AUROC is not below the confidence interval of the best AUROC.
     #[default]
     Latest,
-    /// The one with the highest AUROC, and of equals the latest: the paper's.
+    /// The state with the highest AUROC, and the latest of equal ones, as in the paper.
     Best,
 }
 
@@ -201,36 +202,36 @@ impl Keep {
     }
 }
 
-/// Settings of the methods beside the NAE; each has defaults.
+/// The settings of the methods other than the NAE; each has defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Baselines {
-    /// Denoising autoencoder.
+    /// The settings of the denoising autoencoder.
     pub dae: Denoising,
-    /// Variational autoencoder.
+    /// The settings of the variational autoencoder.
     pub vae: Variational,
-    /// Wasserstein autoencoder.
+    /// The settings of the Wasserstein autoencoder.
     pub wae: Wasserstein,
-    /// Vector-quantised autoencoder.
+    /// The settings of the vector-quantized autoencoder.
     pub vqvae: VectorQuantized,
-    /// Deep autoencoding Gaussian mixture model.
+    /// The settings of the deep autoencoding Gaussian mixture model.
     pub dagmm: GaussianMixture,
-    /// GANomaly.
+    /// The settings of GANomaly.
     pub ganomaly: Adversarial,
-    /// Feed-forward energy-based model.
+    /// The settings of the feed-forward energy-based model.
     pub igebm: FeedForward,
-    /// Manifold projection–diffusion recovery with an energy network.
+    /// The settings of manifold projection–diffusion recovery with an energy network.
     #[serde(skip_serializing_if = "raw::is_default")]
     pub mpdr: ManifoldDiffusion,
-    /// Glow.
+    /// The settings of Glow.
     pub glow: Flow,
-    /// PixelCNN++.
+    /// The settings of PixelCNN++.
     pub pixelcnn: Autoregressive,
-    /// Nearest neighbours.
+    /// The settings of nearest neighbours.
     pub knn: Neighbours,
 }
 
-/// Everything a run needs to know besides its seed, checked.
+/// All settings of a run except its seed, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
     raw: RawConfig,
@@ -242,7 +243,7 @@ impl Config {
     /// Checks every value of `raw`.
     ///
     /// # Errors
-    /// [`ConfigError`] names the first key whose value cannot be used.
+    /// [`ConfigError`] with the first key whose value cannot be used.
     pub fn new(raw: RawConfig) -> Result<Self, ConfigError> {
         raw.check()?;
         let mut architecture = raw.architecture.spec()?.with_energy(raw.energy.into());
@@ -316,22 +317,22 @@ impl Config {
         &self.raw.name
     }
 
-    /// The file's form, as recorded in the run folder.
+    /// The configuration in the form of the file, as recorded in the run folder.
     pub fn raw(&self) -> &RawConfig {
         &self.raw
     }
 
-    /// What is trained.
+    /// The method that is trained.
     pub fn method(&self) -> MethodKind {
         self.raw.method
     }
 
-    /// Settings of the methods beside the NAE.
+    /// The settings of the methods other than the NAE.
     pub fn baselines(&self) -> &Baselines {
         &self.raw.baselines
     }
 
-    /// The autoencoders on whose manifolds MPDR's negative samples begin; none with other methods.
+    /// The autoencoders on whose manifolds MPDR's negative samples start; empty for other methods.
     pub(crate) fn manifolds(&self) -> &[AutoencoderSpec] {
         &self.manifolds
     }
@@ -346,7 +347,7 @@ impl Config {
         &self.raw.data.source
     }
 
-    /// How files from outside become samples like the data's.
+    /// How external files are converted to samples like the data's.
     pub fn form(&self) -> Form {
         match self.raw.data.source.form() {
             Form::Images(form) => {
@@ -358,12 +359,12 @@ impl Config {
         }
     }
 
-    /// Whose features are trained on, where it is not the images themselves.
+    /// The features that are trained on, if training does not use the images themselves.
     pub fn features(&self) -> Option<&FeatureSettings> {
         self.raw.data.features.as_ref()
     }
 
-    /// The same for a run on features that begins with the data of this SHA-256.
+    /// Returns the same configuration with `sha256` as the digest of the data, for a new run on features.
     #[must_use]
     pub fn with_data_of_features(mut self, sha256: &str) -> Self {
         if let Some(features) = &mut self.raw.data.features {
@@ -372,7 +373,7 @@ impl Config {
         self
     }
 
-    /// What is done to training images each time they are seen; no dequantisation for a method with a likelihood of bytes.
+    /// The random changes of training images; without dequantization for a method with a likelihood of bytes.
     pub fn augmentation(&self) -> Augmentation {
         let augmentation = self.raw.data.augmentation;
         Augmentation { dequantize: augmentation.dequantize && !self.raw.method.is_of_bytes(), ..augmentation }
@@ -383,59 +384,59 @@ impl Config {
         self.raw.data.held_out
     }
 
-    /// Shares of the data's parts.
+    /// The shares of the data's parts.
     pub fn split(&self) -> SplitShares {
         self.raw.data.split
     }
 
-    /// Pre-training settings.
+    /// The settings of pre-training.
     pub fn pretraining(&self) -> Pretraining {
         self.raw.pretraining
     }
 
-    /// NAE training settings.
+    /// The settings of NAE training.
     pub fn training(&self) -> Training {
         self.raw.training
     }
 
-    /// How negative samples are drawn.
+    /// The settings of negative samples.
     pub fn sampler(&self) -> SamplerConfig {
         self.raw.sampler
     }
 
-    /// Stopping settings.
+    /// The settings of stopping.
     pub fn stopping(&self) -> Stopping {
         self.raw.stopping
     }
 
-    /// Target false-positive rate of the threshold.
+    /// The target false-positive rate of the threshold.
     pub fn false_positive_rate(&self) -> f64 {
         self.raw.calibration.false_positive_rate
     }
 
-    /// How many images of uniform noise, and of ConstantGray, models are measured on.
+    /// The number of images of uniform noise, and of ConstantGray, for evaluation.
     pub fn synthetic_images(&self) -> usize {
         self.raw.evaluation.synthetic_images
     }
 
-    /// The probability with which no more than [`false_positive_rate`](Self::false_positive_rate) of new normal data are
-    /// above the threshold; without it, that is so on average over the draw of calibration data.
+    /// The probability with which at most a share [`false_positive_rate`](Self::false_positive_rate) of new normal data
+    /// is above the threshold. If `None`, the rate holds on average over the draw of calibration data.
     pub fn confidence(&self) -> Option<f64> {
         self.raw.calibration.confidence
     }
 
-    /// The share of new normal data that is expected above the threshold: the rate it is computed for, from `count`
-    /// calibration energies that are independent of one another.
+    /// The expected share of new normal data above the threshold, which is the rate that the threshold is computed for,
+    /// with `count` independent calibration energies.
     ///
     /// # Errors
-    /// [`CalibrationError`] where there are too few for the [`confidence`](Self::confidence).
+    /// [`CalibrationError`] if there are too few for the [`confidence`](Self::confidence).
     pub fn expected_rate(&self, count: usize) -> Result<f32, CalibrationError> {
         let rate = self.false_positive_rate() as f32;
         self.confidence().map_or(Ok(rate), |confidence| confident_rate(count, rate, confidence as f32))
     }
 }
 
-/// The autoencoders of MPDR's manifolds: `architecture`, or one for each D_z that is asked for.
+/// The autoencoders of MPDR's manifolds: `architecture`, or one for each requested D_z.
 fn manifolds(raw: &RawConfig, architecture: &AutoencoderSpec) -> Result<Vec<AutoencoderSpec>, ConfigError> {
     let dims = &raw.baselines.mpdr.manifolds;
     if dims.is_empty() {

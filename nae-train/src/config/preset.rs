@@ -1,4 +1,4 @@
-//! The presets that come with the program, presets in files, and those that runs have recorded.
+//! Embedded presets, presets in files, and presets recorded by runs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,16 +8,16 @@ use super::Config;
 use super::raw::RawConfig;
 use super::text::{TextError, read};
 
-/// A preset that comes with the program.
+/// An embedded preset.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// What `--preset` takes.
+    /// The value of `--preset` that selects it.
     pub name: &'static str,
     /// The TOML text.
     pub text: &'static str,
 }
 
-/// All presets that come with the program; the first is the default.
+/// All embedded presets; the first is the default.
 pub const PRESETS: &[Preset] = &[
     Preset { name: "digits", text: include_str!("../../presets/digits.toml") },
     Preset { name: "digits-omi", text: include_str!("../../presets/digits-omi.toml") },
@@ -29,29 +29,29 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "celeba64-sample", text: include_str!("../../presets/celeba64-sample.toml") },
 ];
 
-/// What `config.toml` of a run folder holds: a preset with the numbers that the run was made with.
+/// The content of `config.toml` in a run folder: a preset with the seed, version and data digest of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
-    /// The seed every random number came from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// Version of the program.
+    /// The version of the program.
     pub version: String,
-    /// SHA-256 of the data, in hexadecimal; runs of earlier versions do not have it.
+    /// The SHA-256 of the data, in hexadecimal; runs of earlier versions do not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_sha256: Option<String>,
     /// The preset as it was used.
     pub preset: RawConfig,
 }
 
-/// A preset that cannot be used.
+/// An error that prevents the use of a preset.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PresetError {
-    /// Neither a known name nor a `.toml` file.
+    /// The name is neither known nor that of a `.toml` file.
     #[error("unknown preset `{name}`; known: {known}; or give the path of a .toml file")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The known names.
         known: String,
@@ -59,21 +59,21 @@ pub enum PresetError {
     /// The file cannot be read.
     #[error("{}: cannot be read: {cause}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// The text is no preset, or a value cannot be used.
+    /// The text is not a preset, or a value cannot be used.
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
-/// Reads the preset called `name`, or the file of that path where it ends in `.toml`: a preset, or `config.toml` of a
-/// run folder, whose seed is passed over.
+/// Reads the preset called `name`, or the file of that path if it ends in `.toml`: a preset, or `config.toml` of a run
+/// folder, whose seed is ignored.
 ///
 /// # Errors
-/// [`PresetError`] names the file, the line or key, what was expected and what was found.
+/// [`PresetError`] with the file, the line or key, what was expected and what was found.
 pub fn load(name: &str) -> Result<Config, PresetError> {
     if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) {
         return Ok(parse(preset.text, name)?);
@@ -84,7 +84,7 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
         return Err(PresetError::Unknown { name: name.to_owned(), known });
     }
     let text = std::fs::read_to_string(path).map_err(|cause| PresetError::Read { path: path.to_owned(), cause })?;
-    // Looked at first, so that errors are those of the form it has.
+    // The form is determined first, so that errors refer to the right one.
     let recorded = toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("preset"));
     if !recorded {
         return Ok(parse(&text, name)?);
@@ -95,16 +95,16 @@ pub fn load(name: &str) -> Result<Config, PresetError> {
 /// Reads the configuration and the seed of a run from the text of its `config.toml`; `origin` is named in errors.
 ///
 /// # Errors
-/// As for [`parse`].
+/// The same as for [`parse`].
 pub fn recorded_run(text: &str, origin: &str) -> Result<(Config, u64), TextError> {
     let Recorded { preset, seed, .. } = recorded(text, origin)?;
     Ok((Config::new(preset).map_err(TextError::value(origin))?, seed))
 }
 
-/// Reads the text of a run's `config.toml`, without checking its values; `origin` is named in errors.
+/// Reads the text of a run's `config.toml` without checking its values; `origin` is named in errors.
 ///
 /// # Errors
-/// [`TextError::Form`].
+/// [`TextError::Form`] if the text does not have the form of a recorded run.
 pub fn recorded(text: &str, origin: &str) -> Result<Recorded, TextError> {
     read(text, origin)
 }
@@ -112,7 +112,7 @@ pub fn recorded(text: &str, origin: &str) -> Result<Recorded, TextError> {
 /// Reads a preset from its text; `origin` is named in errors.
 ///
 /// # Errors
-/// [`TextError`] where the text is no preset or a value cannot be used.
+/// [`TextError`] if the text is not a preset or a value cannot be used.
 pub fn parse(text: &str, origin: &str) -> Result<Config, TextError> {
     Config::new(read::<RawConfig>(text, origin)?).map_err(TextError::value(origin))
 }
@@ -164,7 +164,7 @@ mod tests {
         for (key, energy) in [
             ("", Energy::SquaredL2),
             ("energy = \"squared-l2\"", Energy::SquaredL2),
-            // The name before.
+            // The name in earlier versions.
             ("energy = \"squared_l2\"", Energy::SquaredL2),
             ("energy = \"l1\"", Energy::L1),
             ("energy = \"ssim\"", Energy::Ssim),
@@ -209,7 +209,7 @@ mod tests {
         assert!(message.contains("training.final_learning_rate"), "{message}");
     }
 
-    /// Their own noise within a level, or none, must be the only one.
+    /// The noise that these methods add themselves must be the only noise.
     #[test]
     fn methods_with_a_likelihood_of_bytes_see_bytes() {
         let preset = PRESETS.iter().find(|preset| preset.name == "cifar10-ood").expect("comes with the program");
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// As in the code of the NAE's authors, whatever the preset says of the NAE.
+    /// As in the code of the NAE's authors, regardless of the preset's latent space for the NAE.
     #[test]
     fn a_prior_that_is_gaussian_is_in_space() {
         for (method, space) in
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// A set whose own files say what is for testing, with a network that fits it.
+    /// A set with its own test files, and a network that fits it.
     #[test]
     fn cifar10_is_a_source_of_presets() {
         let digits = PRESETS[0].text;

@@ -1,4 +1,4 @@
-//! The form of a preset file, key by key, and the check of its values.
+//! The format of a preset file, key by key, and the check of its values.
 
 use nae_core::energy::Energy;
 use nae_onnx::metadata::{Fit, RowWindow, Tiles, Transforms};
@@ -15,50 +15,50 @@ use nae_data::SplitShares;
 use nae_data::own::OwnImages;
 use nae_data::own_table::OwnTable;
 
-/// A preset file. Unknown keys are refused.
+/// A preset file. Unknown keys are errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawConfig {
-    /// Name, recorded in the model.
+    /// The preset's name, recorded in the model.
     pub name: String,
-    /// What is trained; the NAE where nothing is said.
+    /// The method that is trained; the NAE by default.
     #[serde(default)]
     pub method: MethodKind,
     /// How a reconstruction is compared with its image.
     #[serde(default)]
     pub energy: EnergyKind,
-    /// Where the images come from.
+    /// The data and their division.
     pub data: RawData,
     /// The network.
     pub architecture: ArchitectureConfig,
-    /// Pre-training.
+    /// The settings of pre-training.
     pub pretraining: Pretraining,
-    /// NAE training.
+    /// The settings of NAE training.
     pub training: Training,
-    /// Negative samples.
+    /// The settings of negative samples.
     pub sampler: SamplerConfig,
-    /// Stopping.
+    /// The settings of stopping.
     pub stopping: Stopping,
-    /// Calibration.
+    /// The settings of calibration.
     pub calibration: RawCalibration,
-    /// Evaluation.
+    /// The settings of evaluation.
     #[serde(default, skip_serializing_if = "is_default")]
     pub evaluation: RawEvaluation,
-    /// Settings of the methods beside the NAE.
+    /// The settings of the methods other than the NAE.
     #[serde(default)]
     pub baselines: Baselines,
 }
 
-/// The known energies; [`nae_core::energy::Energy`] has their definitions.
+/// The known energies; [`nae_core::energy::Energy`] defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnergyKind {
-    /// Squared error per dimension, the paper's.
+    /// The squared error per dimension, as in the paper.
     #[default]
-    // The name in presets and recorded runs of before.
+    // The name in earlier presets and recorded runs.
     #[serde(alias = "squared_l2")]
     SquaredL2,
-    /// Absolute error per dimension.
+    /// The absolute error per dimension.
     L1,
     /// One minus the mean structural similarity, for images in [0, 1].
     Ssim,
@@ -74,45 +74,46 @@ impl From<EnergyKind> for Energy {
     }
 }
 
-/// Where the images come from.
+/// The data and their division.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawData {
     /// The data set.
     pub source: Source,
-    /// Features of a frozen network, for images of a user's own; their pixels where nothing is given.
+    /// Features of a frozen network, for a user's own images; `None` if their pixels are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<FeatureSettings>,
-    /// The class that is never trained on; all classes are normal where none is given. A user's own data have none.
+    /// The class that is never trained on; if `None`, all classes are normal. A user's own data have no such class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<u8>,
-    /// Shares of the normal images that are not trained on.
+    /// The shares of the normal images that are not trained on.
     pub split: SplitShares,
-    /// What is done to every image, in training and in scoring, before it has the size of the network's input. With
-    /// `crop`, or a `fit` that is not `stretch`, the images of a set may have another size than the network takes.
+    /// The transforms of every image, in training and in scoring, before it is resized to the network's input. With
+    /// `crop`, or a `fit` other than `stretch`, the images of a set may have another size than the network's input.
     #[serde(default, skip_serializing_if = "is_default")]
     pub transforms: Transforms,
-    /// What is done to training images alone, anew each time.
+    /// The random changes of training images, drawn anew each time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub augmentation: Augmentation,
 }
 
-/// Calibration.
+/// The settings of calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawCalibration {
-    /// Target share of normal images above the threshold.
+    /// The target share of normal images above the threshold.
     pub false_positive_rate: f64,
-    /// Where the target is to hold for this draw of calibration images, not for the mean of all: with which probability.
+    /// The probability with which the target holds for the drawn calibration images; if `None`, it holds on average
+    /// over draws.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
 }
 
-/// What models are measured on.
+/// The settings of evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawEvaluation {
-    /// Images of uniform noise, and as many of ConstantGray; of made-up rows likewise. The paper has 4,000.
+    /// The number of images of uniform noise, of ConstantGray, and of artificial rows. The paper has 4,000.
     pub synthetic_images: usize,
 }
 
@@ -127,7 +128,7 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl RawData {
-    /// Whether the network may take another size than the set's images have.
+    /// Whether the network's input may have another size than the set's images.
     pub(super) fn changes_size(&self) -> bool {
         self.transforms.crop.is_some() || self.transforms.fit != Fit::Stretch
     }

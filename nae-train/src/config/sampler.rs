@@ -1,4 +1,4 @@
-//! The check of a preset's `[sampler]`: values, and combinations that make sense.
+//! Checks a preset's `[sampler]`: values, and their combinations.
 
 use super::ConfigError;
 use super::raw::{at_least_0, positive, require};
@@ -8,7 +8,7 @@ use crate::sample::{Annealing, Bounds, Langevin, Leaving, ReplayConfig, SamplerC
 /// Checks `sampler` for a model with latents in `space`.
 ///
 /// # Errors
-/// [`ConfigError`] names the first key whose value cannot be used, or cannot be used together with another.
+/// [`ConfigError`] with the first key whose value cannot be used, or cannot be combined with another.
 pub fn check(sampler: &SamplerConfig, space: LatentSpace) -> Result<(), ConfigError> {
     require("sampler.temperature", sampler.temperature, "above 0", |t| positive(f64::from(*t)))?;
     check_start(sampler.start)?;
@@ -107,7 +107,7 @@ fn check_chain(chain: &Langevin, space: LatentSpace, keys: &Keys) -> Result<(), 
     if chain.metropolis.is_none() {
         return Ok(());
     }
-    // See `sample::metropolis` for what detailed balance needs.
+    // `sample::metropolis` explains the conditions of detailed balance.
     require(keys.noise, chain.noise, "above 0 with `metropolis`", |s| positive(f64::from(*s)))?;
     let annealing = match chain.annealing {
         Annealing::None => None,
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(precision("precision = \"f16\""), Ok(Precision::F16));
         assert_eq!(precision("precision = \"bf16\""), Ok(Precision::Bf16));
         assert!(precision("precision = \"f8\"").expect_err("no such").to_string().contains("f8"));
-        // Presets written before there was a choice, and their digests, stay as they are.
+        // Presets without this key, and their digests, stay unchanged.
         let plain: SamplerConfig = toml::from_str(&text("")).expect("valid");
         assert!(!toml::to_string(&plain).expect("serialises").contains("precision"));
     }

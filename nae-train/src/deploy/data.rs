@@ -1,4 +1,4 @@
-//! The data a model is quantised on and measured with, as the engine takes them.
+//! The data for the quantization of a model and the measurement of its effect, in the engine's layout.
 
 use nae_core::contract::Preprocessing;
 use nae_graph::Graph;
@@ -7,26 +7,26 @@ use nae_input::layout::to_channels_last;
 use crate::run::Prepared;
 use nae_data::ImageSet;
 
-/// Most images that ranges are chosen by: more change nothing.
+/// The largest number of images for the choice of ranges; more do not change them.
 const MOST_FOR_RANGES: usize = 1024;
 
-/// Images by what they are used for: HWC, in the range of the model's preprocessing.
+/// Images grouped by their use: HWC, in the range of the model's preprocessing.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// Normal images that ranges are chosen by.
+    /// Normal images for the choice of ranges.
     pub ranges: Vec<Vec<f32>>,
-    /// Normal images whose energies give the threshold.
+    /// Normal images whose energies determine the threshold.
     pub calibration: Vec<Vec<f32>>,
-    /// Normal images that false positives are counted on.
+    /// Normal images for measuring the false-positive rate.
     pub test: Vec<Vec<f32>>,
-    /// Outliers by name.
+    /// Sets of outliers with their names.
     pub outliers: Vec<(String, Vec<Vec<f32>>)>,
-    /// What the images are, in a sentence.
+    /// A description of the images in a sentence.
     pub description: String,
 }
 
 impl Data {
-    /// The parts of a run: trained on, kept for calibration, kept for the test; its outlier sets.
+    /// The parts of a run: training images for ranges, the calibration and test parts, and its outlier sets.
     pub fn of_run(prepared: &Prepared, network: &Graph) -> Self {
         let convert = |set: &ImageSet| images(set, network.contract.preprocessing);
         let split = &prepared.split;
@@ -50,7 +50,7 @@ impl Data {
         }
     }
 
-    /// Normal a user's images: every fourth is kept for the test, the others give ranges and threshold.
+    /// The normal images of a user: every fourth is for the test, the others determine ranges and threshold.
     pub fn of_images(normal: &ImageSet, outliers: Option<(String, &ImageSet)>, network: &Graph) -> Self {
         let all = images(normal, network.contract.preprocessing);
         let (test, calibration): (Vec<_>, Vec<_>) = all.into_iter().enumerate().partition(|(index, _)| index % 4 == 3);
@@ -73,7 +73,7 @@ impl Data {
     }
 }
 
-/// From channels first in [0, 1] to channels last in the range of `preprocessing`.
+/// Converts images from channels first in [0, 1] to channels last in the range of `preprocessing`.
 fn images(set: &ImageSet, preprocessing: Preprocessing) -> Vec<Vec<f32>> {
     let (low, span) = (preprocessing.low(), preprocessing.high() - preprocessing.low());
     (0..set.len())

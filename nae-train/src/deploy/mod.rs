@@ -1,5 +1,5 @@
-//! What `nae-train deploy` measures of an 8-bit model: the data that a model is quantised on, and what 8 bits cost on it.
-//! Quantisation itself is in [`nae_graph::quantize`], reading ONNX in [`nae_onnx::lower`].
+//! The measurements of `nae-train deploy` for an 8-bit model: the data for quantization, and the loss on these data.
+//! Quantization itself is in [`nae_graph::quantize`], reading ONNX in [`nae_onnx::lower`].
 
 pub(crate) mod data;
 pub mod report;

@@ -1,4 +1,4 @@
-//! What quantisation costs, on the same data before and after.
+//! Measures the loss from quantization, on the same data before and after.
 
 use nae_core::calibration::Calibration;
 use nae_graph::quantize::evaluate::energies;
@@ -11,72 +11,72 @@ use crate::energy::mean;
 use crate::eval::metrics::auroc;
 use crate::eval::scoring::share_above;
 
-/// A fall of AUROC by more than this is looked into.
+/// A larger fall of AUROC is examined layer by layer.
 pub const TOLERATED: f64 = 0.005;
 
-/// A figure before and after.
+/// A figure before and after quantization.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pair<T> {
-    /// Of the f32 model.
+    /// The figure of the f32 model.
     pub f32: T,
-    /// Of the 8-bit model.
+    /// The figure of the 8-bit model.
     pub int8: T,
 }
 
-/// One set of outliers.
+/// The figures of one set of outliers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// The name of the set.
     pub outliers: String,
-    /// Images in it.
+    /// The number of images in the set.
     pub count: usize,
-    /// AUROC against the normal test images.
+    /// The AUROC against the normal test images.
     pub auroc: Pair<Option<f64>>,
 }
 
-/// What one layer costs.
+/// The loss due to one layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Which layer, counted from 0 in the f32 model with activations as layers of their own.
+    /// The number of the layer, counted from 0 in the f32 model, where activations are separate layers.
     pub layer: usize,
-    /// Its kind.
+    /// The kind of the layer.
     pub kind: &'static str,
-    /// The set of outliers it was measured on.
+    /// The set of outliers that it was measured on.
     pub outliers: String,
-    /// AUROC on that set with this layer in f32 and all others in 8 bits.
+    /// The AUROC on that set with this layer in f32 and all others in 8 bits.
     pub auroc_without: Option<f64>,
 }
 
-/// All of it.
+/// The measured effects of quantization.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The data.
+    /// A description of the data.
     pub data: String,
-    /// Whether channels were evened out.
+    /// Whether the ranges of channels were equalized.
     pub equalized: bool,
-    /// Tensors whose scales are those that the model came with.
+    /// The number of tensors whose scales came with the model.
     pub own_scales: usize,
-    /// Layers that stay f32: number, kind, reason.
+    /// The layers that stay f32: number, kind, reason.
     pub float_layers: Vec<(usize, &'static str, &'static str)>,
-    /// Mean energy of the normal test images.
+    /// The mean energy of the normal test images.
     pub energy: Pair<f64>,
-    /// The rate the thresholds are for.
+    /// The target false-positive rate of the thresholds.
     pub target_false_positive_rate: f32,
-    /// The threshold each model's own calibration energies give.
+    /// The threshold from each model's own calibration energies.
     pub threshold: Pair<Option<f32>>,
-    /// Share of the normal test images above it.
+    /// The share of the normal test images above the threshold.
     pub false_positive_rate: Pair<Option<f64>>,
-    /// The sets of outliers.
+    /// The figures of the outlier sets.
     pub rows: Vec<Row>,
-    /// Where AUROC falls by more than [`TOLERATED`]: the layer that costs most.
+    /// The layer with the largest loss; `None` unless an AUROC falls by more than [`TOLERATED`].
     pub costliest: Option<Cost>,
 }
 
-/// Measures both models, gives the 8-bit one the calibration of its own energies, and says what the change costs.
+/// Measures both models, calibrates the 8-bit model with its own energies, and reports the effects of quantization.
 /// `rate` is the target false-positive rate.
 ///
 /// # Errors
-/// [`QuantizeError`] where a model cannot be written or run.
+/// [`QuantizeError`] if a model cannot be written or run.
 pub fn calibrate(before: &Graph, quantized: &mut Quantized, data: &Data, rate: f32) -> Result<Report, QuantizeError> {
     let both = |images: &[Vec<f32>]| -> Result<Pair<Vec<f32>>, QuantizeError> {
         Ok(Pair { f32: energies(before, images)?, int8: energies(&quantized.graph, images)? })
@@ -118,12 +118,12 @@ pub fn calibrate(before: &Graph, quantized: &mut Quantized, data: &Data, rate: f
     })
 }
 
-/// How much a row's AUROC falls.
+/// The fall of a row's AUROC.
 fn fall(row: &Row) -> f64 {
     row.auroc.f32.zip(row.auroc.int8).map_or(0.0, |(before, after)| before - after)
 }
 
-/// The layer that, left in f32, helps most on the set whose AUROC falls most; `None` where none falls by more
+/// The layer that gives the largest improvement in f32 on the set whose AUROC falls most; `None` if none falls by more
 /// than [`TOLERATED`].
 fn costliest(quantized: &Quantized, data: &Data, rows: &[Row]) -> Result<Option<Cost>, QuantizeError> {
     let worst = (0..rows.len()).max_by(|&a, &b| fall(&rows[a]).total_cmp(&fall(&rows[b])));
@@ -134,7 +134,7 @@ fn costliest(quantized: &Quantized, data: &Data, rows: &[Row]) -> Result<Option<
         let graph = quantized.without(layer);
         let area = match (energies(&graph, &data.test), energies(&graph, images)) {
             (Ok(normal), Ok(outlier)) => auroc(&normal, &outlier),
-            // Left in f32 where its neighbours are not, it may not fit the writer's limits.
+            // If only this layer is f32, the model may exceed the writer's limits.
             (Err(QuantizeError::Write(GraphError::TooLarge)), _)
             | (_, Err(QuantizeError::Write(GraphError::TooLarge))) => {
                 continue;

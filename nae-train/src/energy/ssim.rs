@@ -1,23 +1,23 @@
 //! Structural similarity (Wang, Bovik, Sheikh and Simoncelli, IEEE TIP 13(4), 2004), equation 13, as an energy.
 //!
-//! The window is a product of two Gaussians, one an axis, so each weighted mean over windows is two products with
-//! constant matrices: as portable and as differentiable as a dense layer.
+//! The window is a product of two Gaussians, one for each axis, so the weighted means over windows are two products
+//! with constant matrices, which are as portable and as differentiable as a dense layer.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Side of the window, in pixels; smaller where the image is.
+/// The side of the window, in pixels; the image's side if that is smaller.
 const SIDE: usize = 11;
-/// Standard deviation of the window's weights, in pixels.
+/// The standard deviation of the window's weights, in pixels.
 const SIGMA: f64 = 1.5;
 const C1: f32 = 0.01 * 0.01;
 const C2: f32 = 0.03 * 0.03;
 
-/// One minus the mean structural similarity of images `[N, C, H, W]` in [0, 1] and their reconstructions; `[N]`, in
-/// [0, 2]. [`nae_core::energy::Energy::Ssim`] has the definition in full.
+/// One minus the mean structural similarity of images `[N, C, H, W]` in [0, 1] and their reconstructions; `[N]`, in [0,
+/// 2]. [`nae_core::energy::Energy::Ssim`] has the complete definition.
 pub(crate) fn ssim(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
     let windows = Windows::new(&x);
-    // Variances do not change when both images are moved by the same value; near zero, less is lost to cancellation
-    // in E[x²] − E[x]².
+    // Variances do not change if both images are shifted by the same value; near zero, there is less cancellation in
+    // E[x²] − E[x]².
     let [n, c, h, w] = x.dims();
     let middle = x.clone().detach().reshape([n, c, h * w]).mean_dim(2).reshape([n, c, 1, 1]);
     let (a, b) = (x - middle.clone(), reconstruction - middle.clone());
@@ -33,11 +33,11 @@ pub(crate) fn ssim(x: Tensor<4>, reconstruction: Tensor<4>) -> Tensor<1> {
     super::sample_mean(luminance * structure).neg().add_scalar(1.0)
 }
 
-/// Weighted means over every window that lies in the image.
+/// The weighted means over every window within the image.
 struct Windows {
-    /// `[1, 1, H′, H]`.
+    /// The matrix for the vertical axis, `[1, 1, H′, H]`.
     down: Tensor<4>,
-    /// `[1, 1, W, W′]`.
+    /// The matrix for the horizontal axis, `[1, 1, W, W′]`.
     across: Tensor<4>,
 }
 
@@ -57,7 +57,7 @@ impl Windows {
     }
 }
 
-/// `[1, 1, L′, L]`: row k holds the window's weights from place k on.
+/// The matrix of one axis, `[1, 1, L′, L]`: row k contains the window's weights, starting at place k.
 fn axis(length: usize, device: &Device) -> Tensor<4> {
     let side = length.min(SIDE);
     let middle = (side as f64 - 1.0) / 2.0;

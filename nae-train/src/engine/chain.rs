@@ -1,8 +1,8 @@
-//! A Langevin chain in one shard, from its start to its end: the steps of [`Langevin::run`], which has them with
-//! tensors for any device, among planes.
+//! A Langevin chain for one shard, from its start to its end, with the steps of [`Langevin::run`]. That function uses
+//! tensors on any device; this module uses planes on the CPU.
 //!
-//! After the network's gradient a step is one pass over each sample: limit, drift, noise, bounds and projection while
-//! its values are at hand. The gradient's memory becomes the next state, so a step takes none.
+//! After the network's gradient, a step is one pass over each sample, which applies limit, drift, noise, bounds and
+//! projection while the values are in the cache. The next state reuses the gradient's memory, so a step allocates none.
 
 use nae_simd::{Planes, Size, Workspace, normalize};
 
@@ -10,23 +10,23 @@ use crate::arch::LatentSpace;
 use crate::sample::metropolis::Proposal;
 use crate::sample::{ChainNoise, Langevin, Metropolis};
 
-/// A chain as each shard runs it.
+/// A chain that is run for each shard.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardChain<'a> {
-    /// Its settings.
+    /// The settings of the chain.
     pub chain: &'a Langevin,
-    /// Temperature T.
+    /// The temperature T.
     pub temperature: f32,
-    /// Where it runs: the latent space, or [`LatentSpace::Euclidean`] for images.
+    /// The space of the chain: the latent space, or [`LatentSpace::Euclidean`] for images.
     pub space: LatentSpace,
-    /// Its noise.
+    /// The noise of the chain.
     pub noise: &'a ChainNoise,
 }
 
 impl ShardChain<'_> {
-    /// Where the chain ends that begins at `start`, and with Metropolis–Hastings how many of its steps were taken. The
-    /// shard's samples are the batch's from number `first` on. `gradient` gives energies and their gradients, as often as
-    /// [`Langevin::run`] asks for them.
+    /// Runs the chain from `start`. Returns its end, and with Metropolis–Hastings the number of accepted steps. `first`
+    /// is the number of the shard's first sample in the batch. `gradient` computes energies and their gradients; it is
+    /// called as often as in [`Langevin::run`].
     pub(crate) fn run(
         &self,
         start: Planes,
@@ -128,7 +128,8 @@ impl ShardChain<'_> {
         (state, taken)
     }
 
-    /// Of ∇E at `state`, one sample, what the chain steps along: ∇E/T, clipped, or its direction.
+    /// Converts ∇E at `state`, one sample, to the direction of the drift: ∇E/T after clipping, or the unit vector of
+    /// ∇E.
     fn descent(&self, state: &[f32], gradient: &mut [f32], size: Size) {
         if self.chain.normalize {
             if self.space == LatentSpace::Sphere {
@@ -157,7 +158,7 @@ impl ShardChain<'_> {
     }
 }
 
-/// Noise of one sample in the order of planes.
+/// The noise of one sample in the order of planes.
 struct Epsilon {
     drawn: Vec<f32>,
     planes: Planes,

@@ -1,4 +1,4 @@
-//! The engine behind burn's tensors: shards of a batch side by side.
+//! The engine behind burn's tensors: processes the shards of a batch in parallel.
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -11,17 +11,17 @@ use crate::arch::{Autoencoder, LatentSpace};
 use crate::sample::{ChainEnd, EnergyGradient, FrozenEnergy, Langevin, NoiseSource, Recovery};
 use crate::shard::{self, SHARD};
 
-/// Energies and gradients of one state of an autoencoder.
+/// Computes energies and gradients for one state of an autoencoder.
 pub struct CpuEngine {
     network: CpuAutoencoder,
-    /// Whose latents and images chains have, where it is another.
+    /// The autoencoder whose latents and images chains use; `None` for the network itself.
     manifold: Option<CpuAutoencoder>,
     workspace: Workspace,
     latent_space: LatentSpace,
     device: Device,
 }
 
-/// A batch in shards.
+/// Converts a batch to shards.
 pub(super) fn shards(workspace: &Workspace, input: Tensor<4>) -> Vec<Planes> {
     let [_, c, h, w] = input.dims();
     let values = input.into_data().try_into_vec::<f32>().expect("images and latents are float");
@@ -32,12 +32,12 @@ pub(super) fn shards(workspace: &Workspace, input: Tensor<4>) -> Vec<Planes> {
 
 impl CpuEngine {
     /// Lays out the weights of `model` for images of `shape` (channels, rows, columns); results are tensors on
-    /// `device`. The model's energy is one that the engine [`supports`](super::supports).
+    /// `device`. The engine must [support](super::supports) the model's energy.
     pub fn new(model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
         Self::in_workspace(&Workspace::default(), model, shape, device)
     }
 
-    /// As [`new`](Self::new), in memory that outlives the engine: for training, which makes an engine anew after every
+    /// Same as [`new`](Self::new), with memory that outlives the engine: training makes a new engine after every
     /// update.
     pub(super) fn in_workspace(workspace: &Workspace, model: &Autoencoder, shape: [usize; 3], device: &Device) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl CpuEngine {
         }
     }
 
-    /// The same energies for chains on the manifold of `manifold`, an autoencoder of the same architecture, where one is
-    /// given.
+    /// Returns the same energies for chains on the manifold of `manifold`, an autoencoder with the same architecture,
+    /// if given.
     #[must_use]
     pub fn on_manifold_of(self, manifold: Option<&Autoencoder>, shape: [usize; 3]) -> Self {
         Self { manifold: manifold.map(|manifold| CpuAutoencoder::new(manifold, shape)), ..self }
@@ -73,7 +73,7 @@ impl CpuEngine {
         self.each(n, self.shards(input), |shard| f(&shard))
     }
 
-    /// The energies of `f` for a batch and where it started, a shard of both at a time.
+    /// Computes `f` for a batch and the chains' starts, for one shard of both at a time.
     fn recovered(
         &self,
         input: Tensor<4>,
@@ -86,7 +86,7 @@ impl CpuEngine {
         self.each(n, shards, |(shard, (latents, weights))| f(&shard, &latents, weights))
     }
 
-    /// `f` of every shard of `n` samples.
+    /// Computes `f` for every shard of `n` samples, and joins the results.
     fn each<S: Send>(&self, n: usize, shards: Vec<S>, f: impl Fn(S) -> (Vec<f32>, Planes) + Sync) -> EnergyGradient {
         let parts = shard::map(shards, |shard| {
             let (energies, output) = f(shard);
@@ -105,8 +105,8 @@ impl CpuEngine {
         }
     }
 
-    /// A chain in `space` on `f`, energies and gradients of a shard: every shard runs from its start to its end on its
-    /// own, and no thread waits for another within the chain.
+    /// Runs a chain in `space` with `f`, the energies and gradients of a shard. Every shard runs independently from its
+    /// start to its end, so no thread waits for another within the chain.
     fn chain(
         &self,
         chain: &Langevin,
@@ -131,18 +131,18 @@ impl CpuEngine {
         ChainEnd { state, acceptance }
     }
 
-    /// Energies of `x`.
+    /// The energies of `x`.
     pub fn energies(&self, x: Tensor<4>) -> Vec<f32> {
         shard::map(self.shards(x), |x| self.network.energies(&x)).concat()
     }
 
-    /// Energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, coefficients held
-    /// constant.
+    /// Returns the energies of `x`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with respect to the weights, with constant
+    /// coefficients.
     pub fn weights(&self, x: Tensor<4>, coefficient: impl Fn(f32) -> f32 + Sync) -> (Vec<f32>, WeightGradients) {
         self.gathered(shard::map(self.shards(x), |x| self.network.weights(&x, &x, &coefficient)))
     }
 
-    /// As [`weights`](Self::weights), where the reconstruction of `input` is compared with `target`.
+    /// Same as [`weights`](Self::weights), but compares the reconstruction of `input` with `target`.
     pub fn weights_towards(
         &self,
         input: Tensor<4>,
@@ -160,7 +160,7 @@ impl CpuEngine {
         (energies.concat(), self.network.summed(&self.workspace, gradients))
     }
 
-    /// Gradients in the form burn's optimisers take.
+    /// Converts gradients to the form that burn's optimizers use.
     pub fn register(&self, gradients: WeightGradients) -> GradientsParams {
         sweep(&self.device);
         let mut params = GradientsParams::new();
@@ -169,14 +169,14 @@ impl CpuEngine {
     }
 }
 
-/// Has burn let go of the weights of past updates. For every tensor that it tracks it keeps a node, and it looks which
-/// of them are still of use when it differentiates; where gradients come from here it never would, and each update
-/// would leave some twenty kilobytes behind.
+/// Makes burn release the weights of past updates. burn keeps a node for every tracked tensor, and only checks which of
+/// them are still in use when it differentiates. If gradients come from this engine, burn never does, and each update
+/// would leak some twenty kilobytes.
 fn sweep(device: &Device) {
     Tensor::<1>::zeros([1], &device.clone().autodiff()).require_grad().mul_scalar(1.0).backward();
 }
 
-/// Adds `part` to `total`, which lists the same parameters in the same order.
+/// Adds `part` to `total`, which must have the same parameters in the same order.
 pub(crate) fn add(total: &mut WeightGradients, part: WeightGradients) {
     for ((_, _, sum), (_, _, values)) in total.iter_mut().zip(part) {
         for (sum, value) in sum.iter_mut().zip(values) {

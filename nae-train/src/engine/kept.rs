@@ -1,5 +1,5 @@
-//! An engine as a method keeps it: with the device of its tensors, and with the memory that one update takes over from the
-//! last.
+//! An engine that a method keeps: with the device of its tensors, and with memory that is reused from one update to the
+//! next.
 
 use burn::optim::GradientsParams;
 use burn::tensor::Device;
@@ -13,7 +13,8 @@ use crate::arch::Autoencoder;
 use crate::arch::layer::Sequential;
 use crate::sample::{BurnFrozen, FrozenEnergy, Precision};
 
-/// What computes the gradients of a method. Weights are laid out anew for every update; memory is allocated in the first.
+/// Computes the gradients of a method. Weights are laid out again for every update; memory is allocated in the first
+/// update.
 pub(crate) struct KeptEngine {
     engine: Engine,
     device: Device,
@@ -21,7 +22,7 @@ pub(crate) struct KeptEngine {
 }
 
 impl KeptEngine {
-    /// Results are tensors on `device`, without autodiff.
+    /// Uses `engine`; results are tensors on `device`, without autodiff.
     pub(crate) fn new(engine: Engine, device: &Device) -> Self {
         Self { engine, device: device.clone(), workspace: Workspace::default() }
     }
@@ -39,13 +40,13 @@ impl KeptEngine {
         CpuEngine::in_workspace(&self.workspace, model, shape, &self.device)
     }
 
-    /// The same for a path of layers, with vectors of unit length behind them where `on_sphere`.
+    /// The CPU engine for a sequence of layers; if `on_sphere`, its outputs are normalized to unit length.
     pub(crate) fn layers(&self, layers: &Sequential, input: Shape, on_sphere: bool) -> CpuLayers {
         CpuLayers::new(&self.workspace, layers, input, on_sphere, &self.device)
     }
 
-    /// `model` as the chains see it, for images of `shape` (channels, rows, columns), and for chains on the manifold of
-    /// another autoencoder of the same architecture, where one is given. By burn at precisions below f32.
+    /// Freezes `model` for chains, for images of `shape` (channels, rows, columns); chains are on the manifold of
+    /// another autoencoder with the same architecture, if given. burn computes precisions below f32.
     pub(crate) fn freeze(
         &self,
         model: &Autoencoder,
@@ -59,7 +60,7 @@ impl KeptEngine {
         }
     }
 
-    /// Adds gradients of layers to `gradients`, the form burn's optimisers take.
+    /// Adds gradients of layers to `gradients`, the form that burn's optimizers use.
     pub(crate) fn register(&self, parts: impl IntoIterator<Item = WeightGradients>, gradients: &mut GradientsParams) {
         parts.into_iter().for_each(|part| register(part, gradients, &self.device));
     }

@@ -1,5 +1,6 @@
-//! A path of layers with its weights laid out, as a differentiable function of a batch: its outputs, and gradients from
-//! there back to the inputs and the weights. For losses that look at latents and reconstructions in ways of their own.
+//! A sequence of layers with its weights laid out, as a differentiable function of a batch: its outputs, and the
+//! gradients of inputs and weights from those of the outputs. It is for losses that use latents and reconstructions in
+//! their own ways.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
@@ -12,19 +13,19 @@ use super::parameters::WeightGradients;
 use crate::arch::layer::Sequential;
 use crate::shard;
 
-/// A path of layers.
+/// A sequence of layers.
 pub(crate) struct CpuLayers {
     half: Half,
     workspace: Workspace,
     device: Device,
 }
 
-/// What the way back needs of a batch that has gone through: of each shard its input and its activations.
+/// The data of a forward pass that the backward pass needs: the input and the activations of each shard.
 pub(crate) struct Passed(Vec<(Planes, Trace)>);
 
 impl CpuLayers {
-    /// Lays out the weights of `layers` for inputs of this shape, with vectors of unit length behind them where
-    /// `on_sphere`; results are tensors on `device`.
+    /// Lays out the weights of `layers` for inputs of this shape; if `on_sphere`, the outputs are normalized to unit
+    /// length. Results are tensors on `device`.
     pub(crate) fn new(
         workspace: &Workspace,
         layers: &Sequential,
@@ -36,7 +37,7 @@ impl CpuLayers {
         Self { half, workspace: workspace.clone(), device: device.clone() }
     }
 
-    /// Outputs for `input` `[N, C, H, W]`.
+    /// Computes the outputs for `input` `[N, C, H, W]`.
     pub(crate) fn forward(&self, input: Tensor<4>) -> (Tensor<4>, Passed) {
         let passed = shard::map(shards(&self.workspace, input), |input| {
             let trace = self.half.program.trace(&input);
@@ -46,24 +47,25 @@ impl CpuLayers {
         (output, Passed(passed))
     }
 
-    /// From the gradient of a loss at the outputs of a batch to that at its inputs and at the weights.
+    /// Converts the gradient of a loss at the outputs of a batch to that at its inputs and at the weights.
     pub(crate) fn backward(&self, passed: Passed, gradient: Tensor<4>) -> (Tensor<4>, WeightGradients) {
         let (inputs, weights) = self.back(&passed, gradient, true, true);
         (self.gathered(inputs.iter()), self.half.summed(&self.workspace, weights))
     }
 
-    /// As [`backward`](Self::backward), to the inputs alone.
+    /// Same as [`backward`](Self::backward), only for the inputs.
     pub(crate) fn inputs(&self, passed: &Passed, gradient: Tensor<4>) -> Tensor<4> {
         self.gathered(self.back(passed, gradient, true, false).0.iter())
     }
 
-    /// As [`backward`](Self::backward), to the weights alone: the sum over batches.
+    /// Same as [`backward`](Self::backward), only for the weights: the sum over batches.
     pub(crate) fn weights(&self, batches: impl IntoIterator<Item = (Passed, Tensor<4>)>) -> WeightGradients {
         let each = |(passed, gradient): (Passed, Tensor<4>)| self.back(&passed, gradient, false, true).1;
         self.half.summed(&self.workspace, batches.into_iter().flat_map(each).collect())
     }
 
-    /// Of each shard the gradient at its inputs, empty unless `to_input`, and that of the weights, none unless `to_weights`.
+    /// The gradient at the inputs of each shard, empty unless `to_input`, and that of the weights, none unless
+    /// `to_weights`.
     fn back(
         &self,
         passed: &Passed,

@@ -1,13 +1,13 @@
-//! The CPU engine: energies of an autoencoder, their gradient with respect to the input, and with respect to the weights,
-//! by programs of [`nae_simd`].
+//! The CPU engine: computes energies of an autoencoder, and their gradients with respect to the input and to the
+//! weights, with programs of [`nae_simd`].
 //!
-//! Langevin chains ask for hundreds of input gradients between two updates, so the weights are laid out once an update
-//! and shards of the batch run on threads of their own. `arch::graph` describes both halves of an
-//! autoencoder as graphs, `network` puts their programs together, `parameters` has the gradients of their weights,
-//! `chain` a Langevin chain in it, `cpu` the engine behind burn's tensors, `layers` one half of an autoencoder there, for
-//! losses that burn differentiates, `kept` what a method keeps of the engine from one update to the next. It has every layer of [`crate::arch`], and
-//! squared L2 and L1 for the energy: `support` says so, and chooses the engine. The results are those of burn to
-//! rounding; the tests hold the two together. `ENGINE.md` beside the crate has what was measured.
+//! Langevin chains need hundreds of input gradients between two updates, so the weights are laid out once for each
+//! update, and shards of the batch run in parallel threads. `arch::graph` describes both halves of an autoencoder as
+//! graphs, `network` combines their programs, `parameters` has the gradients of their weights, `chain` runs a Langevin
+//! chain, `cpu` is the engine behind burn's tensors, `layers` is one half of an autoencoder for losses that burn
+//! differentiates, `kept` is the state that a method keeps from one update to the next. The engine supports every layer
+//! of [`crate::arch`], and squared L2 and L1 as the energy; `support` checks this and chooses the engine. The results
+//! are those of burn up to rounding, which the tests check. `ENGINE.md` in the crate's folder has measurements.
 
 pub(crate) mod chain;
 pub(crate) mod cpu;
@@ -27,11 +27,11 @@ use crate::arch::Autoencoder;
 use crate::sample::{FrozenEnergy, Precision};
 use kept::KeptEngine;
 
-/// What computes gradients.
+/// The implementation that computes gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// The engine of this module, for the processor.
+    /// The engine of this module, for the CPU.
     #[default]
     Cpu,
     /// burn's automatic differentiation, for any device.
@@ -39,8 +39,8 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// `model` as the chains see it, for images of `shape` (channels, rows, columns). [`Engine::Cpu`] is for
-    /// networks that it [supports], and for f32: lower precisions are burn's.
+    /// Freezes `model` for chains, for images of `shape` (channels, rows, columns). [`Engine::Cpu`] is for networks
+    /// that it [supports], and for f32: burn computes lower precisions.
     pub fn freeze(
         self,
         model: &Autoencoder,

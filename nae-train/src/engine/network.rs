@@ -1,4 +1,5 @@
-//! An autoencoder with its weights laid out: latents, reconstructions, energies and their gradients for a shard.
+//! An autoencoder with its weights laid out: computes latents, reconstructions, energies and their gradients for a
+//! shard.
 
 use nae_core::Shape;
 use nae_core::energy::Energy;
@@ -10,11 +11,11 @@ use crate::arch::graph::{LearnedGraph, Parameter};
 use crate::arch::layer::Sequential;
 use crate::arch::{Autoencoder, LatentSpace};
 
-/// Energies of images, given their reconstructions, and the gradient with respect to the images; that with respect to
-/// the reconstructions is its negative.
+/// Computes the energies of images with their reconstructions, and the gradient with respect to the images; the
+/// gradient with respect to the reconstructions is its negative.
 pub(crate) type Comparison = fn(&Planes, &Planes) -> (Vec<f32>, Planes);
 
-/// How images are compared with their reconstructions; `None` for energies that the engine does not have.
+/// The comparison of images with their reconstructions for `energy`; `None` if the engine does not support it.
 pub(crate) fn comparison(energy: Energy) -> Option<Comparison> {
     match energy {
         Energy::SquaredL2 => Some(squared_l2),
@@ -44,13 +45,13 @@ impl Half {
         Self { program, parameters }
     }
 
-    /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
+    /// Sums the gradients of the shards of a batch, in the order of burn's parameters.
     pub(super) fn summed(&self, workspace: &Workspace, shards: Vec<Gradients>) -> WeightGradients {
         summed(&self.program, &self.parameters, workspace, shards)
     }
 }
 
-/// Gradients of the weights of both halves, for a shard.
+/// The gradients of the weights of both halves, for a shard.
 #[derive(Debug)]
 pub(crate) struct BothGradients {
     encoder: Gradients,
@@ -58,7 +59,7 @@ pub(crate) struct BothGradients {
 }
 
 impl CpuAutoencoder {
-    /// Lays out the weights of `model`, whose energy has a [`comparison`], for images of `channels` × `height` ×
+    /// Lays out the weights of `model`, whose energy must have a [`comparison`], for images of `channels` × `height` ×
     /// `width`.
     pub(crate) fn new(model: &Autoencoder, [channels, height, width]: [usize; 3]) -> Self {
         let on_sphere = model.latent_space() == LatentSpace::Sphere;
@@ -69,12 +70,12 @@ impl CpuAutoencoder {
         }
     }
 
-    /// Latents of images.
+    /// The latents of images.
     pub(crate) fn encode(&self, x: &Planes) -> Planes {
         self.encoder.program.run(x.clone()).output
     }
 
-    /// Images of latents.
+    /// The images of latents.
     pub(crate) fn decode(&self, z: &Planes) -> Planes {
         self.decoder.program.run(z.clone()).output
     }
@@ -95,7 +96,7 @@ impl CpuAutoencoder {
         (energies, direct)
     }
 
-    /// H(z) = E(f_d(z)) and ∇H(z), f_d the decoder of `manifold`.
+    /// H(z) = E(f_d(z)) and ∇H(z), where f_d is the decoder of `manifold`.
     pub(crate) fn latent(&self, manifold: &Self, z: &Planes) -> (Vec<f32>, Planes) {
         let decoder = &manifold.decoder.program;
         let generated = decoder.trace(z);
@@ -122,7 +123,7 @@ impl CpuAutoencoder {
         (energies, self.encoder.program.backward(x, &encoded, apart, true, None))
     }
 
-    /// The same of f_d(z), and its gradient at z.
+    /// Same as [`recovery`](Self::recovery) with x = f_d(z), and its gradient at z.
     pub(crate) fn latent_recovery(&self, z: &Planes, latents: &Planes, weights: &[f32]) -> (Vec<f32>, Planes) {
         let decoder = &self.decoder.program;
         let generated = decoder.trace(z);
@@ -130,8 +131,8 @@ impl CpuAutoencoder {
         (energies, decoder.backward(z, &generated, gradient, true, None))
     }
 
-    /// Energies of `target` compared with the reconstruction of `input`, and the gradient of Σ coefficient(Eᵢ)·Eᵢ with
-    /// respect to the weights, coefficients held constant.
+    /// Returns the energies of `target` compared with the reconstruction of `input`, and the gradient of Σ
+    /// coefficient(Eᵢ)·Eᵢ with respect to the weights, with constant coefficients.
     pub(crate) fn weights(
         &self,
         input: &Planes,
@@ -155,7 +156,7 @@ impl CpuAutoencoder {
         (energies, BothGradients { encoder, decoder })
     }
 
-    /// The sum of the gradients of the shards of a batch, as burn's parameters have them.
+    /// Sums the gradients of the shards of a batch, in the order of burn's parameters.
     pub(crate) fn summed(&self, workspace: &Workspace, shards: Vec<BothGradients>) -> WeightGradients {
         let (encoder, decoder) = shards.into_iter().map(|shard| (shard.encoder, shard.decoder)).unzip();
         let mut gradients = self.encoder.summed(workspace, encoder);

@@ -1,4 +1,4 @@
-//! Gradients of the weights of both halves of an autoencoder, by burn's parameters.
+//! The gradients of the weights of both halves of an autoencoder, for burn's parameters.
 
 use burn::module::ParamId;
 use burn::optim::GradientsParams;
@@ -9,10 +9,10 @@ use nae_simd::{Gradients, Program, Workspace};
 use crate::arch::graph::Parameter;
 use crate::shard;
 
-/// Gradients of weights, by parameter, in burn's order and shape.
+/// The gradients of weights, by parameter, in burn's order and shape.
 pub(crate) type WeightGradients = Vec<(ParamId, Vec<usize>, Vec<f32>)>;
 
-/// The sum of the gradients of the shards of a batch, as burn has the parameters of a program.
+/// Sums the gradients of the shards of a batch, in the order of burn's parameters of a program.
 pub(super) fn summed(
     program: &Program,
     parameters: &[Parameter],
@@ -31,7 +31,7 @@ pub(super) fn summed(
     parameters.iter().zip(sums).map(finished).collect()
 }
 
-/// Puts `gradients` into `params`, the form burn's optimisers take.
+/// Puts `gradients` into `params`, the form that burn's optimizers use.
 pub(crate) fn register(gradients: WeightGradients, params: &mut GradientsParams, device: &Device) {
     for (id, shape, values) in gradients {
         let data = TensorData::new(values, shape.clone());

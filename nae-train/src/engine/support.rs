@@ -1,4 +1,4 @@
-//! Which networks the CPU engine runs, and the choice between the engines.
+//! Determines which networks the CPU engine supports, and chooses between the engines.
 
 use burn::tensor::Device;
 
@@ -8,37 +8,37 @@ use crate::arch::AutoencoderSpec;
 use crate::device::on_processor;
 use crate::sample::PrecisionUnavailable;
 
-/// What the CPU engine, or the device, does not have.
+/// An error for something that the CPU engine or the device does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// An energy.
+    /// The CPU engine does not support the energy.
     #[error("the CPU engine does not have the energy {0}; the engine `burn` has, and `auto` chooses it")]
     Energy(&'static str),
-    /// A device.
+    /// The CPU engine does not support the device.
     #[error("the CPU engine computes on the processor alone; with --device, leave --engine out, or take `burn`")]
     Device,
-    /// The chains' precision.
+    /// The device does not support the chains' precision.
     #[error(transparent)]
     Precision(#[from] PrecisionUnavailable),
 }
 
-/// What is asked for; [`Engine`] is what is taken.
+/// The requested engine; [`Engine`] is the one that is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The CPU engine where it has the network's energy, burn otherwise.
+    /// The CPU engine if it supports the network's energy, otherwise burn.
     #[default]
     Auto,
-    /// The CPU engine or nothing.
+    /// The CPU engine; an error if it does not support the network.
     Cpu,
-    /// burn.
+    /// The engine of burn.
     Burn,
 }
 
 impl EngineChoice {
-    /// The choice that is left on `device`: burn alone has other devices than the processor.
+    /// The choice that is possible on `device`: only burn supports devices other than the CPU.
     ///
     /// # Errors
-    /// [`Unsupported::Device`] where the CPU engine is asked for on another.
+    /// [`Unsupported::Device`] if the CPU engine is requested on another device.
     pub fn on(self, device: &Device) -> Result<Self, Unsupported> {
         match self {
             choice if on_processor(device) => Ok(choice),
@@ -50,7 +50,7 @@ impl EngineChoice {
     /// The engine for a network.
     ///
     /// # Errors
-    /// [`Unsupported`] where the CPU engine is asked for and does not have the energy.
+    /// [`Unsupported`] if the CPU engine is requested and does not support the energy.
     pub fn engine(self, spec: &AutoencoderSpec) -> Result<Engine, Unsupported> {
         match self {
             Self::Auto if supports(spec).is_ok() => Ok(Engine::Cpu),
@@ -60,10 +60,10 @@ impl EngineChoice {
     }
 }
 
-/// Whether the CPU engine has a network's energy. It has all layers.
+/// Checks that the CPU engine supports a network's energy. It supports all layers.
 ///
 /// # Errors
-/// [`Unsupported`] names the energy that it does not have.
+/// [`Unsupported`] with the energy that it does not support.
 pub fn supports(spec: &AutoencoderSpec) -> Result<(), Unsupported> {
     comparison(spec.energy()).map(drop).ok_or(Unsupported::Energy(spec.energy().name()))
 }

@@ -1,4 +1,4 @@
-//! Every set scored by every column, once: what tables, histograms and curves are made of.
+//! The scores of every set in every column, computed once; tables, histograms and curves are made from them.
 
 use burn::tensor::Device;
 
@@ -7,32 +7,32 @@ use super::table::{Column, OutlierKind, OutlierSet};
 use crate::engine::Engine;
 use nae_data::ImageSet;
 
-/// Scores of normal test images and of outlier sets.
+/// The scores of normal test images and of outlier sets.
 pub struct Evaluation {
-    /// Key and title of each column, in order.
+    /// The key and title of each column, in order.
     pub columns: Vec<(&'static str, &'static str)>,
-    /// What the samples are called, several of them.
+    /// The word for the samples, in the plural.
     pub samples: &'static str,
-    /// Scores of the normal test images, by column.
+    /// The scores of the normal test images, by column.
     pub normal: Vec<Vec<f32>>,
     /// The outlier sets.
     pub outliers: Vec<ScoredSet>,
 }
 
-/// An outlier set's scores.
+/// The scores of an outlier set.
 pub struct ScoredSet {
-    /// Its name, as printed.
+    /// The name of the set, as printed.
     pub name: String,
-    /// What it is.
+    /// The kind of the set.
     pub kind: OutlierKind,
     /// Whether it is the selection set.
     pub selection: bool,
-    /// Scores, by column.
+    /// The scores, by column.
     pub scores: Vec<Vec<f32>>,
 }
 
 impl Evaluation {
-    /// Scores `sets` and the normal images `test`, which are called `samples`, in every column.
+    /// Scores `sets` and the normal images `test` in every column; `samples` is the word for them.
     pub fn new(
         samples: &'static str,
         test: &ImageSet,
@@ -63,8 +63,8 @@ impl Evaluation {
         }
     }
 
-    /// The sets that pictures have room for, the most telling first: those given, the class held out, squares,
-    /// chimeras, shuffled rows, halves.
+    /// The sets to show in pictures, at most `count`, the most informative first: the user's sets, the held-out class,
+    /// squares, chimeras, shuffled rows, halves.
     pub fn telling(&self, count: usize) -> Vec<&ScoredSet> {
         use OutlierKind::{Chimeras, Given, Halves, HeldOut, Shuffled, Squares};
         let of =

@@ -1,17 +1,17 @@
-//! How far a model's new images are from its data, by what a frozen network sees in both: the Fréchet inception distance,
-//! where that network is Inception (paper, appendix "Image Generation"; Heusel et al., NeurIPS 2017).
+//! The distance of a model's new images from its data, measured with a frozen network's features of both: the Fréchet
+//! inception distance if the network is Inception (paper, appendix "Image Generation"; Heusel et al., NeurIPS 2017).
 
 use burn::tensor::Tensor;
 use nae_features::{Embedding, Moments, frechet_distance};
 
-/// Images that are drawn, or looked at, before the next: between two of them progress is shown.
+/// The number of images that are drawn, or evaluated, between two reports of progress.
 const TOGETHER: usize = 100;
 
-/// The distance between `real`, images channels first with values in [0, 1], and `count` new ones; `draw` gives the next so
-/// many `[N, C, H, W]`, whose values are clipped to [0, 1]. `seen` is called with how many more images have been looked at, of
-/// both kinds.
+/// The distance between `real`, images in channel-first order with values in [0, 1], and `count` new images. `draw`
+/// returns the given number of new images `[N, C, H, W]`, whose values are clipped to [0, 1]. `seen` is called with the
+/// number of additional images evaluated, of both kinds.
 ///
-/// `None` where there are fewer than two of either, or the network gives what is not finite.
+/// `None` if there are fewer than two images of either kind, or if the network's output is not finite.
 pub fn fid(
     embedding: &Embedding,
     real: &[&[f32]],
@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// A network that gives both pixels as they are: the distance is that of the pixels' Gaussians.
+    /// The network returns both pixels unchanged, so the distance is that of the pixels' Gaussians.
     #[test]
     fn pixels_that_are_given_as_they_are_have_their_own_distance() {
         let mut graph = GraphBuilder::new("pixels");
@@ -63,14 +63,15 @@ mod tests {
         let mut parts = Vec::new();
         let draw = |n: usize| {
             parts.push(n);
-            // Beyond white: taken for white.
+            // Values above 1 are clipped to white.
             let values: Vec<f32> = (0..n).flat_map(|_| [0.5, 7.0]).collect();
             Tensor::from_data(TensorData::new(values, [n, 1, 1, 2]), &Device::flex())
         };
         let seen = std::cell::Cell::new(0);
         let distance = fid(&embedding, &real, 250, draw, |more| seen.set(seen.get() + more)).expect("finite");
         assert_eq!((parts, seen.get()), (vec![100, 100, 50], 290));
-        // Half of the range between the means of the second pixel; the first varies by 10/39 in the data, and not in samples.
+        // The means of the second pixel differ by half of its range; the first has variance 10/39 in the data and none
+        // in the samples.
         assert!((distance - (0.25 + 10.0 / 39.0)).abs() < 1e-6, "{distance}");
         assert_eq!(fid(&embedding, &real, 1, |n| Tensor::zeros([n, 1, 1, 2], &Device::flex()), |_| {}), None);
     }

@@ -1,40 +1,42 @@
 //! Confidence intervals of detection metrics.
 //!
-//! They are about the test images that happened to be drawn, not about the seed of the training: for that, train again.
+//! They cover the random choice of test images, but not the seed of the training; the latter requires several
+//! trainings.
 
 use rand::seq::IndexedRandom as _;
 use rand::{Rng, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// The quantile of the normal distribution that 95% intervals go out to.
+/// The normal distribution's quantile for 95% intervals.
 const Z: f64 = 1.959_963_984_540_054;
-/// Samples a bootstrap draws where that takes no time.
+/// The number of bootstrap samples for small sets.
 const RESAMPLES: usize = 1000;
-/// Of large sets fewer are drawn, so that about this many energies are; an interval's ends then waver by some
-/// hundredths of its width.
+/// For large sets there are fewer bootstrap samples, so that about this many energies are drawn in total; the ends of
+/// an interval then vary by some hundredths of its width.
 const DRAWN: usize = 2_000_000;
-/// As few as that give ends at all.
+/// The least number of bootstrap samples that gives useful ends.
 const FEWEST: usize = 200;
 
 /// A 95% confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
+    /// The lower end.
     pub low: f64,
-    /// Upper end.
+    /// The upper end.
     pub high: f64,
 }
 
 /// The interval of an AUROC of `auroc`, measured with `normal` and `outlier` samples: method 5 of Newcombe (Statistics
-/// in Medicine 25, 2006, part 2), the values θ with |auroc − θ| ≤ z·√V(θ), V of exponential distributions (Hanley and
-/// McNeil 1982). Unlike a bootstrap, it does not shrink to a point where nothing overlaps.
+/// in Medicine 25, 2006, part 2), which consists of the values θ with |auroc − θ| ≤ z·√V(θ), where V is the variance
+/// for exponential distributions (Hanley and McNeil 1982). Unlike a bootstrap, it does not shrink to a point if the
+/// sets do not overlap.
 pub(crate) fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
     let (n, m) = (normal as f64, outlier as f64);
     let spare = (n + m) / 2.0 - 1.0;
     let variance = |t: f64| t * (1.0 - t) * (1.0 + spare * (1.0 - t) / (2.0 - t) + spare * t / (1.0 + t)) / (n * m);
     let within = |t: f64| (auroc - t) * (auroc - t) <= Z * Z * variance(t);
-    // The set of such θ is an interval around the measured value, or ends there.
+    // The set of these θ is an interval around the measured value, which may be its end.
     let end = |mut outside: f64| {
         let mut inside = auroc;
         for _ in 0..60 {
@@ -50,10 +52,10 @@ pub(crate) fn of_auroc(auroc: f64, normal: usize, outlier: usize) -> Interval {
     Interval { low: end(0.0), high: end(1.0) }
 }
 
-/// The percentile bootstrap's interval of `metric` (Efron 1979), normal data and outliers drawn anew each by itself.
-/// The same `seed` gives the same interval.
+/// The interval of `metric` from the percentile bootstrap (Efron 1979), in which normal data and outliers are resampled
+/// separately. The same `seed` gives the same interval.
 ///
-/// `None` where the metric is.
+/// `None` if the metric is `None`.
 pub(crate) fn bootstrap(
     metric: impl Fn(&[f32], &[f32]) -> Option<f64>,
     normal: &[f32],
@@ -99,7 +101,7 @@ mod tests {
             #[serde(flatten)]
             interval: Interval,
         }
-        // The roots of |A − θ| = z·√V(θ), by scipy.
+        // The roots of |A − θ| = z·√V(θ), computed with scipy.
         let references: References = serde_json::from_str(include_str!("../../tests/data/metrics.json"))
             .expect("made by tests/python/metrics.py");
         assert!(references.newcombe.len() > 5);
@@ -110,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Of how many of 200 pairs of samples the interval holds the true AUROC.
+    /// The number of 200 pairs of samples whose interval contains the true AUROC.
     fn covered(interval: impl Fn(&[f32], &[f32], u64) -> Interval) -> usize {
         // Normal distributions one standard deviation apart: Φ(1/√2).
         const TRUTH: f64 = 0.760_249_938_906_524_4;
@@ -124,12 +126,12 @@ mod tests {
             .count()
     }
 
-    /// Of 95% intervals, about 95% hold the true value.
+    /// About 95% of the 95% intervals contain the true value.
     #[test]
     fn intervals_cover() {
         let newcombe = covered(|n, o, _| of_auroc(auroc(n, o).expect("not empty"), n.len(), o.len()));
         let bootstrapped = covered(|n, o, seed| bootstrap(auroc, n, o, seed).expect("not empty"));
-        // 190 ± 3.1 are expected; four standard deviations.
+        // 190 ± 3.1 are expected; the bounds are four standard deviations.
         assert!((178..=200).contains(&newcombe), "{newcombe}");
         assert!((175..=200).contains(&bootstrapped), "{bootstrapped}");
     }

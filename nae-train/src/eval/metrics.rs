@@ -1,12 +1,12 @@
-//! Detection metrics, of the energies of normal data and of outliers: outliers are the positives, and have the higher
-//! energies. The values are scikit-learn's; the tests hold them to it.
+//! Detection metrics from the energies of normal data and of outliers. Outliers are the positives and should have the
+//! higher energies. The values equal those of scikit-learn, which the tests check.
 //!
-//! How sure a value is, is in [`interval`](super::interval).
+//! [`interval`](super::interval) gives confidence intervals.
 
-/// Area under the ROC curve of "the outlier has the higher energy": the probability that a random outlier's energy
-/// exceeds a random normal one's, ties counting half (Mann–Whitney; Hanley and McNeil 1982).
+/// The area under the ROC curve: the probability that a random outlier's energy exceeds a random normal sample's, where
+/// ties count half (Mann–Whitney; Hanley and McNeil 1982).
 ///
-/// `None` where one of the sets is empty or an energy is NaN.
+/// `None` if one of the sets is empty or an energy is NaN.
 pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
     let mut all = labelled(normal, outlier)?;
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -21,10 +21,10 @@ pub fn auroc(normal: &[f32], outlier: &[f32]) -> Option<f64> {
     Some((outlier_ranks - m * (m + 1.0) / 2.0) / (n * m))
 }
 
-/// Area under the precision–recall curve, as average precision: Σ (Rₖ − Rₖ₋₁) Pₖ over the thresholds, from the highest
-/// energy down. A detector that knows nothing has the share of outliers.
+/// The area under the precision–recall curve, as average precision: Σ (Rₖ − Rₖ₋₁) Pₖ over the thresholds, from the
+/// highest energy down. A random detector has the share of outliers.
 ///
-/// `None` where one of the sets is empty or an energy is NaN.
+/// `None` if one of the sets is empty or an energy is NaN.
 pub(crate) fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
     let mut area = 0.0;
     let mut recall = 0.0;
@@ -36,20 +36,19 @@ pub(crate) fn aupr(normal: &[f32], outlier: &[f32]) -> Option<f64> {
     Some(area)
 }
 
-/// Share of normal data above the highest threshold that catches at least `true_positive_rate` of the outliers (0.95:
-/// "FPR95"; outliers are the positives, as in Hendrycks, Mazeika and Dietterich, ICLR 2019).
+/// The share of normal data above the highest threshold that detects at least `true_positive_rate` of the outliers
+/// (0.95: "FPR95"; outliers are the positives, as in Hendrycks, Mazeika and Dietterich, ICLR 2019).
 ///
-/// `None` where one of the sets is empty or an energy is NaN.
+/// `None` if one of the sets is empty or an energy is NaN.
 pub(crate) fn false_positive_rate_at(true_positive_rate: f64, normal: &[f32], outlier: &[f32]) -> Option<f64> {
     let enough = |alarms: &Alarms| alarms.caught as f64 / outlier.len() as f64 >= true_positive_rate;
     let alarms = thresholds(normal, outlier)?.into_iter().find(enough)?;
     Some(alarms.false_alarms as f64 / normal.len() as f64)
 }
 
-/// The ROC curve of "the outlier has the higher energy": false-positive rate and share of outliers caught, at every
-/// threshold from the highest down.
+/// The ROC curve: the false-positive rate and the share of detected outliers at every threshold, from the highest down.
 ///
-/// `None` where one of the sets is empty or an energy is NaN.
+/// `None` if one of the sets is empty or an energy is NaN.
 pub(crate) fn roc(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f64, f64)>> {
     let share = |count: usize, of: &[f32]| count as f64 / of.len() as f64;
     let steps = thresholds(normal, outlier)?.into_iter();
@@ -57,13 +56,13 @@ pub(crate) fn roc(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f64, f64)>> {
     Some(std::iter::once((0.0, 0.0)).chain(steps).collect())
 }
 
-/// What one threshold raises.
+/// The detected outliers and false alarms of one threshold.
 struct Alarms {
     caught: usize,
     false_alarms: usize,
 }
 
-/// Every threshold between two energies, from the highest down.
+/// The alarms of every threshold between two energies, from the highest down.
 fn thresholds(normal: &[f32], outlier: &[f32]) -> Option<Vec<Alarms>> {
     let mut all = labelled(normal, outlier)?;
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -77,7 +76,7 @@ fn thresholds(normal: &[f32], outlier: &[f32]) -> Option<Vec<Alarms>> {
     Some(all.chunk_by(|a, b| a.0 == b.0).map(step).collect())
 }
 
-/// All energies, with whether it is an outlier's.
+/// All energies, with whether each is an outlier's.
 fn labelled(normal: &[f32], outlier: &[f32]) -> Option<Vec<(f32, bool)>> {
     if normal.is_empty() || outlier.is_empty() || normal.iter().chain(outlier).any(|e| e.is_nan()) {
         return None;

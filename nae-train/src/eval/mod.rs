@@ -1,9 +1,9 @@
-//! How well energies tell outliers from normal data.
+//! Measures how well energies separate outliers from normal data.
 //!
-//! `metrics` has the areas under the curves, `interval` how sure they are, `scoring` the energies of a set,
-//! `evaluation` those of all sets under all models, `table` the comparison of the plain autoencoder with the NAE
-//! that every run ends with, `trace` the same along training; `fid` how far new images are from the data,
-//! `reconstruction` what autoencoders make of images, for the eye.
+//! `metrics` has the areas under the curves, `interval` their confidence intervals, `scoring` the energies of a set,
+//! `evaluation` those of all sets under all models, `table` the final table of a run, `trace` the AUROCs during
+//! training; `fid` the distance of new images from the data, `reconstruction` the reconstructions of autoencoders for
+//! inspection.
 
 pub(crate) mod evaluation;
 pub(crate) mod fid;

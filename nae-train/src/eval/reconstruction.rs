@@ -1,5 +1,5 @@
-//! Images, and what autoencoders make of them: an outlier that comes out as it went in is missed (paper, figures "Examples of
-//! reconstructed outliers" and "Reconstruction examples in MNIST hold-out class detection").
+//! Images and their reconstructions by autoencoders: an outlier that is reconstructed well is missed (paper, figures
+//! "Examples of reconstructed outliers" and "Reconstruction examples in MNIST hold-out class detection").
 
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
@@ -11,14 +11,14 @@ use crate::tensors::Batches as _;
 
 /// Some images of a set and their reconstructions.
 pub struct Reconstructed {
-    /// The images, and below them what each model makes of them: `[N, C, H, W]` each.
+    /// The images, followed by each model's reconstructions: `[N, C, H, W]` each.
     pub rows: Vec<Tensor<4>>,
-    /// Of each model the mean reconstruction error of these images; NaN where there are none.
+    /// The mean reconstruction error of these images for each model; NaN if there are no images.
     pub energies: Vec<f64>,
 }
 
-/// At most `count` images of `set`, evenly from all, and what each of `models` makes of them. A model without an autoencoder
-/// has no row.
+/// Reconstructs at most `count` images of `set`, evenly spaced over all, with each of `models`. A model without an
+/// autoencoder has no row.
 pub fn reconstructed(set: &ImageSet, count: usize, models: &[&dyn Model], device: &Device) -> Reconstructed {
     let x = set.batch(&set.evenly(count), device);
     let (mut rows, mut energies) = (vec![x.clone()], Vec::new());

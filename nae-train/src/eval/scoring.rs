@@ -1,4 +1,4 @@
-//! Decisions of a model on whole sets.
+//! The scores of whole sets under a model.
 
 use burn::tensor::{Device, Tensor};
 use nae_core::Shape;
@@ -8,11 +8,11 @@ use crate::methods::{Decision, Model};
 use crate::tensors::Batches as _;
 use nae_data::ImageSet;
 
-/// Images scored at once: bounds memory, changes no score.
+/// The number of images scored at once; it limits the memory and does not affect scores.
 const BATCH: usize = 256;
 
-/// A model ready to decide on samples: its weights are laid out once, for however many sets. The CPU engine has
-/// reconstruction errors; what else there is, is burn's.
+/// A model prepared for scoring: its weights are laid out once for any number of sets. The CPU engine computes
+/// reconstruction errors; burn computes all other decisions.
 pub struct Scorer<'a> {
     model: &'a dyn Model,
     decision: Decision,
@@ -21,7 +21,7 @@ pub struct Scorer<'a> {
 }
 
 impl<'a> Scorer<'a> {
-    /// `model` deciding by `decision` on samples of `shape`.
+    /// Prepares `model` to score samples of `shape` with `decision`.
     pub fn new(model: &'a dyn Model, decision: Decision, shape: Shape, engine: Engine, device: &'a Device) -> Self {
         let cpu = match (engine, decision, model.autoencoder()) {
             (Engine::Cpu, Decision::Reconstruction, Some(autoencoder)) => {
@@ -32,7 +32,7 @@ impl<'a> Scorer<'a> {
         Self { model, decision, cpu, device }
     }
 
-    /// A number for each sample of `x` `[N, C, H, W]`.
+    /// The score of each sample of `x` `[N, C, H, W]`.
     pub fn batch(&self, x: Tensor<4>) -> Vec<f32> {
         match &self.cpu {
             Some(cpu) => cpu.energies(x),
@@ -40,28 +40,30 @@ impl<'a> Scorer<'a> {
         }
     }
 
-    /// One for every sample of `images`, in order.
+    /// The score of every sample of `images`, in order.
     pub fn scores(&self, images: &ImageSet) -> Vec<f32> {
         images.batches(BATCH, self.device).flat_map(|batch| self.batch(batch)).collect()
     }
 
-    /// The same where samples are images; where they are tiles, what is decided of the images they are of.
+    /// The score of every image if samples are tiles, otherwise of every sample.
     pub fn decided(&self, images: &ImageSet) -> Vec<f32> {
         images.decide(self.scores(images))
     }
 }
 
-/// What `model` decides of `images` by `decision`: [`Scorer::decided`] of a single set.
+/// The scores of `images` under `model` with `decision`: [`Scorer::decided`] for a single set.
 pub fn decided(model: &dyn Model, decision: Decision, images: &ImageSet, engine: Engine, device: &Device) -> Vec<f32> {
     Scorer::new(model, decision, images.shape(), engine, device).decided(images)
 }
 
-/// The energy of every sample of `images`, in order, its reconstruction error: [`Scorer::scores`] of a single set.
+/// The energy, which is the reconstruction error, of every sample of `images`, in order: [`Scorer::scores`] for a
+/// single set.
 pub fn energies(model: &dyn Model, images: &ImageSet, engine: Engine, device: &Device) -> Vec<f32> {
     Scorer::new(model, Decision::Reconstruction, images.shape(), engine, device).scores(images)
 }
 
-/// Share of `energies` above `threshold`: of normal data, the false-positive rate. `None` where there are none.
+/// The share of `energies` above `threshold`, which is the false-positive rate for normal data. `None` if there are
+/// none.
 pub fn share_above(energies: &[f32], threshold: f32) -> Option<f64> {
     let above = energies.iter().filter(|&&e| e > threshold).count();
     (!energies.is_empty()).then(|| above as f64 / energies.len() as f64)

@@ -1,4 +1,4 @@
-//! The table every run ends with: one row an outlier set, one column a model and its decision function.
+//! The final table of every run: one row for each outlier set, one column for each model and decision function.
 
 use std::collections::BTreeMap;
 
@@ -20,43 +20,42 @@ use nae_data::{ImageSet, Source, Split, outliers};
 /// A set of outliers.
 #[derive(Clone, Debug)]
 pub struct OutlierSet {
-    /// Its name, as printed.
+    /// The name of the set, as printed.
     pub name: String,
     /// The images.
     pub images: ImageSet,
-    /// What they are.
+    /// The kind of the set.
     pub kind: OutlierKind,
-    /// Whether they are the selection set, which training may look at.
+    /// Whether it is the selection set, which training may use.
     pub selection: bool,
 }
 
-/// Names of the sets of kind [`ConstantGray`](OutlierKind::ConstantGray): whole images, or squares in images of tiles.
+/// The names of the sets of kind [`ConstantGray`](OutlierKind::ConstantGray): whole images, or squares in tiled images.
 pub const SELECTION_SETS: [&str; 2] = ["ConstantGray", "squares of one grey"];
 
-/// Where outliers come from.
+/// The kind of an outlier set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutlierKind {
-    /// Given by whoever trains.
+    /// Given by the user.
     Given,
     /// The class kept out of training.
     HeldOut,
-    /// Halves of normal images.
+    /// Normal images with one half set to 0.
     Halves,
-    /// Two normal images each.
+    /// Images combined from two normal images each.
     Chimeras,
-    /// Rows of a table, each cell from another row.
+    /// Rows of a table in which each cell is from another row.
     Shuffled,
-    /// Images with a square in them that does not belong there.
+    /// Normal images with a foreign square.
     Squares,
     /// Uniform noise.
     Noise,
-    /// Of one grey each: the selection set, where there is no other.
+    /// Images of a single grey level each: the default selection set.
     ConstantGray,
 }
 
-/// The outlier sets a run on `split` is evaluated against: the class kept out of training, if any; synthetic ones.
-/// There are no chimeras of images of one class; tables have shuffled rows; images cut into tiles have squares that do
-/// not belong there.
+/// The outlier sets for the evaluation of a run on `split`: the held-out class, if any, and synthetic sets. There are
+/// no chimeras if all images are of one class; tables have shuffled rows; tiled images have foreign squares.
 pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let (shape, source) = (split.test.shape(), config.source());
     let [constant_gray, _] = SELECTION_SETS;
@@ -69,7 +68,7 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
         add(OutlierKind::HeldOut, &format!("{} {class} (held out)", source.class()), split.held_out.clone());
     }
     if split.test.are_tiles() {
-        // Whole images have one score: what is made up is a defect within one.
+        // Tiled images have one score each, so the synthetic outliers are defects within an image.
         let side = shape.height.min(shape.width) / 2;
         sets.extend(defects(&split.test, side, split.selection.is_none(), rng));
         return sets;
@@ -87,8 +86,8 @@ pub(crate) fn outlier_sets(split: &Split, config: &Config, rng: &mut impl Rng) -
     sets
 }
 
-/// The images of `images`, each with a square of `side` pixels in it that does not belong there: a set for each filling.
-/// Those of one grey are the selection set where `gray_selects`.
+/// Returns one set for each filling: `images` with a foreign square of `side` pixels in each. The set of grey squares
+/// is the selection set if `gray_selects`.
 pub(crate) fn defects(images: &ImageSet, side: usize, gray_selects: bool, rng: &mut impl Rng) -> Vec<OutlierSet> {
     let [_, gray] = SELECTION_SETS;
     let kinds = [
@@ -105,16 +104,16 @@ pub(crate) fn defects(images: &ImageSet, side: usize, gray_selects: bool, rng: &
     kinds.into_iter().map(set).collect()
 }
 
-/// A model, judged by one of its decision functions.
+/// A model with one of its decision functions.
 #[derive(Clone, Copy)]
 pub struct Column<'a> {
-    /// Its key in JSON.
+    /// The key of the column in JSON.
     pub key: &'static str,
-    /// Its title in a table.
+    /// The title of the column in a table.
     pub title: &'static str,
     /// The model.
     pub model: &'a dyn Model,
-    /// How it is judged.
+    /// The decision function.
     pub decision: Decision,
 }
 
@@ -126,50 +125,50 @@ pub(crate) fn neighbours_column(neighbours: &NearestNeighbours) -> Column<'_> {
     Column { key: NEIGHBOURS_COLUMN, title: "kNN", model: neighbours, decision: Decision::Reconstruction }
 }
 
-/// One outlier set under all columns.
+/// The figures of one outlier set in all columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The set.
+    /// The name of the set.
     pub outliers: String,
-    /// Its number of images.
+    /// The number of images in the set.
     pub count: usize,
-    /// Whether training was allowed to look at such images.
+    /// Whether training was allowed to use such images.
     pub selection: bool,
-    /// Whether they were given by whoever trains.
+    /// Whether the set was given by the user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given: bool,
-    /// All figures by the column's key, but for columns that could not be measured.
+    /// All figures by the column's key, without columns that could not be measured.
     #[serde(default)]
     pub figures: BTreeMap<String, DetectionFigures>,
-    /// AUROC by the column's key; `None` where the set is empty or a score is NaN.
+    /// The AUROC by the column's key; `None` if the set is empty or a score is NaN.
     #[serde(flatten)]
     pub auroc: BTreeMap<String, Option<f64>>,
 }
 
-/// How well one column tells one outlier set, with 95% confidence intervals: of the images drawn, not of the training's
-/// seed.
+/// The detection figures of one column for one outlier set, with 95% confidence intervals, which cover the choice of
+/// test images but not the seed of the training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DetectionFigures {
-    /// [`auroc`].
+    /// The AUROC: [`auroc`].
     pub auroc: Figure,
-    /// [`aupr`].
+    /// The area under the precision–recall curve: [`aupr`].
     pub aupr: Figure,
-    /// [`false_positive_rate_at`] 0.95.
+    /// The false-positive rate at 95% detected outliers: [`false_positive_rate_at`] 0.95.
     pub fpr95: Figure,
 }
 
 /// A value and its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// As measured.
+    /// The measured value.
     pub value: f64,
-    /// The interval.
+    /// The confidence interval.
     #[serde(flatten)]
     pub interval: Interval,
 }
 
 impl DetectionFigures {
-    /// `None` where one of the sets is empty or a score is NaN.
+    /// Measures all figures; `None` if one of the sets is empty or a score is NaN.
     pub fn measure(normal: &[f32], outlier: &[f32]) -> Option<Self> {
         let area = auroc(normal, outlier)?;
         let interval = of_auroc(area, normal.len(), outlier.len());
@@ -184,7 +183,7 @@ impl DetectionFigures {
 impl Figure {
     fn resampled(metric: impl Fn(&[f32], &[f32]) -> Option<f64>, normal: &[f32], outlier: &[f32]) -> Option<Self> {
         let value = metric(normal, outlier)?;
-        // Any seed would do; the same one gives the same figures for the same model.
+        // Any seed is suitable; a fixed one gives the same figures for the same model.
         Some(Self { value, interval: bootstrap(metric, normal, outlier, 0)? })
     }
 }
@@ -195,26 +194,26 @@ impl std::fmt::Display for Figure {
     }
 }
 
-/// All rows, and what they are measured against.
+/// All rows, with the normal data they are compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// Key and title of each column, in order; not in JSON.
+    /// The key and title of each column, in order; not in JSON.
     #[serde(skip)]
     pub columns: Vec<(&'static str, &'static str)>,
-    /// What the samples are called, several of them; not in JSON.
+    /// The word for the samples, in the plural; not in JSON.
     #[serde(skip)]
     pub samples: &'static str,
-    /// Normal test images.
+    /// The number of normal test images.
     pub normal_count: usize,
-    /// Mean score of the normal test images, by the column's key followed by `_energy`.
+    /// The mean score of the normal test images, by the column's key followed by `_energy`.
     #[serde(flatten)]
     pub normal_energy: BTreeMap<String, f64>,
-    /// One row an outlier set.
+    /// One row for each outlier set.
     pub rows: Vec<Row>,
 }
 
 impl Table {
-    /// Every outlier set of `evaluation` against its normal images.
+    /// Compares every outlier set of `evaluation` with its normal images.
     pub fn of(evaluation: &Evaluation) -> Self {
         let Evaluation { columns, samples, normal, outliers } = evaluation;
         let rows = outliers.iter().map(|set| {
@@ -243,7 +242,7 @@ impl Table {
         }
     }
 
-    /// The cells, header first.
+    /// The cells, starting with the header.
     fn cells(&self) -> Vec<Vec<String>> {
         let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
         let titles = self.columns.iter().map(|(_, title)| (*title).to_owned());
@@ -321,7 +320,7 @@ impl Table {
     }
 }
 
-/// What the mark of the selection set means.
+/// The meaning of the selection set's mark.
 pub const FOOTNOTE: &str = "* selection set: training may look at it, and at no other outlier";
 
 #[cfg(test)]

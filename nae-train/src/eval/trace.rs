@@ -1,4 +1,4 @@
-//! How a model does against outliers while it is trained: for study, and for nothing that a run decides by.
+//! Tracks a model's AUROCs during training, for studies; the run does not use them.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::engine::Engine;
 use crate::methods::{Decision, Model};
 use nae_data::ImageSet;
 
-/// So many images of each set are enough for a curve.
+/// The largest number of images of each set, which is enough for a curve.
 const IMAGES: usize = 1000;
 
-/// Normal test images and outlier sets, cut short.
+/// Normal test images and outlier sets, reduced in number.
 pub struct Trace {
     normal: ImageSet,
     outliers: Vec<OutlierSet>,
@@ -23,13 +23,13 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of `normal` against each of `outliers`.
+    /// Compares `normal` with each of `outliers`.
     pub fn new(normal: &ImageSet, outliers: &[OutlierSet], engine: Engine, device: &Device) -> Self {
         let outliers = outliers.iter().map(|set| OutlierSet { images: some(&set.images), ..set.clone() }).collect();
         Self { normal: some(normal), outliers, engine, device: device.clone() }
     }
 
-    /// AUROC of each set under `model`, by name; `None` where the set is empty or an energy is NaN.
+    /// The AUROC of each set under `model`, by name; `None` if the set is empty or an energy is NaN.
     pub fn measure(&self, model: &dyn Model) -> BTreeMap<String, Option<f64>> {
         let scorer = Scorer::new(model, Decision::Reconstruction, self.normal.shape(), self.engine, &self.device);
         let normal = scorer.decided(&self.normal);

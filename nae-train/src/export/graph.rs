@@ -1,5 +1,5 @@
-//! The network as an ONNX graph: both halves' graphs, with input, outputs, energy and metadata. A model that decides by
-//! something else than its reconstruction is one of features: of latents, or of an energy beside a constant.
+//! The network as an ONNX graph: the graphs of both halves, with input, outputs, energy and metadata. A model whose
+//! decision is not its reconstruction error is exported as one of features: of latents, or of an energy and a constant.
 
 use nae_core::Shape;
 use nae_core::layer::{Activation, Padding};
@@ -16,10 +16,10 @@ use crate::arch::{Autoencoder, AutoencoderSpec, LatentSpace};
 use crate::features::Features;
 use crate::methods::EnergyNetwork;
 
-/// The whole model: `image` in; `reconstruction`, `energy` and `latent` out.
+/// Builds the whole model: `image` is the input; `reconstruction`, `energy` and `latent` are the outputs.
 ///
 /// # Errors
-/// [`BuildError`] where a weight is not finite.
+/// [`BuildError`] if a weight is not finite.
 pub fn autoencoder(
     model: &Autoencoder,
     spec: &AutoencoderSpec,
@@ -32,10 +32,11 @@ pub fn autoencoder(
     graph.finish_bytes()
 }
 
-/// The whole model of a run on features: `image` in; `features`, `reconstruction`, `heat_map` and `energy` out.
+/// Builds the whole model of a run on features: `image` is the input; `features`, `reconstruction`, `heat_map` and
+/// `energy` are the outputs.
 ///
 /// # Errors
-/// [`BuildError`] where a weight is not finite, or the network is not of dense layers.
+/// [`BuildError`] if a weight is not finite, or the network does not consist of dense layers.
 pub(super) fn of_features(
     model: &Autoencoder,
     spec: &AutoencoderSpec,
@@ -61,11 +62,11 @@ pub(super) fn of_features(
     graph.finish_bytes()
 }
 
-/// GANomaly: the image's latent is `features`, what `second` makes of the reconstruction is `reconstruction`; with `heat_map`,
-/// which has one place, and `energy`.
+/// Builds GANomaly's model: the image's latent is `features`, the output of `second` for the reconstruction is
+/// `reconstruction`; other outputs are `heat_map`, which has one place, and `energy`.
 ///
 /// # Errors
-/// [`BuildError`] where a weight is not finite.
+/// [`BuildError`] if a weight is not finite.
 pub(super) fn of_latents(
     model: &Autoencoder,
     second: &Sequential,
@@ -80,11 +81,11 @@ pub(super) fn of_latents(
     compared(graph, latent, values[second.graph.nodes.len()], metadata)
 }
 
-/// A network whose output is the energy: ELU(E) is `features`, -1 is `reconstruction`, and what they differ by is
-/// [`positive`](super::positive).
+/// Builds the model of a network whose output is the energy: ELU(E) is `features`, -1 is `reconstruction`, and their
+/// difference is [`positive`](super::positive).
 ///
 /// # Errors
-/// [`BuildError`] where a weight is not finite.
+/// [`BuildError`] if a weight is not finite.
 pub(super) fn of_energy(
     model: &EnergyNetwork,
     spec: &AutoencoderSpec,
@@ -98,7 +99,8 @@ pub(super) fn of_energy(
         labels.push(Label { name: name.to_owned(), has_bias });
         graph.push(op)
     };
-    // Sums of maps, which no layer has, are means times their sizes; the head's weights take the factor.
+    // There is no layer for sums of maps, so means are used, and the head's weights are multiplied by the size of the
+    // maps.
     let kernel = [maps.height, maps.width];
     let pool = AveragePool2d { kernel, stride: kernel, padding: Padding::NONE, count_include_padding: false };
     push("features.mean", false, pool.into());
@@ -143,7 +145,7 @@ fn new_graph(name: &str) -> GraphBuilder {
     graph
 }
 
-/// A whole model's graph with its metadata, and its `image`.
+/// Starts the graph of a whole model with its metadata; returns it with its `image` input.
 fn begun(name: &str, image: Shape, metadata: &ModelMetadata) -> Result<(GraphBuilder, Value), BuildError> {
     let mut graph = new_graph(name);
     metadata.add_to(&mut graph);
@@ -151,7 +153,7 @@ fn begun(name: &str, image: Shape, metadata: &ModelMetadata) -> Result<(GraphBui
     Ok((graph, image))
 }
 
-/// The model that compares `features` with `reconstruction`, in one place.
+/// Completes a model that compares `features` with `reconstruction`, which have one place.
 fn compared(
     mut graph: GraphBuilder,
     features: Value,

@@ -1,6 +1,6 @@
-//! From a trained autoencoder to ONNX: [`graph`] writes the network, this file what travels with it.
+//! Exports a trained model to ONNX: [`graph`] writes the network, this module the metadata.
 //!
-//! Lowering to `.nae` is in [`nae_onnx::lower`]; the operators themselves are in [`nae_onnx::builder`].
+//! Lowering to `.nae` is in [`nae_onnx::lower`]; the operators are in [`nae_onnx::builder`].
 
 pub mod graph;
 
@@ -18,7 +18,7 @@ use crate::features::Features;
 use crate::methods::{Model, Networks};
 use nae_data::Source;
 
-/// A model that cannot be exported.
+/// An error that prevents an export.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -28,12 +28,12 @@ pub enum ExportError {
     /// The energies give no threshold.
     #[error("the calibration energies give no threshold: {0}")]
     Calibration(CalibrationError),
-    /// The model does not decide by what layers can say.
+    /// The model's decision cannot be expressed by layers.
     #[error("a model trained by `{method}` is not exported: {reason}")]
     NotExported {
-        /// How it was trained.
+        /// The name of the method.
         method: &'static str,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
     /// The temperature is not positive.
@@ -53,11 +53,12 @@ impl From<CalibrationError> for ExportError {
     }
 }
 
-/// Everything a model file says about itself, from the run's configuration and data, the model's temperature and the
-/// energies of its calibration images, of which so many are `independent` of one another; with `features` where the run is on features.
+/// The metadata of a model file, from the run's configuration and data, the model's temperature and the energies of its
+/// calibration images, of which `independent` are independent; with `features` if the run is on features.
 ///
 /// # Errors
-/// [`ExportError::Calibration`] where there are too few energies for the target rate, or one is NaN.
+/// [`ExportError::Calibration`] if there are too few energies for the target rate, or one is NaN;
+/// [`ExportError::Temperature`] if the temperature is not positive.
 pub fn metadata(
     config: &Config,
     seed: u64,
@@ -105,15 +106,16 @@ pub fn metadata(
     })
 }
 
-/// The whole model: `image` in; `reconstruction`, `energy` and `latent` out. With `features`, those of a run on features,
-/// the frozen network is part of it, and `features`, `reconstruction`, `heat_map` and `energy` come out.
+/// Exports the whole model: `image` is the input; `reconstruction`, `energy` and `latent` are the outputs. With
+/// `features`, those of a run on features, the frozen network is part of the model, and `features`, `reconstruction`,
+/// `heat_map` and `energy` are the outputs.
 ///
-/// What GANomaly and networks that are an energy compare is no image: their `features` are the latent, and the energy, in one
-/// place, and `reconstruction` is what these are compared with. Of the latter the energy that comes out is [`positive`], and
-/// the calibration in the file is of that.
+/// GANomaly and energy networks do not compare images: their `features` are the latent, or the energy, in one place,
+/// and `reconstruction` is the value that these are compared with. For energy networks, the exported energy is
+/// [`positive`], and the calibration in the file is of that.
 ///
 /// # Errors
-/// [`ExportError::NotExported`], [`ExportError::Build`].
+/// [`ExportError::NotExported`] if the model cannot be exported, [`ExportError::Build`] if the graph cannot be built.
 pub fn model(
     model: &dyn Model,
     config: &Config,
@@ -139,13 +141,13 @@ pub fn model(
     })
 }
 
-/// What a model file has in place of an energy that may be negative: E + 1, and where E is negative exp(E). It is larger where
-/// E is, so that thresholds, p-values and verdicts are those of E.
+/// Maps an energy that may be negative to the positive energy in a model file: exp(E) for negative E, E + 1 otherwise.
+/// The map is increasing, so that thresholds, p-values and verdicts are those of E.
 pub fn positive(energy: f32) -> f32 {
     if energy < 0.0 { energy.exp() } else { energy + 1.0 }
 }
 
-/// Of a model that has [`positive`] energies in place of those that `metadata` is of.
+/// Converts `metadata` to that of a model with [`positive`] energies.
 fn of_positive(metadata: &ModelMetadata) -> Result<ModelMetadata, ExportError> {
     let mut metadata = of_one_place(metadata, 1, Energy::L1);
     metadata.latent = None;
@@ -158,7 +160,7 @@ fn of_positive(metadata: &ModelMetadata) -> Result<ModelMetadata, ExportError> {
     Ok(metadata)
 }
 
-/// Of a model that compares `components` numbers, by `energy`.
+/// Converts `metadata` to that of a model that compares `components` numbers with `energy`.
 fn of_one_place(metadata: &ModelMetadata, components: usize, energy: Energy) -> ModelMetadata {
     let mut metadata = metadata.clone();
     metadata.contract.energy = energy;
@@ -166,19 +168,19 @@ fn of_one_place(metadata: &ModelMetadata, components: usize, energy: Energy) -> 
     metadata
 }
 
-/// Whether what `method` trains is exported: to be asked before it is trained.
+/// Checks before training whether models of `method` can be exported.
 ///
 /// # Errors
-/// [`ExportError::NotExported`] says why not.
+/// [`ExportError::NotExported`] with the reason.
 pub fn check(method: MethodKind) -> Result<(), ExportError> {
     let refused = |reason| ExportError::NotExported { method: method.name(), reason };
     method.why_not_exported().map(refused).map_or(Ok(()), Err)
 }
 
-/// As [`check`], for [`parts`].
+/// Same as [`check`], for [`parts`].
 ///
 /// # Errors
-/// [`ExportError::NotExported`] says why not.
+/// [`ExportError::NotExported`] with the reason.
 pub fn check_parts(method: MethodKind) -> Result<(), ExportError> {
     check(method)?;
     match method {
@@ -194,10 +196,10 @@ fn refused(config: &Config, reason: &'static str) -> ExportError {
     ExportError::NotExported { method: config.method().name(), reason }
 }
 
-/// `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
+/// Exports `encoder.onnx` (`image` to `latent`) and `decoder.onnx` (`latent` to `reconstruction`).
 ///
 /// # Errors
-/// [`ExportError::NotExported`], [`ExportError::Build`].
+/// [`ExportError::NotExported`] if the model cannot be exported so, [`ExportError::Build`] if a graph cannot be built.
 pub fn parts(model: &dyn Model, config: &Config) -> Result<[(&'static str, Vec<u8>); 2], ExportError> {
     check_parts(config.method())?;
     let Some(Networks::Autoencoder(model)) = model.networks() else {

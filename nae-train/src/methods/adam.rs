@@ -1,8 +1,9 @@
-//! Adam's step of one tensor: on the processor in one pass over weights, gradient and moments, elsewhere as burn has it.
+//! Adam's step for one tensor: on the CPU in one pass over weights, gradient and moments, on other devices with burn.
 //!
-//! burn's step is a dozen operations, each a pass of its own. Its moments also decay, for weights without a gradient, to the
-//! smallest subnormal number and stay there, since nine tenths of it are rounded to it; some processors take a hundred times
-//! as long for such numbers, and both together were a quarter of pre-training. What is stored is burn's [`AdamState`].
+//! burn's step consists of a dozen operations, each of which is a separate pass. Also, its moments of weights without a
+//! gradient decay to the smallest subnormal number and stay there, since nine tenths of it are rounded to it; some
+//! processors take a hundred times as long for such numbers. Together these took a quarter of pre-training. The stored
+//! state is burn's [`AdamState`].
 
 use burn::optim::{self, AdamConfig, AdamState, AdaptiveMomentumState, Optimizer};
 use burn::tensor::{DType, Device, Tensor};
@@ -11,11 +12,12 @@ use nae_simd::zero_below;
 use super::optimizer::{BETA_2, EPSILON};
 use crate::device::on_processor;
 
-/// 2⁻⁵⁸: a gradient below it is zero. It would move a weight by less than a billionth of the learning rate, since [`EPSILON`]
-/// is 1e-8, and its share of the second moment is the least that is not subnormal.
+/// 2⁻⁵⁸: smaller gradients are treated as zero. Such a gradient would move a weight by less than a billionth of the
+/// learning rate, since [`EPSILON`] is 1e-8. The contribution of a gradient of this size to the second moment is the
+/// least number that is not subnormal.
 const NEGLIGIBLE: f32 = 1.0 / (1u64 << 58) as f32;
 
-/// Adam with β₁ as given, and PyTorch's other constants.
+/// Adam with a given β₁ and PyTorch's other constants.
 #[derive(Clone)]
 pub(super) struct Adam {
     beta_1: f32,
@@ -31,7 +33,7 @@ impl Adam {
         Self { beta_1, beta_2, epsilon, by_burn }
     }
 
-    /// The step number `time`, of 1 and more, in place, in burn's order of operations.
+    /// Makes step number `time`, counted from 1, in place and in burn's order of operations.
     fn descend(
         &self,
         rate: f32,
@@ -75,7 +77,7 @@ impl Optimizer for Adam {
         let time = time.saturating_add(1);
         let mut data = [weights, moment_1, moment_2].map(Tensor::into_data);
         let gradient = gradient.into_data();
-        // These are what was checked above or made here, and `Optimizer::restore` lets no moments of another type in.
+        // The type was checked above or is made here, and `Optimizer::restore` rejects moments of another type.
         let [weights, means, variances] = data.each_mut().map(|data| data.as_mut_slice().expect("f32"));
         self.descend(rate as f32, time, weights, gradient.as_slice().expect("f32"), means, variances);
         let [weights, moment_1, moment_2] = data.map(|data| Tensor::from_data(data, &device));
@@ -109,7 +111,7 @@ mod tests {
     }
 
     proptest! {
-        /// Also across a gradient that is no number, which spoils its own weight alone.
+        /// Also if a gradient is not finite, which only affects its own weight.
         #[test]
         fn a_step_is_burns(
             start in prop::collection::vec(-2.0f32..2.0, 37),
@@ -147,7 +149,8 @@ mod tests {
         assert_eq!(state.expect("a state").momentum.moment_2.dtype(), DType::F64);
     }
 
-    /// Gradients, then none: what is left of them does not become subnormal, and the weight stays within reach of burn's.
+    /// The gradients become zero after some steps: their moments do not become subnormal, and the weight stays close to
+    /// burn's.
     #[test]
     fn moments_of_a_weight_without_gradient_end_at_zero() {
         let adam = Adam::new(0.9);

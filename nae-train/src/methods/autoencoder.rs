@@ -1,5 +1,5 @@
-//! The plain autoencoder (paper, equation 1), and the denoising one (Vincent et al., ICML 2008), which is given data
-//! with Gaussian noise and compared with the data without.
+//! The plain autoencoder (paper, equation 1), and the denoising autoencoder (Vincent et al., ICML 2008), whose input is
+//! data with Gaussian noise and whose output is compared with the data without noise.
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ use crate::engine::kept::KeptEngine;
 use crate::sample::NoiseSource;
 use crate::shard;
 
-/// Mean energy of the batch `x`.
+/// The mean energy of the batch `x`.
 pub fn loss(model: &Autoencoder, x: Tensor<4>) -> Tensor<1> {
     energy(model, x).mean()
 }
 
-/// ∂loss/∂E of each of `n` samples.
+/// ∂loss/∂E for each of `n` samples.
 pub fn coefficient(n: usize) -> f32 {
     1.0 / n as f32
 }
@@ -33,8 +33,8 @@ pub fn coefficient(n: usize) -> f32 {
 /// Trains a plain or a denoising autoencoder.
 pub type AutoencoderMethod = GradientMethod<ReconstructionError>;
 
-/// The mean energy of the data, or of their reconstructions from data with noise. What is kept is the source of that noise,
-/// where there is one.
+/// The mean energy of the data, or of their reconstructions from data with noise. The state kept between updates is the
+/// source of that noise, if any.
 pub struct ReconstructionError {
     denoising: Denoising,
     encoder_l2: f32,
@@ -42,7 +42,7 @@ pub struct ReconstructionError {
 }
 
 impl AutoencoderMethod {
-    /// From the state `model`; denoising where `corruption` is given, with the source of its noise.
+    /// Starts from the state `model`; denoising if `corruption` is given, with the source of its noise.
     pub fn new(
         model: Autoencoder,
         settings: Pretraining,
@@ -61,7 +61,7 @@ impl AutoencoderMethod {
 }
 
 impl ReconstructionError {
-    /// What the network is given for the data `x`.
+    /// The input of the network for the data `x`.
     fn input(&self, source: &mut Option<NoiseSource>, x: &Tensor<4>) -> Tensor<4> {
         match source {
             Some(source) => x.clone() + source.normal(x.dims(), self.engine.device()).mul_scalar(self.denoising.noise),
@@ -69,7 +69,7 @@ impl ReconstructionError {
         }
     }
 
-    /// The gradient of the mean energy and the penalty with respect to all weights, and the mean energy.
+    /// Returns the gradient of the mean energy and the penalty with respect to all weights, and the mean energy.
     pub(super) fn gradients(
         &self,
         source: &mut Option<NoiseSource>,
@@ -135,7 +135,7 @@ mod tests {
     use crate::energy::squared_l2;
     use crate::methods::Method as _;
 
-    /// What is reported is the loss: the noisy input's reconstruction against the data, on both engines.
+    /// The reported energy is the loss: the noisy input's reconstruction compared with the data, on both engines.
     #[test]
     fn a_denoiser_is_compared_with_the_data_without_noise() {
         let device = Device::flex();
@@ -153,7 +153,8 @@ mod tests {
         }
     }
 
-    /// With a penalty that outweighs the data, the encoder's weights shrink, by every engine and method of pre-training.
+    /// With a penalty that outweighs the data, the encoder's weights shrink, with every engine and method of
+    /// pre-training.
     #[test]
     fn the_penalty_shrinks_the_encoder() {
         use super::super::EpochMethod;
@@ -199,7 +200,7 @@ mod tests {
         }
     }
 
-    /// A rate is taken from the next update on.
+    /// A rate applies from the next update on.
     #[test]
     fn the_rate_can_be_set() {
         use super::super::EpochMethod as _;

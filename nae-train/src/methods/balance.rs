@@ -1,14 +1,15 @@
-//! The weight k of the negative samples in the loss E⁺ − k·E⁻, steered so that the data's energy stays below a limit. A
-//! weight that follows the energies is BEGAN's idea (Berthelot, Schumm, Metz 2017), there for the ratio of both.
+//! The weight k of the negative samples in the loss E⁺ − k·E⁻, controlled so that the data's energy stays below a
+//! limit. A weight that follows the energies is an idea of BEGAN (Berthelot, Schumm, Metz 2017), where it controls
+//! their ratio.
 
 use serde::{Deserialize, Serialize};
 
-/// How fast log k follows: by this, an update, where the data's energy is twice its limit.
+/// The rate of change of log k: log k falls by this in an update if the data's energy is twice its limit.
 const RATE: f64 = 0.5;
-/// Negative samples never lose all their weight: k has to find its way back.
+/// The least k: negative samples keep some weight, so that k can recover.
 const LEAST: f64 = 0.01;
 
-/// k, and the limit it holds.
+/// The weight k and the limit of the data's energy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Balance {
     limit: f64,
@@ -16,21 +17,21 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// k = 1, for data whose mean energy is to stay below `limit`.
+    /// Starts with k = 1, for data whose mean energy is to stay below `limit`.
     pub(crate) fn new(limit: f64) -> Self {
         Self { limit, weight: 1.0 }
     }
 
-    /// k.
+    /// The weight k.
     pub(crate) fn weight(&self) -> f32 {
         self.weight as f32
     }
 
-    /// After an update on data of the mean energy `energy`: k falls where it is above the limit and rises where it is below,
-    /// at most to 1.
+    /// Updates k after an update on data of the mean energy `energy`: k falls if it is above the limit and rises, at
+    /// most to 1, if it is below.
     pub(crate) fn follow(&mut self, energy: f64) {
         let excess = energy / self.limit - 1.0;
-        // Data that are reproduced exactly have no limit that could be held.
+        // If the limit is 0, since data are reconstructed exactly, it cannot be kept.
         if excess.is_finite() {
             self.weight = (self.weight * (-RATE * excess).exp()).clamp(LEAST, 1.0);
         }

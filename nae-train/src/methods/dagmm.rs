@@ -1,10 +1,10 @@
-//! The deep autoencoding Gaussian mixture model (Zong et al., ICLR 2018): an autoencoder, and a small network that shares
-//! each sample out among the components of a Gaussian mixture, by the sample's latent and two measures of its
-//! reconstruction. A sample is judged by its energy under that mixture.
+//! The deep autoencoding Gaussian mixture model (Zong et al., ICLR 2018): an autoencoder, and a small network that
+//! assigns each sample to the components of a Gaussian mixture by shares, from the sample's latent and two measures of
+//! its reconstruction. The score of a sample is its energy under that mixture.
 //!
-//! The estimation network, and the weights of the terms by default, are those of the implementation that the paper names.
-//! The mixture that samples are judged by is pooled over the last hundred or so updates, where that implementation passes
-//! over the training data once more.
+//! The estimation network, and the default weights of the terms, are those of the implementation that the paper refers
+//! to. The mixture for scoring is pooled over about the last hundred updates, while that implementation computes it
+//! with another pass over the training data.
 
 use std::path::Path;
 
@@ -30,14 +30,14 @@ use crate::energy::distance;
 use crate::engine::Engine;
 use crate::sample::NoiseSource;
 
-/// Values in the estimation network's hidden layer.
+/// The number of values in the estimation network's hidden layer.
 const HIDDEN: usize = 10;
-/// Share of them that an update leaves out.
+/// The share of these values that an update drops.
 const DROPOUT: f32 = 0.5;
-/// Share of an update's batch in the pooled mixture.
+/// The share of an update's batch in the pooled mixture.
 const POOLED: f32 = 0.01;
 
-/// An autoencoder, the estimation network, and the mixture that samples are judged by.
+/// An autoencoder, the estimation network, and the mixture for scoring.
 #[derive(Module, Debug)]
 pub struct GaussianMixtureAutoencoder {
     /// The compression network.
@@ -45,19 +45,19 @@ pub struct GaussianMixtureAutoencoder {
     /// The estimation network, up to its tanh, and after it.
     hidden: Sequential,
     output: Sequential,
-    /// The pooled mixture; not moved by the optimiser.
+    /// The pooled mixture, which the optimizer does not change.
     weights: Param<Tensor<1>>,
     means: Param<Tensor<2>>,
     covariances: Param<Tensor<3>>,
 }
 
-/// `tensor` stored with the weights, and left alone by their optimiser.
+/// A parameter that is stored with the weights and not changed by their optimizer.
 fn kept<const D: usize>(tensor: Tensor<D>) -> Param<Tensor<D>> {
     Param::from_tensor(tensor).set_require_grad(false)
 }
 
 impl GaussianMixtureAutoencoder {
-    /// `autoencoder`, whose latent space is Euclidean, with a fresh estimation network drawn from `rng`.
+    /// Combines `autoencoder`, whose latent space must be Euclidean, with a new estimation network drawn from `rng`.
     pub fn new(autoencoder: Autoencoder, settings: GaussianMixture, rng: &mut impl Rng, device: &Device) -> Self {
         let features = autoencoder.latent_dim() + 2;
         let Mixture { weights, means, covariances } = Mixture::empty(settings.components, features, device);
@@ -71,9 +71,9 @@ impl GaussianMixtureAutoencoder {
         }
     }
 
-    /// A model to read weights into, on the autodiff form of `device`.
+    /// A model to load weights into, on the autodiff form of `device`.
     pub(super) fn blank(spec: &AutoencoderSpec, settings: GaussianMixture, device: &Device) -> Self {
-        // The drawn weights are all replaced; the seed does not matter.
+        // All drawn weights are replaced, so the seed does not matter.
         let start = checkpoint::blank(spec, device);
         Self::new(start, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
     }
@@ -82,21 +82,21 @@ impl GaussianMixtureAutoencoder {
         Mixture { weights: self.weights.val(), means: self.means.val(), covariances: self.covariances.val() }
     }
 
-    /// What the mixture is of, `[N, D_z + 2]`: the latent, the relative Euclidean distance and the cosine of sample and
-    /// reconstruction (section 3.2). Beside it the reconstruction error, `[N]`.
+    /// The points of the mixture, `[N, D_z + 2]`: the latent, and the relative Euclidean distance and the cosine of
+    /// sample and reconstruction (section 3.2). Also returns the reconstruction error, `[N]`.
     fn features(&self, x: Tensor<4>, y: Tensor<4>, z: Tensor<4>) -> (Tensor<2>, Tensor<1>) {
         let [n, dim, _, _] = z.dims();
         let energy = distance(self.autoencoder.energy(), x.clone(), y.clone());
         let values = x.dims()[1..].iter().product();
         let [x, y] = [x, y].map(|image| image.reshape([n, values]));
-        // A black image has no direction.
+        // The small constant avoids a division by zero for a black image.
         let norm = |v: Tensor<2>| v.square().sum_dim(1).add_scalar(1e-12).sqrt();
         let relative = norm(x.clone() - y.clone()) / norm(x.clone());
         let cosine = (x.clone() * y.clone()).sum_dim(1) / (norm(x) * norm(y));
         (Tensor::cat(vec![z.reshape([n, dim]), relative, cosine], 1), energy)
     }
 
-    /// Shares of the components in each sample, `[N, K]`; `keep` is what the hidden layer is multiplied by.
+    /// The shares of the components in each sample, `[N, K]`; `keep` is the dropout factor of the hidden layer.
     fn shares(&self, features: Tensor<2>, keep: Option<Tensor<2>>) -> Tensor<2> {
         let [n, f] = features.dims();
         let hidden = self.hidden.forward(features.reshape([n, f, 1, 1])).tanh();
@@ -116,8 +116,8 @@ impl GaussianMixtureAutoencoder {
         self.mixture().energies(features)
     }
 
-    /// Equation 7: the mean reconstruction error, the mean energy under the batch's own mixture, and the sum of its inverse
-    /// variances.
+    /// The terms of equation 7: the mean reconstruction error, the mean energy under the batch's own mixture, and the
+    /// sum of its inverse variances.
     fn terms(&self, x: Tensor<4>, y: Tensor<4>, z: Tensor<4>, keep: Tensor<2>) -> [Tensor<1>; 3] {
         let (features, energy) = self.features(x, y, z);
         let mixture = Mixture::of(features.clone(), self.shares(features.clone(), Some(keep)));
@@ -136,7 +136,8 @@ impl Model for GaussianMixtureAutoencoder {
         self.valid().sample_energies(x)
     }
 
-    /// None: its reconstruction error is not what is decided by, and the mixture is no layer of the networks exported.
+    /// `None`, since the decision does not use the reconstruction error, and exported networks have no layer for the
+    /// mixture.
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
     }
@@ -146,7 +147,7 @@ impl Model for GaussianMixtureAutoencoder {
     }
 }
 
-/// The latent is decoded as it comes.
+/// The latent is decoded unchanged.
 impl Halves for GaussianMixtureAutoencoder {
     type Drawn = ();
     type Between = Tensor<4>;
@@ -163,7 +164,8 @@ impl Halves for GaussianMixtureAutoencoder {
 /// Trains autoencoder and estimation network together.
 pub(crate) type DagmmMethod = GradientMethod<SampleEnergy>;
 
-/// Reconstruction error and the energy under the batch's mixture. What is kept is the source of what updates leave out.
+/// The reconstruction error and the energy under the batch's mixture. The state kept between updates is the source of
+/// dropout.
 pub(crate) struct SampleEnergy {
     engine: HalvesEngine,
     settings: GaussianMixture,
@@ -171,7 +173,7 @@ pub(crate) struct SampleEnergy {
 }
 
 impl DagmmMethod {
-    /// From the state `model`; what an update leaves out is drawn from `dropout`.
+    /// Starts from the state `model`; dropout is drawn from `dropout`.
     pub(crate) fn new(
         model: GaussianMixtureAutoencoder,
         pretraining: Pretraining,
@@ -186,7 +188,7 @@ impl DagmmMethod {
 }
 
 impl SampleEnergy {
-    /// The gradient of the loss with respect to all weights, and its parts.
+    /// Returns the gradient of the loss with respect to all weights, and the loss's parts.
     fn gradients(
         &self,
         dropout: &mut NoiseSource,
@@ -208,8 +210,8 @@ impl SampleEnergy {
         (gradients, figures)
     }
 
-    /// `model` with the mixture of the batch `x` pooled with those of the updates before. Nothing is left out, as in
-    /// deciding.
+    /// Returns `model` with the mixture of the batch `x` pooled with those of the updates before. There is no dropout,
+    /// as in scoring.
     fn pooled(&self, model: GaussianMixtureAutoencoder, x: Tensor<4>) -> GaussianMixtureAutoencoder {
         let z = self.engine.encode(&model, x.clone());
         let y = self.engine.decode(&model, z.clone());
@@ -264,7 +266,7 @@ mod tests {
         DagmmMethod::new(model, settings, SETTINGS, NoiseSource::new(4, 0), engine, &device)
     }
 
-    /// Features, shares, the mixture and its energies written down in float64 from the autoencoder's outputs.
+    /// Features, shares, the mixture and its energies are computed in float64 from the autoencoder's outputs.
     #[test]
     fn it_steps_by_the_gradient_of_its_loss() {
         for engine in [Engine::Cpu, Engine::Burn] {
@@ -338,7 +340,7 @@ mod tests {
                 inverse += (0..f).map(|a| 1.0 / covariance[a][a]).sum::<f64>();
                 let trace: f64 = (0..f).map(|a| covariance[a][a]).sum();
                 for (i, density) in densities.iter_mut().enumerate() {
-                    // Gauss's elimination of one right-hand side; the product of the pivots is the determinant.
+                    // Gaussian elimination with one right-hand side; the product of the pivots is the determinant.
                     let mut rows: Vec<Vec<f64>> = (0..f)
                         .map(|a| {
                             let mut row = covariance[a].clone();
@@ -391,7 +393,7 @@ mod tests {
         );
     }
 
-    /// Judged by the mixture pooled over updates, which after one is the batch's own, with nothing left out.
+    /// The score uses the mixture pooled over updates, which after one update is the batch's own, without dropout.
     #[test]
     fn it_decides_by_the_pooled_mixture() {
         let (x, other) = (images(1), images(1).mul_scalar(0.5));

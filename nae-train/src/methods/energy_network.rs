@@ -1,5 +1,5 @@
-//! A network whose one output is the energy, and its training by the data's energy against that of negative samples: what
-//! IGEBM and MPDR share. How the network is made and where negative samples come from is in their files.
+//! A network whose single output is the energy, and its training on the difference of the energies of data and negative
+//! samples. IGEBM and MPDR share it; their modules define the network's layers and the source of negative samples.
 
 use std::path::Path;
 
@@ -22,17 +22,18 @@ use crate::sample::frozen::differentiate;
 use crate::sample::{EnergyGradient, Precision};
 use crate::shard;
 
-/// A network from an image to its energy.
+/// A network that maps an image to its energy.
 #[derive(Module, Debug)]
 pub struct EnergyNetwork {
-    /// To feature maps of any size, which are summed up.
+    /// The layers up to feature maps of any size, whose sums are the input of the head.
     pub(crate) features: Sequential,
-    /// From the sums to the energy.
+    /// The layers from the sums to the energy.
     pub(crate) head: Sequential,
 }
 
 impl EnergyNetwork {
-    /// `features` for images of `image`, which end in `channels` feature maps, with weights drawn from `rng`.
+    /// Makes a network with the layers `features` for images of `image`, which end in `channels` feature maps, with
+    /// weights drawn from `rng`.
     pub(super) fn new(
         features: &[LayerSpec],
         image: Shape,
@@ -49,13 +50,13 @@ impl EnergyNetwork {
         self.energies_of(self.features.forward(x))
     }
 
-    /// Given the feature maps.
+    /// The energies for given feature maps.
     fn energies_of(&self, features: Tensor<4>) -> Tensor<1> {
         let n = features.dims()[0];
         self.head.forward(features.sum_dim(2).sum_dim(3)).reshape([n])
     }
 
-    /// After an update of the weights.
+    /// Updates the spectral norms after an update of the weights.
     pub(super) fn power_iteration(self) -> Self {
         Self { features: self.features.power_iteration(), head: self.head }
     }
@@ -66,7 +67,7 @@ impl Model for EnergyNetwork {
         &[Decision::NegativeLogLikelihood]
     }
 
-    /// The energy: −log p(x) but for the same constant everywhere.
+    /// The energy, which is −log p(x) up to a constant.
     fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
         self.valid().energies(x)
     }
@@ -84,10 +85,10 @@ impl Model for EnergyNetwork {
     }
 }
 
-/// An energy network whose weights stand still, by one of the engines.
+/// An energy network with fixed weights, computed with one of the engines.
 pub(super) struct FrozenNetwork {
     network: EnergyNetwork,
-    /// Up to the feature maps, where the engine is the CPU's.
+    /// The layers up to the feature maps; only for the CPU engine.
     layers: Option<CpuLayers>,
 }
 
@@ -97,7 +98,7 @@ impl FrozenNetwork {
         let Some(layers) = &self.layers else {
             return differentiate(Precision::F32, x, |x| self.network.energies(x));
         };
-        // burn's from the feature maps on, the engine's up to there.
+        // burn computes the part after the feature maps, the engine the part before.
         let (features, passed) = layers.forward(x);
         let leaf = features.autodiff().require_grad();
         let energies = self.network.energies_of(leaf.clone());
@@ -106,36 +107,36 @@ impl FrozenNetwork {
         EnergyGradient { energy: energies.inner(), gradient: layers.inputs(&passed, slope) }
     }
 
-    /// E of what `decode` makes of `z`, and its gradient at `z`, by burn.
+    /// E of the images `decode(z)`, and its gradient at `z`, with burn.
     pub(super) fn through(&self, z: Tensor<4>, decode: impl Fn(Tensor<4>) -> Tensor<4> + Sync) -> EnergyGradient {
         differentiate(Precision::F32, z, |z| self.network.energies(decode(z)))
     }
 }
 
-/// The data's energy less that of negative samples, and the squares of both.
+/// The loss: the data's energy minus that of negative samples, plus the squares of both.
 pub(super) struct Contrast {
     regularization: f32,
     engine: KeptEngine,
 }
 
 impl Contrast {
-    /// With `regularization` as the weight of the mean squared energy of data and of negative samples.
+    /// Uses `regularization` as the weight of the mean squared energy of data and of negative samples.
     pub(super) fn new(regularization: f32, engine: Engine, device: &Device) -> Self {
         Self { regularization, engine: KeptEngine::new(engine, device) }
     }
 
-    /// What computes it.
+    /// The engine of the computation.
     pub(super) fn engine(&self) -> &KeptEngine {
         &self.engine
     }
 
-    /// `model` as chains among images like `x` see it.
+    /// Freezes `model` for chains of images in the shape of `x`.
     pub(super) fn freeze(&self, model: &EnergyNetwork, x: &Tensor<4>) -> FrozenNetwork {
         let layers = (self.engine.engine() == Engine::Cpu).then(|| self.layers(model, x));
         FrozenNetwork { network: model.clone().no_grad(), layers }
     }
 
-    /// The gradient of the loss with respect to all weights, and both mean energies.
+    /// Returns the gradient of the loss with respect to all weights, and both mean energies.
     pub(super) fn gradients(
         &self,
         model: &EnergyNetwork,
@@ -173,7 +174,7 @@ impl Contrast {
         })
     }
 
-    /// Of the energies of data and of negative samples.
+    /// The loss for the energies of data and of negative samples.
     fn loss(&self, positive: Tensor<1>, negative: Tensor<1>) -> BatchLoss {
         let squares = positive.clone().square().mean() + negative.clone().square().mean();
         let (positive, negative) = (positive.mean(), negative.mean());
@@ -181,7 +182,7 @@ impl Contrast {
         BatchLoss { loss, report: vec![("positive_energy", positive), ("negative_energy", negative)] }
     }
 
-    /// The network up to its feature maps, laid out for images like `x`.
+    /// The layers up to the feature maps, prepared for images in the shape of `x`.
     fn layers(&self, model: &EnergyNetwork, x: &Tensor<4>) -> CpuLayers {
         let [_, channels, height, width] = x.dims();
         self.engine.layers(&model.features, Shape::new(channels, height, width), false)
@@ -211,14 +212,14 @@ mod tests {
         NoiseSource::new(seed, 0).uniform::<4>([37, 1, 8, 9], &Device::flex())
     }
 
-    /// By the last layer's weights: a slope along the others' crosses kinks of the leaky ReLU.
+    /// The test uses the last layer's weights, since steps along the others' directions cross kinks of the leaky ReLU.
     #[test]
     fn it_steps_by_the_gradient_of_its_loss() {
         let (x, negatives, mut model) = (images(1), images(2).mul_scalar(1.5), network());
         model.features = model.features.no_grad();
         let (gradients, _) = contrast(Engine::Burn).gradients(&model, x.clone(), negatives.clone());
         let [x, negatives] = [x, negatives].map(|x| x.cast(FloatDType::F64));
-        // [data, negative samples, squares of the data's, of the negative samples']
+        // [data, negative samples, squares of the data's energy, squares of the negative samples' energy]
         let right = [1.0, -1.0, 0.3, 0.3];
         slopes_agree("energy network", &model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {
             let [positive, negative] = [&x, &negatives].map(|x| wide(model.energies(x.clone())));
@@ -230,7 +231,7 @@ mod tests {
         });
     }
 
-    /// Gradients of all weights, energies and gradients of images: the engine's are burn's.
+    /// Gradients of all weights, energies and gradients of images agree between the engines.
     #[test]
     fn both_engines_agree() {
         let (x, negatives, model) = (images(1), images(2).mul_scalar(1.5), network());

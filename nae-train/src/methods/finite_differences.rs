@@ -1,7 +1,7 @@
-//! The gradients by which methods step, against finite differences of losses written down in float64, on both engines.
+//! Compares the gradients that methods use with finite differences of losses computed in float64, on both engines.
 //!
-//! Every weight tensor is moved along a random direction of its own. Each term of a loss, changed by itself, has to move
-//! one of these slopes by a hundred times the bound: what is left out, doubled or of the wrong sign does not pass.
+//! Every weight tensor is moved along its own random direction. If a term of a loss is changed, one of these slopes
+//! must change by a hundred times the bound: a term that is left out, doubled or of the wrong sign is detected.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -19,14 +19,14 @@ use crate::config::{Pretraining, Training, preset};
 use crate::engine::Engine;
 use crate::sample::{FrozenEnergy, NegativeSampler, NoiseSource};
 
-/// More than a shard, and no whole number of tiles.
+/// More than a shard, and not a multiple of the tile size.
 pub(super) const SAMPLES: usize = 37;
 const LATENT_DIM: usize = 4;
 const STEP: f64 = 1e-5;
-/// Largest error of a slope, in parts of ‖gradient‖·‖direction‖ of all weights together.
+/// The largest error of a slope, as a fraction of ‖gradient‖·‖direction‖ of all weights together.
 const BOUND: f64 = 1e-6;
 
-/// Smooth, since a kink within a step is a slope of its own, and with layers of both shapes of weights.
+/// A network that is smooth, since a kink within a step would change the slope, with layers of both shapes of weights.
 pub(super) fn smooth(space: LatentSpace) -> AutoencoderSpec {
     let image = Shape::new(1, 6, 6);
     let elu = LayerSpec::Elu { alpha: 1.0 };
@@ -35,12 +35,12 @@ pub(super) fn smooth(space: LatentSpace) -> AutoencoderSpec {
     AutoencoderSpec::new("smooth", image, encoder, decoder, space).expect("valid")
 }
 
-/// That network, with larger weights than fresh ones.
+/// The same network with larger weights than new ones.
 pub(super) fn network(space: LatentSpace) -> Autoencoder {
     struct Larger(NoiseSource);
     impl ModuleMapper for Larger {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            // Fresh weights shrink every signal, until almost nothing but x is left of an energy.
+            // New weights reduce every signal, so that the energy would hardly depend on anything but x.
             let shifts = self.0.normal::<1>([param.shape().num_elements()], &Device::flex()).mul_scalar(0.2);
             param.map(|weights| {
                 let shifts = shifts.reshape(weights.dims());
@@ -52,7 +52,7 @@ pub(super) fn network(space: LatentSpace) -> Autoencoder {
     Autoencoder::new(&smooth(space), NoiseSource::new(0, 0).rng(), &device).map(&mut Larger(NoiseSource::new(7, 0)))
 }
 
-/// `model` with all weights times `factor`.
+/// Returns `model` with all weights multiplied by `factor`.
 pub(super) fn scaled(model: &Autoencoder, factor: f32) -> Autoencoder {
     struct Scale(f32);
     impl ModuleMapper for Scale {
@@ -73,7 +73,7 @@ fn directions(model: &impl Module) -> Vec<Vec<f64>> {
     impl ModuleVisitor for Draw {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let drawn = self.0.normal::<1>([param.shape().num_elements()], &Device::flex());
-            // What no optimiser moves stays.
+            // Parameters that no optimizer changes stay fixed.
             self.1.push(wide(if param.is_require_grad() { drawn } else { drawn.zeros_like() }));
         }
     }
@@ -107,7 +107,7 @@ pub(super) fn moved<M: Module>(model: &M, which: usize, direction: &[f64], step:
     model.valid().map(&mut Move(which, direction, step))
 }
 
-/// Slopes of `loss` along the directions.
+/// The slopes of `loss` along the directions.
 fn slopes<M: Module>(model: &M, directions: &[Vec<f64>], loss: impl Fn(&M) -> f64) -> Vec<f64> {
     let slope = |(which, direction): (usize, &Vec<f64>)| {
         let at = |step| loss(&moved(model, which, direction, step));
@@ -116,7 +116,7 @@ fn slopes<M: Module>(model: &M, directions: &[Vec<f64>], loss: impl Fn(&M) -> f6
     directions.iter().enumerate().map(slope).collect()
 }
 
-/// The same by `gradients`, and ‖gradient‖·‖direction‖.
+/// The slopes computed from `gradients`, and ‖gradient‖·‖direction‖.
 fn along(model: &impl Module, directions: &[Vec<f64>], gradients: &GradientsParams) -> (Vec<f64>, f64) {
     let gradient = gradient_of(model, gradients);
     let mut rest = gradient.as_slice();
@@ -143,12 +143,12 @@ pub(super) fn numbers(module: &impl Module) -> Vec<f64> {
     all.0
 }
 
-/// Their gradients.
+/// The gradients of all weights, in the same order.
 pub(super) fn gradient_of(module: &impl Module, gradients: &GradientsParams) -> Vec<f64> {
     struct All<'a>(&'a GradientsParams, Vec<f64>);
     impl ModuleVisitor for All<'_> {
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            // One that the optimiser leaves alone has none, and must not move the loss.
+            // A parameter that the optimizer does not change has no gradient; the loss must not depend on it.
             let gradient = self.0.get::<D>(param.id).map(wide);
             self.1.extend(gradient.unwrap_or_else(|| vec![0.0; param.shape().num_elements()]));
         }
@@ -167,7 +167,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / n
 }
 
-/// `gradients` against the slopes of `loss(model, right)`, and these against those of every `wrong`.
+/// Compares `gradients` with the slopes of `loss(model, right)`, and checks that the slopes for every `wrong` differ
+/// from these.
 pub(super) fn slopes_agree<M: Module, T: std::fmt::Debug>(
     what: &str,
     model: &M,
@@ -190,13 +191,13 @@ pub(super) fn slopes_agree<M: Module, T: std::fmt::Debug>(
     }
 }
 
-/// Whether these are the same, but for f32's rounding.
+/// Whether the values are equal up to f32 rounding.
 pub(super) fn close(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5)
 }
 
-/// H(z) of `frozen`, whose manifold is of [`smooth`], against `energy_at`, which is given latents in float64, and its gradient
-/// against the slopes of that.
+/// Compares H(z) of `frozen`, whose manifold must be that of [`smooth`], with `energy_at`, whose argument are latents
+/// in float64, and the gradient of H with the slopes of `energy_at`.
 pub(super) fn latent_energies_agree(
     what: impl std::fmt::Debug,
     frozen: &dyn FrozenEnergy,
@@ -217,7 +218,7 @@ pub(super) fn latent_energies_agree(
     }
 }
 
-/// The weights of a loss's terms with each of them in turn left out, doubled or turned round.
+/// Variants of the weights of a loss's terms, in which each in turn is left out, doubled or negated.
 pub(super) fn changed<const N: usize>(right: [f64; N]) -> Vec<[f64; N]> {
     let each = |term: usize| {
         [0.0, 2.0, -1.0].map(|factor| {
@@ -229,7 +230,7 @@ pub(super) fn changed<const N: usize>(right: [f64; N]) -> Vec<[f64; N]> {
     (0..N).flat_map(each).collect()
 }
 
-/// What a loss is made of.
+/// The weights of a loss's terms.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     positive: f64,
@@ -242,7 +243,7 @@ struct Terms {
 }
 
 impl Terms {
-    /// The same but for one term, which is left out, doubled or turned round.
+    /// Variants in which one term is left out, halved, doubled or negated.
     fn changed(self) -> Vec<Self> {
         let terms: [fn(&mut Self) -> &mut f64; 7] = [
             |t| &mut t.positive,
@@ -280,7 +281,7 @@ impl Terms {
     }
 }
 
-/// ‖target − f_d(f_e(input))‖²/D of each sample.
+/// ‖target − f_d(f_e(input))‖²/D for each sample.
 fn energies(model: &Autoencoder, input: &Tensor<4>, target: &Tensor<4>) -> Vec<f64> {
     let reconstructions = wide(model.reconstruct(input.clone().cast(FloatDType::F64)));
     let targets = wide(target.clone());
@@ -297,7 +298,7 @@ fn weights_squared(module: &impl Module) -> f64 {
     squares(&numbers(module))
 }
 
-/// The paper's loss, with less than the whole weight on the negative samples: both engines without ‖z‖², burn with it.
+/// The paper's loss, with a reduced weight of the negative samples, on both engines, with and without the term ‖z‖².
 #[test]
 fn the_nae_steps_by_the_gradient_of_its_loss() {
     let config = preset::load("digits").expect("comes with the program");
@@ -315,7 +316,7 @@ fn the_nae_steps_by_the_gradient_of_its_loss() {
         let sampler = NegativeSampler::new(config.sampler(), LATENT_DIM, NoiseSource::new(3, 0));
         let normalized = NormalizedAutoencoder::new(model.clone(), 0.5);
         let mut method = NaeMethod::new(normalized, &training, sampler, engine, &Device::flex()).with_limit(1.0);
-        // k = exp(−½·(1.5 − 1)), whatever the energies of this network are.
+        // This gives k = exp(−½·(1.5 − 1)) for any energies of this network.
         method.follow(1.5);
         let weight = (-0.25f64).exp();
         let (gradients, figures) = method.gradients(x.clone(), negatives.clone());
@@ -340,7 +341,7 @@ fn the_nae_steps_by_the_gradient_of_its_loss() {
     }
 }
 
-/// Pre-training: the mean energy of what is given against what is to come out, and the encoder's penalty.
+/// Pre-training: the mean energy between the output for the input and the target, and the encoder's penalty.
 #[test]
 fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
     let x = images(1);
@@ -368,7 +369,7 @@ fn the_autoencoder_steps_by_the_gradient_of_its_loss() {
     }
 }
 
-/// MMD² of latents and prior, with the bandwidth held at what it is before the step, weighs as it should; in both
+/// MMD² of latents and prior has the right weight, with the bandwidth fixed at its value before the step, in both
 /// latent spaces.
 #[test]
 fn the_wae_steps_by_the_gradient_of_its_loss() {
@@ -412,8 +413,8 @@ fn the_wae_steps_by_the_gradient_of_its_loss() {
     }
 }
 
-/// Two updates of pre-training are Adam's (Kingma and Ba, algorithm 1, with PyTorch's constants) by gradients whose norm
-/// over all weights is brought down to the limit: of the first batch it is not, of the second it is.
+/// Two updates of pre-training are those of Adam (Kingma and Ba, algorithm 1, with PyTorch's constants) with gradients
+/// whose norm over all weights is reduced to the limit. The first batch's norm is below the limit, the second's above.
 #[test]
 fn pre_training_is_adam_on_gradients_of_a_limited_norm() {
     let batches = [images(1).mul_scalar(0.3), images(2).mul_scalar(5.0)];
@@ -455,7 +456,7 @@ fn pre_training_is_adam_on_gradients_of_a_limited_norm() {
     assert!(apart > 1e-3, "the limit moves a weight by {apart}");
 }
 
-/// ‖aᵢ − bⱼ‖² of all pairs.
+/// ‖aᵢ − bⱼ‖² for all pairs.
 fn distances(a: &[f64], b: &[f64]) -> Vec<f64> {
     let distance = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
     a.chunks(LATENT_DIM).flat_map(|a| b.chunks(LATENT_DIM).map(move |b| distance(a, b))).collect()

@@ -1,10 +1,10 @@
-//! GANomaly (Akcay et al., ACCV 2018): an autoencoder that is trained against a discriminator, and a second encoder, of
-//! the reconstruction. A sample is judged by the distance of both latents.
+//! GANomaly (Akcay et al., ACCV 2018): an autoencoder trained against a discriminator, and a second encoder for the
+//! reconstruction. The score of a sample is the distance of both latents.
 //!
-//! All three encoders have the autoencoder's architecture, as in the paper's comparison; the discriminator's ends in one
-//! value, and what its last layer is given are its features. Weights of the terms, Adam's first constant and a
-//! discriminator that begins again when it has won are those of the authors' code, and so is the mean of squares in the
-//! score, where their paper has absolute values.
+//! All three encoders have the autoencoder's architecture, as in the paper's comparison. The discriminator's has one
+//! output value, and its features are the input of its last layer. The weights of the terms, Adam's first constant and
+//! the restart of a discriminator that has won are those of the authors' code. So is the mean of squares in the score,
+//! where their paper has absolute values.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -33,10 +33,10 @@ use crate::sample::NoiseSource;
 
 /// Adam's β₁ in the authors' code.
 const BETA_1: f64 = 0.5;
-/// A discriminator whose loss is below has won, and begins again.
+/// A discriminator whose loss is below this has won and is restarted.
 const WON: f64 = 1e-5;
 
-/// Tells data from reconstructions.
+/// Distinguishes data from reconstructions.
 #[derive(Module, Debug)]
 struct Discriminator {
     features: Sequential,
@@ -50,13 +50,14 @@ impl Discriminator {
         Self { features, head: Sequential::new(&[fc(1)], input, rng, device) }
     }
 
-    /// The logarithm of the odds that each feature map is of data: `[N]`.
+    /// The log odds that each sample with these feature maps is data: `[N]`.
     fn log_odds(&self, features: Tensor<4>) -> Tensor<1> {
         let n = features.dims()[0];
         self.head.forward(features).reshape([n])
     }
 
-    /// With weights that are drawn anew. The optimiser goes on with its moments of them, as in the authors' code.
+    /// Returns the discriminator with newly drawn weights. The optimizer keeps its moments of them, as in the authors'
+    /// code.
     fn begun_again(self, spec: &AutoencoderSpec, rng: &mut impl Rng, device: &Device) -> Self {
         let mut drawn = Values::default();
         Self::new(spec, rng, device).visit(&mut drawn);
@@ -68,7 +69,8 @@ impl Discriminator {
     }
 }
 
-/// A module's values in the order in which they are visited: taken from one, put into another of the same layers.
+/// The values of a module in the order in which they are visited: read from one module, written to another with the
+/// same layers.
 #[derive(Default)]
 struct Values(VecDeque<TensorData>);
 
@@ -86,31 +88,31 @@ impl ModuleMapper for Values {
     }
 }
 
-/// Generator and discriminator.
+/// The generator and the discriminator.
 #[derive(Module, Debug)]
 pub struct Ganomaly {
-    /// First encoder and decoder.
+    /// The first encoder and the decoder.
     pub autoencoder: Autoencoder,
-    /// Second encoder.
+    /// The second encoder.
     second: Sequential,
     discriminator: Discriminator,
 }
 
 impl Ganomaly {
-    /// `autoencoder` of `spec`, whose latent space is Euclidean, with everything else drawn from `rng`.
+    /// Combines `autoencoder` of `spec`, whose latent space must be Euclidean, with other parts drawn from `rng`.
     pub fn new(autoencoder: Autoencoder, spec: &AutoencoderSpec, rng: &mut impl Rng, device: &Device) -> Self {
         let second = Sequential::new(spec.encoder(), spec.image(), rng, device);
         Self { autoencoder, second, discriminator: Discriminator::new(spec, rng, device) }
     }
 
-    /// A model to read weights into, on the autodiff form of `device`.
+    /// A model to load weights into, on the autodiff form of `device`.
     pub(super) fn blank(spec: &AutoencoderSpec, device: &Device) -> Self {
-        // The drawn weights are all replaced; the seed does not matter.
+        // All drawn weights are replaced, so the seed does not matter.
         let start = checkpoint::blank(spec, device);
         Self::new(start, spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
     }
 
-    /// Mean squared distance of the latents of image and reconstruction: `[N]`.
+    /// The mean squared distance of the latents of image and reconstruction: `[N]`.
     pub fn latent_distances(&self, x: Tensor<4>) -> Tensor<1> {
         let z = self.autoencoder.encode(x);
         let second = self.second.forward(self.autoencoder.decode(z.clone()));
@@ -118,7 +120,7 @@ impl Ganomaly {
         (z - second).reshape([n, dim]).square().mean_dim(1).reshape([n])
     }
 
-    /// Cross-entropy of data and of reconstructions by their features, halved.
+    /// Half the cross-entropy of data and reconstructions, given their features.
     fn discriminator_loss(&self, real: Tensor<4>, fake: Tensor<4>) -> Tensor<1> {
         let [real, fake] = [real, fake].map(|features| self.discriminator.log_odds(features));
         (softplus(real.neg(), 1.0).mean() + softplus(fake, 1.0).mean()).mul_scalar(0.5)
@@ -134,7 +136,7 @@ impl Model for Ganomaly {
         self.valid().latent_distances(x)
     }
 
-    /// None: its reconstruction error is not what is decided by.
+    /// `None`, since the decision does not use the reconstruction error.
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
     }
@@ -148,8 +150,8 @@ impl Model for Ganomaly {
     }
 }
 
-/// What the generator's loss looks at: a batch, its latents, its reconstructions, their latents by the second encoder, and the
-/// discriminator's features of both.
+/// The inputs of the generator's loss: a batch, its latents, its reconstructions, their latents from the second
+/// encoder, and the discriminator's features of both.
 struct Views {
     x: Tensor<4>,
     z: Tensor<4>,
@@ -159,16 +161,16 @@ struct Views {
     fake: Tensor<4>,
 }
 
-/// The gradients of an update and its figures.
+/// The gradients of an update, and its figures.
 struct Gradients {
-    /// With respect to autoencoder and second encoder.
+    /// The gradients of the autoencoder and the second encoder.
     generator: GradientsParams,
-    /// With respect to the discriminator.
+    /// The gradients of the discriminator.
     discriminator: GradientsParams,
     figures: UpdateFigures,
 }
 
-/// Trains generator and discriminator in turn.
+/// Trains generator and discriminator alternately.
 pub(crate) struct GanomalyMethod {
     model: Ganomaly,
     spec: AutoencoderSpec,
@@ -181,7 +183,7 @@ pub(crate) struct GanomalyMethod {
 }
 
 impl GanomalyMethod {
-    /// From the state `model` of `spec`; a discriminator that begins again is drawn from `draws`.
+    /// Starts from the state `model` of `spec`; the weights of a restarted discriminator are drawn from `draws`.
     pub(crate) fn new(
         model: Ganomaly,
         spec: AutoencoderSpec,
@@ -203,8 +205,8 @@ impl GanomalyMethod {
         }
     }
 
-    /// Section 3.3: the distance of the discriminator's features, the absolute error of the reconstruction, and the
-    /// distance of the latents, means over samples and values; weighed.
+    /// The weighted terms of section 3.3: the distance of the discriminator's features, the absolute error of the
+    /// reconstruction, and the distance of the latents, each a mean over samples and values.
     fn generator_loss(&self, views: Views) -> BatchLoss {
         let Views { x, z, y, second, real, fake } = views;
         let features = (real - fake).square().mean();
@@ -217,7 +219,7 @@ impl GanomalyMethod {
         BatchLoss { loss, report: vec![("features", features), ("absolute_error", pixels), ("latents", latents)] }
     }
 
-    /// Both gradients, by the networks before the update, as in the authors' code.
+    /// Returns both gradients, computed with the networks before the update, as in the authors' code.
     fn gradients(&self, x: Tensor<4>) -> Gradients {
         let mut gradients = match self.engine.engine() {
             Engine::Cpu => self.by_layers(x),
@@ -240,7 +242,8 @@ impl GanomalyMethod {
         let (real, to_real) = judge.forward(x.clone());
         let (fake, to_fake) = judge.forward(y.clone());
 
-        // burn differentiates the losses with respect to what the networks give; the engine goes on from there.
+        // burn differentiates the losses with respect to the networks' outputs; the engine continues the backward pass
+        // from there.
         let leaf = |value: &Tensor<4>| value.clone().autodiff().require_grad();
         let [at_z, at_y, at_second, at_fake] = [&z, &y, &again, &fake].map(leaf);
         let BatchLoss { loss, report } = self.generator_loss(Views {
@@ -273,8 +276,8 @@ impl GanomalyMethod {
         Gradients { generator, discriminator, figures }
     }
 
-    /// All of it by burn. A batch is not divided: on the processor the engine does this, and elsewhere one device has all of
-    /// it.
+    /// Computes everything with burn. The batch is not divided: on the CPU the engine is used instead, and on another
+    /// device the whole batch is computed at once.
     fn by_burn(&self, x: Tensor<4>) -> Gradients {
         let Ganomaly { autoencoder, second, discriminator } = &self.model;
         let features = |x: Tensor<4>| discriminator.features.forward(x);
@@ -287,7 +290,7 @@ impl GanomalyMethod {
         let BatchLoss { loss, report } = self.generator_loss(views);
         let mut figures = figures(report);
         let mut generator = GradientsParams::from_grads(loss.backward(), &self.model);
-        // The generator does not move its judge.
+        // The generator's loss does not change the discriminator.
         take(discriminator, &mut generator);
 
         let loss = self.model.discriminator_loss(features(x), features(plain));
@@ -362,7 +365,7 @@ mod tests {
         values.sum::<f64>() / n
     }
 
-    /// Features, reconstructions and latents in float64, and the three terms of them.
+    /// Features, reconstructions and latents are computed in float64, and the three terms from them.
     #[test]
     fn the_generator_steps_by_the_gradient_of_its_loss() {
         for engine in [Engine::Cpu, Engine::Burn] {
@@ -370,7 +373,7 @@ mod tests {
             let mut gradients = method.gradients(x.clone()).generator;
             assert!(take(&method.model.discriminator, &mut gradients).is_empty(), "the discriminator is not moved");
             let x = x.cast(FloatDType::F64);
-            // What the generator does not move does not count: its discriminator is the one before the step.
+            // The generator's loss uses the discriminator before the step, which it does not change.
             let judge = moved(&method.model, usize::MAX, &[], 0.0).discriminator;
             let right = [0.5, 3.0, 2.0, 0.02];
             let name = format!("generator by {engine:?}");
@@ -390,7 +393,8 @@ mod tests {
         }
     }
 
-    /// −½(mean ln D(x) + mean ln(1 − D(x̂))), D the logistic function of the last layer; the generator is not moved.
+    /// −½(mean ln D(x) + mean ln(1 − D(x̂))), where D is the logistic function of the last layer; the generator is not
+    /// changed.
     #[test]
     fn the_discriminator_steps_by_the_gradient_of_its_loss() {
         for engine in [Engine::Cpu, Engine::Burn] {
@@ -432,7 +436,7 @@ mod tests {
         }
     }
 
-    /// Black images and their reconstructions are told apart at once by odds of e^40: the discriminator has won.
+    /// Black images and their reconstructions differ by odds of e^40: the discriminator has won.
     #[test]
     fn a_discriminator_that_has_won_begins_again() {
         let mut method = method(Engine::Cpu);
@@ -441,7 +445,7 @@ mod tests {
         method.update(x.clone());
         let after = numbers(&method.model.discriminator);
         let largest = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        // Adam's first step is the learning rate.
+        // Adam's first step has the size of the learning rate.
         assert!(largest(&before, &after) < 1.1e-2);
         struct Scale(f64);
         impl ModuleMapper for Scale {
@@ -455,7 +459,7 @@ mod tests {
             wide(judge.head.forward(judge.features.forward(x.clone())))[0]
         };
         let apart = odds(&x) - odds(&plain.autoencoder.reconstruct(x.clone()));
-        // Weights of the head alone are scaled, so that both sides of the middle are far from it.
+        // Only the weights of the head are scaled, so that the log odds of both are far from the centre.
         let centre = 0.5 * (odds(&x) + odds(&plain.autoencoder.reconstruct(x.clone())));
         let factor = 80.0 / apart;
         let head = method.model.discriminator.head.clone().map(&mut Scale(factor));
@@ -468,7 +472,7 @@ mod tests {
         let fresh = numbers(&method.model.discriminator);
         assert!(largest(&fresh, &scaled) > 1.0 && largest(&fresh, &before) < 2.0);
 
-        // From there on, too, a run goes on.
+        // A run can also be resumed from this state.
         let mut resumed = self::method(Engine::Cpu);
         resumed.restore(&method.state().expect("a state"), method.spec.image()).expect("of this run");
         for method in [&mut method, &mut resumed] {
@@ -482,7 +486,7 @@ mod tests {
         struct Shift(f64);
         impl ModuleMapper for Shift {
             fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-                // The bias has one value, the weights more.
+                // The bias has one value, the weights have more.
                 let shift = if param.shape().num_elements() == 1 { self.0 } else { 0.0 };
                 param.map(|weights| Tensor::from_inner(weights.inner().add_scalar(shift)).require_grad())
             }

@@ -1,9 +1,9 @@
 //! Glow (Kingma and Dhariwal, NeurIPS 2018): an invertible network whose output is standard normal, so that every image
-//! has an exact likelihood. It is no autoencoder; of a preset's network only the shape of images counts.
+//! has an exact likelihood. It is not an autoencoder; it only uses the image shape of a preset's network.
 //!
-//! One level, as in the paper's comparison (K = 12, L = 1, 64 hidden channels): images are squeezed once, to four times the
-//! channels at half the sides. Convolutions within a coupling have biases in place of the activation normalisation that the
-//! named implementation gives them, and the output's prior is not learned.
+//! It has one level, as in the paper's comparison (K = 12, L = 1, 64 hidden channels): images are squeezed once, to
+//! four times the channels at half the sides. Convolutions within a coupling have biases in place of the activation
+//! normalization of the implementation that the paper refers to, and the output's prior is not learned.
 
 use std::path::Path;
 
@@ -29,32 +29,33 @@ use crate::config::methods::Flow;
 use crate::sample::NoiseSource;
 use crate::shard;
 
-/// Values of a byte.
+/// The number of values of a byte.
 const LEVELS: f32 = 256.0;
 
-/// One step of the flow (table 1): activation normalisation, an invertible 1×1 convolution, an affine coupling.
+/// One step of the flow (table 1): activation normalization, an invertible 1×1 convolution, an affine coupling.
 #[derive(Module, Debug)]
 struct Step {
-    /// Added to each channel, and then the logarithm of its factor.
+    /// The offset of each channel, and then the logarithm of its factor.
     bias: Param<Tensor<1>>,
     log_scale: Param<Tensor<1>>,
-    /// W = P·L·(U + diag(s)), equation 10: ones on the diagonal of L, zeros on that of U. P and the signs of s stay.
+    /// W = P·L·(U + diag(s)), equation 10: ones on the diagonal of L, zeros on that of U. P and the signs of s are
+    /// fixed.
     permutation: Param<Tensor<2>>,
     lower: Param<Tensor<2>>,
     upper: Param<Tensor<2>>,
     signs: Param<Tensor<1>>,
     log_diagonal: Param<Tensor<1>>,
-    /// From one half of the channels to what moves and scales the other: three convolutions.
+    /// Three convolutions that map one half of the channels to the shift and scale of the other half.
     coupling: [Sequential; 3],
 }
 
-/// All steps, on images of which every 2×2 pixels are one.
+/// All steps, on images in which every 2×2 pixels are combined to one.
 #[derive(Module, Debug)]
 pub struct Glow {
     steps: Vec<Step>,
 }
 
-/// Every weight zero, so that a coupling begins as a constant.
+/// Sets every weight to zero, so that a coupling is initially a constant.
 struct Zero;
 
 impl ModuleMapper for Zero {
@@ -91,14 +92,14 @@ impl Step {
         }
     }
 
-    /// The activation normalisation of `x` `[N, C, H, W]`.
+    /// The activation normalization of `x` `[N, C, H, W]`.
     fn normalize(&self, x: Tensor<4>) -> Tensor<4> {
         let channels = x.dims()[1];
         let each = |values: Tensor<1>| values.reshape([1, channels, 1, 1]);
         (x + each(self.bias.val())) * each(self.log_scale.val()).exp()
     }
 
-    /// What is moved and scaled of the second half of the channels, by their first half.
+    /// The shift and scale of the second half of the channels, computed from the first half.
     fn couple(&self, first: Tensor<4>) -> [Tensor<4>; 2] {
         let [into, within, out] = &self.coupling;
         let moved = out.forward(relu(within.forward(relu(into.forward(first)))));
@@ -127,7 +128,7 @@ impl Step {
     }
 }
 
-/// A random rotation, taken apart.
+/// The factors of a random rotation.
 struct Rotation {
     permutation: Vec<f32>,
     lower: Vec<f32>,
@@ -136,7 +137,7 @@ struct Rotation {
 }
 
 impl Rotation {
-    /// Gram and Schmidt's basis of normal vectors, then elimination with the largest pivots.
+    /// Draws normal vectors, orthogonalizes them with the Gram–Schmidt process, and factorizes with partial pivoting.
     fn draw(n: usize, rng: &mut impl Rng) -> Self {
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(n);
         while rows.len() < n {
@@ -146,7 +147,7 @@ impl Rotation {
                 row.iter_mut().zip(before).for_each(|(a, b)| *a -= along * b);
             }
             let norm = row.iter().map(|v| v * v).sum::<f64>().sqrt();
-            // Nearly within the others' span: drawn again.
+            // A vector nearly in the span of the others is drawn again.
             if norm > 1e-3 {
                 rows.push(row.iter().map(|v| v / norm).collect());
             }
@@ -177,7 +178,7 @@ impl Rotation {
     }
 }
 
-/// Every 2×2 pixels as one of four times the channels.
+/// Combines every 2×2 pixels to one pixel with four times the channels.
 fn squeeze(x: Tensor<4>) -> Tensor<4> {
     let [n, c, h, w] = x.dims();
     let x = x.reshape([n, c, h / 2, 2, w / 2, 2]).permute([0, 1, 3, 5, 2, 4]);
@@ -185,15 +186,15 @@ fn squeeze(x: Tensor<4>) -> Tensor<4> {
 }
 
 impl Glow {
-    /// For images of `image`, whose sides are even, with weights drawn from `rng`.
+    /// Makes a model for images of `image`, whose sides must be even, with weights drawn from `rng`.
     pub fn new(image: Shape, settings: Flow, rng: &mut impl Rng, device: &Device) -> Self {
         let (channels, sides) = (4 * image.channels, [image.height / 2, image.width / 2]);
         Self { steps: (0..settings.steps).map(|_| Step::new(channels, settings, sides, rng, device)).collect() }
     }
 
-    /// A model to read weights into, on the autodiff form of `device`.
+    /// A model to load weights into, on the autodiff form of `device`.
     pub(super) fn blank(image: Shape, settings: Flow, device: &Device) -> Self {
-        // The drawn weights are all replaced; the seed does not matter.
+        // All drawn weights are replaced, so the seed does not matter.
         Self::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
     }
 
@@ -207,7 +208,7 @@ impl Glow {
         })
     }
 
-    /// −log p of each sample of `x`, standard normal at the output: `[N]`.
+    /// −log p for each sample of `x`, with a standard normal density of the output: `[N]`.
     fn negative_log_density(&self, x: Tensor<4>) -> Tensor<1> {
         let (z, log_determinant) = self.forward(x);
         let n = z.dims()[0];
@@ -217,15 +218,16 @@ impl Glow {
         squares.add_scalar(constant) - log_determinant
     }
 
-    /// −log₂ of the density of `x` `[N, C, H, W]` in [0, 1], in units of a level, 1/256, by dimension: bits per
-    /// dimension, `[N]`.
+    /// −log₂ of the density of `x` `[N, C, H, W]` in [0, 1], in units of a level of 1/256, divided by the number of
+    /// values: bits per dimension, `[N]`.
     pub fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
         let values: usize = x.dims()[1..].iter().product();
         let nats = self.negative_log_density(x);
         nats.div_scalar(values as f64 * std::f64::consts::LN_2).add_scalar(f64::from(LEVELS).log2())
     }
 
-    /// Activation normalisations that give every channel of `x` mean 0 and variance 1, step by step (section 3.1).
+    /// Sets the activation normalizations so that every channel of `x` has mean 0 and variance 1 at each step (section
+    /// 3.1).
     fn normalized_on(mut self, x: Tensor<4>) -> Self {
         let mut z = squeeze(x);
         for step in &mut self.steps {
@@ -249,7 +251,7 @@ impl Model for Glow {
         &[Decision::NegativeLogLikelihood]
     }
 
-    /// Bits per dimension at the middle of each level.
+    /// Bits per dimension at the centre of each level.
     fn decide(&self, _: Decision, x: Tensor<4>) -> Tensor<1> {
         self.valid().bits_per_dimension(x.add_scalar(0.5 / LEVELS))
     }
@@ -263,20 +265,20 @@ impl Model for Glow {
     }
 }
 
-/// Trains by the likelihood of images with uniform noise within a level; burn computes the gradient.
+/// Trains on the likelihood of images with uniform noise within a level; burn computes the gradient.
 pub(crate) type GlowMethod = GradientMethod<FlowLikelihood>;
 
-/// Bits per dimension of images with noise.
+/// The bits per dimension of images with noise.
 pub(crate) struct FlowLikelihood {
     device: Device,
 }
 
-/// What a flow's updates go on from.
+/// The state kept between updates of a flow.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// Whether the activation normalisations have seen a batch.
+    /// Whether the activation normalizations were initialized with a batch.
     normalized: bool,
-    /// The noise within a level is drawn from it.
+    /// The source of the noise within a level.
     noise: NoiseSource,
 }
 
@@ -287,14 +289,14 @@ impl state::Kept for Kept {
 }
 
 impl GlowMethod {
-    /// From the state `model`; the noise within a level is drawn from `noise`.
+    /// Starts from the state `model`; the noise within a level is drawn from `noise`.
     pub(crate) fn new(model: Glow, pretraining: Pretraining, noise: NoiseSource, device: &Device) -> Self {
         let objective = FlowLikelihood { device: device.clone() };
         Self::begin(objective, model, Kept { normalized: false, noise }, pretraining)
     }
 }
 
-/// The gradient of the mean bits per dimension of `x`, which has its noise, and they.
+/// Returns the gradient of the mean bits per dimension of `x`, which already includes noise, and these bits.
 fn gradients(model: &Glow, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
     let shards = shard::shards(x).into_iter().map(|x| (x.dims()[0], x)).collect();
     sharded(model, shards, |model, x: Tensor<4>| {
@@ -329,7 +331,7 @@ mod tests {
 
     const SETTINGS: Flow = Flow { steps: 3, hidden_channels: 5 };
 
-    /// Far from its start, where couplings are constants.
+    /// A model with weights far from the initial ones, with which couplings are constant.
     fn glow(height: usize, width: usize) -> Glow {
         struct Move(NoiseSource);
         impl ModuleMapper for Move {
@@ -387,7 +389,7 @@ mod tests {
         assert!((0..n).all(|i| (0..i).all(|k| lower(i, k).abs() <= 1.0 + 1e-6)), "the largest pivots");
     }
 
-    /// Against the Jacobian by finite differences in float64, column by column.
+    /// Compares with the Jacobian from finite differences in float64, column by column.
     #[test]
     fn the_density_is_that_of_the_change_of_variables() {
         let exact = moved(&glow(4, 4), usize::MAX, &[], 0.0);
@@ -415,7 +417,7 @@ mod tests {
         assert!((bits - (expected / (16.0 * 2f64.ln()) + 8.0)).abs() < 1e-6, "{bits}");
     }
 
-    /// The density of four pixels sums to 1 over a grid.
+    /// The density of four pixels integrates to 1 over a grid.
     #[test]
     fn the_density_sums_to_one() {
         let glow = glow(2, 2).valid();
@@ -448,7 +450,7 @@ mod tests {
         slopes_agree("Glow", &model, &gradients, &[1.0, 1.0], &wrong, loss);
     }
 
-    /// After the first batch every channel of it has mean 0 and variance 1 at every step.
+    /// After the first batch, each of its channels has mean 0 and variance 1 at every step.
     #[test]
     fn the_first_batch_sets_the_normalisation() {
         let x = NoiseSource::new(2, 0).uniform::<4>([40, 1, 4, 6], &Device::flex()).mul_scalar(3.0).add_scalar(1.0);

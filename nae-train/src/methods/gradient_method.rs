@@ -1,6 +1,6 @@
-//! A method that steps all weights of one model along one gradient: what all methods are but the NAE, whose state has
-//! chains in it, and GANomaly, which has two optimisers. The model, the optimiser, the learning rate and what a run goes
-//! on from are here; what is minimised is the method's [`Objective`].
+//! A method that updates all weights of one model with one gradient. All trained methods use it except the NAE, whose
+//! state includes a sampler of chains, MPDR, which trains several models, and GANomaly, which has two gradients. The
+//! model, the optimizer, the learning rate and the state for resuming are here; each method defines its [`Objective`].
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -13,16 +13,16 @@ use super::state::{self, Kept, StateError};
 use super::{EpochMethod, Method, Model, UpdateFigures};
 use crate::config::Pretraining;
 
-/// What is minimised. It does not change from update to update; what does is the model and `Kept`.
+/// The objective that is minimized. It stays the same during training; only the model and `Kept` change.
 pub trait Objective {
-    /// What is trained.
+    /// The model that is trained.
     type Model: Model + Module + 'static;
-    /// What an update leaves to the next beside the model and the optimiser's moments, such as the place in the random
+    /// The state kept between updates besides the model and the optimizer's moments, such as the position in the random
     /// numbers.
     type Kept: Kept;
 
-    /// One update on the batch `x` `[N, C, H, W]`: the model after it, and the figures of the one before. Weights are
-    /// stepped by `step`, once.
+    /// Makes one update on the batch `x` `[N, C, H, W]`. Returns the model after it, and the figures of the model
+    /// before it. Weights are updated by `step`, once.
     fn update(
         &self,
         kept: &mut Self::Kept,
@@ -32,14 +32,14 @@ pub trait Objective {
     ) -> (Self::Model, UpdateFigures);
 }
 
-/// A step of the optimiser.
+/// A step of the optimizer.
 pub struct OptimizerStep<'a> {
     optimizer: &'a mut Optimizer,
     rate: f64,
 }
 
 impl OptimizerStep<'_> {
-    /// `model` after the step along `gradients`.
+    /// Returns `model` after the step with `gradients`.
     pub(super) fn along<M: Module>(self, gradients: GradientsParams, model: M) -> M {
         self.optimizer.step(self.rate, model, gradients)
     }
@@ -55,13 +55,13 @@ pub struct GradientMethod<O: Objective> {
 }
 
 impl<O: Objective> GradientMethod<O> {
-    /// From the state `model`.
+    /// Starts from the state `model`.
     pub(super) fn begin(objective: O, model: O::Model, kept: O::Kept, settings: Pretraining) -> Self {
         let optimizer = Optimizer::new(settings.max_gradient_norm);
         Self { objective, model, kept, optimizer, rate: settings.learning_rate }
     }
 
-    /// The state reached.
+    /// The trained model.
     pub fn into_trained(self) -> O::Model {
         self.model
     }

@@ -1,8 +1,8 @@
-//! Gradients of a loss by burn's automatic differentiation, shards of the batch side by side; their norm, and their
+//! Gradients of a loss by burn's automatic differentiation, with shards of the batch in parallel; their norm, and their
 //! division between encoder and decoder.
 //!
-//! Losses that are means over samples are sharded: the batch's gradient is the mean of its shards' weighted by their
-//! sizes, summed in order, so that nothing depends on the number of threads.
+//! Losses that are means over samples are sharded: the batch's gradient is the mean of its shards' gradients weighted
+//! by their sizes, summed in order, so that the result does not depend on the number of threads.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{GradientsAccumulator, GradientsParams};
@@ -11,20 +11,21 @@ use burn::tensor::Tensor;
 use super::UpdateFigures;
 use crate::shard;
 
-/// The loss `[1]` of a batch or a shard of one, and figures worth reporting, `[1]` each.
+/// The loss `[1]` of a batch or a shard, and figures to report, `[1]` each.
 pub(crate) struct BatchLoss {
-    /// What is minimised.
+    /// The quantity that is minimized.
     pub loss: Tensor<1>,
-    /// By name.
+    /// The figures with their names.
     pub report: Vec<(&'static str, Tensor<1>)>,
 }
 
-/// A loss's report in numbers.
+/// Converts a loss's report to numbers.
 pub(super) fn figures(report: Vec<(&'static str, Tensor<1>)>) -> UpdateFigures {
     UpdateFigures::new(report.into_iter().map(|(name, value)| (name, f64::from(value.inner().into_scalar::<f32>()))))
 }
 
-/// Gradients of the mean loss over `shards`, each given with its number of samples, and the means of the reports.
+/// Returns the gradients of the mean loss over `shards`, each given with its number of samples, and the means of the
+/// reports.
 pub(crate) fn sharded<M: Module + Sync, S: Send>(
     model: &M,
     shards: Vec<(usize, S)>,
@@ -34,7 +35,7 @@ pub(crate) fn sharded<M: Module + Sync, S: Send>(
     let device = model.devices().remove(0);
     let parts: Vec<(GradientsParams, f64, UpdateFigures)> = shard::map(shards, |(count, shard)| {
         let weight = count as f64 / samples as f64;
-        // Weights shared between shards would tie their graphs together, and burn then locks up.
+        // Weights shared between shards would connect their graphs, which makes burn deadlock.
         let model = model.clone().fork(&device);
         let BatchLoss { loss, report } = loss(&model, shard);
         (GradientsParams::from_grads(loss.mul_scalar(weight).backward(), &model), weight, figures(report))
@@ -48,7 +49,7 @@ pub(crate) fn sharded<M: Module + Sync, S: Send>(
     (gradients.grads(), means)
 }
 
-/// The gradients of the parameters of `module`, taken out of `gradients`.
+/// Removes the gradients of the parameters of `module` from `gradients` and returns them.
 pub(crate) fn take(module: &impl Module, gradients: &mut GradientsParams) -> GradientsParams {
     struct Take<'a> {
         from: &'a mut GradientsParams,
@@ -128,8 +129,8 @@ mod tests {
         norm.1.sqrt()
     }
 
-    /// The penalty's gradient, added, is that of the loss with the penalty in it, by automatic differentiation; and the
-    /// decoder has none of it.
+    /// The added gradient of the penalty equals that of automatic differentiation of the loss with the penalty; the
+    /// decoder gets none of it.
     #[test]
     fn the_added_penalty_is_the_one_differentiated() {
         struct Squares(Tensor<1>);

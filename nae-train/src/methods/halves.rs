@@ -1,6 +1,6 @@
-//! The gradient of a loss that looks at an image only through its latent and its reconstruction: of the VAE, the WAE, the
-//! VQ-VAE and DAGMM. Encoder and decoder, which take nearly all of the time, are the engine's; what a method computes
-//! between and after them is written once, for burn to differentiate.
+//! The gradient of a loss that depends on an image only through its latent and its reconstruction, as for the VAE, the
+//! WAE, the VQ-VAE and DAGMM. The engine computes encoder and decoder, which take nearly all of the time; the method's
+//! own computation between and after them is written once, for burn to differentiate.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -14,40 +14,40 @@ use crate::engine::Engine;
 use crate::engine::kept::KeptEngine;
 use crate::engine::layers::CpuLayers;
 
-/// A model whose loss looks at an image through its latent and its reconstruction.
+/// A model whose loss depends on an image through its latent and its reconstruction.
 pub(crate) trait Halves: Module {
-    /// What is drawn for a batch.
+    /// The random values drawn for a batch.
     type Drawn: Clone;
-    /// What the loss wants to know of the way to the latent.
+    /// The intermediate values that the loss needs.
     type Between;
 
-    /// Encoder and decoder.
+    /// The encoder and decoder.
     fn autoencoder(&self) -> &Autoencoder;
-    /// How many of the encoder's layers come before [`between`](Self::between), where not all do.
+    /// The number of the encoder's layers before [`between`](Self::between); `None` if the whole encoder is before it.
     fn trunk(&self) -> Option<usize> {
         None
     }
-    /// What is decoded, `[N, D_z, 1, 1]`, given what the encoder makes of the batch; and what the loss wants of it. It
-    /// draws nothing but what is `drawn`: it may be asked twice.
+    /// Computes the decoder's input, `[N, D_z, 1, 1]`, from the encoder's output, and the values that the loss needs.
+    /// Its only random values are `drawn`, since it may be called twice.
     fn between(&self, encoded: Tensor<4>, drawn: Self::Drawn) -> (Tensor<4>, Self::Between);
 }
 
-/// What computes both halves.
+/// The engine that computes both halves.
 pub(crate) struct HalvesEngine(KeptEngine);
 
 impl HalvesEngine {
-    /// Both halves by `engine`; results are tensors on `device`.
+    /// Uses `engine` for both halves; results are tensors on `device`.
     pub(crate) fn new(engine: Engine, device: &Device) -> Self {
         Self(KeptEngine::new(engine, device))
     }
 
-    /// Where tensors live, without autodiff.
+    /// The device of the tensors, without autodiff.
     pub(crate) fn device(&self) -> &Device {
         self.0.device()
     }
 
-    /// The gradient of `loss(model, x, y, between)`, y being the reconstructions of the batch `x`, with respect to all
-    /// weights of `model`, and the loss's figures.
+    /// Returns the gradient of `loss(model, x, y, between)`, where y are the reconstructions of the batch `x`, with
+    /// respect to all weights of `model`, and the loss's figures.
     pub(crate) fn gradients<M: Halves>(
         &self,
         model: &M,
@@ -61,7 +61,7 @@ impl HalvesEngine {
         }
     }
 
-    /// What the encoder makes of the batch `x`, up to [`Halves::trunk`].
+    /// The encoder's output for the batch `x`, up to [`Halves::trunk`].
     pub(crate) fn encode(&self, model: &impl Halves, x: Tensor<4>) -> Tensor<4> {
         match self.0.engine() {
             Engine::Burn => encode(&model.valid(), x),
@@ -69,7 +69,7 @@ impl HalvesEngine {
         }
     }
 
-    /// Images of the latents `z`.
+    /// The images of the latents `z`.
     pub(crate) fn decode(&self, model: &impl Halves, z: Tensor<4>) -> Tensor<4> {
         match self.0.engine() {
             Engine::Burn => model.autoencoder().valid().decode(z),
@@ -104,13 +104,14 @@ impl HalvesEngine {
         let (z, between) = model.between(encoded.clone().autodiff(), drawn.clone());
         let (y, passed_decoder) = decoder.forward(z.inner());
 
-        // First what the loss says of the reconstructions, which the decoder takes back to the latent.
+        // First, the gradient of the loss at the reconstructions, which the decoder propagates back to the latent.
         let leaf = y.clone().autodiff().require_grad();
         let at_image = loss(model, x.clone().autodiff(), leaf.clone(), between).loss.backward();
         let at_image = leaf.grad(&at_image).unwrap_or_else(|| y.zeros_like());
         let (at_latent, of_decoder) = decoder.backward(passed_decoder, at_image);
 
-        // Then the whole: z·∂loss/∂z stands for what comes by way of the decoder.
+        // Then the gradient of the whole loss, where the term z·∂loss/∂z adds the gradient that comes through the
+        // decoder.
         let leaf = encoded.autodiff().require_grad();
         let (z, between) = model.between(leaf.clone(), drawn);
         let BatchLoss { loss, report } = loss(model, x.autodiff(), y.autodiff(), between);
@@ -124,8 +125,8 @@ impl HalvesEngine {
     }
 }
 
-/// All of it by burn. A batch is not divided: on the processor the engine does this, and elsewhere one device has all of
-/// it.
+/// Computes everything with burn. The batch is not divided: on the CPU the engine is used instead, and on another
+/// device the whole batch is computed at once.
 fn by_burn<M: Halves>(
     model: &M,
     x: Tensor<4>,

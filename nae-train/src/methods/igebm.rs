@@ -1,10 +1,10 @@
 //! The feed-forward energy-based model (Du and Mordatch, NeurIPS 2019: "IGEBM"): a residual network with spectral
-//! normalisation whose one output is the energy. Negative samples are Langevin chains among images, from a replay buffer.
-//! It is no autoencoder; of a preset's network only the shape of images counts.
+//! normalization whose single output is the energy. Negative samples are from Langevin chains in image space, which
+//! start from a replay buffer. It is not an autoencoder; it only uses the image shape of a preset's network.
 //!
-//! Network, chain, buffer and loss as in the code of the NAE's authors (`EnergyBasedModel`, `IGEBM`); weights are drawn as
-//! everywhere else, and every convolution is divided by its largest singular value, where theirs leaves a smaller one as it
-//! is in the second convolution of a block.
+//! Network, chain, buffer and loss are as in the code of the NAE's authors (`EnergyBasedModel`, `IGEBM`). Weights are
+//! drawn as for all other networks, and every convolution is divided by its largest singular value, while their code
+//! leaves a smaller one unchanged in the second convolution of a block.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
@@ -24,14 +24,14 @@ use crate::config::methods::FeedForward;
 use crate::engine::Engine;
 use crate::sample::{Bounds, ClipBy, GradientClip, Langevin, Leaving, NoiseSource, ReplayBuffer, ReplayConfig};
 
-/// Where images are.
+/// The box of images.
 const BOX: Bounds = Bounds { min: 0.0, max: 1.0, leaving: Leaving::Clamp };
 
 fn convolution(channels: usize, kernel: usize, bias: bool) -> LayerSpec {
     LayerSpec::Conv { channels, kernel, stride: 1, padding: kernel / 2, bias, spectral_norm: true }
 }
 
-/// The network for images of `image`, of 8 × 8 pixels and more, with weights drawn from `rng`.
+/// The network for images of `image`, at least 8 × 8 pixels, with weights drawn from `rng`.
 pub(crate) fn network(image: Shape, settings: FeedForward, rng: &mut impl Rng, device: &Device) -> EnergyNetwork {
     let (narrow, wide) = (settings.width, 2 * settings.width);
     let mut layers = vec![convolution(narrow, 3, true), LEAKY_RELU];
@@ -46,26 +46,26 @@ pub(crate) fn network(image: Shape, settings: FeedForward, rng: &mut impl Rng, d
     EnergyNetwork::new(&layers, image, wide, rng, device)
 }
 
-/// A model to read weights into, on the autodiff form of `device`.
+/// A model to load weights into, on the autodiff form of `device`.
 pub(super) fn blank(image: Shape, settings: FeedForward, device: &Device) -> EnergyNetwork {
-    // The drawn weights are all replaced; the seed does not matter.
+    // All drawn weights are replaced, so the seed does not matter.
     network(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
 }
 
-/// Trains by the data's energy against that of negative samples.
+/// Trains on the difference of the energies of data and negative samples.
 pub(crate) type IgebmMethod = GradientMethod<FromBuffer>;
 
-/// Negative samples that go on from those of past updates.
+/// Negative samples that continue from those of earlier updates.
 pub(crate) struct FromBuffer {
     contrast: Contrast,
     chain: Langevin,
 }
 
-/// Negative samples of past updates.
+/// The negative samples of earlier updates, and the random numbers.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Kept {
     buffer: ReplayBuffer,
-    /// The chains draw from it.
+    /// The source of the chains' random numbers.
     noise: NoiseSource,
 }
 
@@ -77,7 +77,7 @@ impl state::Kept for Kept {
 }
 
 impl IgebmMethod {
-    /// From the state `model`; the chains draw from `noise`.
+    /// Starts from the state `model`; chains use random numbers from `noise`.
     pub(crate) fn new(
         model: EnergyNetwork,
         pretraining: Pretraining,
@@ -98,7 +98,7 @@ impl IgebmMethod {
 }
 
 impl FromBuffer {
-    /// Negative samples `[N, C, H, W]` of `shape`, from the buffer or uniform noise.
+    /// Draws negative samples `[N, C, H, W]` of `shape`; chains start from the buffer or from uniform noise.
     fn negatives(&self, kept: &mut Kept, model: &EnergyNetwork, shape: [usize; 4]) -> Tensor<4> {
         let (len, device) = (shape[1..].iter().product(), self.contrast.engine().device());
         let fresh = kept.noise.images(Some(BOX), shape, device);
@@ -154,7 +154,7 @@ mod tests {
         NoiseSource::new(seed, 0).uniform::<4>([37, 1, 8, 9], &Device::flex())
     }
 
-    /// Chains go on from the buffer but for the share that begins anew, downhill, within the box.
+    /// Chains continue from the buffer, except for the share that restarts; they descend and stay within the box.
     #[test]
     fn negative_samples_go_on_downhill_from_the_buffer() {
         let settings = FeedForward { width: 3, replay: 1.0, noise: 0.0, step_size: 2.0, ..FeedForward::default() };
@@ -178,8 +178,8 @@ mod tests {
         assert!(negatives(&mut method, 37).chunks(72).all(|image| first.chunks(72).all(|other| other != image)));
     }
 
-    /// A chain's step as the authors' code has it, written down: −λ times the gradient, of which each row has a norm of at
-    /// most the limit, then within the box.
+    /// A chain's step as in the authors' code: −λ times the gradient, each row of which has a norm of at most the
+    /// limit, then clamped to the box.
     #[test]
     fn a_step_is_as_long_as_the_authors() {
         let settings = FeedForward { width: 3, noise: 0.0, steps: 1, ..FeedForward::default() };
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(chain.gradient_clip, Some(GradientClip { limit: 0.01, by: ClipBy::RowNorm }));
     }
 
-    /// Images of one grey level each, about 0.3: training finds that level, and chains from noise end there.
+    /// Each image has one grey level of about 0.3: training finds that level, and chains from noise end there.
     #[test]
     fn it_learns_a_density_that_is_known() {
         let settings = FeedForward { width: 4, steps: 30, regularization: 0.1, ..FeedForward::default() };

@@ -1,11 +1,11 @@
-//! The distance to the nearest of the samples that are remembered, as the reconstruction error of an autoencoder: nothing is
-//! trained, and what runs an autoencoder runs this, too.
+//! The distance to the nearest stored sample, expressed as the reconstruction error of an autoencoder: nothing is
+//! trained, and it runs wherever an autoencoder runs.
 //!
-//! Remembered is a coreset of the training samples m₁ … m_M, chosen as PatchCore chooses it (Roth et al., CVPR 2022, section
-//! 3.2): one after the other the sample that is farthest from all that were chosen. The latents are shares that sum to 1,
-//! z = softmax(−‖x − m_k‖²/τ), and the reconstruction is Σ z_k m_k. With a small τ that is the nearest of them, and the
-//! energy ‖x − f(x)‖²/D the squared distance to it, per dimension. ‖x‖² is the same for all k, so that the scores are a
-//! dense layer's: 2⟨x, m_k⟩/τ − ‖m_k‖²/τ.
+//! The stored samples m₁ … m_M are a coreset of the training samples, chosen as in PatchCore (Roth et al., CVPR 2022,
+//! section 3.2): each next sample is the one that is farthest from all samples chosen before. The latents are shares
+//! that sum to 1, z = softmax(−‖x − m_k‖²/τ), and the reconstruction is Σ z_k m_k. With a small τ this is the nearest
+//! sample, and the energy ‖x − f(x)‖²/D is the squared distance to it per dimension. ‖x‖² is the same for all k, so the
+//! scores can be computed by a dense layer: 2⟨x, m_k⟩/τ − ‖m_k‖²/τ.
 
 use burn::tensor::Device;
 use nae_data::ImageSet;
@@ -13,15 +13,16 @@ use nae_data::ImageSet;
 use crate::arch::{Autoencoder, AutoencoderSpec, checkpoint};
 use crate::config::methods::Neighbours;
 
-/// Samples that the coreset is chosen from, evenly from all.
+/// The number of samples that the coreset is chosen from, evenly spaced over all.
 const CANDIDATES: usize = 1 << 14;
-/// Of a place in the memory that stays empty: its share is exp(−10³⁰), which is zero.
+/// The bias of a place in the memory that stays empty: its share is exp(−10³⁰), which is zero.
 const EMPTY: f32 = -1e30;
-/// τ is at least so much of the mean squared distance from the mean: scores of more than 10⁵ would be rounding.
+/// The least τ, as a fraction of the mean squared distance from the mean: scores above 10⁵ would be inaccurate due to
+/// rounding.
 const LEAST_TEMPERATURE: f64 = 1e-5;
 
-/// The autoencoder that remembers samples of `train`, with the layers of `spec`: those of
-/// [`memory`](crate::arch::memory::memory). On the autodiff form of `device`.
+/// Makes the autoencoder that stores samples of `train`, with the layers of `spec`, which must be those of
+/// [`memory`](crate::arch::memory::memory), on the autodiff form of `device`.
 pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours, device: &Device) -> Autoencoder {
     let (dimension, places) = (train.shape().len(), spec.latent_dim());
     let candidates = train.select(&train.evenly(CANDIDATES));
@@ -34,7 +35,8 @@ pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours
         .max(LEAST_TEMPERATURE * spread)
         .max(f64::from(f32::MIN_POSITIVE));
 
-    // As `Linear` has them: inputs by rows, outputs by columns. About the mean, where products lose fewer digits.
+    // Weights in the order of `Linear`: inputs by rows, outputs by columns. Scores are relative to the mean, which
+    // reduces cancellation in the products.
     let mut scores = vec![0.0; dimension * places];
     let mut bias = vec![EMPTY; places];
     let mut remembered = vec![0.0; places * dimension];
@@ -56,7 +58,8 @@ pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, settings: Neighbours
     autoencoder
 }
 
-/// Which of `vectors`, of `dimension` numbers each, are remembered: at most `most`, fewer where fewer differ.
+/// Chooses from `vectors`, of `dimension` numbers each, the ones to store: at most `most`, fewer if fewer are
+/// different.
 fn coreset(vectors: &[f32], dimension: usize, most: usize) -> Vec<usize> {
     let vector = |at: usize| &vectors[at * dimension..(at + 1) * dimension];
     let count = vectors.len() / dimension;
@@ -73,7 +76,7 @@ fn coreset(vectors: &[f32], dimension: usize, most: usize) -> Vec<usize> {
     chosen
 }
 
-/// The median over the remembered samples of the squared distance to the nearest other; 0 where there is no other.
+/// The median over the stored samples of the squared distance to the nearest other one; 0 if there is no other.
 fn nearest_other<'v>(chosen: &[usize], vector: &impl Fn(usize) -> &'v [f32]) -> f64 {
     let nearest = |&at: &usize| {
         let others = chosen.iter().filter(|&&other| other != at);
@@ -96,7 +99,7 @@ mod tests {
     use crate::arch::memory::memory;
     use crate::methods::reference::tests::energies;
 
-    /// Points on a curve that no plane holds, 60 of them.
+    /// Sixty points on a curve that does not lie in a plane.
     fn points() -> ImageSet {
         let numbers = (0..60u32).flat_map(|at| {
             let t = at as f32 * 0.1;
@@ -124,14 +127,14 @@ mod tests {
     fn the_energy_is_the_distance_to_the_nearest() {
         let train = points();
         let asked = [0.51, 0.79, 0.02, 0.9, 0.9, 0.9, -1.0, 0.0, 2.0, 0.5, 0.5, 0.3];
-        // Room for more than there are: what stays empty is never the nearest.
+        // There are more places than samples; an empty place is never the nearest.
         for places in [60, 80] {
             let found = energies(&fitted(&train, places, 1e-3), &asked, train.shape());
             for (found, expected) in found.iter().zip(nearest(&train, &asked)) {
                 assert!((f64::from(*found) - expected).abs() < 1e-4 * expected.max(0.1), "{found} {expected}");
             }
         }
-        // Images are taken as vectors of their values.
+        // Images are used as vectors of their values.
         let shape = Shape::new(1, 1, 3);
         let images = ImageSet::new(shape, train.values().to_vec(), vec![0; 60]).expect("valid");
         assert_eq!(
@@ -142,21 +145,23 @@ mod tests {
 
     #[test]
     fn a_softer_memory_reconstructs_what_lies_between() {
-        // Halfway between two remembered samples, both shares are a half and the reconstruction is exact.
+        // Halfway between two stored samples, both shares are a half and the reconstruction is exact.
         let train = ImageSet::new(Shape::vector(2), vec![0.0, 0.0, 0.1, 0.0, 0.0, 0.9], vec![0; 3]).expect("valid");
         let found = energies(&fitted(&train, 3, 0.1), &[0.05, 0.0, 0.06, 0.0], train.shape());
         assert!(found[0] < 1e-8, "{found:?}");
-        // The nearest others are at squared distances .01, .01 and .81: τ is .001. Shares are as 1 to e^{-(.0036 - .0016)/.001}.
+        // The nearest others are at squared distances .01, .01 and .81, so τ is .001. The ratio of shares is 1 to
+        // e^{-(.0036 - .0016)/.001}.
         let share = 1.0 / (1.0 + (-2.0_f32).exp());
         assert!((found[1] - (0.06 - 0.1 * share).powi(2) / 2.0).abs() < 1e-7, "{found:?}");
     }
 
     #[test]
     fn the_farthest_are_remembered_first() {
-        // From the first: 10, then 4 (at 4 from 0, where 1 and 9 are at 1), then 1 or 9: the first of equals.
+        // After the first: 10, then 4 (at a distance of 4 from 0, where 1 and 9 are at 1), then 1 or 9, of which the
+        // first is chosen.
         let line = [0.0, 1.0, 4.0, 9.0, 10.0, 10.0];
         assert_eq!(coreset(&line, 1, 4), [0, 4, 2, 1]);
-        // What is there twice is remembered once.
+        // Duplicates are stored once.
         assert_eq!(coreset(&line, 1, 9), [0, 4, 2, 1, 3]);
         assert_eq!(coreset(&[], 1, 3), [0; 0]);
     }

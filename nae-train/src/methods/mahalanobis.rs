@@ -1,10 +1,11 @@
-//! The Mahalanobis distance to normal data, as the reconstruction error of a linear autoencoder: nothing is trained, and
-//! what runs an autoencoder runs this, too.
+//! The Mahalanobis distance to normal data, expressed as the reconstruction error of a linear autoencoder: nothing is
+//! trained, and it runs wherever an autoencoder runs.
 //!
-//! On features of a frozen network it is PaDiM's (Defard et al., ICPR 2021) with one Gaussian for all places. For the data's
-//! mean μ and covariance Σ = V diag(s²) Vᵀ, of D values, the latents are the principal components' scores z = Vᵀ(x − μ),
-//! and the reconstruction μ + V diag(1 − c/s) z leaves out c/s of each: the energy ‖x − f(x)‖²/D is c²/D times the squared
-//! distance (x − μ)ᵀ Σ⁻¹ (x − μ). c² is the mean variance, which is then about the mean energy of normal data.
+//! On features of a frozen network it is PaDiM (Defard et al., ICPR 2021) with one Gaussian for all places. For the
+//! data's mean μ and covariance Σ = V diag(s²) Vᵀ, of D values, the latents are the principal components' scores z =
+//! Vᵀ(x − μ). The reconstruction μ + V diag(1 − c/s) z leaves out c/s of each score: the energy ‖x − f(x)‖²/D is c²/D
+//! times the squared distance (x − μ)ᵀ Σ⁻¹ (x − μ). c² is the mean variance, which is then about the mean energy of
+//! normal data.
 
 use burn::tensor::Device;
 use nae_data::ImageSet;
@@ -13,8 +14,8 @@ use nalgebra::{DMatrix, SymmetricEigen};
 
 use crate::arch::{Autoencoder, AutoencoderSpec, checkpoint};
 
-/// The autoencoder whose energy is the distance to `train`, with the layers of `spec`: those of
-/// [`linear`](crate::arch::linear::linear). On the autodiff form of `device`.
+/// Makes the autoencoder whose energy is the distance to `train`, with the layers of `spec`, which must be those of
+/// [`linear`](crate::arch::linear::linear), on the autodiff form of `device`.
 pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, device: &Device) -> Autoencoder {
     let dimension = train.shape().len();
     let mut moments = Moments::new(dimension);
@@ -24,10 +25,10 @@ pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, device: &Device) -> 
     let (mean, covariance) = (moments.mean(), shrunk(moments.covariance(), moments.count()));
     let scale = (covariance.trace() / dimension as f64).sqrt();
     let SymmetricEigen { eigenvectors, eigenvalues } = SymmetricEigen::new(covariance);
-    // Where all data are alike, nothing of a difference is reconstructed.
+    // If all data are equal, differences from them are not reconstructed at all.
     let kept = |variance: f64| if variance > 0.0 { 1.0 - scale / variance.sqrt() } else { 0.0 };
 
-    // As `Linear` has them: inputs by rows, outputs by columns.
+    // Weights in the order of `Linear`: inputs by rows, outputs by columns.
     let encoder = |input: usize, component: usize| eigenvectors[(input, component)];
     let decoder = |component: usize, output: usize| kept(eigenvalues[component]) * eigenvectors[(output, component)];
     let offset = |component| -(0..dimension).map(|input| eigenvectors[(input, component)] * mean[input]).sum::<f64>();
@@ -42,16 +43,16 @@ pub(crate) fn fit(train: &ImageSet, spec: &AutoencoderSpec, device: &Device) -> 
     autoencoder
 }
 
-/// `covariance`, of `count` samples, moved towards the multiple of the identity that has its trace, by the share that is
-/// expected to bring it nearest to the covariance that Gaussian samples are from: the oracle approximating estimator (Chen,
-/// Wiesel, Eldar and Hero, IEEE Transactions on Signal Processing 2010, equation 23). Directions in which the samples hardly
-/// vary, or of which there are too few samples, would otherwise decide everything.
+/// Shrinks `covariance`, estimated from `count` samples, towards the multiple of the identity with the same trace. The
+/// share is the one that is expected to bring it nearest to the true covariance of Gaussian samples: the oracle
+/// approximating estimator (Chen, Wiesel, Eldar and Hero, IEEE Transactions on Signal Processing 2010, equation 23).
+/// Without it, directions with too few samples or hardly any variance would dominate the distance.
 fn shrunk(covariance: DMatrix<f64>, count: usize) -> DMatrix<f64> {
     let (count, dimension) = (count as f64, covariance.nrows() as f64);
     let (trace, squared) = (covariance.trace(), covariance.norm_squared());
     let above = (1.0 - 2.0 / dimension) * squared + trace * trace;
     let below = (count + 1.0 - 2.0 / dimension) * (squared - trace * trace / dimension);
-    // There is nothing to move where it is that multiple already.
+    // The covariance already is that multiple.
     let share = if below > 0.0 { (above / below).min(1.0) } else { 1.0 };
     let identity = DMatrix::from_diagonal_element(covariance.nrows(), covariance.nrows(), share * trace / dimension);
     covariance * (1.0 - share) + identity
@@ -85,7 +86,7 @@ mod tests {
         train.values().chunks_exact(3).for_each(|vector| moments.add(vector));
         let covariance = shrunk(moments.covariance(), 40);
         let (mean, mean_variance) = (moments.mean(), covariance.trace() / 3.0);
-        // By Gauss and Jordan, where the model has principal components.
+        // The inverse is computed by Gauss–Jordan elimination, while the model uses principal components.
         let inverse = covariance.try_inverse().expect("of full rank");
         let asked = [[0.5, 0.2, 0.3], [0.9, 0.1, 0.2], [0.0, 1.0, 0.5_f32]];
         let found = energies(&fitted(&train), asked.as_flattened(), train.shape());
@@ -94,7 +95,7 @@ mod tests {
             let expected = mean_variance / 3.0 * (difference.transpose() * &inverse * &difference)[0];
             assert!((f64::from(energy) - expected).abs() < 1e-5 * expected.max(1.0), "{energy} {expected}");
         }
-        // Images are taken as vectors of their values.
+        // Images are used as vectors of their values.
         let shape = Shape::new(1, 1, 3);
         let images = ImageSet::new(shape, train.values().to_vec(), vec![0; 40]).expect("valid");
         assert_eq!(energies(&fitted(&images), &asked[1], shape), energies(&fitted(&train), &asked[1], train.shape()));
@@ -111,14 +112,14 @@ mod tests {
         for (found, expected) in found.iter().zip(expected) {
             assert!((found - expected).abs() < 1e-5, "{found} {expected}");
         }
-        // Data that are all alike have no direction of their own.
+        // Data that are all equal have no direction of variation.
         let alike = ImageSet::new(Shape::vector(2), vec![0.25; 8], vec![0; 4]).expect("valid");
         assert_eq!(energies(&fitted(&alike), &[0.25, 0.25, 0.75, 0.25], Shape::vector(2)), [0.0, 0.125]);
     }
 
     #[test]
     fn a_covariance_is_moved_as_its_source_says() {
-        // Trace 5, trace of the square 17: (0·17 + 25) / ((9 + 1 − 1)·(17 − 12.5)) of the way to 2.5.
+        // Trace 5, trace of the square 17: the share is (0·17 + 25) / ((9 + 1 − 1)·(17 − 12.5)), towards 2.5.
         let covariance = DMatrix::from_row_slice(2, 2, &[4.0, 0.0, 0.0, 1.0]);
         let share = 25.0 / 40.5;
         let moved = shrunk(covariance.clone(), 9);
@@ -126,7 +127,7 @@ mod tests {
             (moved[(0, 0)] - (4.0 - 1.5 * share)).abs() < 1e-12 && (moved[(1, 1)] - (1.0 + 1.5 * share)).abs() < 1e-12
         );
         assert_eq!(moved[(0, 1)], 0.0);
-        // Many samples are believed, two are not.
+        // With many samples there is hardly any shrinkage, with two samples the covariance is replaced.
         assert!((shrunk(covariance.clone(), 1_000_000)[(0, 0)] - 4.0).abs() < 1e-4);
         assert!((shrunk(covariance, 2)[(0, 0)] - 2.5).abs() < 1e-12);
     }

@@ -1,17 +1,18 @@
-//! A Gaussian mixture estimated from soft memberships, and the energies of points under it, differentiable.
+//! A Gaussian mixture estimated from soft memberships, and the energies of points under it; both are differentiable.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::log_sum_exp::log_sum_exp;
 
-/// Added to the variances before a covariance is inverted, as far as it does not depend on them.
+/// The constant part of the term that is added to the variances before a covariance is inverted.
 const FLOOR: f64 = 1e-6;
-/// The same in parts of their sum: several times what f32 rounds an elimination of fifty features by. With less than that a
-/// covariance of lower rank leaves pivots of pure rounding, and what is eliminated by them grows without bound.
+/// The part of that term that is relative to the variances' sum: several times the f32 rounding error of an elimination
+/// of fifty features. With a smaller value, a covariance of lower rank has pivots of pure rounding, and values divided
+/// by these grow without bound.
 const RELATIVE_FLOOR: f64 = 4e-6;
 
-/// Least weight of a component where something is divided by it: softmax gives shares of exactly zero, and a component that
-/// no point belongs to is to have no part in anything, and not to be no number.
+/// The least weight of a component in a division: softmax can give shares of exactly zero, and a component without
+/// points must contribute nothing instead of NaN.
 const LEAST_WEIGHT: f64 = 1e-12;
 
 /// Weights `[K]`, means `[K, F]` and covariances `[K, F, F]` of K Gaussians in ℝ^F.
@@ -23,8 +24,8 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// The mixture of points `[N, F]` that belong to the components by shares `[N, K]`, whose rows sum to 1: equation 5 of
-    /// Zong et al.
+    /// The mixture of points `[N, F]` that belong to the components by shares `[N, K]`, whose rows sum to 1: equation 5
+    /// of Zong et al.
     pub(super) fn of(points: Tensor<2>, shares: Tensor<2>) -> Self {
         let ([n, f], k) = (points.dims(), shares.dims()[1]);
         let sums = shares.clone().sum_dim(0).reshape([k, 1]).clamp_min(LEAST_WEIGHT);
@@ -35,13 +36,13 @@ impl Mixture {
         Self { weights: sums.reshape([k]).div_scalar(n as f32), means, covariances }
     }
 
-    /// No mixture yet, of `k` components in ℝ^`f`: in [`pooled`](Self::pooled) it weighs nothing.
+    /// An empty mixture of `k` components in ℝ^`f`; it has no weight in [`pooled`](Self::pooled).
     pub(super) fn empty(k: usize, f: usize, device: &Device) -> Self {
         let (weights, means) = (Tensor::zeros([k], device), Tensor::zeros([k, f], device));
         Self { weights, means, covariances: Tensor::zeros([k, f, f], device) }
     }
 
-    /// The mixture of the points of both, `share` of which are the other's.
+    /// The mixture of the points of both, where `share` is the share of the other's points.
     pub(super) fn pooled(self, other: Self, share: f32) -> Self {
         let [k, f] = self.means.dims();
         let column = |weights: Tensor<1>, share: f32| weights.mul_scalar(share).reshape([k, 1]);
@@ -66,11 +67,11 @@ impl Mixture {
         self.covariances.clone().reshape([k, f * f]).select(1, diagonal)
     }
 
-    /// −log p of points `[N, F]`: equation 6 of Zong et al., whose energy leaves out nothing. `[N]`.
+    /// −log p for points `[N, F]`: equation 6 of Zong et al., including all constants. `[N]`.
     pub(super) fn energies(&self, points: Tensor<2>) -> Tensor<1> {
         let ([n, f], k) = (points.dims(), self.weights.dims()[0]);
-        // Cholesky's elimination with the points as further columns: what is left of them at each pivot, over its root,
-        // is a coordinate of unit variance.
+        // Cholesky elimination with the points as additional columns: a point's remainder at each pivot, divided by the
+        // pivot's root, is a coordinate of unit variance.
         let floor = self.variances().sum_dim(1).mul_scalar(RELATIVE_FLOOR).add_scalar(FLOOR).reshape([k, 1, 1]);
         let mut matrix = self.covariances.clone();
         let mut rest = (points.reshape([1, n, f]) - self.means.clone().reshape([k, 1, f])).swap_dims(1, 2);
@@ -112,7 +113,7 @@ mod tests {
         Tensor::cat(vec![first.clone(), first.neg().add_scalar(1.0)], 1)
     }
 
-    /// Points of forty features that are sums of two: what is left of the other thirty-eight is rounding.
+    /// Points of forty features that have rank two: the remaining thirty-eight pivots are rounding errors.
     #[test]
     fn points_of_lower_rank_have_energies() {
         let (n, f, device) = (128, 40, Device::flex());
@@ -130,8 +131,8 @@ mod tests {
         }
     }
 
-    /// All points belong to the first of two components, as far as f32 can tell: energies are those of the first alone, and
-    /// so is what two batches give together; gradients are numbers.
+    /// All points belong to the first of two components, up to f32 rounding: the energies, and the pooled mixture of
+    /// two batches, are those of the first component alone; gradients are finite.
     #[test]
     fn a_component_without_points_has_no_part() {
         let (x, device) = (points(1, 50), Device::flex().autodiff());
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Weights, means and covariances summed up in float64, with the adjugate for the inverse.
+    /// Weights, means and covariances are summed in float64, with the adjugate for the inverse.
     #[test]
     fn energies_are_those_of_the_mixture() {
         let (n, at) = (50, points(3, 4));
@@ -212,7 +213,7 @@ mod tests {
         assert!(close(wide(pooled.covariances), wide(all.covariances)));
     }
 
-    /// A point far from every component has a finite energy, the nearest component's.
+    /// A point far from every component has a finite energy, which is the nearest component's.
     #[test]
     fn far_points_have_finite_energies() {
         let mixture = Mixture::of(points(1, 30), shares(2, 30));

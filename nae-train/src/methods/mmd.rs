@@ -6,8 +6,8 @@ use burn::tensor::Tensor;
 /// et al., the distance between the kernel means of the two samples. Never negative; zero on equal samples.
 ///
 /// h² is the mean of both samples' median squared distances between different points (median heuristic), held constant;
-/// 1 where all points of a sample coincide. The authors' code takes the unbiased estimate instead, which leaves out
-/// each point's distance to itself: its gradient is the same up to a factor N/(N − 1) of one term.
+/// if that mean is 0, h² is 1. The authors' code uses the unbiased estimate instead, which leaves
+/// out each point's distance to itself: its gradient is the same up to a factor N/(N − 1) of one term.
 pub fn mmd_squared(x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
     let within_x = squared_distances(x.clone(), x.clone());
     let within_y = squared_distances(y.clone(), y.clone());
@@ -17,7 +17,7 @@ pub fn mmd_squared(x: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
     kernel(within_x) + kernel(within_y) - kernel(squared_distances(x, y)).mul_scalar(2.0)
 }
 
-/// ‖xᵢ − yⱼ‖², `[N, M]`, from differences: the expanded square loses all digits between close points.
+/// ‖xᵢ − yⱼ‖², `[N, M]`, computed from differences, since the expanded square loses all digits for close points.
 pub(super) fn squared_distances(x: Tensor<2>, y: Tensor<2>) -> Tensor<2> {
     let ([n, d], [m, _]) = (x.dims(), y.dims());
     let difference = x.reshape([n, 1, d]) - y.reshape([1, m, d]);
@@ -46,13 +46,14 @@ mod tests {
         assert!(value.abs() < 1e-6, "{value}");
     }
 
-    /// Two points each: within, the squared distances are 4 and 16, so h² = 10; across, they are 1, 1, 25 and 9.
+    /// Two points in each sample: within, the squared distances are 4 and 16, so h² = 10; between, they are 1, 1, 25
+    /// and 9.
     #[test]
     fn two_points_each_by_hand() {
         let device = Device::flex();
         let column = |values: [f32; 2]| Tensor::<2>::from_data(TensorData::new(values.to_vec(), [2, 1]), &device);
         let k = |squared: f64| (-squared / 20.0).exp();
-        // {0, 2} and {1, −3}: 1, 9 from 0; 1, 25 from 2.
+        // {0, 2} and {1, −3}: squared distances 1 and 9 from 0, 1 and 25 from 2.
         let expected =
             (2.0 + 2.0 * k(4.0)) / 4.0 + (2.0 + 2.0 * k(16.0)) / 4.0 - 2.0 * (k(1.0) + k(9.0) + k(1.0) + k(25.0)) / 4.0;
         let value = f64::from(mmd_squared(column([0.0, 2.0]), column([1.0, -3.0])).into_scalar::<f32>());

@@ -1,18 +1,19 @@
-//! What is trained, how, and what tells outliers apart afterwards.
+//! The methods: their models, their training, and their scores for outliers.
 //!
-//! A [`Method`] makes parameter updates; what it leaves is a [`Model`], which gives every sample a number, larger for
-//! outliers. The loop, the metrics, the checkpoints and the tables know no more than these two traits, so that a
-//! likelihood model that is no autoencoder can join: [`Model::autoencoder`] may be `None`. Export asks for
-//! [`Model::networks`].
+//! A [`Method`] makes parameter updates; its result is a [`Model`], which computes a score for every sample, larger for
+//! outliers. The loop, the metrics, the checkpoints and the tables only use these two traits, so that a likelihood
+//! model without an autoencoder is possible: [`Model::autoencoder`] may be `None`. Export uses [`Model::networks`].
 //!
-//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational, `wae` the
-//! Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantised one, `dagmm` the one with a Gaussian
-//! `mixture` of its latents, `ganomaly` the one that is trained against a discriminator; no autoencoders are `igebm` and
-//! `mpdr`, each an `energy_network`, `glow`, a flow, and `pixelcnn`, a product over pixels. `mahalanobis` and `knn` train nothing.
+//! [`nae`] is the normalized autoencoder, [`autoencoder`] the plain and the denoising one, `vae` the variational, `wae`
+//! the Wasserstein autoencoder with `mmd` as its penalty, `vqvae` the vector-quantized one, `dagmm` the one with a
+//! Gaussian `mixture` of its latents, `ganomaly` the one that is trained against a discriminator. `igebm` and `mpdr`,
+//! each an `energy_network`, `glow`, a flow, and `pixelcnn`, a product over pixels, are not autoencoders. `mahalanobis`
+//! and `knn` need no training.
 //!
-//! All but the NAE, GANomaly and MPDR are a [`GradientMethod`](gradient_method::GradientMethod); `halves` has encoder and decoder run
-//! by the engine for losses of their own; `gradients`, `optimizer` (whose step is `adam`'s) and `state` are what they share. Negative samples are in
-//! [`sample`](crate::sample), the loop in [`train`](crate::train).
+//! All except the NAE, GANomaly, MPDR and the untrained ones are a [`GradientMethod`](gradient_method::GradientMethod).
+//! `halves` runs encoder and decoder on the engine for losses of the methods' own; `gradients`, `optimizer` (whose step
+//! is in `adam`) and `state` are shared. Negative samples are in [`sample`](crate::sample), the loop in
+//! [`train`](crate::train).
 
 mod adam;
 pub mod autoencoder;
@@ -67,93 +68,94 @@ use crate::config::Config;
 use crate::config::methods::MethodKind;
 use state::StateError;
 
-/// Trains: one update after the other.
+/// A training method that makes one update after the other.
 pub trait Method {
-    /// One update of the parameters on the batch `x` `[N, C, H, W]`. The figures are of the model before it.
+    /// Makes one update of the parameters on the batch `x` `[N, C, H, W]`. The figures are of the model before it.
     fn update(&mut self, x: Tensor<4>) -> UpdateFigures;
-    /// The state reached.
+    /// The current state of the model.
     fn model(&self) -> &dyn Model;
-    /// What it goes on from after this update.
+    /// Returns the state after this update, from which training can continue.
     ///
     /// # Errors
-    /// `StateError` where it cannot be written.
+    /// `StateError` if it cannot be written.
     fn state(&self) -> Result<ByteBuf, StateError>;
-    /// Goes on from `state`, which the same method with the same settings has given, on samples of the shape `image`. To be
-    /// called before the first update.
+    /// Continues from `state`, which the same method with the same settings has returned, on samples of the shape
+    /// `image`. It must be called before the first update.
     ///
     /// # Errors
-    /// `StateError` where it is of another method, network or run; the method is of no use then.
+    /// `StateError` if it is from another method, network or run; the method must not be used afterwards.
     fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError>;
-    /// The state reached, when training is over.
+    /// The trained model.
     fn into_model(self: Box<Self>) -> Box<dyn Model>;
 }
 
-/// A method that trains by passes over the data, at a rate that may fall: pre-training, and all but the NAE.
+/// A method that trains in epochs, at a rate that may fall: pre-training, and all methods but the NAE.
 pub(crate) trait EpochMethod: Method {
-    /// Takes this learning rate from the next update on.
+    /// Sets the learning rate from the next update on.
     fn set_learning_rate(&mut self, rate: f64);
 }
 
-/// A trained model, or one on its way.
+/// A trained model, or a model in training.
 pub trait Model {
-    /// The decision functions it has, its own first.
+    /// The decision functions of the model; the first is its default.
     fn decisions(&self) -> &'static [Decision] {
         &[Decision::Reconstruction]
     }
 
-    /// A number for each sample of `x` `[N, C, H, W]`, larger for outliers: `[N]`. Does not depend on the other
-    /// samples. A decision function the model does not have is answered with its own.
+    /// A score for each sample of `x` `[N, C, H, W]`, larger for outliers: `[N]`. It does not depend on the other
+    /// samples. If the model does not have the decision function, it uses its default.
     fn decide(&self, decision: Decision, x: Tensor<4>) -> Tensor<1>;
 
-    /// The autoencoder whose reconstruction error is [`Decision::Reconstruction`], where there is one.
+    /// The autoencoder whose reconstruction error is [`Decision::Reconstruction`], if there is one.
     fn autoencoder(&self) -> Option<&Autoencoder>;
 
-    /// The networks whose outputs its own decision function compares, where layers can say that: to be exported.
+    /// The networks for export, whose outputs the default decision function compares; `None` if it cannot be expressed
+    /// by layers.
     fn networks(&self) -> Option<Networks<'_>> {
         self.autoencoder().map(Networks::Autoencoder)
     }
 
-    /// T of p(x) ∝ exp(−E(x)/T).
+    /// T in p(x) ∝ exp(−E(x)/T).
     fn temperature(&self) -> f32 {
         1.0
     }
 
-    /// Writes all weights to `path`, whole or not at all.
+    /// Writes all weights to `path`, atomically.
     ///
     /// # Errors
-    /// [`CheckpointError::Write`].
+    /// [`CheckpointError::Write`] if the file cannot be written.
     fn save(&self, path: &Path) -> Result<(), CheckpointError>;
 }
 
-/// The networks that a model decides by.
+/// The networks that compute a model's decision.
 #[derive(Clone, Copy, Debug)]
 pub enum Networks<'a> {
-    /// The reconstruction error.
+    /// The decision is the reconstruction error.
     Autoencoder(&'a Autoencoder),
-    /// The mean squared difference of the image's latent and of what `second` makes of the reconstruction.
+    /// The decision is the mean squared difference of the image's latent and `second`'s output for the reconstruction.
     Latents {
-        /// First encoder and decoder.
+        /// The first encoder and the decoder.
         autoencoder: &'a Autoencoder,
-        /// Second encoder.
+        /// The second encoder.
         second: &'a Sequential,
     },
-    /// The output of a network.
+    /// The decision is the output of a network.
     Energy(&'a EnergyNetwork),
 }
 
-/// What a sample is judged by.
+/// A decision function: the score of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The reconstruction error: an NAE's energy E(x).
     Reconstruction,
-    /// −log p(x), or an upper bound of it; in DAGMM of what stands for x in its mixture.
+    /// −log p(x), or an upper bound of it; for DAGMM, of the features of x in its mixture.
     NegativeLogLikelihood,
-    /// Distance of the latents of x and its reconstruction: GANomaly's.
+    /// The distance of the latents of x and its reconstruction, for GANomaly.
     LatentDistance,
 }
 
 impl Decision {
-    /// As the paper marks it: R or L.
+    /// The letter of the decision in tables: R and L as in the paper, Z for the latent distance.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Reconstruction => "R",
@@ -163,27 +165,27 @@ impl Decision {
     }
 }
 
-/// What an update found, by name: means over the batch.
+/// The figures of an update by name: means over the batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpdateFigures(Vec<(Cow<'static, str>, f64)>);
 
 impl UpdateFigures {
-    /// Figures in the order in which they are to be shown.
+    /// Figures in the order in which they are shown.
     pub fn new(figures: impl IntoIterator<Item = (&'static str, f64)>) -> Self {
         Self(figures.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect())
     }
 
-    /// The figure called `name`.
+    /// The figure called `name`, if there is one.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(n, _)| *n == name).map(|(_, value)| *value)
     }
 
-    /// The first figure that is NaN or infinite, where there is one.
+    /// The first figure that is NaN or infinite, if there is one.
     pub(crate) fn not_finite(&self) -> Option<(&str, f64)> {
         self.0.iter().find(|(_, value)| !value.is_finite()).map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Adds `other`, `weight` times.
+    /// Adds `weight` times `other`.
     pub fn add(&mut self, other: &Self, weight: f64) {
         for (name, value) in &other.0 {
             match self.0.iter_mut().find(|(n, _)| n == name) {
@@ -236,10 +238,10 @@ impl<'de> Deserialize<'de> for UpdateFigures {
     }
 }
 
-/// Reads the weights a run of `config` left at `path`, onto the autodiff form of `device`.
+/// Loads the weights of a run of `config` from `path`, onto the autodiff form of `device`.
 ///
 /// # Errors
-/// [`CheckpointError::Read`], also where a weight is missing or of another shape.
+/// [`CheckpointError::Read`] if the file cannot be read, or a weight is missing or has another shape.
 pub fn load(config: &Config, path: &Path, device: &Device) -> Result<Box<dyn Model>, CheckpointError> {
     let spec = config.architecture();
     let name = &format!("method {}, architecture {}", config.method().name(), spec.name());

@@ -1,12 +1,12 @@
-//! Manifold projection–diffusion recovery with an energy network (MPDR-S: Yoon, Jin, Noh, Park, "Energy-Based Models for
-//! Anomaly Detection: A Manifold Diffusion Recovery Approach", NeurIPS 2023). The first epochs train autoencoders, one or
-//! several of different D_z; from then on these stand still, and their manifolds are where negative samples begin: the data's
-//! latents moved by noise, a short chain among latents, another among images. The energy is the output of a network that is
-//! no autoencoder.
+//! Manifold projection–diffusion recovery with an energy network (MPDR-S: Yoon, Jin, Noh, Park, "Energy-Based Models
+//! for Anomaly Detection: A Manifold Diffusion Recovery Approach", NeurIPS 2023). The first epochs train one or several
+//! autoencoders of different D_z; after that their weights are fixed, and negative samples start on their manifolds:
+//! the data's latents with added noise, then a short chain in the latent space, then one in image space. The energy is
+//! the output of a network that is not an autoencoder.
 //!
-//! As in the authors' code each manifold has an equal part of the batch, the network is the autoencoder's encoder with
-//! spectral normalisation and one output, and that output has a scale and a shift, which are learned. The energy that is an
-//! autoencoder's (MPDR-R) is an NAE's with `training.fixed_manifold`.
+//! As in the authors' code, each manifold has an equal part of the batch, the network is the autoencoder's encoder with
+//! spectral normalization and one output, and that output has a learned scale and shift. MPDR with an autoencoder's
+//! energy (MPDR-R) is an NAE with `training.fixed_manifold`.
 
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
@@ -36,18 +36,18 @@ pub(crate) fn network(spec: &AutoencoderSpec, rng: &mut impl Rng, device: &Devic
     EnergyNetwork::new(&features, spec.image(), 1, rng, device)
 }
 
-/// A model to read weights into, on the autodiff form of `device`.
+/// A model to load weights into, on the autodiff form of `device`.
 pub(super) fn blank(spec: &AutoencoderSpec, device: &Device) -> EnergyNetwork {
-    // The drawn weights are all replaced; the seed does not matter.
+    // All drawn weights are replaced, so the seed does not matter.
     network(spec, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
 }
 
-/// Trains autoencoders, and then a network on negative samples that begin on their manifolds.
+/// Trains autoencoders, and then a network with negative samples that start on their manifolds.
 pub(crate) struct MpdrMethod {
     manifolds: Vec<Manifold>,
-    /// Samples of which the manifolds learn, before the network does.
+    /// The number of samples that the manifolds are trained on, before the network is trained.
     first: usize,
-    /// Samples seen.
+    /// The number of samples so far.
     seen: usize,
     model: EnergyNetwork,
     optimizer: Optimizer,
@@ -55,15 +55,15 @@ pub(crate) struct MpdrMethod {
     contrast: Contrast,
 }
 
-/// An autoencoder, and the chains that begin on its manifold.
+/// An autoencoder, and the chains that start on its manifold.
 struct Manifold {
     method: AutoencoderMethod,
     sampler: NegativeSampler,
 }
 
 impl MpdrMethod {
-    /// From the state `model`, and manifolds that begin as `autoencoders` and learn of the first `first` samples; chains draw
-    /// from `noise`.
+    /// Starts from the state `model`, and manifolds that start as `autoencoders` and are trained on the first `first`
+    /// samples; chains use random numbers from `noise`.
     #[expect(clippy::too_many_arguments, reason = "each is a thing of its own, and there is one caller")]
     pub(crate) fn new(
         model: EnergyNetwork,
@@ -91,7 +91,7 @@ impl MpdrMethod {
         }
     }
 
-    /// One update of every manifold; the figures are means over them.
+    /// Makes one update of every manifold; the figures are means over them.
     fn train_manifolds(&mut self, x: &Tensor<4>) -> UpdateFigures {
         let mut figures = UpdateFigures::default();
         let weight = 1.0 / self.manifolds.len() as f64;
@@ -101,7 +101,7 @@ impl MpdrMethod {
         figures
     }
 
-    /// One update of the network.
+    /// Makes one update of the network.
     fn train_network(&mut self, x: Tensor<4>) -> UpdateFigures {
         let negatives = self.negatives(&x);
         let (gradients, figures) = self.contrast.gradients(&self.model, x, negatives);
@@ -109,14 +109,15 @@ impl MpdrMethod {
         figures
     }
 
-    /// As many negative samples as `x` has images, each part of them from the manifold that has this part of `x`.
+    /// Draws as many negative samples as `x` has images, each part of them on the manifold that this part of `x` is
+    /// assigned to.
     fn negatives(&mut self, x: &Tensor<4>) -> Tensor<4> {
         let (n, count) = (x.dims()[0], self.manifolds.len());
         let network = self.contrast.freeze(&self.model, x);
         let contrast = &self.contrast;
         let parts = self.manifolds.iter_mut().enumerate().filter_map(|(k, manifold)| {
             let (from, to) = (k * n / count, (k + 1) * n / count);
-            // A last batch may have fewer images than there are manifolds.
+            // The last batch may have fewer images than there are manifolds.
             (to > from).then(|| {
                 let part = x.clone().narrow(0, from, to - from);
                 let frozen = OnManifold::new(&network, &manifold.method.model, contrast, &part);
@@ -126,7 +127,7 @@ impl MpdrMethod {
         Tensor::cat(parts.collect(), 0)
     }
 
-    /// What is kept beside the network, with what `state` says of each manifold's autoencoder.
+    /// The state kept besides the network, with `state` of each manifold's autoencoder.
     fn rest(&self, state: impl Fn(&AutoencoderMethod) -> Result<ByteBuf, StateError>) -> Result<Rest, StateError> {
         let of = |manifold: &Manifold| Ok((state(&manifold.method)?, manifold.sampler.clone()));
         let manifolds = self.manifolds.iter().map(of).collect::<Result<_, StateError>>()?;
@@ -150,7 +151,7 @@ impl Method for MpdrMethod {
     }
 
     fn restore(&mut self, state: &[u8], image: Shape) -> Result<(), StateError> {
-        // Compared with what is read are the samplers; the autoencoders compare their own.
+        // Only the samplers are compared here; the autoencoders compare their own states.
         let mut rest = self.rest(|_| Ok(ByteBuf::new()))?;
         state::restore(state, image, &mut self.model, &mut self.optimizer, &mut rest)?;
         self.seen = rest.seen;
@@ -173,7 +174,7 @@ impl EpochMethod for MpdrMethod {
     }
 }
 
-/// What is kept beside the network's weights and moments.
+/// The state kept besides the network's weights and moments.
 #[derive(Serialize, Deserialize)]
 struct Rest {
     seen: usize,
@@ -189,7 +190,7 @@ impl Kept for Rest {
     }
 }
 
-/// The network's energy for chains that begin on the manifold of an autoencoder, weights of both standing still.
+/// The network's energy for chains that start on the manifold of an autoencoder, with fixed weights of both.
 struct OnManifold<'a> {
     network: &'a FrozenNetwork,
     manifold: Box<dyn FrozenEnergy>,
@@ -203,7 +204,7 @@ enum Decoder {
 }
 
 impl<'a> OnManifold<'a> {
-    /// For images like `x`.
+    /// Prepares for images in the shape of `x`.
     fn new(network: &'a FrozenNetwork, autoencoder: &Autoencoder, contrast: &Contrast, x: &Tensor<4>) -> Self {
         let [_, c, h, w] = x.dims();
         let engine = contrast.engine();
@@ -266,7 +267,7 @@ mod tests {
         network(&smooth(LatentSpace::Euclidean), NoiseSource::new(rng, 0).rng(), &Device::flex().autodiff())
     }
 
-    /// On two manifolds, the second of which makes darker images.
+    /// Uses two manifolds, the second of which makes darker images.
     fn method(first: usize, settings: &ManifoldDiffusion, engine: Engine) -> MpdrMethod {
         let autoencoder = finite_differences::network(LatentSpace::Euclidean);
         let manifolds = vec![autoencoder.clone(), scaled(&autoencoder, 0.8)];
@@ -275,7 +276,8 @@ mod tests {
         MpdrMethod::new(energy_network(3), manifolds, first, pretraining, settings, noise, engine, &Device::flex())
     }
 
-    /// H(z) is the network's energy of the manifold's image; its gradient, by finite differences in float64.
+    /// H(z) is the network's energy of the manifold's image; its gradient is compared with finite differences in
+    /// float64.
     #[test]
     fn latent_chains_go_down_the_energy_of_the_manifolds_images() {
         let (model, manifold) = (energy_network(3), finite_differences::network(LatentSpace::Euclidean));
@@ -291,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Without steps and noise a negative sample is the reconstruction by the manifold whose part of the batch it is of.
+    /// Without steps and noise, a negative sample is the reconstruction by the manifold of its part of the batch.
     #[test]
     fn every_manifold_has_its_part_of_the_batch() {
         let still = ManifoldDiffusion { min_scale: 0.0, max_scale: 0.0, recovery: 0.0, ..ManifoldDiffusion::default() };
@@ -308,7 +310,7 @@ mod tests {
         assert!(apart(&found[..18 * 36], of_first) < 1e-5 && apart(&found[18 * 36..], of_second) < 1e-5);
         assert_eq!(found.len(), 37 * 36);
         assert!(apart(&first, &second) > 1e-2, "the manifolds are told apart");
-        // The two draw random numbers of their own, and one image alone has the last manifold.
+        // The two manifolds draw their own random numbers, and a single image goes to the last manifold.
         assert_eq!(wide(method.negatives(&x.narrow(0, 0, 1))).len(), 36);
         let mut moving =
             self::method(0, &ManifoldDiffusion { latent_steps: 0, steps: 0, ..Default::default() }, Engine::Cpu);
@@ -318,13 +320,14 @@ mod tests {
         assert!(apart(&drawn[..36], &drawn[18 * 36..19 * 36]) > 1e-3, "the same noise in both parts");
     }
 
-    /// The manifolds learn of the first samples, and stand still while the network learns; both by the rate that is set.
+    /// The manifolds are trained on the first samples and fixed while the network is trained; both use the rate that is
+    /// set.
     #[test]
     fn the_manifolds_learn_before_the_network_does() {
         let mut method = method(2 * 37, &ManifoldDiffusion { steps: 2, ..ManifoldDiffusion::default() }, Engine::Cpu);
         let state = |method: &MpdrMethod| {
             let manifolds = method.manifolds.iter().flat_map(|manifold| numbers(&manifold.method.model)).collect();
-            // Not the power iteration's vectors, which move at every update.
+            // The power iteration's vectors are not compared, since they change at every update.
             (manifolds, numbers(&method.model.head)) as (Vec<f64>, Vec<f64>)
         };
         let mut before = state(&method);
@@ -340,7 +343,8 @@ mod tests {
         }
     }
 
-    /// Images of one grey level each, about 0.3: the energy is lowest there, on either side of it and of noise higher.
+    /// Each image has one grey level of about 0.3: the energy is lowest there, and higher on either side of it and for
+    /// noise.
     #[test]
     fn it_learns_a_density_that_is_known() {
         let settings = ManifoldDiffusion { min_scale: 0.5, max_scale: 2.0, ..ManifoldDiffusion::default() };

@@ -1,5 +1,5 @@
-//! The normalized autoencoder: data's energy down, negative samples' energy up (paper, equation 12, with the
-//! regularisers of section 5.1 and the appendix), and the temperature where it is learned.
+//! The normalized autoencoder: training lowers the data's energy and raises that of negative samples (paper, equation
+//! 12, with the regularizers of section 5.1 and the appendix), and it may learn the temperature.
 
 use std::path::Path;
 
@@ -27,21 +27,21 @@ use crate::engine::kept::KeptEngine;
 use crate::sample::NegativeSampler;
 use crate::shard;
 
-/// The loss and the two energies it is made of.
+/// The loss and the two energies in it.
 pub struct Loss {
-    /// What is minimised, `[1]`.
+    /// The quantity that is minimized, `[1]`.
     pub total: Tensor<1>,
-    /// Mean energy of the data.
+    /// The mean energy of the data.
     pub positive_energy: Tensor<1>,
-    /// Mean energy of the negative samples.
+    /// The mean energy of the negative samples.
     pub negative_energy: Tensor<1>,
 }
 
-/// mean E(x) − k·(mean E(x′) − γ·mean E(x′)²), and the other regularisers, for data `x` and negatives `x′`. The paper has
-/// k = 1, which `weight` is where the data's energy has no bound.
+/// mean E(x) − k·(mean E(x′) − γ·mean E(x′)²), plus the other regularizers, for data `x` and negatives `x′`. k is
+/// `weight`; the paper has k = 1, which is also used if the data's energy has no bound.
 ///
-/// Not divided by T, as in the authors' code: Adam makes up for a constant factor, and the regularisers then weigh the
-/// same at every T.
+/// The loss is not divided by T, as in the authors' code: Adam compensates a constant factor, and the regularizers then
+/// have the same weight at every T.
 pub fn loss(
     model: &Autoencoder,
     x: Tensor<4>,
@@ -72,17 +72,17 @@ pub fn loss(
     Loss { total, positive_energy, negative_energy }
 }
 
-/// ∂loss/∂E of a data sample of energy `energy`, one of `n`: (1 + 2cE)/n.
+/// ∂loss/∂E for a data sample of energy `energy`, one of `n`: (1 + 2cE)/n.
 pub fn positive_coefficient(energy: f32, n: usize, regularization: Regularization) -> f32 {
     coefficient(n) * (1.0 + 2.0 * regularization.positive_energy * energy)
 }
 
-/// ∂loss/∂E of a negative sample of energy `energy`, one of `n`: k·(−1 + 2γE)/n, where k is `weight`.
+/// ∂loss/∂E for a negative sample of energy `energy`, one of `n`: k·(−1 + 2γE)/n, where k is `weight`.
 pub fn negative_coefficient(energy: f32, n: usize, weight: f32, regularization: Regularization) -> f32 {
     weight * coefficient(n) * (2.0 * regularization.negative_energy * energy - 1.0)
 }
 
-/// Σ w² over all weights and biases of `module`; `None` where there are none.
+/// Σ w² over all weights and biases of `module`; `None` if there are none.
 fn sum_of_squares(module: &impl Module) -> Option<Tensor<1>> {
     #[derive(Default)]
     struct Sum(Option<Tensor<1>>);
@@ -101,17 +101,17 @@ fn sum_of_squares(module: &impl Module) -> Option<Tensor<1>> {
     sum.0
 }
 
-/// An autoencoder as the density p(x) ∝ exp(−E(x)/T).
+/// An autoencoder with the density p(x) ∝ exp(−E(x)/T).
 #[derive(Module, Debug)]
 pub struct NormalizedAutoencoder {
-    /// E is its reconstruction error.
+    /// The autoencoder, whose reconstruction error is E.
     pub autoencoder: Autoencoder,
-    /// log T, `[1]`.
+    /// The logarithm of the temperature T, `[1]`.
     pub log_temperature: Param<Tensor<1>>,
 }
 
 impl NormalizedAutoencoder {
-    /// `autoencoder` at temperature T.
+    /// Combines `autoencoder` with the temperature T.
     pub fn new(autoencoder: Autoencoder, temperature: f32) -> Self {
         let device = autoencoder.devices().remove(0);
         Self { autoencoder, log_temperature: constant(temperature.ln(), &device) }
@@ -140,11 +140,11 @@ impl Model for NormalizedAutoencoder {
 pub struct NaeMethod {
     model: NormalizedAutoencoder,
     sampler: NegativeSampler,
-    /// On whose manifold the samples are, where it is not the model's own.
+    /// The autoencoder on whose manifold the negative samples are; `None` for the model's own.
     manifold: Option<Autoencoder>,
     optimizer: Optimizer,
     rates: Rates,
-    /// What the rates are multiplied by.
+    /// The factor of all learning rates.
     rate_factor: f64,
     temperature: Option<ScalarAdam>,
     balance: Option<Balance>,
@@ -154,7 +154,7 @@ pub struct NaeMethod {
 }
 
 impl NaeMethod {
-    /// From the state `model`; negative samples come from `sampler`.
+    /// Starts from the state `model`; negative samples are drawn by `sampler`.
     pub fn new(
         model: NormalizedAutoencoder,
         training: &Training,
@@ -182,22 +182,23 @@ impl NaeMethod {
         }
     }
 
-    /// The same, with less weight on the negative samples where the data's mean energy is above `limit`.
+    /// Reduces the weight of the negative samples if the data's mean energy is above `limit`.
     #[must_use]
     pub fn with_limit(mut self, limit: f64) -> Self {
         self.balance = Some(Balance::new(limit));
         self
     }
 
-    /// The same, with negative samples on the manifold of `manifold`, which is not trained: latents, their chain's and the
-    /// visible chain's start (Yoon et al., NeurIPS 2023, whose energy begins as a copy of the manifold's autoencoder).
+    /// Uses the manifold of `manifold`, which is not trained, for negative samples: for latents, their chain, and the
+    /// start of the visible chain (Yoon et al., NeurIPS 2023, whose energy starts as a copy of the manifold's
+    /// autoencoder).
     #[must_use]
     pub fn on_manifold_of(mut self, manifold: Autoencoder) -> Self {
         self.manifold = Some(manifold);
         self
     }
 
-    /// Weighs the negative samples as after an update on data of this mean energy, where there is a limit.
+    /// Sets the weight of the negative samples as after an update on data of this mean energy, if there is a limit.
     #[cfg(test)]
     pub(super) fn follow(&mut self, energy: f64) {
         if let Some(balance) = &mut self.balance {
@@ -205,7 +206,7 @@ impl NaeMethod {
         }
     }
 
-    /// From here on, weights step at `factor` times their learning rates.
+    /// Sets the factor of all learning rates from the next update on.
     pub fn set_rate_factor(&mut self, factor: f64) {
         self.rate_factor = factor;
     }
@@ -215,12 +216,12 @@ impl NaeMethod {
         self.negatives.as_ref()
     }
 
-    /// The state reached.
+    /// The current state.
     pub fn normalized(&self) -> &NormalizedAutoencoder {
         &self.model
     }
 
-    /// One update against given negative samples. Returns both mean energies before.
+    /// Makes one update with given negative samples. Returns both mean energies before it.
     pub fn update_against(&mut self, x: Tensor<4>, negatives: Tensor<4>) -> UpdateFigures {
         let (gradients, figures) = self.gradients(x, negatives);
         let (model, rates) = (self.model.autoencoder.clone(), self.rates.times(self.rate_factor));
@@ -228,12 +229,12 @@ impl NaeMethod {
         figures
     }
 
-    /// The gradient of the loss with respect to all weights, and both mean energies.
+    /// Returns the gradient of the loss with respect to all weights, and both mean energies.
     pub(super) fn gradients(&self, x: Tensor<4>, negatives: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let (regularization, model) = (self.regularization, &self.model.autoencoder);
         let weight = self.balance.as_ref().map_or(1.0, Balance::weight);
         match self.engine.engine() {
-            // The CPU engine has no gradient of a function of the latents.
+            // The CPU engine cannot compute the gradient of a function of the latents.
             Engine::Cpu if regularization.latent_norm == 0.0 => {
                 let [n, c, h, w] = x.dims();
                 let engine = self.engine.autoencoder(model, [c, h, w]);
@@ -260,7 +261,8 @@ impl NaeMethod {
         }
     }
 
-    /// T learns from (mean E(x) − mean E(x′))/T, energies held constant; Adam moves log T, so that T stays positive.
+    /// T is learned from (mean E(x) − mean E(x′))/T with constant energies; Adam changes log T, so that T stays
+    /// positive.
     fn learn_temperature(&mut self, figures: &UpdateFigures) {
         let (Some(adam), Some(positive), Some(negative)) =
             (&mut self.temperature, figures.get("positive_energy"), figures.get("negative_energy"))
@@ -318,12 +320,12 @@ impl Method for NaeMethod {
     }
 }
 
-/// What is kept of a method beside weights and moments.
+/// The state of a method kept besides weights and moments.
 #[derive(Serialize, Deserialize)]
 struct Rest(
     Option<ScalarAdam>,
     NegativeSampler,
-    // States of earlier programs end before.
+    // States of earlier versions end before this.
     #[serde(default)] Option<Balance>,
 );
 
@@ -387,7 +389,7 @@ mod tests {
         assert_eq!(negative_coefficient(0.125, 4, 0.5, regularization), -0.5 * (1.0 - 2.0 * 2.0 * 0.125) / 4.0);
     }
 
-    /// States written before there was a limit have no place for it.
+    /// States written before limits were introduced do not have this part.
     #[test]
     fn a_state_without_a_limit_is_read() {
         let nae = method(start(16), &config().training(), Engine::Cpu);
@@ -402,7 +404,7 @@ mod tests {
         assert_eq!(other.balance, limited.balance);
     }
 
-    /// Whether T is learned, and whether the data's energy has a limit, is a setting of the run.
+    /// Whether T is learned and whether the data's energy has a limit are settings of the run.
     #[test]
     fn a_state_of_other_settings_is_refused() {
         let fixed = config().training();
@@ -420,7 +422,8 @@ mod tests {
         }
     }
 
-    /// H(z) is the energy of the manifold's image under the model; its gradient, by finite differences in float64.
+    /// H(z) is the energy of the manifold's image under the model; its gradient is compared with finite differences in
+    /// float64.
     #[test]
     fn chains_go_along_the_manifold_of_another_autoencoder() {
         use crate::methods::finite_differences::{close, images, latent_energies_agree, moved, network, scaled, wide};
@@ -441,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Without steps a negative sample is the manifold's image of a latent, however far the model has gone.
+    /// Without steps, a negative sample is the manifold's image of a latent, no matter how far the model has changed.
     #[test]
     fn negative_samples_are_of_the_manifold_that_is_given() {
         use crate::methods::finite_differences::scaled;
@@ -464,7 +467,7 @@ mod tests {
         for update in 0..3 {
             nae.update(x.clone());
             let z = drawn.latents(LatentSpace::Sphere, 40, 16, &Device::flex());
-            // Each chain takes a key from the source, steps or none.
+            // Each chain takes a key from the source, with or without steps.
             for _ in 0..2 {
                 drawn.chain();
             }
@@ -492,7 +495,7 @@ mod tests {
         let fixed = after(&Training { fixed_decoder: true, ..config().training() });
         assert_eq!(moved(&before.decoder, &fixed.decoder), 0.0);
         assert!(moved(&before.encoder, &fixed.encoder) > 5e-5);
-        // Adam's first step is the learning rate.
+        // Adam's first step has the size of the learning rate.
         let rates = Training { learning_rate: 1e-4, decoder_learning_rate: Some(1e-2), ..config().training() };
         let both = after(&rates);
         assert!((moved(&before.decoder, &both.decoder) - 1e-2).abs() < 1e-3);
@@ -523,8 +526,8 @@ mod tests {
         assert_eq!(energy(&exported.valid(), x.clone()).into_data(), decided(&model));
     }
 
-    /// Adam (algorithm 1 of its paper) on log T by (E⁻ − E⁺)/T, the slope of mean E⁺/T + log Ω: negative samples of higher
-    /// energy than the data ask for a lower temperature. The rate is so large that T is another at every step.
+    /// Adam (algorithm 1 of its paper) on log T with (E⁻ − E⁺)/T, the slope of mean E⁺/T + log Ω: negative samples of
+    /// higher energy than the data lower the temperature. The rate is so large that T differs at every step.
     #[test]
     fn temperature_learns_from_the_difference_of_energies() {
         let training = Training { temperature_learning_rate: Some(0.5), ..config().training() };
@@ -542,7 +545,7 @@ mod tests {
         }
     }
 
-    /// In ℝ^D, where norms differ; a mean over one batch only is another number.
+    /// The test is in ℝ^D, where norms differ; a mean over one batch only gives another value.
     #[test]
     fn the_latent_norm_is_a_mean_over_both_batches() {
         let [x, negatives] = batches();

@@ -1,5 +1,5 @@
 //! Adam (Kingma and Ba, ICLR 2015), with PyTorch's constants as in the authors' code: for all weights at one rate, for
-//! encoder and decoder at rates of their own, and for a single number.
+//! encoder and decoder at separate rates, and for a single number.
 
 use std::collections::HashMap;
 
@@ -18,27 +18,27 @@ use crate::arch::Autoencoder;
 
 const BETA_1: f64 = 0.9;
 pub(super) const BETA_2: f64 = 0.999;
-/// PyTorch's; burn's default is 1e-5.
+/// The value of PyTorch; burn's default is 1e-5.
 pub(super) const EPSILON: f64 = 1e-8;
 
-/// Adam on the weights of one model.
+/// Adam for the weights of one model.
 pub(crate) struct Optimizer {
     adam: ModuleOptimizer,
     beta_1: f64,
     max_norm: Option<f64>,
 }
 
-/// Learning rates of an autoencoder's two halves; `None` leaves a half as it is.
+/// The learning rates of an autoencoder's two halves; with `None` a half is not changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rates {
-    /// Of the encoder.
+    /// The rate of the encoder.
     pub encoder: Option<f64>,
-    /// Of the decoder.
+    /// The rate of the decoder.
     pub decoder: Option<f64>,
 }
 
 impl Rates {
-    /// Both multiplied by `factor`.
+    /// Returns both rates multiplied by `factor`.
     pub(crate) fn times(self, factor: f64) -> Self {
         let times = |rate: Option<f64>| rate.map(|rate| rate * factor);
         Self { encoder: times(self.encoder), decoder: times(self.decoder) }
@@ -46,12 +46,12 @@ impl Rates {
 }
 
 impl Optimizer {
-    /// Adam that first scales the gradient to an L2 norm of at most `max_norm`, where one is given.
+    /// Makes an Adam optimizer that first scales the gradient to an L2 norm of at most `max_norm`, if given.
     pub(crate) fn new(max_norm: Option<f64>) -> Self {
         Self { adam: fresh(BETA_1), beta_1: BETA_1, max_norm }
     }
 
-    /// The same, not begun yet, with β₁ other than 0.9.
+    /// Returns a new optimizer with this β₁ in place of 0.9.
     #[must_use]
     pub(crate) fn with_beta_1(self, beta_1: f64) -> Self {
         Self { adam: fresh(beta_1), beta_1, ..self }
@@ -60,22 +60,22 @@ impl Optimizer {
     /// The moments.
     ///
     /// # Errors
-    /// [`StateError`] where burn cannot write them.
+    /// [`StateError`] if burn cannot write them.
     pub(crate) fn state(&self) -> Result<ByteBuf, StateError> {
         Ok(ByteBuf::from(self.adam.into_bytes()?.to_vec()))
     }
 
-    /// Goes on from the moments in `state`, of the weights of `model`.
+    /// Continues from the moments in `state`, for the weights of `model`.
     ///
     /// # Errors
-    /// [`StateError`] where they are not from [`state`](Self::state), or of other weights: burn panics at both, here or at
-    /// the next step.
+    /// [`StateError`] if they are not from [`state`](Self::state), or belong to other weights: burn would panic for
+    /// these, here or at the next step.
     pub(crate) fn restore(&mut self, state: ByteBuf, model: &impl Module) -> Result<(), StateError> {
         let bytes = Bytes::from_bytes_vec(state.into_vec());
         let mut shapes = Shapes::default();
         model.visit(&mut shapes);
         let reader = Reader::from_bytes(bytes.clone()).map_err(RecordError::from)?;
-        // Counts of steps, and the number of dimensions of each weight.
+        // The scalars are counts of steps, and the number of dimensions of each weight.
         for (name, &scalar) in reader.scalars() {
             let rank = name.strip_suffix(".__rank").map(|id| {
                 let shape = id.parse().ok().and_then(|id: u64| shapes.0.get(&ParamId::from(id)));
@@ -96,13 +96,13 @@ impl Optimizer {
         Ok(())
     }
 
-    /// One step of all weights of `model`.
+    /// Makes one step of all weights of `model`.
     pub(crate) fn step<M: Module>(&mut self, rate: f64, model: M, mut gradients: GradientsParams) -> M {
         self.clip(&model, &mut gradients);
         self.adam.step(rate, model, gradients)
     }
 
-    /// One step of the weights of `model`, each half at its own rate.
+    /// Makes one step of the weights of `model`, each half at its own rate.
     pub(crate) fn step_halves(
         &mut self,
         rates: Rates,
@@ -145,7 +145,7 @@ fn fresh(beta_1: f64) -> ModuleOptimizer {
     ModuleOptimizer::from(Adam::new(beta_1))
 }
 
-/// Adam on one number.
+/// Adam for one number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScalarAdam {
     rate: f64,
@@ -155,14 +155,14 @@ pub struct ScalarAdam {
 }
 
 impl ScalarAdam {
-    /// Adam at learning rate `rate`.
+    /// Makes an Adam optimizer with learning rate `rate`.
     pub(crate) fn new(rate: f64) -> Self {
         Self { rate, mean: 0.0, variance: 0.0, steps: 0 }
     }
 
-    /// `value` after one step along `gradient`.
+    /// Returns `value` after one step with `gradient`.
     pub(crate) fn step(&mut self, value: f64, gradient: f64) -> f64 {
-        // A stored count may be any.
+        // A count from a stored state may have any value.
         self.steps = self.steps.saturating_add(1);
         self.mean = BETA_1 * self.mean + (1.0 - BETA_1) * gradient;
         self.variance = BETA_2 * self.variance + (1.0 - BETA_2) * gradient * gradient;
@@ -172,7 +172,7 @@ impl ScalarAdam {
     }
 }
 
-/// A number stored with a model's weights and moved by [`ScalarAdam`], not by the weights' optimiser.
+/// A number that is stored with a model's weights and changed by [`ScalarAdam`], not by the weights' optimizer.
 pub(super) fn constant(value: f32, device: &Device) -> Param<Tensor<1>> {
     Param::from_data(TensorData::new(vec![value], [1]), device).set_require_grad(false)
 }
@@ -197,7 +197,7 @@ mod tests {
         Sequential::new(&[fc(1)], ImageShape::vector(inputs), NoiseSource::new(0, 0).rng(), &device)
     }
 
-    /// A step of all weights along the same gradient.
+    /// Makes a step of all weights with the same gradient.
     fn step(optimizer: &mut Optimizer, model: Sequential, gradient: f64) -> Sequential {
         struct Fill(f64, GradientsParams);
         impl ModuleVisitor for Fill {
@@ -210,7 +210,7 @@ mod tests {
         optimizer.step(RATE, model, fill.1)
     }
 
-    /// Algorithm 1 of Adam's paper, in float64: how far a weight is after these gradients.
+    /// Algorithm 1 of Adam's paper in float64: the change of a weight after these gradients.
     fn by_hand(beta_1: f64, gradients: &[f64]) -> f64 {
         let (mut mean, mut variance, mut way) = (0.0, 0.0, 0.0);
         for (&gradient, t) in gradients.iter().zip(1..) {
@@ -250,7 +250,7 @@ mod tests {
         assert!(numbers(&on) != numbers(&step(&mut begun(), between, third)), "moments count");
     }
 
-    /// burn would panic at them, here or at the next step.
+    /// burn would panic for these, here or at the next step.
     #[test]
     fn moments_of_other_weights_are_refused() {
         /// Gives weights the names of others.

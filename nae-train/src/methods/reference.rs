@@ -1,7 +1,6 @@
-//! Detectors that learn nothing beyond the data's mean or the data themselves: what an NAE of features is compared with in
-//! the report, since both are common on features of frozen networks, and nearest neighbours on tables, where they are hard to
-//! beat. As they stand here there is nothing to keep of them and nothing to export; [`mahalanobis`](super::mahalanobis) is that
-//! distance as a method of its own, for data of any covariance.
+//! Simple detectors without training, for comparison with an NAE in the report: both are common on features of frozen
+//! networks, and nearest neighbours on tables, where they are hard to beat. They are neither stored nor exported;
+//! [`mahalanobis`](super::mahalanobis) is that distance as a separate method, for data of any covariance.
 
 use std::path::Path;
 
@@ -12,45 +11,45 @@ use super::{Decision, Model};
 use crate::arch::Autoencoder;
 use crate::arch::checkpoint::CheckpointError;
 
-/// Places that are remembered, evenly from all. PatchCore's coreset has a tenth to a hundredth of them.
+/// The number of stored vectors, evenly spaced over all. PatchCore's coreset has a tenth to a hundredth of all vectors.
 const REMEMBERED: usize = 6000;
-/// Neighbours whose distances are averaged.
+/// The number of neighbours whose distances are averaged.
 const NEIGHBOURS: usize = 3;
-/// A column of less spread, of values from 0 to 1, is a constant to rounding.
+/// A column with values from 0 to 1 and a smaller deviation is constant up to rounding.
 const LEAST_DEVIATION: f64 = 1e-6;
 
-/// The squared distance to the mean, per dimension: of whitened features the squared Mahalanobis distance, but for a
-/// factor (PaDiM, Defard et al. 2021, with one Gaussian for all places).
+/// The squared distance to the mean, per dimension; for whitened features this is the squared Mahalanobis distance up
+/// to a factor (PaDiM, Defard et al. 2021, with one Gaussian for all places).
 #[derive(Debug)]
 pub(crate) struct Mahalanobis {
     mean: Vec<f32>,
 }
 
-/// The mean squared distance to the nearest of the vectors that were trained on, per dimension: places of normal images
-/// (PatchCore, Roth et al., CVPR 2022, with places taken evenly in place of its coreset), or rows of a table.
+/// The mean squared distance to the nearest training vectors, per dimension. The vectors are places of normal images
+/// (PatchCore, Roth et al., CVPR 2022, with evenly spaced places instead of its coreset) or rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct NearestNeighbours {
-    /// `[D]`: what each column is multiplied by first.
+    /// The factor of each column, `[D]`.
     scale: Vec<f32>,
-    /// `[M, D]`: the vectors that are remembered, scaled, and their squared norms, `[M]`.
+    /// The stored vectors after scaling, `[M, D]`, and their squared norms, `[M]`.
     places: Vec<f32>,
     norms: Vec<f32>,
 }
 
 impl Mahalanobis {
-    /// Of whitened features.
+    /// Fits the mean of whitened features.
     pub(crate) fn new(train: &ImageSet) -> Self {
         Self { mean: train.mean() }
     }
 }
 
 impl NearestNeighbours {
-    /// Remembers some of `train`, whose columns are alike in spread.
+    /// Stores some of `train`, whose columns must have similar spread.
     pub(crate) fn new(train: &ImageSet) -> Self {
         Self::scaled(train, vec![1.0; train.shape().len()])
     }
 
-    /// Remembers some of `train`, each column divided by its standard deviation, but for those that are constant.
+    /// Stores some of `train`, with each column divided by its standard deviation unless it is constant.
     pub(crate) fn standardized(train: &ImageSet) -> Self {
         let mean = train.mean();
         let mut squares = vec![0.0_f64; mean.len()];
@@ -110,9 +109,9 @@ impl Model for NearestNeighbours {
                     nearest.sort_unstable_by(f32::total_cmp);
                 }
             }
-            // Fewer places than neighbours leave some without.
+            // If there are fewer vectors than neighbours, some are infinite.
             let found = nearest.iter().filter(|distance| distance.is_finite());
-            // What should be zero may come out below.
+            // Rounding may make a zero negative.
             let sum: f32 = found.clone().map(|distance| distance.max(0.0)).sum();
             sum / (found.count().max(1) * dimension) as f32
         });
@@ -146,7 +145,7 @@ pub(super) mod tests {
         ImageSet::new(Shape::vector(2), values.to_vec(), vec![0; values.len() / 2]).expect("valid")
     }
 
-    /// What `model` gives for samples of this shape, one after the other.
+    /// The energies of `model` for samples of this shape, one after the other.
     pub(in crate::methods) fn energies(model: &dyn Model, values: &[f32], shape: Shape) -> Vec<f32> {
         let Shape { channels, height, width } = shape;
         let x = tensor(values.to_vec(), [values.len() / shape.len(), channels, height, width], &Device::flex());
@@ -162,15 +161,15 @@ pub(super) mod tests {
         let train = set(&[0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
         // The mean is (.5, .5).
         assert_eq!(decided(&Mahalanobis::new(&train), &[0.5, 0.5, 1.0, 0.5]), [0.0, 0.125]);
-        // From (1, 0): itself, and two at a distance of one.
+        // From (1, 0), the neighbours are itself and two at a distance of one.
         let found = decided(&NearestNeighbours::new(&train), &[1.0, 0.0, 0.5, 0.5]);
         assert!((found[0] - 2.0 / 6.0).abs() < 1e-6 && (found[1] - 1.5 / 6.0).abs() < 1e-6, "{found:?}");
-        // A column ten times as wide counts no more than the other, and a constant one not at all.
+        // A column that is ten times as wide counts no more than the other, and a constant column does not count.
         let wide = ImageSet::new(Shape::vector(3), vec![0.0, 0.0, 0.5, 1.0, 0.1, 0.5], vec![0; 2]).expect("valid");
         let found = energies(&NearestNeighbours::standardized(&wide), &[1.0, 0.0, 0.5, 0.0, 0.1, 0.5], wide.shape());
-        // Deviations are .5 and .05, so that both corners are at a squared distance of 4 from both rows.
+        // The deviations are .5 and .05, so both corners are at a squared distance of 4 from both rows.
         assert!(found.iter().all(|distance| (distance - 4.0 / 3.0).abs() < 1e-4), "{found:?}");
-        // Fewer than it averages.
+        // There are fewer vectors than neighbours.
         assert_eq!(decided(&NearestNeighbours::new(&set(&[0.0, 0.0])), &[0.0, 1.0]), [0.5]);
     }
 }

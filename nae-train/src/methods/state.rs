@@ -1,7 +1,8 @@
-//! What training goes on from, as bytes: a model's weights, Adam's moments, and what else a method keeps between two
-//! updates, such as the place in its random numbers. Exact: training goes on as if it had never stopped.
+//! The state for continuing training, as bytes: a model's weights, Adam's moments, and a method's other state between
+//! updates, such as the position in its random numbers. The state is exact: training continues as without an
+//! interruption.
 //!
-//! The file these bytes go into is [`report::resume`](crate::report::resume).
+//! [`report::resume`](crate::report::resume) writes these bytes to a file.
 
 use burn::module::Module;
 use burn::store::{ModuleRecord, RecordError};
@@ -14,20 +15,20 @@ use serde_bytes::ByteBuf;
 use super::optimizer::{Optimizer, ScalarAdam};
 use crate::sample::NoiseSource;
 
-/// A state that cannot be written or read.
+/// An error for a state that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// Weights or moments.
+    /// The weights or moments cannot be written or read.
     #[error("weights or moments: {0}")]
     Record(RecordError),
-    /// Everything else cannot be written.
+    /// The other parts cannot be written.
     #[error("{0}")]
     Write(ciborium::ser::Error<std::io::Error>),
-    /// Everything else cannot be read.
+    /// The other parts cannot be read.
     #[error("{0}")]
     Read(ciborium::de::Error<std::io::Error>),
-    /// It can be read, and this run cannot have written it: what in it differs.
+    /// The state can be read but is not from this run; contains the part that differs.
     #[error("it is of another run, by its {0}; the run has to start anew")]
     OtherRun(&'static str),
 }
@@ -50,27 +51,27 @@ impl From<ciborium::de::Error<std::io::Error>> for StateError {
     }
 }
 
-/// The weights of `model`, with their identifiers, by which moments are told apart.
+/// The weights of `model`, with their identifiers, which the moments refer to.
 ///
 /// # Errors
-/// [`StateError`] where burn cannot write them.
+/// [`StateError`] if burn cannot write them.
 pub(crate) fn weights(model: &impl Module) -> Result<ByteBuf, StateError> {
     Ok(ByteBuf::from(model.clone().into_record().into_bytes()?.to_vec()))
 }
 
-/// `blank` with the weights in `state`.
+/// Returns `blank` with the weights in `state`.
 ///
 /// # Errors
-/// [`StateError`] where they are of another network.
+/// [`StateError`] if they belong to another network.
 pub(crate) fn with_weights<M: Module>(blank: M, state: ByteBuf) -> Result<M, StateError> {
     let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(state.into_vec()))?;
     Ok(blank.try_load_record(record)?)
 }
 
-/// What a method keeps between two updates beside weights and moments.
+/// The state that a method keeps between two updates besides weights and moments.
 pub trait Kept: Serialize + DeserializeOwned {
-    /// What in it cannot be of the run that began as `begun`, on samples of the shape `image`; `None` where it may go on
-    /// from there. Updates rely on what is compared here.
+    /// The name of a part that cannot be a later state of `begun`, on samples of the shape `image`; `None` if all parts
+    /// can be. Updates rely on these checks.
     fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str>;
 }
 
@@ -81,7 +82,7 @@ impl Kept for NoiseSource {
 }
 
 impl Kept for ScalarAdam {
-    /// Any moments can be gone on from.
+    /// Any moments are valid.
     fn difference(&self, _: &Self, _: Shape) -> Option<&'static str> {
         None
     }
@@ -103,7 +104,7 @@ impl<A: Kept, B: Kept> Kept for (A, B) {
     }
 }
 
-/// A method between two updates.
+/// The state of a method between two updates.
 #[derive(Serialize, Deserialize)]
 struct MethodState<R> {
     weights: ByteBuf,
@@ -111,7 +112,7 @@ struct MethodState<R> {
     rest: R,
 }
 
-/// `model`, `optimizer` and the `rest` of a method as bytes.
+/// Converts `model`, `optimizer` and the `rest` of a method to bytes.
 pub(super) fn save<M: Module, R: Serialize>(model: &M, optimizer: &Optimizer, rest: R) -> Result<ByteBuf, StateError> {
     let state = MethodState { weights: weights(model)?, moments: optimizer.state()?, rest };
     let mut bytes = Vec::new();
@@ -119,11 +120,11 @@ pub(super) fn save<M: Module, R: Serialize>(model: &M, optimizer: &Optimizer, re
     Ok(ByteBuf::from(bytes))
 }
 
-/// Brings `model`, `optimizer` and `kept`, before their first update on samples of the shape `image`, to where [`save`]
-/// found them.
+/// Restores `model`, `optimizer` and `kept`, before their first update on samples of the shape `image`, from a state of
+/// [`save`].
 ///
 /// # Errors
-/// [`StateError`] where the state is not of this method, network or run; what has been restored by then stays.
+/// [`StateError`] if the state is not from this method, network or run; parts restored before the error stay changed.
 pub(super) fn restore<M: Module, K: Kept>(
     state: &[u8],
     image: Shape,

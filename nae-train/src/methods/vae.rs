@@ -1,8 +1,8 @@
 //! The variational autoencoder (Kingma and Welling, ICLR 2014): a Gaussian posterior for each sample's latent, a
 //! standard normal prior, and a Gaussian around the decoder's output.
 //!
-//! The posterior's mean is an [`Autoencoder`] of the same architecture as every other method's, and is what is
-//! exported; its deviation comes from a second copy of the encoder's last layer.
+//! The posterior's mean comes from an [`Autoencoder`] with the same architecture as for every other method, which is
+//! the exported network; the posterior's deviation comes from a second copy of the encoder's last layer.
 
 use std::path::Path;
 
@@ -30,9 +30,10 @@ use crate::seed::Stream;
 /// A variational autoencoder's weights.
 #[derive(Module, Debug)]
 pub struct VariationalAutoencoder {
-    /// The posterior's mean, and the decoder.
+    /// The encoder of the posterior's mean, and the decoder.
     pub autoencoder: Autoencoder,
-    /// Logarithm of the posterior's standard deviation, from what the encoder's last layer is given.
+    /// The layer for the logarithm of the posterior's standard deviation, with the same input as the encoder's last
+    /// layer.
     pub log_deviation: Sequential,
     /// log σ of the Gaussian around the decoder's output, `[1]`.
     pub log_sigma: Param<Tensor<1>>,
@@ -43,7 +44,7 @@ pub struct VariationalAutoencoder {
 }
 
 impl VariationalAutoencoder {
-    /// Fresh weights drawn from `rng`; `spec` has a Euclidean latent space.
+    /// Draws new weights from `rng`; `spec` must have a Euclidean latent space.
     pub fn new(spec: &AutoencoderSpec, settings: Variational, rng: &mut impl Rng, device: &Device) -> Self {
         let autoencoder = Autoencoder::new(spec, rng, device);
         let (trunk, input) = spec.encoder_head();
@@ -52,14 +53,14 @@ impl VariationalAutoencoder {
         Self { autoencoder, log_deviation, log_sigma, trunk, samples: settings.samples }
     }
 
-    /// A model to read weights into, on the autodiff form of `device`.
+    /// A model to load weights into, on the autodiff form of `device`.
     pub(super) fn blank(spec: &AutoencoderSpec, settings: Variational, device: &Device) -> Self {
-        // The drawn weights are all replaced; the seed does not matter.
+        // All drawn weights are replaced, so the seed does not matter.
         Self::new(spec, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
     }
 
-    /// Both terms of the negative evidence lower bound at one latent a sample, whose image is `y`: −log p(x|z) and
-    /// KL(q(z|x) ‖ p(z)), `[N]` each; and the mean squared error.
+    /// Both terms of the negative evidence lower bound at one latent for each sample, whose image is `y`: −log p(x|z)
+    /// and KL(q(z|x) ‖ p(z)), `[N]` each; and the mean squared error.
     fn terms(&self, x: Tensor<4>, y: Tensor<4>, posterior: Posterior) -> [Tensor<1>; 3] {
         let [n, c, h, w] = x.dims();
         let Posterior { mean, log_deviation } = posterior;
@@ -73,9 +74,9 @@ impl VariationalAutoencoder {
         [nll, divergence, squares]
     }
 
-    /// Estimate of −log p(x) for each sample of `x`, by importance sampling: −log of the mean of p(x|z)·p(z)/q(z|x) over
-    /// latents z drawn from q(z|x) (Burda, Grosse and Salakhutdinov, ICLR 2016; `marginal_likelihood` of the NAE's authors'
-    /// code), with the same random numbers for all samples and all calls.
+    /// An estimate of −log p(x) for each sample of `x` by importance sampling: −log of the mean of p(x|z)·p(z)/q(z|x)
+    /// over latents z drawn from q(z|x) (Burda, Grosse and Salakhutdinov, ICLR 2016; `marginal_likelihood` of the NAE's
+    /// authors' code), with the same random numbers for all samples and all calls.
     pub fn negative_log_likelihood(&self, x: Tensor<4>) -> Tensor<1> {
         let (device, n) = (x.device(), x.dims()[0]);
         let dim = self.autoencoder.latent_dim();
@@ -103,7 +104,7 @@ impl VariationalAutoencoder {
         self.valid().autoencoder.decode(z)
     }
 
-    /// σ of the Gaussian around it.
+    /// σ of the Gaussian around the decoder's output.
     pub fn sigma(&self) -> f32 {
         self.log_sigma().exp()
     }
@@ -125,7 +126,7 @@ pub(crate) struct Posterior {
 }
 
 impl Halves for VariationalAutoencoder {
-    /// Standard normal, `[N, D, 1, 1]`.
+    /// Standard normal values, `[N, D, 1, 1]`.
     type Drawn = Tensor<4>;
     type Between = Posterior;
 
@@ -168,20 +169,20 @@ impl Model for VariationalAutoencoder {
     }
 }
 
-/// Trains a variational autoencoder by the bound at one latent a sample.
+/// Trains a variational autoencoder on the bound at one latent for each sample.
 pub type VaeMethod = GradientMethod<EvidenceBound>;
 
-/// The negative evidence lower bound, at one latent a sample.
+/// The negative evidence lower bound at one latent for each sample.
 pub struct EvidenceBound {
     engine: HalvesEngine,
     encoder_l2: f32,
 }
 
-/// Adam of σ, where it is learned, and the source of latents.
+/// Adam for σ, if it is learned, and the source of latents.
 type Kept = (Option<ScalarAdam>, NoiseSource);
 
 impl VaeMethod {
-    /// From the state `model`; latents are drawn from `noise`.
+    /// Starts from the state `model`; latents are drawn from `noise`.
     pub fn new(
         model: VariationalAutoencoder,
         pretraining: Pretraining,
@@ -195,7 +196,7 @@ impl VaeMethod {
         Self::begin(objective, model, (sigma, noise), pretraining)
     }
 
-    /// Learns log σ at this rate, and not at that of the weights, which no weight decides: as the temperature of an NAE.
+    /// Learns log σ at this rate, separately from the weights, as for the temperature of an NAE.
     #[must_use]
     pub fn with_sigma_rate(mut self, rate: f64) -> Self {
         self.kept.0 = Some(ScalarAdam::new(rate));
@@ -204,7 +205,8 @@ impl VaeMethod {
 }
 
 impl EvidenceBound {
-    /// The gradient of the mean bound with respect to all weights, with the next draw of latents, and its parts.
+    /// Returns the gradient of the mean bound with respect to all weights, with the next draw of latents, and the
+    /// bound's parts.
     fn gradients(
         &self,
         noise: &mut NoiseSource,
@@ -265,7 +267,7 @@ mod tests {
         VariationalAutoencoder::new(&spec, settings, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
     }
 
-    /// Every bias moved by a number.
+    /// Moves every bias by a number.
     struct Shift(f64);
 
     impl ModuleMapper for Shift {
@@ -274,13 +276,13 @@ mod tests {
         }
     }
 
-    /// −log p(x), by integration over the one latent.
+    /// −log p(x), by integration over the only latent.
     #[test]
     fn the_likelihood_is_that_of_the_integral_over_latents() {
         let device = Device::flex();
         let settings = Variational { sigma: 0.3, samples: 400, ..Variational::default() };
         let mut model = model(1, settings);
-        // A posterior that is wider than the prior and the true one, as importance sampling needs it.
+        // Importance sampling needs a posterior that is wider than the prior and the true posterior.
         model.autoencoder = scaled(&model.autoencoder, 1.5);
         model.log_deviation = model.log_deviation.map(&mut Shift(0.7));
         let plain = model.valid();
@@ -310,7 +312,8 @@ mod tests {
                 .collect();
             let top = logs.iter().copied().fold(f64::MIN, f64::max);
             let nll = -(top + (logs.iter().map(|l| (l - top).exp()).sum::<f64>() * f64::from(step)).ln());
-            // log q(z|x) − log p(x, z): its mean under q is the evidence's bound, the spread of its exponential the error.
+            // log q(z|x) − log p(x, z): its mean under q is the evidence's bound, the spread of its exponential the
+            // error.
             let (mean, log_deviation) = (means[k], log_deviations[k]);
             let log_q = |z: f64| {
                 let standard = (z - mean) / log_deviation.exp();
@@ -343,7 +346,7 @@ mod tests {
         assert!((all[4] - last).abs() < 1e-3, "{all:?} {last}");
     }
 
-    /// Latents, both terms of the bound and the penalties written down in float64, on both engines.
+    /// Latents, both terms of the bound and the penalties are computed in float64, on both engines.
     #[test]
     fn it_steps_by_the_gradient_of_the_bound() {
         let (x, device) = (images(1), Device::flex());
@@ -359,7 +362,7 @@ mod tests {
             let noise = NoiseSource::new(4, 0);
             let mut method = VaeMethod::new(start.clone(), pretraining, settings, noise, engine, &device);
             let (gradients, _) = method.objective.gradients(&mut method.kept.1, &method.model, x.clone());
-            // [−log p(x|z), KL, the encoder's penalty, that of the deviation's layer]
+            // [−log p(x|z), KL, the encoder's penalty, the penalty of the deviation's layer]
             let right = [1.0, 1.0, 5.0, 5.0];
             let what = format!("VAE by {engine:?}");
             slopes_agree(&what, &method.model, &gradients, &right, &changed(right), |model, terms: &[f64; 4]| {

@@ -1,11 +1,11 @@
-//! The vector-quantised autoencoder (van den Oord et al., NeurIPS 2017): a latent is replaced by the nearest of finitely
-//! many codes before it is decoded.
+//! The vector-quantized autoencoder (van den Oord et al., NeurIPS 2017): a latent is replaced by the nearest of a
+//! finite set of codes before it is decoded.
 //!
-//! A latent of this crate's networks is one vector, as in the paper's comparison, where all autoencoders share their
-//! architecture; it is cut into equal parts, one where nothing is said, and each part has its code from one codebook.
-//! Codes are learned by their distance from the latents, as in that paper's equation 3, and not by moving averages. Codes
-//! that are not used begin again at latents of the batch (Dhariwal et al., "Jukebox", 2020, section 3), without which most
-//! of a codebook stays unused.
+//! A latent of this crate's networks is one vector, as in the paper's comparison, where all autoencoders have the same
+//! architecture. It is cut into equal parts, by default one, each of which is replaced by a code from one common
+//! codebook. Codes are learned from their distance to the latents, as in equation 3 of that paper, and not by moving
+//! averages. Unused codes are reinitialized at latents of the batch (Dhariwal et al., "Jukebox", 2020, section 3),
+//! since otherwise most of a codebook stays unused.
 
 use std::path::Path;
 
@@ -30,60 +30,60 @@ use crate::energy::distance;
 use crate::engine::Engine;
 use crate::sample::NoiseSource;
 
-/// How fast the use of codes is forgotten: a mean over about a hundred updates.
+/// The decay of the mean use of codes: the mean covers about a hundred updates.
 const USE_DECAY: f32 = 0.99;
-/// A code with less than this part of an equal share of the latents begins again.
+/// A code is reinitialized if its use is below this fraction of an equal share of the latents.
 const LEAST_USE: f32 = 0.1;
 
 /// An autoencoder and its codebook.
 #[derive(Module, Debug)]
 pub struct VectorQuantizedAutoencoder {
-    /// Encoder and decoder; what it reconstructs by itself is not what is decided by.
+    /// The encoder and decoder; the decision does not use the reconstruction without codes.
     pub autoencoder: Autoencoder,
-    /// Codes `[K, D_z/parts]`.
+    /// The codes `[K, D_z/parts]`.
     pub codes: Param<Tensor<2>>,
 }
 
 impl VectorQuantizedAutoencoder {
-    /// `autoencoder` with codes at zero, all unused; its latent space is Euclidean.
+    /// Combines `autoencoder`, whose latent space must be Euclidean, with codes at zero, all unused.
     pub fn new(autoencoder: Autoencoder, settings: VectorQuantized, device: &Device) -> Self {
         let length = autoencoder.latent_dim() / settings.parts;
         let codes = Param::from_tensor(Tensor::zeros([settings.codes, length], device));
         Self { autoencoder, codes }
     }
 
-    /// A model to read weights into, on the autodiff form of `device`.
+    /// A model to load weights into, on the autodiff form of `device`.
     pub(super) fn blank(spec: &AutoencoderSpec, settings: VectorQuantized, device: &Device) -> Self {
         Self::new(checkpoint::blank(spec, device), settings, &device.clone().autodiff())
     }
 
-    /// Latents `[N, D_z, 1, 1]` by part: `[N·parts, D_z/parts]`.
+    /// Cuts latents `[N, D_z, 1, 1]` into parts: `[N·parts, D_z/parts]`.
     fn parts(&self, z: Tensor<4>) -> Tensor<2> {
         let ([n, dim, _, _], [_, length]) = (z.dims(), self.codes.dims());
         z.reshape([n * dim / length, length])
     }
 
-    /// The nearest code of each part.
+    /// The index of the nearest code for each part.
     fn nearest(&self, parts: Tensor<2>) -> Tensor<1, Int> {
         let m = parts.dims()[0];
         squared_distances(parts, self.codes.val()).argmin(1).reshape([m])
     }
 
-    /// Latents `[N, D_z, 1, 1]` that are given by part.
+    /// Joins parts to latents `[N, D_z, 1, 1]`.
     fn joined(&self, parts: Tensor<2>) -> Tensor<4> {
         let (m, [_, length], dim) = (parts.dims()[0], self.codes.dims(), self.autoencoder.latent_dim());
         parts.reshape([m * length / dim, dim, 1, 1])
     }
 
-    /// Distance of every sample of `x` from the decoded codes nearest to its latent: `[N]`.
+    /// The distance of every sample of `x` from the decoded codes nearest to its latent: `[N]`.
     pub fn energies(&self, x: Tensor<4>) -> Tensor<1> {
         let codes = self.codes.val().select(0, self.nearest(self.parts(self.autoencoder.encode(x.clone()))));
         distance(self.autoencoder.energy(), x, self.autoencoder.decode(self.joined(codes)))
     }
 
-    /// Equation 3: the reconstruction error of `y`, whose gradient passes the codes straight through to the encoder; the
-    /// codes' distance from the latents, by which codes move; and the latents' from their codes, by which the encoder
-    /// does. All are means over samples and dimensions.
+    /// The terms of equation 3: the reconstruction error of `y`, whose gradient passes the codes unchanged to the
+    /// encoder; the codes' distance from the latents, which changes the codes; and the latents' distance from the
+    /// codes, which changes the encoder. All are means over samples and dimensions.
     fn terms(&self, x: Tensor<4>, y: Tensor<4>, quantized: Quantized) -> [Tensor<1>; 3] {
         let Quantized { latents, codes } = quantized;
         let energy = distance(self.autoencoder.energy(), x, y).mean();
@@ -93,7 +93,7 @@ impl VectorQuantizedAutoencoder {
     }
 }
 
-/// Latents by part, and the codes in their place.
+/// Latents cut into parts, and the codes that replace them.
 pub(crate) struct Quantized {
     latents: Tensor<2>,
     codes: Tensor<2>,
@@ -120,7 +120,7 @@ impl Model for VectorQuantizedAutoencoder {
         self.valid().energies(x)
     }
 
-    /// None: the choice of a code is no layer of the networks that are exported.
+    /// `None`, since exported networks have no layer for the choice of a code.
     fn autoencoder(&self) -> Option<&Autoencoder> {
         None
     }
@@ -130,22 +130,22 @@ impl Model for VectorQuantizedAutoencoder {
     }
 }
 
-/// Trains a vector-quantised autoencoder.
+/// Trains a vector-quantized autoencoder.
 pub(crate) type VqvaeMethod = GradientMethod<Quantization>;
 
-/// Reconstruction error, and the distance of latents and codes.
+/// The reconstruction error, and the distance of latents and codes.
 pub(crate) struct Quantization {
     engine: HalvesEngine,
     commitment: f32,
     encoder_l2: f32,
 }
 
-/// How much the codes are used.
+/// The use of the codes.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Use {
-    /// Share of latents that have each code, a moving average; no code is used before the first update.
+    /// The share of latents that each code replaces, as a moving average; all are zero before the first update.
     shares: Vec<f32>,
-    /// Where unused codes begin again is drawn from these.
+    /// The source of random numbers for reinitialized codes.
     draws: NoiseSource,
 }
 
@@ -157,7 +157,7 @@ impl Kept for Use {
 }
 
 impl VqvaeMethod {
-    /// From the state `model`; where unused codes begin again is drawn from `draws`.
+    /// Starts from the state `model`; reinitialized codes are drawn with `draws`.
     pub(crate) fn new(
         model: VectorQuantizedAutoencoder,
         pretraining: Pretraining,
@@ -176,8 +176,8 @@ impl VqvaeMethod {
 }
 
 impl Use {
-    /// Takes note of the codes that `latents` use, by part, and begins unused ones again at some of them. Returns `model`
-    /// with these codes, and the share of codes that are used.
+    /// Records which codes `latents` use, given as parts, and reinitializes unused codes at some of them. Returns
+    /// `model` with these codes, and the share of codes that this batch uses.
     fn renewed(&mut self, model: VectorQuantizedAutoencoder, latents: Tensor<2>) -> (VectorQuantizedAutoencoder, f64) {
         let plain = model.valid();
         let [count, length] = latents.dims();
@@ -206,7 +206,7 @@ impl Use {
 }
 
 impl Quantization {
-    /// The gradient of the loss with respect to all weights and codes, and its parts.
+    /// Returns the gradient of the loss with respect to all weights and codes, and the loss's parts.
     fn gradients(&self, model: &VectorQuantizedAutoencoder, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
         let (mut gradients, figures) = self.engine.gradients(model, x, (), |model, x, y, quantized| {
             let [energy, codebook, commitment] = model.terms(x, y, quantized);
@@ -266,8 +266,9 @@ mod tests {
         NoiseSource::new(9, 0).normal::<1>([16], &Device::flex()).mul_scalar(1.5).into_data().iter::<f32>().collect()
     }
 
-    /// Against float64: the decoder by the reconstruction error of the codes, the codes by their distance from the
-    /// latents, the encoder by the slope of the reconstruction error at the codes and by its distance from them.
+    /// Compared with float64: the decoder's gradient from the reconstruction error of the codes, the codes' from their
+    /// distance to the latents, the encoder's from the slope of the reconstruction error at the codes and its distance
+    /// to them.
     #[test]
     fn it_steps_by_the_straight_through_gradient() {
         for engine in [Engine::Cpu, Engine::Burn] {
@@ -302,7 +303,7 @@ mod tests {
             let codes = wide(model.codes.val());
             nearest.iter().flat_map(|&k| codes[2 * k..2 * k + 2].to_vec()).collect()
         };
-        // What does not move with the weights: the codes chosen, the latents, and the slope at the codes.
+        // Fixed while weights move: the codes chosen, the latents, and the slope at the codes.
         let unmoved = crate::methods::finite_differences::moved(model, usize::MAX, &[], 0.0);
         let (fixed_parts, fixed_codes) = (parts(&unmoved), chosen(&unmoved));
         let fixed_latents = wide(fixed_parts.clone());
@@ -318,7 +319,7 @@ mod tests {
             .collect();
         let squared =
             |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>() / a.len() as f64;
-        // [reconstruction by the decoder, through to the encoder, codebook, commitment]
+        // [reconstruction for the decoder, straight through to the encoder, codebook, commitment]
         let right = [1.0, 1.0, 1.0, 0.25];
         slopes_agree(
             &format!("VQ-VAE by {engine:?}"),
@@ -336,7 +337,7 @@ mod tests {
         );
     }
 
-    /// Every code begins at a latent of the first batch; one that no latent is near begins again, the others stay.
+    /// Every code starts at a latent of the first batch; a code far from all latents is reinitialized, the others stay.
     #[test]
     fn unused_codes_begin_again_at_latents() {
         let x = images(1);
@@ -355,7 +356,7 @@ mod tests {
         let data = TensorData::new(moved.clone(), [8, 2]);
         let device = method.model.codes.val().device();
         method.model.codes = method.model.codes.clone().map(|_| Tensor::from_data(data, &device).require_grad());
-        // ln 0.1/ln 0.99 updates without use.
+        // This takes ln 0.1/ln 0.99 updates without use.
         for update in 1..=229 {
             renew(&mut method);
             assert_eq!(wide(method.model.codes.val())[0], 50.0, "update {update}");
@@ -365,7 +366,7 @@ mod tests {
         assert!(is_latent(&renewed[..2]), "{renewed:?}");
     }
 
-    /// With one code there is one reconstruction, whatever the image.
+    /// With one code there is only one reconstruction, for any image.
     #[test]
     fn it_decides_by_the_codes() {
         let x = images(1);

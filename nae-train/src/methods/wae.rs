@@ -1,5 +1,5 @@
-//! The Wasserstein autoencoder (Tolstikhin et al., ICLR 2018): reconstruction error, plus the distance of the data's
-//! latents from the latent space's noise distribution, as MMD.
+//! The Wasserstein autoencoder (Tolstikhin et al., ICLR 2018): the loss is the reconstruction error plus the distance
+//! of the data's latents from the latent space's noise distribution, measured by MMD.
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
@@ -16,10 +16,10 @@ use crate::energy::distance;
 use crate::engine::Engine;
 use crate::sample::NoiseSource;
 
-/// Trains a Wasserstein autoencoder. What it leaves is an autoencoder.
+/// Trains a Wasserstein autoencoder. The result is a plain autoencoder.
 pub type WaeMethod = GradientMethod<WaeObjective>;
 
-/// Reconstruction error and MMD. What is kept is the source of the prior's latents.
+/// The reconstruction error and MMD. The state kept between updates is the source of the prior's latents.
 pub struct WaeObjective {
     engine: HalvesEngine,
     settings: Wasserstein,
@@ -27,7 +27,7 @@ pub struct WaeObjective {
 }
 
 impl WaeMethod {
-    /// From the state `model`; latents of the noise distribution come from `prior`.
+    /// Starts from the state `model`; latents of the noise distribution are drawn from `prior`.
     pub fn new(
         model: Autoencoder,
         pretraining: Pretraining,
@@ -41,7 +41,7 @@ impl WaeMethod {
     }
 }
 
-/// The latent is decoded as it comes.
+/// The latent is decoded unchanged.
 impl Halves for Autoencoder {
     type Drawn = ();
     type Between = Tensor<4>;
@@ -56,7 +56,8 @@ impl Halves for Autoencoder {
 }
 
 impl WaeObjective {
-    /// The gradient of the loss with respect to all weights, with the next draw from the prior, and its parts.
+    /// Returns the gradient of the loss with respect to all weights, with the next draw from the prior, and the loss's
+    /// parts.
     pub(super) fn gradients(
         &self,
         prior: &mut NoiseSource,

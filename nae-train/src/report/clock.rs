@@ -1,20 +1,20 @@
-//! What a run has taken, over all the processes that worked on it.
+//! The time that a run has taken, in all processes that worked on it.
 
 use std::time::Instant;
 
 use cpu_time::ProcessTime;
 use serde::{Deserialize, Serialize};
 
-/// Time taken.
+/// The time taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Seconds.
+    /// Wall time in seconds.
     pub seconds: f64,
-    /// Seconds of processor time, of all threads together.
+    /// Processor time in seconds, of all threads together.
     pub processor_seconds: f64,
 }
 
-/// Counts on from what was taken before.
+/// Measures time in addition to that of earlier processes.
 pub(crate) struct Clock {
     earlier: Taken,
     started: Instant,
@@ -22,12 +22,12 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts now, `earlier` having been taken.
+    /// Starts now, in addition to `earlier`.
     pub(crate) fn after(earlier: Taken) -> Self {
         Self { earlier, started: Instant::now(), processor: ProcessTime::now() }
     }
 
-    /// Time taken so far.
+    /// The time taken so far.
     pub(crate) fn taken(&self) -> Taken {
         let Taken { seconds, processor_seconds } = self.earlier;
         Taken {

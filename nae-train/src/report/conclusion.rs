@@ -1,4 +1,4 @@
-//! The end of a run: its model calibrated and evaluated, its folder completed. What is said of it is in `summary`.
+//! The end of a run: calibrates and evaluates its model, and completes its folder. `summary` has the texts.
 
 use std::time::Instant;
 
@@ -24,37 +24,37 @@ use crate::train::Outcome;
 
 /// A run whose training has ended.
 pub struct Finished {
-    /// Settings and data.
+    /// The settings and data.
     pub prepared: Prepared,
-    /// What training left.
+    /// The result of training.
     pub outcome: Outcome,
-    /// What computed gradients.
+    /// The engine that computed gradients.
     pub engine: Engine,
-    /// What was chosen for a user's own data, one sentence each.
+    /// The settings that were chosen for a user's own data, one sentence each.
     pub choices: Vec<String>,
-    /// When it all began.
+    /// The time when the command started.
     pub started: Instant,
 }
 
-/// What is known of a finished run.
+/// The results of a finished run.
 pub struct Conclusion {
-    /// What the model file says of itself.
+    /// The metadata of the model file.
     pub metadata: ModelMetadata,
-    /// Energies of normal data and of outliers.
+    /// The energies of normal data and of outliers.
     pub evaluation: Evaluation,
     /// The figures.
     pub table: Table,
-    /// What should be known before the model is believed, one sentence each.
+    /// Warnings that affect how far the model can be trusted, one sentence each.
     pub warnings: Vec<String>,
     expected: Option<Expected>,
     measured: Option<f64>,
 }
 
-/// Why a run has no report.
+/// An error that prevents a report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// Its folder cannot be written.
+    /// The run folder cannot be written.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
     /// A picture cannot be drawn.
@@ -66,14 +66,14 @@ impl Finished {
     /// Calibrates the model, and evaluates it on all outlier sets.
     ///
     /// # Errors
-    /// [`RunError::Export`] where the energies give no threshold for the target rate.
+    /// [`RunError::Export`] if the energies give no threshold for the target rate.
     pub fn conclude(&self, device: &Device) -> Result<Conclusion, RunError> {
         let Self { prepared, outcome, engine, .. } = self;
         let metadata = prepared.calibrate(&*outcome.model, device)?;
         let evaluation = prepared.evaluate(&prepared.columns(outcome), *engine, device);
         let table = Table::of(&evaluation);
         let threshold = metadata.contract.threshold().map(|threshold| threshold.energy);
-        // After the plain autoencoder, where there is one, come the model's own scores, and first its energies.
+        // The model's own scores follow those of the plain autoencoder, if there is one; the first are its energies.
         let own = &evaluation.normal[usize::from(outcome.autoencoder.is_some())];
         Ok(Conclusion {
             warnings: warnings(prepared, outcome, &table),
@@ -87,7 +87,7 @@ impl Finished {
 }
 
 impl Conclusion {
-    /// What is said of `run`, whose conclusion this is.
+    /// The summary of `run`, to which this conclusion belongs.
     pub fn summary<'a>(&'a self, run: &'a Finished) -> Summary<'a> {
         Summary {
             outcome: &run.outcome,
@@ -105,7 +105,7 @@ impl Conclusion {
     /// Writes the reports of `run` into its folder.
     ///
     /// # Errors
-    /// [`ReportError`].
+    /// [`ReportError`] if the folder cannot be written or a picture cannot be drawn.
     pub fn report(&self, run: &Finished, device: &Device, folder: &mut RunFolder) -> Result<(), ReportError> {
         let summary = self.summary(run);
         let figure = figure::energies(&self.evaluation).map_err(picture)?;
@@ -135,7 +135,7 @@ impl Conclusion {
         let (prepared, model) = (summary.prepared, &*summary.outcome.model);
         let galleries = match prepared.config.source() {
             Source::Table(_) => Vec::new(),
-            // What is reconstructed is no picture.
+            // Features have no pictures.
             _ if prepared.features().is_some() => Vec::new(),
             _ => [gallery::reconstructions(prepared, model, device), gallery::chains(prepared, model, engine, device)]
                 .into_iter()
@@ -159,8 +159,8 @@ fn picture(error: impl ToString) -> ReportError {
     ReportError::Picture(error.to_string())
 }
 
-/// What share of new normal data the threshold of `contract` is for, and between what shares it is, where so many of the
-/// calibration data are `independent`.
+/// The share of new normal data that the threshold of `contract` is for, and the interval of that share, if
+/// `independent` of the calibration data are independent.
 fn rates(contract: &Contract, independent: usize) -> Result<Option<Expected>, RunError> {
     let Some((calibration, threshold)) = contract.calibration().zip(contract.threshold()) else { return Ok(None) };
     let (count, rate) = (calibration.count(), threshold.false_positive_rate);
@@ -169,13 +169,13 @@ fn rates(contract: &Contract, independent: usize) -> Result<Option<Expected>, Ru
     Ok(Some(Expected { count, independent, rate, interval: interval.map_err(ExportError::from)? }))
 }
 
-/// Between what shares new windows are above a threshold for `rate`, were the windows of each of `stretches` stretches all
-/// one: then the largest energies are of as few stretches as can be, and the interval is the widest.
+/// The interval of the share of new windows above a threshold for `rate`, in the worst case that all windows of a
+/// stretch are equal: then the largest energies are from as few stretches as possible, and the interval is the widest.
 fn of_stretches(stretches: usize, rate: f32) -> Result<(f32, f32), CalibrationError> {
     let mut energies: Vec<f32> = (0..stretches).map(|energy| energy as f32).collect();
     let calibration = Calibration::from_energies(&mut energies)?;
     let least = 1.0 / (stretches as f32 + 1.0);
     let (low, high) = calibration.rate_interval(rate.max(least), INTERVAL)?;
-    // Below the least rate of which there is a threshold, the threshold may also be above all energies.
+    // Below the least rate that has a threshold, the threshold may also be above all energies.
     Ok(if rate < least { (0.0, high) } else { (low, high) })
 }

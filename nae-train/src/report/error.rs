@@ -1,4 +1,4 @@
-//! The one error of reading and writing run folders and journals. Callers cannot act on its cases: they show it.
+//! The error of all functions that read or write run folders and journals. It has no cases, since callers only show it.
 
 use std::fmt;
 use std::path::Path;
@@ -7,8 +7,8 @@ use nae_onnx::file::FileError;
 
 use crate::config::text::TextError;
 
-/// A run folder or a journal that cannot be read or written. It prints the file, what was expected, what was found, and
-/// what to do where there is something.
+/// An error for a run folder or a journal that cannot be read or written. Its text contains the file, what was
+/// expected, what was found and, if possible, what to do.
 #[derive(Debug)]
 pub struct RunFolderError(Box<str>);
 
@@ -17,7 +17,7 @@ impl RunFolderError {
         Self(problem.to_string().into())
     }
 
-    /// Of a file or folder.
+    /// An error about a file or folder.
     pub(super) fn at(path: &Path, problem: impl fmt::Display) -> Self {
         Self::new(format_args!("{}: {problem}", path.display()))
     }

@@ -1,28 +1,28 @@
-//! The picture of a run: histograms of energy under each model, as SVG.
+//! The main picture of a run: histograms of the energy under each model, as SVG.
 
 use plotters::prelude::*;
 
 use crate::eval::evaluation::Evaluation;
 
-/// One model's histograms.
+/// The histograms of one model.
 struct Panel<'a> {
     title: &'a str,
-    /// What the images are, and their energies; at most three.
+    /// The names of at most three kinds of images, and their energies.
     series: Vec<(&'a str, &'a [f32])>,
 }
 
-/// Of one panel, in pixels.
+/// The size of one panel, in pixels.
 const WIDTH: u32 = 430;
 const HEIGHT: u32 = 330;
 const BINS: usize = 48;
-/// Share of the energies the axis shows; the tail is drawn in the last bin.
+/// The share of the energies that the axis covers; larger ones are counted in the last bin.
 const SHOWN: f64 = 0.99;
 const COLORS: [RGBColor; 3] = [RGBColor(38, 110, 180), RGBColor(214, 84, 32), RGBColor(120, 120, 120)];
 
-/// Draws one panel a column of `evaluation`: normal test images, and the two most telling outlier sets.
+/// Draws one panel for each column of `evaluation`: normal test images, and the two most informative outlier sets.
 ///
 /// # Errors
-/// What the drawing library says, as text.
+/// The error of the drawing library, as text.
 pub fn energies(evaluation: &Evaluation) -> Result<String, String> {
     let shown = evaluation.telling(2);
     let panels: Vec<Panel<'_>> = evaluation

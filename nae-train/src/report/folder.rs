@@ -1,7 +1,7 @@
-//! The run folder: `config.toml` with the seed, `metrics.jsonl` with everything measured on the way and an event file
-//! with the same for TensorBoard, `checkpoint.safetensors` with the weights to keep so far, `autoencoder.safetensors`
-//! with the plain autoencoder's, `resume.bin` to go on from until the run has ended, and `report.md` with
-//! `energies.svg`, `report.html` and `result.json` at the end.
+//! The run folder. It contains `config.toml` with the seed, `metrics.jsonl` with all measurements during the run and an
+//! event file with the same for TensorBoard, `checkpoint.safetensors` with the weights to keep so far,
+//! `autoencoder.safetensors` with the plain autoencoder's weights, `resume.bin` for resuming until the run has ended,
+//! and `report.md` with `energies.svg`, `report.html` and `result.json` at the end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,44 +24,44 @@ use crate::train::observer::{Observer, Progress};
 use crate::train::snapshot::Snapshot;
 use crate::train::stopping::Look;
 
-/// The kept weights.
+/// The file of the kept weights.
 pub const CHECKPOINT: &str = "checkpoint.safetensors";
-/// The plain autoencoder's weights, for comparison.
+/// The file of the plain autoencoder's weights, for comparison.
 pub const AUTOENCODER: &str = "autoencoder.safetensors";
-/// Seed and configuration.
+/// The file of the seed and configuration.
 pub const CONFIG: &str = "config.toml";
-/// The report.
+/// The file of the report.
 pub(crate) const REPORT: &str = "report.md";
-/// The figures of a run that has ended, for programs.
+/// The file of a finished run's figures, for programs.
 pub const RESULT: &str = "result.json";
-/// The report as one page, with pictures.
+/// The file of the report as one page with pictures.
 pub(crate) const PAGE: &str = "report.html";
-/// The picture in the report.
+/// The file of the picture in the report.
 pub(crate) const FIGURE: &str = "energies.svg";
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> RunFolderError + '_ {
     |cause| RunFolderError::at(path, cause)
 }
 
-/// The text of `config.toml` in the run folder at `path`, and what errors call it.
+/// The text of `config.toml` in the run folder at `path`, and the file's name for errors.
 fn config_text(path: &Path) -> Result<(String, String), RunFolderError> {
     let file = path.join(CONFIG);
     let text = fs::read_to_string(&file).map_err(io(&file))?;
     Ok((text, file.display().to_string()))
 }
 
-/// SHA-256 of `config.toml` in the run folder at `path`, in hexadecimal.
+/// The SHA-256 of `config.toml` in the run folder at `path`, in hexadecimal.
 pub(super) fn config_sha256(path: &Path) -> Result<String, RunFolderError> {
     Ok(hex(Sha256::new_with_prefix(config_text(path)?.0)))
 }
 
-/// Writes a run folder while the run goes on.
+/// Writes a run folder during the run.
 pub struct RunFolder {
     path: PathBuf,
     metrics: Metrics,
     facts: Facts,
     config_sha256: String,
-    /// Time between two states to go on from.
+    /// The time between two stored states for resuming.
     every: Duration,
     stored: Instant,
     clock: Clock,
@@ -69,7 +69,7 @@ pub struct RunFolder {
     failure: Option<String>,
 }
 
-/// AUROC of outlier sets, by name, at a look.
+/// The AUROCs of outlier sets, by name, at a look.
 #[derive(Serialize)]
 struct Traced {
     update: usize,
@@ -77,11 +77,11 @@ struct Traced {
 }
 
 impl RunFolder {
-    /// Makes the folder and writes `config.toml`; files of an earlier run there that has ended are replaced. What the
-    /// run can go on from is stored `every` so often.
+    /// Creates the folder and writes `config.toml`; files of an earlier finished run in the folder are removed. A state
+    /// for resuming is stored at intervals of `every`.
     ///
     /// # Errors
-    /// [`RunFolderError`] where the folder cannot be made or written, or holds a run that could go on.
+    /// [`RunFolderError`] if the folder cannot be created or written, or contains a run that can be resumed.
     pub fn create(
         path: &Path,
         config: &Config,
@@ -96,7 +96,7 @@ impl RunFolder {
             return Err(RunFolderError::at(path, problem));
         }
         fs::create_dir_all(path).map_err(io(path))?;
-        // Weights and figures of a run before would pass for this one's, should it be killed.
+        // If this run is killed, weights and figures of an earlier run must not be mistaken for its own.
         for name in [CHECKPOINT, AUTOENCODER, REPORT, FIGURE, PAGE, RESULT] {
             let file = path.join(name);
             if file.exists() {
@@ -115,10 +115,11 @@ impl RunFolder {
         Self::with(path, Metrics::create(path)?, facts, every, Taken::default())
     }
 
-    /// Opens the folder of a run that goes on from `resume`: what was measured after that state is measured again.
+    /// Opens the folder of a run that continues from `resume`. Measurements after that state are removed, and made
+    /// again.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if the files cannot be opened, or are shorter than at that state.
     pub fn reopen(path: &Path, resume: &Resume, every: Duration) -> Result<Self, RunFolderError> {
         let metrics = Metrics::reopen(path, resume.metrics)?;
         Self::with(path, metrics, resume.facts.clone(), every, resume.taken)
@@ -136,39 +137,40 @@ impl RunFolder {
         Ok(Self { path, metrics, facts, config_sha256, every, stored, clock, trace: None, failure: None })
     }
 
-    /// The configuration and seed recorded in the folder at `path`.
+    /// Reads the configuration and seed recorded in the folder at `path`.
     ///
     /// # Errors
-    /// [`RunFolderError`] names the file and what is wrong with it.
+    /// [`RunFolderError`] with the file and the problem.
     pub fn read(path: &Path) -> Result<(Config, u64), RunFolderError> {
         let (text, origin) = config_text(path)?;
         Ok(preset::recorded_run(&text, &origin)?)
     }
 
-    /// SHA-256 of the data of the run in the folder at `path`; runs of earlier versions have not recorded it.
+    /// The SHA-256 of the data of the run in the folder at `path`; `None` for runs of earlier versions, which do not
+    /// record it.
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// The same as for [`read`](Self::read).
     pub fn data_sha256(path: &Path) -> Result<Option<String>, RunFolderError> {
         let (text, origin) = config_text(path)?;
         Ok(preset::recorded(&text, &origin)?.data_sha256)
     }
 
-    /// The folder.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was recorded in the file `name` so far; nothing where it cannot be read.
+    /// The current content of the file `name`; empty if it cannot be read.
     pub fn text(&mut self, name: &str) -> String {
         self.flush();
         fs::read_to_string(self.path.join(name)).unwrap_or_default()
     }
 
-    /// Writes `text` as the report, `figure` beside it, `page` for a browser, and `result` for programs.
+    /// Writes `text` as the report, `figure` as its picture, `page` for a browser, and `result` for programs.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if a file cannot be written.
     pub fn report(&self, text: &str, figure: &str, page: &str, result: &str) -> Result<(), RunFolderError> {
         for (name, content) in [(REPORT, text), (FIGURE, figure), (PAGE, page), (RESULT, result)] {
             let file = self.path.join(name);
@@ -177,28 +179,28 @@ impl RunFolder {
         Ok(())
     }
 
-    /// The first thing that could not be written during the run, if any.
+    /// The first error in writing during the run, if any.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Writes `model` under `name`; a failure is kept for [`failure`](Self::failure), the run goes on.
+    /// Writes `model` under `name`. An error is recorded for [`failure`](Self::failure), and the run continues.
     pub fn save(&mut self, model: &dyn Model, name: &str) {
         if let Err(error) = model.save(&self.path.join(name)) {
             self.fail(error.to_string());
         }
     }
 
-    /// Notes that the run has ended: there is nothing to go on from.
+    /// Removes the state for resuming, since the run has ended.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if the file cannot be removed.
     pub fn finish(&self) -> Result<(), RunFolderError> {
         let file = self.path.join(RESUME);
         if file.exists() { fs::remove_file(&file).map_err(io(&file)) } else { Ok(()) }
     }
 
-    /// From now on, measures by `trace` at every look.
+    /// Measures with `trace` at every following look.
     pub fn trace(&mut self, trace: Trace) {
         self.trace = Some(trace);
     }
@@ -213,7 +215,7 @@ impl RunFolder {
         }
     }
 
-    /// What the run has taken so far.
+    /// The time that the run has taken so far.
     pub fn taken(&self) -> Taken {
         self.clock.taken()
     }
@@ -268,7 +270,7 @@ mod tests {
     use crate::device::DeviceChoice;
     use crate::engine::Engine;
 
-    /// Killed before its first state, a run would else have weights and figures of the one before.
+    /// Otherwise a run that is killed before its first state would have weights and figures of the one before.
     #[test]
     fn nothing_of_an_earlier_run_stays_but_what_others_put_there() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,16 +1,16 @@
-//! Tensors of images as pictures: side by side, enlarged by whole pixels.
+//! Converts tensors of images to pictures: side by side, enlarged by whole pixels.
 
 use burn::tensor::Tensor;
 use image::{ImageFormat, Rgb, RgbImage};
 use nae_core::Shape;
 
-/// An image is enlarged to at least so many pixels.
+/// The least size of an enlarged image, in pixels.
 const SIDE: usize = 56;
-/// White pixels between images.
+/// The number of white pixels between images.
 const GAP: usize = 2;
 
-/// `images` `[N, C, H, W]`, values in [0, 1], in rows of `columns`. One channel is grey, three are red, green and blue;
-/// of other numbers the first is shown.
+/// Arranges `images` `[N, C, H, W]`, values in [0, 1], in rows of `columns`. One channel is shown as grey, three as
+/// red, green and blue; of other numbers of channels only the first is shown.
 pub fn grid(images: &Tensor<4>, shape: Shape, columns: usize) -> RgbImage {
     let values: Vec<f32> = images.to_data().iter::<f32>().collect();
     let count = values.len() / shape.len().max(1);
@@ -35,10 +35,10 @@ pub fn grid(images: &Tensor<4>, shape: Shape, columns: usize) -> RgbImage {
     picture
 }
 
-/// `picture` as a PNG file.
+/// Encodes `picture` as a PNG file.
 pub fn png(picture: &RgbImage) -> Vec<u8> {
     let mut png = std::io::Cursor::new(Vec::new());
-    // Into memory, in a format that is compiled in: there is nothing that could fail.
+    // Writing to memory in a compiled-in format cannot fail.
     let _ = picture.write_to(&mut png, ImageFormat::Png);
     png.into_inner()
 }

@@ -1,7 +1,9 @@
-//! What a long command has done so far, one JSON object a line, so that it can go on where it was broken off.
+//! Records the completed parts of a long command, one JSON object in each line, so that it can continue after an
+//! interruption.
 //!
-//! Each line carries a digest of what was asked for; lines of something else are left alone. A last line without its
-//! end was being written when the program was killed: it is passed over, and taken away before the next is written.
+//! Each line contains a digest of the command's settings; lines with another digest are ignored. If the last line is
+//! incomplete, since the program was killed while writing it, it is ignored and removed before the next line is
+//! written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -31,13 +33,13 @@ struct Line<T> {
     entry: T,
 }
 
-/// Any line: whose entry it is has to be known before the entry can be read.
+/// The digest of any line, which is read before the entry.
 #[derive(Deserialize)]
 struct Owner {
     digest: String,
 }
 
-/// SHA-256 of `parts`, in hexadecimal.
+/// The SHA-256 of `parts`, in hexadecimal.
 pub fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -47,10 +49,10 @@ pub fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     hex(hash)
 }
 
-/// The entries of `path` that were written under `digest`; none where there is no file.
+/// Reads the entries of `path` that were written with `digest`; empty if the file does not exist.
 ///
 /// # Errors
-/// [`RunFolderError`] names the file and the line.
+/// [`RunFolderError`] with the file and the line.
 pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, RunFolderError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -74,10 +76,10 @@ pub fn read<T: DeserializeOwned>(path: &Path, digest: &str) -> Result<Vec<T>, Ru
 }
 
 impl Journal {
-    /// Opens `path` for more entries under `digest`, making it where there is none.
+    /// Opens `path` for more entries with `digest`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if it cannot be opened.
     pub fn open(path: &Path, digest: String) -> Result<Self, RunFolderError> {
         let io = |cause: io::Error| RunFolderError::at(path, cause);
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path).map_err(io)?;
@@ -86,10 +88,10 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file: Mutex::new(file), digest })
     }
 
-    /// Writes `entry` to the end, from any thread.
+    /// Appends `entry`, from any thread.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if it cannot be written.
     pub fn append(&self, entry: &impl Serialize) -> Result<(), RunFolderError> {
         let io = |cause: io::Error| RunFolderError::at(&self.path, cause);
         let line = Line { digest: self.digest.clone(), entry };
@@ -99,7 +101,7 @@ impl Journal {
     }
 }
 
-/// Length of the lines that have an end.
+/// The length of the complete lines.
 fn whole(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
 }

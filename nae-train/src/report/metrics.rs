@@ -1,6 +1,7 @@
-//! Everything measured on the way: `metrics.jsonl`, one JSON object a line, and the same numbers for TensorBoard.
+//! All measurements during a run: `metrics.jsonl`, one JSON object in each line, and the same numbers for TensorBoard.
 //!
-//! A run that goes on from a stored state cuts both files to the length they had there, and measures the rest again.
+//! A run that continues from a stored state truncates both files to their lengths at that state, and repeats the later
+//! measurements.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -13,10 +14,10 @@ use super::clock::Taken;
 use super::error::RunFolderError;
 use super::tensorboard::{EVENTS, Events};
 
-/// Measurements, one JSON object a line.
+/// The file of the measurements, one JSON object in each line.
 pub const METRICS: &str = "metrics.jsonl";
 
-/// How long the files are, in bytes.
+/// The lengths of the files, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lengths {
     lines: u64,
@@ -31,10 +32,10 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Begins both files in `folder`, in the place of those that may be there.
+    /// Creates both files in `folder`, and replaces existing ones.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if they cannot be created.
     pub(crate) fn create(folder: &Path) -> Result<Self, RunFolderError> {
         let create = |name: &str| File::create(folder.join(name)).map_err(|cause| failed(folder, name, cause));
         let lines = BufWriter::new(create(METRICS)?);
@@ -42,10 +43,10 @@ impl Metrics {
         Ok(Self { folder: folder.to_owned(), lines, events })
     }
 
-    /// Goes on with both files in `folder` where they had `lengths`.
+    /// Opens both files in `folder` and truncates them to `lengths`.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if they cannot be opened or are shorter.
     pub(crate) fn reopen(folder: &Path, lengths: Lengths) -> Result<Self, RunFolderError> {
         let open = |name: &str, length| {
             let file = OpenOptions::new().append(true).open(folder.join(name));
@@ -67,11 +68,11 @@ impl Metrics {
         Ok(Self { folder: folder.to_owned(), lines, events })
     }
 
-    /// Records `values`, an object: as a line with `kind` and the time `taken`, and each number of it, by the name
-    /// `group` and its own, at `step`.
+    /// Records `values`, an object: as a line with `kind` and the time `taken`, and each number in it under `group` and
+    /// its own name, at `step`.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if they cannot be written.
     pub(crate) fn record(
         &mut self,
         kind: &str,
@@ -97,10 +98,10 @@ impl Metrics {
         self.events.scalars(step, scalars(group, &object)).map_err(|cause| failed(&self.folder, EVENTS, cause))
     }
 
-    /// Hands everything to the system.
+    /// Passes all data to the operating system and returns the lengths.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if they cannot be written.
     pub(crate) fn flush(&mut self) -> Result<Lengths, RunFolderError> {
         let mut lines = || -> io::Result<u64> {
             self.lines.flush()?;
@@ -111,10 +112,10 @@ impl Metrics {
         Ok(Lengths { lines, events })
     }
 
-    /// Brings everything to the disk: a state on it that is longer than these files could not be gone on from.
+    /// Writes all data to the disk: a stored state could not be used if these files were shorter than it expects.
     ///
     /// # Errors
-    /// [`RunFolderError`].
+    /// [`RunFolderError`] if they cannot be written.
     pub(crate) fn sync(&mut self) -> Result<Lengths, RunFolderError> {
         let lengths = self.flush()?;
         self.lines.get_ref().sync_data().map_err(|cause| failed(&self.folder, METRICS, cause))?;
@@ -127,7 +128,7 @@ fn failed(folder: &Path, name: &str, cause: io::Error) -> RunFolderError {
     RunFolderError::at(&folder.join(name), cause)
 }
 
-/// The numbers of `values` by their names, but for what counts steps.
+/// The numbers of `values` by name, without step counts.
 fn scalars(group: &str, values: &Value) -> Vec<(String, f64)> {
     let Value::Object(values) = values else { return Vec::new() };
     let own = values.iter().filter(|(key, _)| !["step", "update"].contains(&key.as_str()));

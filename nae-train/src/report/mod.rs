@@ -1,8 +1,8 @@
-//! What a run leaves behind: for people, `folder` the run folder, `metrics` and `tensorboard` what is measured on
-//! the way, [`figure`] its picture, [`page`] all of it for a browser, [`images`] pictures of images, [`progress`] the
-//! bars on the terminal, [`warnings`] what should be known before a model is believed, `conclusion` the end of a run and
-//! `summary` what is said of it; for going on where it was broken
-//! off, `resume` the state of a run, `clock` what it has taken, [`journal`] the finished parts of long commands.
+//! The output of a run. For people: `folder` is the run folder, `metrics` and `tensorboard` record measurements,
+//! [`figure`] is the main picture, [`page`] the report for a browser, [`images`] draws images, [`progress`] shows bars
+//! on the terminal, [`warnings`] lists what affects how far a model can be trusted, `conclusion` completes a run and
+//! `summary` has the texts on it. For resuming after an interruption: `resume` is the state of a run, `clock` the time
+//! it has taken, [`journal`] the completed parts of long commands.
 
 pub(crate) mod clock;
 mod conclusion;

@@ -1,4 +1,4 @@
-//! The progress of training on a terminal, or in a log.
+//! Shows the progress of training on a terminal, or in a log.
 
 use nae_terminal::progress;
 
@@ -6,7 +6,8 @@ use crate::methods::Model;
 use crate::train::observer::{Observer, Phase, Progress};
 use crate::train::stopping::Look;
 
-/// Shows each part of a run on standard error: a bar on a terminal, elsewhere a line every half minute; nothing when quiet.
+/// Shows each phase of a run on standard error: as a bar on a terminal, otherwise as a line every half minute; nothing
+/// if quiet.
 pub struct Bars {
     quiet: bool,
     bar: progress::Progress,
@@ -14,7 +15,7 @@ pub struct Bars {
 }
 
 impl Bars {
-    /// Bars, or none where `quiet`.
+    /// Makes bars that are hidden if `quiet`.
     pub fn new(quiet: bool) -> Self {
         Self { quiet, bar: progress::Progress::hidden(), look: String::new() }
     }

@@ -1,7 +1,7 @@
-//! The file a broken-off run goes on from: `resume.bin` in the run folder.
+//! The file for resuming an interrupted run: `resume.bin` in the run folder.
 //!
-//! A mark, the SHA-256 of the rest, and the rest as CBOR. Written whole or not at all, so that a run that is killed
-//! finds the state of some update, never half a state.
+//! It consists of a mark, the SHA-256 of the rest, and the rest as CBOR. It is written atomically, so that a run that
+//! is killed always leaves a complete state of some update.
 
 use std::path::Path;
 
@@ -22,52 +22,52 @@ use crate::train::snapshot::Snapshot;
 /// The file's name in a run folder.
 pub const RESUME: &str = "resume.bin";
 
-/// Begins the file; the digit is the version of its form.
+/// The mark at the start of the file; the digit is the version of the format.
 const MARK: &[u8; 8] = b"NAE-RUN2";
-/// The first version, which is read but not written.
+/// The mark of the first version, which is read but not written.
 const MARK_1: &[u8; 8] = b"NAE-RUN1";
 const DIGEST: usize = 32;
-/// Far above what the largest network of the paper and a full replay buffer of its images need.
+/// The size limit in bytes, far above the needs of the paper's largest network with a full replay buffer of its images.
 const LARGEST: u64 = 16 << 30;
 
-/// What is the same at every update of a run.
+/// The facts that are the same at every update of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Facts {
-    /// SHA-256 of the run's data, in hexadecimal.
+    /// The SHA-256 of the run's data, in hexadecimal.
     pub data_sha256: String,
-    /// What computes gradients: another engine would round differently.
+    /// The engine that computes gradients; another engine would round differently.
     pub engine: Engine,
-    /// Where: another device would round, and draw, differently.
+    /// The device of the computation; another device would round, and draw random numbers, differently.
     #[serde(default)]
     pub device: DeviceChoice,
-    /// What was chosen for the run and why, for its report.
+    /// The settings that were chosen for the run and the reasons, for its report.
     pub choices: Vec<String>,
-    /// The set that training looks at in place of ConstantGray, by its name.
+    /// The name of the selection set that training uses in place of ConstantGray, if any.
     #[serde(default)]
     pub selection: Option<String>,
 }
 
-/// What a run goes on from. `F` and `S` are references where it is written.
+/// The state for resuming a run. For writing, `F` and `S` are references.
 #[derive(Serialize, Deserialize)]
 pub struct Resume<F = Facts, S = Snapshot> {
     /// The facts of the run.
     pub facts: F,
-    /// SHA-256 of the run's `config.toml`, in hexadecimal; states of earlier versions do not have it.
+    /// The SHA-256 of the run's `config.toml`, in hexadecimal; states of earlier versions do not have it.
     #[serde(default)]
     pub config_sha256: Option<String>,
-    /// Time taken so far.
+    /// The time taken so far.
     pub taken: Taken,
-    /// What has been measured so far.
+    /// The lengths of the files of measurements so far.
     pub metrics: Lengths,
-    /// The run itself.
+    /// The state of the training.
     pub snapshot: S,
 }
 
 impl Resume {
-    /// Reads the state in the run folder at `folder`, whose settings have to be those that the run was begun with.
+    /// Reads the state in the run folder at `folder`, whose settings must be those that the run was started with.
     ///
     /// # Errors
-    /// [`RunFolderError`] names the file and what is wrong with it.
+    /// [`RunFolderError`] with the file and the problem.
     pub fn read(folder: &Path) -> Result<Self, RunFolderError> {
         let path = folder.join(RESUME);
         if !path.exists() {
@@ -106,7 +106,7 @@ impl Resume {
     }
 }
 
-/// Reads the first version of the form, where the facts stood beside the rest.
+/// Reads the first version of the format, in which the facts are on the same level as the other entries.
 fn read_version_1(body: &[u8]) -> Result<Resume, String> {
     let value: Value = ciborium::from_reader(body).map_err(|error| error.to_string())?;
     let entries = value.into_map().map_err(|_| "it is no map".to_owned())?;
@@ -117,7 +117,7 @@ fn read_version_1(body: &[u8]) -> Result<Resume, String> {
 }
 
 impl<F: Serialize, S: Serialize> Resume<F, S> {
-    /// Writes the state into the run folder at `folder`, over the one before.
+    /// Writes the state into the run folder at `folder`, and replaces the previous one.
     pub(super) fn write(&self, folder: &Path) -> Result<(), RunFolderError> {
         let path = folder.join(RESUME);
         let mut bytes = MARK.to_vec();

@@ -1,4 +1,4 @@
-//! What is said of a finished run: on the terminal, in its report, as JSON. The figures come from `conclusion`.
+//! The texts on a finished run: for the terminal, its report, and JSON. The figures come from `conclusion`.
 
 use std::time::Instant;
 
@@ -12,32 +12,32 @@ use crate::train::{Ending, Outcome};
 /// The probability of the interval of [`Expected`].
 pub(crate) const INTERVAL: f32 = 0.95;
 
-/// The share of new normal images above a threshold.
+/// The expected share of new normal images above a threshold.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected {
-    /// How many calibration images there are.
+    /// The number of calibration images.
     pub(crate) count: usize,
-    /// How many of them are independent of one another: as many, but of a time series the stretches that they are of.
+    /// The number of them that are independent: all, or for a time series the number of stretches.
     pub(crate) independent: usize,
-    /// On average over their draw.
+    /// The share on average over the draw of calibration images.
     pub(crate) rate: f32,
-    /// Where it is with a probability of [`INTERVAL`], whatever the energies; of a time series, where its windows are as alike
-    /// as can be.
+    /// The interval that contains the share with a probability of [`INTERVAL`], for any distribution of energies; for a
+    /// time series, in the worst case of equal windows in a stretch.
     pub(crate) interval: (f32, f32),
 }
 
-/// What is said of a finished run.
+/// The texts on a finished run.
 pub struct Summary<'a> {
     pub(crate) outcome: &'a Outcome,
     pub(crate) table: &'a Table,
     pub(crate) prepared: &'a Prepared,
     pub(crate) choices: &'a [String],
     pub(crate) warnings: &'a [String],
-    /// An energy above it is an anomaly.
+    /// The threshold: energies above it are anomalies.
     pub(crate) threshold: Option<f32>,
-    /// The share of new normal images above the threshold that the calibration promises.
+    /// The share of new normal images above the threshold that is expected from the calibration.
     pub(crate) expected: Option<Expected>,
-    /// Share of the normal test images above the threshold.
+    /// The measured share of the normal test images above the threshold.
     pub(crate) measured: Option<f64>,
     pub(crate) started: Instant,
 }
@@ -84,7 +84,7 @@ impl Summary<'_> {
         )
     }
 
-    /// What is said of outliers that were given.
+    /// The note on outliers that the user has given.
     fn given(&self) -> String {
         if self.prepared.outliers.is_empty() {
             return String::new();
@@ -93,7 +93,7 @@ impl Summary<'_> {
             .to_owned()
     }
 
-    /// The bound on negative energies where it follows from the data.
+    /// The bound on negative energies, if it is computed from the data.
     fn bound(&self) -> Option<String> {
         let (bound, weight) = (self.prepared.config.training().negative_bound?, self.outcome.negative_weight?);
         Some(format!(
@@ -111,13 +111,13 @@ impl Summary<'_> {
         format!("{table}\n{ending}\n{calibration}\n{warnings}{seconds} s in all")
     }
 
-    /// Of a report.
+    /// The title of a report.
     pub fn title(&self) -> String {
         let config = &self.prepared.config;
         format!("{} · seed {}", config.source().own_title().unwrap_or(config.name()), self.prepared.seed)
     }
 
-    /// What a report says beside the figures, a sentence each.
+    /// The facts in a report besides the figures, one sentence each.
     pub fn facts(&self) -> Vec<String> {
         let network = self.prepared.config.architecture();
         let mut facts = vec![
@@ -130,7 +130,7 @@ impl Summary<'_> {
         facts
     }
 
-    /// The whole report as Markdown, with its figure `energies.svg` beside.
+    /// The whole report as Markdown, which refers to its figure `energies.svg`.
     pub fn markdown(&self) -> String {
         let facts: String = self.facts().iter().map(|fact| format!("- {fact}\n")).collect();
         format!(
@@ -173,7 +173,7 @@ impl Summary<'_> {
     }
 }
 
-/// A section of the report; nothing where there is nothing to say.
+/// A section of the report; empty if there are no sentences.
 fn list(title: &str, sentences: &[String]) -> String {
     if sentences.is_empty() {
         return String::new();

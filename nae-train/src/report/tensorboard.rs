@@ -1,7 +1,8 @@
 //! The measurements of a run for TensorBoard: an event file of scalars, which `tensorboard --logdir runs` finds.
 //!
-//! The form is TensorFlow's: records of a length, its checksum, an `Event` message and its checksum
-//! (`tensorflow/core/lib/io/record_writer.h`, `tensorflow/core/util/event.proto`). Only what scalars need is here.
+//! The format is TensorFlow's: records of a length, its checksum, an `Event` message and its checksum
+//! (`tensorflow/core/lib/io/record_writer.h`, `tensorflow/core/util/event.proto`). Only the parts for scalars are
+//! implemented.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -9,12 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 
-/// TensorBoard knows event files by this part of their names.
+/// The file name; TensorBoard recognizes event files by its first part.
 pub(crate) const EVENTS: &str = "events.out.tfevents.nae";
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     #[prost(double, tag = "1")]
     wall_time: f64,
     #[prost(int64, tag = "2")]
@@ -45,44 +46,44 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Begins the event file `file`, which is empty.
+    /// Starts the event file `file`, which must be empty.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub(crate) fn begin(file: File) -> io::Result<Self> {
         let mut events = Self::append(file);
         events.write(Event { file_version: Some("brain.Event:2".to_owned()), ..event(0) })?;
         Ok(events)
     }
 
-    /// Goes on with the event file `file`, which is open for appending.
+    /// Continues the event file `file`, which must be open for appending.
     pub(crate) fn append(file: File) -> Self {
         Self { file: BufWriter::new(file) }
     }
 
-    /// Writes values by name, names with their parts joined by slashes, at `step`.
+    /// Writes values by name at `step`; slashes separate the parts of a name.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// If they cannot be written.
     pub(crate) fn scalars(&mut self, step: usize, values: impl IntoIterator<Item = (String, f64)>) -> io::Result<()> {
         let scalar = |(tag, value)| Scalar { tag, simple_value: Some(value as f32) };
         let summary = Summary { value: values.into_iter().map(scalar).collect() };
         self.write(Event { summary: Some(summary), ..event(step) })
     }
 
-    /// The length of the file so far, in bytes; all of it is with the system then.
+    /// Passes all data to the operating system and returns the length of the file, in bytes.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub(crate) fn flush(&mut self) -> io::Result<u64> {
         self.file.flush()?;
         Ok(self.file.get_ref().metadata()?.len())
     }
 
-    /// Brings everything to the disk.
+    /// Writes all data to the disk.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_data()
@@ -103,7 +104,7 @@ fn record(data: &[u8]) -> Vec<u8> {
     [&length[..], &masked(&length).to_le_bytes(), data, &masked(data).to_le_bytes()].concat()
 }
 
-/// CRC-32C, turned and moved: a checksum of data that hold checksums would be no good otherwise.
+/// CRC-32C, rotated and offset, since a plain CRC is a bad checksum of data that contain checksums.
 fn masked(data: &[u8]) -> u32 {
     crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
 }

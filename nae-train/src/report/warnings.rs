@@ -1,4 +1,4 @@
-//! What should be known of a run before its model is believed. Warnings about the data itself come with the data:
+//! Warnings that affect how far a run's model can be trusted. Warnings about the data itself are in
 //! [`Collection::warnings`](nae_data::own::Collection::warnings).
 
 use nae_core::energy::Energy;
@@ -10,10 +10,10 @@ use crate::run::Prepared;
 use crate::train::Outcome;
 use nae_data::ImageSet;
 
-/// With fewer normal images or rows, figures and thresholds are rough.
+/// With fewer normal images or rows, figures and thresholds are inaccurate.
 pub(crate) const FEW_IMAGES: usize = 200;
 
-/// All warnings of a finished run, one sentence each; those of its data first.
+/// All warnings of a finished run, one sentence each, starting with those on its data.
 pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<String> {
     let mut warnings = prepared.warnings.clone();
     let split = &prepared.split;
@@ -21,7 +21,7 @@ pub fn warnings(prepared: &Prepared, outcome: &Outcome, table: &Table) -> Vec<St
     let images = parts.iter().map(|part| part.decisions()).sum();
     warnings.extend(too_few(images, prepared.config.source().samples()));
     let first = if outcome.autoencoder.is_some() { MethodKind::Ae } else { prepared.config.method() };
-    // By a distance normal data may be as far apart as they are from their mean.
+    // This comparison does not apply to distances: normal data may be as far from each other as from their mean.
     let trained = !prepared.config.method().is_fitted();
     if trained && let Some(&reached) = table.normal_energy.get(&format!("{}_energy", first.column())) {
         let energy = prepared.config.architecture().energy();
@@ -46,7 +46,7 @@ fn too_few(images: usize, noun: &str) -> Option<String> {
     })
 }
 
-/// Whether `reached`, the mean energy of the normal images of `test`, is no less than if their `mean` were the
+/// Warns if `reached`, the mean energy of the normal images of `test`, is not below the energy with `mean` as the
 /// reconstruction of each.
 fn learnt_nothing(test: &ImageSet, mean: &[f32], energy: Energy, reached: f64) -> Option<String> {
     let constant = (0..test.len()).map(|index| energy.evaluate(test.image(index), mean, test.shape()));
@@ -70,10 +70,10 @@ fn no_better(table: &Table) -> Option<String> {
     })
 }
 
-/// A difference of two AUROCs that is worth a word: on some hundred samples a smaller one is chance.
+/// The least difference of two AUROCs that gives a warning: with some hundred samples, smaller ones are due to chance.
 const CLEAR: f64 = 0.01;
 
-/// Whether nearest neighbours, which need no training, detect outliers clearly better than the model of `method`.
+/// Warns if nearest neighbours, which need no training, detect outliers clearly better than the model of `method`.
 fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
     let rows = judging(table);
     let (model, neighbours) = (mean(&rows, method.column())?, mean(&rows, NEIGHBOURS_COLUMN)?);
@@ -87,14 +87,14 @@ fn neighbours_better(table: &Table, method: MethodKind) -> Option<String> {
     })
 }
 
-/// The sets that models are compared over: of those that training could not look at, those given, where there are any.
+/// The sets that models are compared on, without the selection set: the user's sets if there are any, otherwise all.
 fn judging(table: &Table) -> Vec<&Row> {
     let rows: Vec<&Row> = table.rows.iter().filter(|row| !row.selection).collect();
     let given: Vec<&Row> = rows.iter().copied().filter(|row| row.given).collect();
     if given.is_empty() { rows } else { given }
 }
 
-/// The mean AUROC of a column, where every row has it.
+/// The mean AUROC of a column; `None` if it is missing in a row.
 fn mean(rows: &[&Row], column: &str) -> Option<f64> {
     let figures: Vec<f64> = rows.iter().map(|row| row.auroc.get(column).copied().flatten()).collect::<Option<_>>()?;
     (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
@@ -142,7 +142,7 @@ mod tests {
         let with_neighbours = |nae: f64, neighbours: f64| {
             let mut row = row("faults", true, false, 0.5, nae);
             row.auroc.insert(NEIGHBOURS_COLUMN.to_owned(), Some(neighbours));
-            // Made-up outliers do not count beside given ones.
+            // Synthetic outliers do not count if the user has given some.
             let mut noise = super::tests::row("noise", false, false, 0.5, 1.0);
             noise.auroc.insert(NEIGHBOURS_COLUMN.to_owned(), Some(1.0));
             table(vec![row, noise])
@@ -157,7 +157,7 @@ mod tests {
     fn an_autoencoder_as_good_as_the_mean_image_has_learnt_nothing() {
         let test =
             ImageSet::new(nae_core::Shape::new(1, 1, 2), vec![0.0, 1.0, 1.0, 1.0], vec![0, 0]).expect("an image set");
-        // Energies of 0 and 1/2 about the mean.
+        // The energies relative to the mean are 0 and 1/2.
         let said = |reached| learnt_nothing(&test, &[0.0, 1.0], Energy::SquaredL2, reached);
         assert_eq!(said(0.24), None);
         assert!(said(0.25).expect("no better").contains("0.2500 against 0.2500"));

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Annealing {
-    /// σ at every step.
+    /// The noise is σ at every step.
     #[default]
     None,
-    /// σ / (1 + t), t = 0, 1, …: the paper's text.
+    /// The noise is σ / (1 + t) with t = 0, 1, …, as in the paper's text.
     Harmonic,
-    /// σ, σ, σ/2, σ/3, …: the authors' code, which changes σ after the step.
+    /// The noise is σ, σ, σ/2, σ/3, …, as in the authors' code, which changes σ after the step.
     HarmonicDelayed,
 }
 
 impl Annealing {
-    /// What σ is multiplied by at step `t`, from 0.
+    /// The factor of σ at step `t`, from 0.
     pub fn factor(self, t: usize) -> f32 {
         match self {
             Self::None => 1.0,

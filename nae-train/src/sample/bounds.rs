@@ -1,15 +1,16 @@
-//! The box a chain stays in, and what happens to a step that would leave it.
+//! The box that a chain stays in, and the treatment of a step that would leave it.
 
 use burn::tensor::{Bool, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// What happens to a step out of the box.
+/// The treatment of a step that leaves the box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leaving {
-    /// Each value is brought to the nearest one allowed.
+    /// Each value is clamped to the box.
     Clamp,
-    /// The sample stays where it was. For points of few dimensions: of an image's many values, one soon leaves.
+    /// The sample stays at its previous state. This is for points of few dimensions: of an image's many values, some
+    /// value nearly always leaves the box.
     Reject,
 }
 
@@ -17,16 +18,16 @@ pub enum Leaving {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// Smallest value.
+    /// The smallest value.
     pub min: f32,
-    /// Largest value.
+    /// The largest value.
     pub max: f32,
-    /// What happens to a step out of the box.
+    /// The treatment of a step that leaves the box.
     pub leaving: Leaving,
 }
 
 impl Bounds {
-    /// `proposal` where it may go, given the `state` before.
+    /// Returns `proposal` restricted to the box, where `state` is the state before the step.
     pub fn hold(self, state: Tensor<4>, proposal: Tensor<4>) -> Tensor<4> {
         match self.leaving {
             Leaving::Clamp => self.nearest(proposal),
@@ -34,12 +35,12 @@ impl Bounds {
         }
     }
 
-    /// The point of the box that is nearest to each sample of `x`: where a chain can start.
+    /// The point of the box that is nearest to each sample of `x`; it is a valid start of a chain.
     pub fn nearest(self, x: Tensor<4>) -> Tensor<4> {
         x.clamp(self.min, self.max)
     }
 
-    /// [`hold`](Self::hold) of one sample, its values in any order.
+    /// Same as [`hold`](Self::hold) for one sample, with its values in any order.
     pub fn hold_sample(self, state: &[f32], proposal: &mut [f32]) {
         match self.leaving {
             Leaving::Clamp => proposal.iter_mut().for_each(|value| *value = value.clamp(self.min, self.max)),
@@ -48,12 +49,12 @@ impl Bounds {
         }
     }
 
-    /// [`contains`](Self::contains) of one sample.
+    /// Same as [`contains`](Self::contains) for one sample.
     pub fn contains_sample(self, x: &[f32]) -> bool {
         x.iter().all(|value| (self.min..=self.max).contains(value))
     }
 
-    /// Whether each sample of `x` `[N, C, H, W]` lies in the box with all its values, `[N]`. NaN lies nowhere.
+    /// Whether all values of each sample of `x` `[N, C, H, W]` are in the box, `[N]`. NaN is not in any box.
     pub fn contains(self, x: &Tensor<4>) -> Tensor<1, Bool> {
         let [n, c, h, w] = x.dims();
         let inside = x.clone().greater_equal_elem(self.min).bool_and(x.clone().lower_equal_elem(self.max));
@@ -61,7 +62,7 @@ impl Bounds {
     }
 }
 
-/// Sample by sample, `yes` where `mask` is true, else `no`.
+/// Selects for each sample `yes` if `mask` is true, otherwise `no`.
 pub(super) fn select(mask: Tensor<1, Bool>, yes: Tensor<4>, no: Tensor<4>) -> Tensor<4> {
     let shape = yes.dims();
     no.mask_where(mask.reshape([shape[0], 1, 1, 1]).expand(shape), yes)

@@ -1,8 +1,8 @@
-//! Energy and input gradient of an autoencoder whose weights stand still.
+//! The energy of an autoencoder with fixed weights, and its input gradient.
 //!
-//! Over nine tenths of the training time are spent here, so what is computed is kept apart from how:
-//! [`FrozenEnergy`] is the border, [`BurnFrozen`] the implementation for any burn device. Chains belong to it: one that
-//! can do more than give a gradient for each step, as the CPU engine can, runs them whole.
+//! Over nine tenths of the training time are spent here, so the interface is separate from its implementations:
+//! [`FrozenEnergy`] is the interface, [`BurnFrozen`] the implementation for any burn device. Running chains is part of
+//! the interface, since an implementation such as the CPU engine can run whole chains faster than separate gradients.
 
 use burn::module::Module as _;
 use burn::tensor::{Tensor, TensorData};
@@ -15,32 +15,32 @@ use crate::arch::{Autoencoder, LatentSpace};
 use crate::energy::{at_least_f32, energy};
 use crate::shard;
 
-/// Energies of a batch and their gradient.
+/// The energies of a batch and their gradient.
 pub struct EnergyGradient {
-    /// One energy a sample, `[N]`.
+    /// The energy of each sample, `[N]`.
     pub energy: Tensor<1>,
-    /// ∂E/∂input, of the input's shape.
+    /// ∂E/∂input, in the shape of the input.
     pub gradient: Tensor<4>,
 }
 
-/// What a chain asks of a network.
+/// The functions of a network that a chain needs.
 pub trait FrozenEnergy {
-    /// Geometry of the latent space.
+    /// The geometry of the latent space.
     fn latent_space(&self) -> LatentSpace;
-    /// Latents `[N, D, 1, 1]` of images `[N, C, H, W]`.
+    /// The latents `[N, D, 1, 1]` of images `[N, C, H, W]`.
     fn encode(&self, x: Tensor<4>) -> Tensor<4>;
-    /// Images of latents.
+    /// The images of latents.
     fn decode(&self, z: Tensor<4>) -> Tensor<4>;
     /// E(x) and ∇ₓE(x).
     fn visible(&self, x: Tensor<4>) -> EnergyGradient;
-    /// H(z) = E(f_d(z)) and ∇H(z), f_d the decoder of [`decode`](Self::decode).
+    /// H(z) = E(f_d(z)) and ∇H(z), where f_d is the decoder of [`decode`](Self::decode).
     fn latent(&self, z: Tensor<4>) -> EnergyGradient;
-    /// w/2·‖f_e(x) − z̃‖² and its gradient at x, f_e the encoder of [`encode`](Self::encode).
+    /// w/2·‖f_e(x) − z̃‖² and its gradient at x, where f_e is the encoder of [`encode`](Self::encode).
     fn recovery(&self, x: Tensor<4>, recovery: &Recovery) -> EnergyGradient;
-    /// The same of f_d(z), and its gradient at z.
+    /// Same as [`recovery`](Self::recovery) with x = f_d(z), and its gradient at z.
     fn latent_recovery(&self, z: Tensor<4>, recovery: &Recovery) -> EnergyGradient;
 
-    /// Runs `chain` among images, on E(x) at `temperature`.
+    /// Runs `chain` in image space, on E(x) at `temperature`.
     fn visible_chain(&self, chain: &Langevin, start: Tensor<4>, temperature: f32, noise: &mut NoiseSource) -> ChainEnd {
         chain.run(start, temperature, noise, |x| self.visible(x), LatentSpace::Euclidean)
     }
@@ -51,14 +51,14 @@ pub trait FrozenEnergy {
     }
 }
 
-/// [`FrozenEnergy`] by burn's automatic differentiation, weights untracked.
+/// [`FrozenEnergy`] with burn's automatic differentiation; weights are not tracked.
 pub struct BurnFrozen {
     frozen: Autoencoder,
     manifold: Manifold,
     precision: Precision,
 }
 
-/// The autoencoder whose latents and images chains have, without and with a device that differentiates.
+/// The autoencoder that maps between latents and images for chains, on a device without and one with autodiff.
 struct Manifold {
     plain: Autoencoder,
     frozen: Autoencoder,
@@ -72,14 +72,14 @@ impl Manifold {
 }
 
 impl BurnFrozen {
-    /// Freezes a copy of `model`, which lives on an autodiff device, to compute in `precision`; what goes in and comes
-    /// out is f32.
+    /// Freezes a copy of `model`, which must be on an autodiff device, to compute in `precision`; inputs and outputs
+    /// are f32.
     pub fn new(model: &Autoencoder, precision: Precision) -> Self {
         let manifold = Manifold::new(model, precision);
         Self { frozen: manifold.frozen.clone(), manifold, precision }
     }
 
-    /// The same energies for chains on the manifold of `manifold`, where one is given.
+    /// Returns the same energies for chains on the manifold of the autoencoder `manifold`, if given.
     #[must_use]
     pub fn on_manifold_of(self, manifold: Option<&Autoencoder>) -> Self {
         match manifold {
@@ -96,8 +96,8 @@ impl BurnFrozen {
         differentiate(self.precision, input, |input| energy(self.lower(input)))
     }
 
-    /// The energies of a [`Recovery`], for inputs with the latents of `encode`. In one piece: a batch is cut into shards
-    /// for what takes longer.
+    /// The energies of a [`Recovery`], for inputs whose latents `encode` computes. The batch is not cut into shards,
+    /// since this computation is short.
     fn recover(
         &self,
         input: Tensor<4>,
@@ -117,8 +117,8 @@ impl BurnFrozen {
     }
 }
 
-/// Energies of `input` and their gradient by burn's automatic differentiation, shards side by side. `energy` is of
-/// weights that are not tracked, on an autodiff device; it may compute in `precision`.
+/// The energies of `input` and their gradient by burn's automatic differentiation, with shards in parallel. `energy`
+/// must have untracked weights on an autodiff device; it may compute in `precision`.
 pub(crate) fn differentiate(
     precision: Precision,
     input: Tensor<4>,

@@ -4,16 +4,16 @@ use burn::tensor::Tensor;
 use nae_simd::Size;
 use serde::{Deserialize, Serialize};
 
-/// What is held below the limit.
+/// The quantity that the limit applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClipBy {
-    /// Each element, to ± the limit.
+    /// Each element, which is clamped to ± the limit.
     #[default]
     Element,
-    /// The norm of a sample's whole gradient; longer ones are scaled down to the limit.
+    /// The norm of a sample's whole gradient; longer gradients are scaled down to the limit.
     Norm,
-    /// The norm of each row of each channel: the authors' code, which takes the norm over the last axis.
+    /// The norm of each row of each channel, as in the authors' code, which takes the norm over the last axis.
     RowNorm,
 }
 
@@ -22,12 +22,12 @@ pub enum ClipBy {
 pub struct GradientClip {
     /// The limit, above 0.
     pub limit: f32,
-    /// What it holds.
+    /// The quantity that the limit applies to.
     pub by: ClipBy,
 }
 
 impl GradientClip {
-    /// `gradient` `[N, C, H, W]` within the limit.
+    /// Returns `gradient` `[N, C, H, W]` within the limit.
     pub fn apply(self, gradient: Tensor<4>) -> Tensor<4> {
         let limit = self.limit;
         let [n, c, h, w] = gradient.dims();
@@ -36,11 +36,11 @@ impl GradientClip {
             ClipBy::Norm => norm(gradient.clone().reshape([n, c * h * w])).reshape([n, 1, 1, 1]),
             ClipBy::RowNorm => norm(gradient.clone().reshape([n * c * h, w])).reshape([n, c, h, 1]),
         };
-        // Short gradients, zero among them, are divided by the limit itself: they stay as they are to rounding.
+        // Short gradients, including zero, are divided by the limit itself, so they stay unchanged except for rounding.
         gradient * norm.clamp_min(limit).recip().mul_scalar(limit)
     }
 
-    /// [`apply`](Self::apply) to one sample, whose channels lie together: `[H, W, C]`, of `size`.
+    /// Same as [`apply`](Self::apply) for one sample in the order `[H, W, C]`, of `size`.
     pub fn apply_to_sample(self, gradient: &mut [f32], size: Size) {
         let limit = self.limit;
         match self.by {
@@ -55,14 +55,14 @@ impl GradientClip {
     }
 }
 
-/// Every `stride`th value, from `first` on, so that their norm is at most `limit`.
+/// Scales every `stride`th value, starting at `first`, so that their norm is at most `limit`.
 fn shorten(limit: f32, values: &mut [f32], first: usize, stride: usize) {
     let norm = values.iter().skip(first).step_by(stride).map(|value| value * value).sum::<f32>().sqrt();
     let factor = norm.max(limit).recip() * limit;
     values.iter_mut().skip(first).step_by(stride).for_each(|value| *value *= factor);
 }
 
-/// Norms `[N, 1]` of the rows of `[N, D]`.
+/// The norms `[N, 1]` of the rows of `[N, D]`.
 fn norm(rows: Tensor<2>) -> Tensor<2> {
     (rows.clone() * rows).sum_dim(1).sqrt()
 }
@@ -91,7 +91,7 @@ mod tests {
         assert_close(&clipped(0.25, ClipBy::Norm), &[0.15, 0.2, 0.0, 0.0, 0.15, -0.2, 0.0, 0.0]);
     }
 
-    /// Two rows of three pixels of two channels, a sample whose channels lie together.
+    /// A sample of two rows, three pixels and two channels, in channels-last order.
     #[test]
     fn a_sample_is_clipped_as_a_batch_is() {
         let size = Size { h: 2, w: 3, c: 2 };

@@ -1,9 +1,9 @@
 //! Langevin Monte Carlo (paper, equations 8 and 16): x ← x − λ·∇E(x)/T + σ_t·ε.
 //!
-//! Here are a chain's settings and its loop with tensors, for any device, to which
-//! [`engine::chain`](crate::engine::chain) is the equal on the processor; [`annealing`](super::annealing),
-//! [`gradient_clip`](super::gradient_clip), [`bounds`](super::bounds) and [`metropolis`](super::metropolis) have the
-//! parts. Which combinations a preset may ask for is in [`config`](crate::config).
+//! This module has a chain's settings and its loop with tensors for any device; [`engine::chain`](crate::engine::chain)
+//! computes the same on the CPU. The parts are in [`annealing`](super::annealing),
+//! [`gradient_clip`](super::gradient_clip), [`bounds`](super::bounds) and [`metropolis`](super::metropolis).
+//! [`config`](crate::config) checks which combinations a preset may use.
 
 use burn::tensor::{Bool, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -18,51 +18,51 @@ use crate::arch::LatentSpace;
 
 /// The settings of one chain.
 ///
-/// In a preset either of `step_size` and `noise` may be left out; it follows from the other by σ² = 2λ, for which an
+/// A preset may leave out one of `step_size` and `noise`; it then follows from the other by σ² = 2λ, with which an
 /// unclipped chain of small steps samples exp(−E/T).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Langevin {
-    /// Number of steps τ.
+    /// The number of steps τ.
     pub steps: usize,
-    /// Step size λ.
+    /// The step size λ.
     pub step_size: f32,
-    /// Standard deviation σ of the noise.
+    /// The standard deviation σ of the noise.
     pub noise: f32,
-    /// Whether the gradient is made a unit vector first, on the sphere its part along the sphere, so that every step down
-    /// is λ long, whatever the energy and T (MPDR's latent chain).
+    /// Whether the gradient is first scaled to a unit vector (on the sphere, its tangential part), so that every drift
+    /// has length λ for any energy and T (MPDR's latent chain).
     pub normalize: bool,
     /// How σ changes along the chain.
     pub annealing: Annealing,
-    /// Limit on ∇E/T.
+    /// The limit on ∇E/T.
     pub gradient_clip: Option<GradientClip>,
-    /// The box the chain stays in.
+    /// The box that the chain stays in.
     pub bounds: Option<Bounds>,
-    /// Whether steps may be refused, so that the chain samples exp(−E/T) for steps of any size.
+    /// The correction that may reject steps, so that the chain samples exp(−E/T) with steps of any size.
     pub metropolis: Option<Metropolis>,
 }
 
-/// Where a chain ended.
+/// The end of a chain.
 #[derive(Clone, Debug)]
 pub struct ChainEnd {
     /// The last state of each sample.
     pub state: Tensor<4>,
-    /// Share of the proposed steps that were taken; `None` without Metropolis–Hastings or without steps.
+    /// The share of accepted steps; `None` without Metropolis–Hastings or without steps.
     pub acceptance: Option<f64>,
 }
 
 impl Langevin {
-    /// `steps` steps of size λ = `step_size` with σ = √(2λ), nothing else.
+    /// A chain of `steps` steps of size λ = `step_size` with σ = √(2λ) and no other settings.
     pub fn with_step_size(steps: usize, step_size: f32) -> Self {
         Self::new(steps, step_size, (2.0 * step_size).sqrt())
     }
 
-    /// `steps` steps with noise σ = `noise` and λ = σ²/2, nothing else.
+    /// A chain of `steps` steps with noise σ = `noise`, λ = σ²/2 and no other settings.
     pub fn with_noise(steps: usize, noise: f32) -> Self {
         Self::new(steps, noise * noise / 2.0, noise)
     }
 
-    /// `steps` steps of size λ = `step_size` with noise σ = `noise`, nothing else.
+    /// A chain of `steps` steps of size λ = `step_size` with noise σ = `noise` and no other settings.
     pub fn new(steps: usize, step_size: f32, noise: f32) -> Self {
         Self {
             steps,
@@ -79,7 +79,7 @@ impl Langevin {
     /// Runs the chain from `start` `[N, C, H, W]` at temperature T in `space`: the latent space, or
     /// [`LatentSpace::Euclidean`] for images.
     ///
-    /// `energy` is asked once a step, and once more at the start with Metropolis–Hastings.
+    /// Calls `energy` once for each step, and once more at the start with Metropolis–Hastings.
     pub fn run(
         &self,
         start: Tensor<4>,
@@ -135,8 +135,8 @@ impl Langevin {
             let sigma = self.sigma(t);
             let step = noise.normal(t, shape, &device).mul_scalar(sigma);
             let proposal = state.clone() + drift.clone() + step.clone();
-            // Outside of bounds that reject, the density is zero: such a step is refused whatever the energy there,
-            // which need not even be finite, so it is not asked for.
+            // Outside of bounds that reject, the density is zero, so such a step is rejected. The energy there may not
+            // be finite and is not computed: `hold` has replaced the proposal by the state.
             let inside = self.bounds.map(|bounds| bounds.contains(&proposal).into_data().iter::<bool>().collect());
             let inside: Vec<bool> = inside.unwrap_or_else(|| vec![true; n]);
             let proposal = self.bounds.map_or(proposal.clone(), |bounds| bounds.hold(state.clone(), proposal));
@@ -169,7 +169,7 @@ impl Langevin {
         ChainEnd { state, acceptance: self.acceptance(taken, n) }
     }
 
-    /// ∇E/T, clipped, or its direction.
+    /// ∇E/T after clipping, or its direction if `normalize` is set.
     fn descent(&self, state: &Tensor<4>, gradient: Tensor<4>, temperature: f32, space: LatentSpace) -> Tensor<4> {
         if self.normalize {
             return unit(match space {
@@ -181,7 +181,7 @@ impl Langevin {
         self.gradient_clip.map_or(gradient.clone(), |clip| clip.apply(gradient))
     }
 
-    /// The share of the steps of `samples` samples that `taken` are.
+    /// The share of `taken` steps among all steps of `samples` samples.
     pub(crate) fn acceptance(&self, taken: usize, samples: usize) -> Option<f64> {
         let proposed = samples * self.steps;
         (proposed > 0).then(|| taken as f64 / proposed as f64)
@@ -197,13 +197,13 @@ fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec::<f32>().expect("energies and norms are float")
 }
 
-/// Vectors of unit length, of each sample; zero stays zero.
+/// Scales each sample to unit length; zero stays zero.
 fn unit(x: Tensor<4>) -> Tensor<4> {
     let norm = dot(&x, &x).sqrt();
     x / norm.clamp_min(f32::MIN_POSITIVE)
 }
 
-/// Dot products of the samples of two batches, `[N, 1, 1, 1]`.
+/// The dot products of the samples of two batches, `[N, 1, 1, 1]`.
 fn dot(a: &Tensor<4>, b: &Tensor<4>) -> Tensor<4> {
     let [n, c, h, w] = a.dims();
     (a.clone() * b.clone()).reshape([n, c * h * w]).sum_dim(1).reshape([n, 1, 1, 1])
@@ -214,14 +214,14 @@ fn squared_norms(x: &Tensor<4>) -> Vec<f32> {
     floats(dot(x, x))
 }
 
-/// A chain as a preset has it.
+/// The form of a chain in a preset.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     steps: usize,
     step_size: Option<f32>,
     noise: Option<f32>,
-    // Settings from before there was a choice are written as they were.
+    // Not written if false, so that older settings stay unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     normalize: bool,
     #[serde(default)]
@@ -283,7 +283,7 @@ mod tests {
         EnergyGradient { energy: (x.clone() * x.clone()).reshape([n]).mul_scalar(0.5), gradient: x }
     }
 
-    /// For E = x²/2 the steps x ← (1 − λ/T)·x + σ·ε have the stationary variance σ² / (1 − (1 − λ/T)²).
+    /// For E = x²/2, the steps x ← (1 − λ/T)·x + σ·ε have the stationary variance σ² / (1 − (1 − λ/T)²).
     #[test]
     fn a_quadratic_energy_gives_the_closed_form_variance() {
         let device = Device::flex();
@@ -297,12 +297,13 @@ mod tests {
         let variance = floats(end.state).iter().map(|v| f64::from(v * v)).sum::<f64>() / n as f64;
         let contraction = 1.0 - f64::from(step_size / temperature);
         let expected = 2.0 * f64::from(step_size) / (1.0 - contraction * contraction);
-        // The standard error of a variance from n normal values is expected·√(2/n); four of them.
+        // The standard error of a variance estimated from n normal values is expected·√(2/n); the bound is four of
+        // them.
         let bound = 4.0 * expected * (2.0 / n as f64).sqrt();
         assert!((variance - expected).abs() < bound, "{variance} against {expected} ± {bound}");
     }
 
-    /// Each field has another value than a chain begins with.
+    /// Each field differs from its default.
     #[test]
     fn a_chain_is_read_as_it_is_written() {
         let chain = Langevin {

@@ -1,34 +1,34 @@
 //! Metropolis–Hastings correction of a Langevin step (Roberts and Tweedie 1996), sample by sample.
 //!
-//! A step proposes y = x + d(x) + σε, where d is the drift: −λ∇E(x)/T, or what clipping leaves of it. The proposal's
-//! density is therefore q(y|x) = N(y; x + d(x), σ²I), and a step is taken with probability min(1, α),
+//! A step proposes y = x + d(x) + σε, where d is the drift: −λ∇E(x)/T, possibly clipped. The proposal's density is
+//! therefore q(y|x) = N(y; x + d(x), σ²I), and a step is accepted with probability min(1, α),
 //!
 //! log α = −(E(y) − E(x))/T + log q(x|y) − log q(y|x)
 //!       = −(E(y) − E(x))/T + (‖y − x − d(x)‖² − ‖x − y − d(y)‖²) / (2σ²).
 //!
-//! **What is exact.** All of [`Metropolis::Exact`]: nothing above asks for σ² = 2λ or for the true gradient. Any σ > 0,
-//! any λ and any drift that is a function of the state alone keep p(x) ∝ exp(−E(x)/T); σ² = 2λ without clipping is
-//! merely the choice for which few steps are refused. With bounds that reject, p is cut off at the box: its density
-//! outside is 0, so such a step is refused.
+//! **What is exact.** [`Metropolis::Exact`] is exact in all cases: the formula requires neither σ² = 2λ nor the true
+//! gradient. With any σ > 0, any λ and any drift that is a function of the state alone, p(x) ∝ exp(−E(x)/T) stays the
+//! stationary density; σ² = 2λ without clipping is only the choice that rejects few steps. With bounds that reject, p
+//! is restricted to the box: its density outside is 0, so steps out of the box are rejected.
 //!
-//! **What is not**, and is refused in a preset: clamping to a box and projection to the sphere, after which the
-//! step's density is not q any more; and annealing (every step would be right by its own σ_t, but with λ standing
-//! still the drift soon outgrows the noise and hardly any step is taken).
+//! **What is not exact**, and is an error in a preset: clamping to a box and projection to the sphere, since the step's
+//! density is then not q; and annealing (each step would be exact with its own σ_t, but with a constant λ the drift
+//! soon exceeds the noise and nearly all steps are rejected).
 
 use serde::{Deserialize, Serialize};
 
-/// Which ratio decides whether a step is taken.
+/// The ratio that decides whether a step is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metropolis {
-    /// The ratio of the module's documentation: p(x) ∝ exp(−E(x)/T) is the chain's stationary law.
+    /// The ratio in the module's documentation: the chain's stationary density is p(x) ∝ exp(−E(x)/T).
     Exact,
-    /// The authors' code: log α = [−(E(y) − E(x)) − (‖λ(∇E(x) + ∇E(y)) − σε‖² − ‖σε‖²) / (4λ)] / T. The drift it
-    /// speaks of lacks T, and the proposals' part is divided by T: right at T = 1 and σ² = 2λ only.
+    /// The ratio of the authors' code: log α = [−(E(y) − E(x)) − (‖λ(∇E(x) + ∇E(y)) − σε‖² − ‖σε‖²) / (4λ)] / T. Its
+    /// drift lacks the factor 1/T, and its proposal term is divided by T, so it is only exact for T = 1 and σ² = 2λ.
     Code,
 }
 
-/// One proposed step of one sample, reduced to what both ratios need.
+/// One proposed step of one sample, reduced to the values that both ratios need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proposal {
     /// E(x).
@@ -37,12 +37,12 @@ pub(crate) struct Proposal {
     pub(crate) proposed_energy: f64,
     /// ‖σε‖² = ‖y − x − d(x)‖².
     pub(crate) forward: f64,
-    /// ‖d(x) + d(y) + σε‖² = ‖x − y − d(y)‖², with the drifts the ratio asks for.
+    /// ‖d(x) + d(y) + σε‖² = ‖x − y − d(y)‖², with the drifts of the chosen ratio.
     pub(crate) backward: f64,
 }
 
 impl Metropolis {
-    /// What the drift −λ∇E/T is multiplied by in the backward step.
+    /// The factor of the drift −λ∇E/T in the backward step.
     pub(crate) fn drift_factor(self, temperature: f32) -> f32 {
         match self {
             Self::Exact => 1.0,
@@ -50,7 +50,8 @@ impl Metropolis {
         }
     }
 
-    /// Whether a step is taken, given a `uniform` draw from [0, 1). NaN, an energy beyond f32, is refused.
+    /// Whether a step is accepted, given a `uniform` draw from [0, 1). A NaN, which results from infinite energies, is
+    /// rejected.
     pub(crate) fn takes(self, step: Proposal, temperature: f32, step_size: f32, noise: f32, uniform: f32) -> bool {
         let ratio = self.log_ratio(step, temperature.into(), step_size.into(), noise.into());
         f64::from(uniform).ln() < ratio
@@ -82,7 +83,7 @@ mod tests {
         assert!((exact - (-0.5 - 0.1 / 0.4)).abs() < 1e-12);
     }
 
-    /// Not even by a draw of 0, whose logarithm is as low as theirs.
+    /// Not even by a draw of 0, whose logarithm is −∞.
     #[test]
     fn energies_that_are_not_finite_are_never_gone_to() {
         for metropolis in [Metropolis::Exact, Metropolis::Code] {

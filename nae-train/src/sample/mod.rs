@@ -1,14 +1,13 @@
-//! Negative samples: Langevin chains in the latent space and in the space of images.
+//! Negative samples: Langevin chains in the latent space and in image space.
 //!
-//! `frozen` is the border to the network (energies and input gradients, however they are computed), `precision` the
-//! numbers behind it. `langevin` is
-//! one chain; its parts are `annealing` of the noise, `gradient_clip`, `bounds` and the `metropolis`
-//! correction. `start` names where chains begin: on the manifold, at perturbed data, at data (CD), where they were
-//! (PCD), in noise; `recovery` holds chains near the data that they started from. `replay_buffer` and `persistent`
-//! remember old chains. `negatives` puts it all together (paper, algorithm 1), `new_images` draws from a trained model.
-//! Every random number of a chain comes from `noise`.
+//! `frozen` is the interface to the network (energies and input gradients), `precision` the number format of the
+//! computation. `langevin` is one chain; its parts are `annealing` of the noise, `gradient_clip`, `bounds` and the
+//! `metropolis` correction. `start` lists the starts of chains: on the manifold, at perturbed data, at data (CD), at
+//! the chains' previous states (PCD), in noise; `recovery` keeps chains near the data that they started from.
+//! `replay_buffer` and `persistent` store states of earlier chains. `negatives` combines these (paper, algorithm 1),
+//! `new_images` draws images from a trained model. All random numbers of a chain come from `noise`.
 //!
-//! The temperature is given at each draw; learning it is the training loop's part.
+//! The temperature is given for each draw; the training loop may learn it.
 
 pub(crate) mod annealing;
 pub(crate) mod bounds;

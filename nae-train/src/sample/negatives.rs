@@ -1,5 +1,5 @@
-//! Negative samples: a latent chain and the decoder where the start asks for them, and a visible chain (paper,
-//! algorithm 1, with equations 8 and 16 in the place of its slips).
+//! Negative samples: a latent chain and the decoder if the start is latent, then a visible chain (paper, algorithm 1,
+//! but with equations 8 and 16, since the algorithm differs from them by mistake).
 
 use burn::tensor::{Tensor, TensorData};
 use nae_core::Shape;
@@ -18,41 +18,41 @@ use super::start::Start;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerConfig {
-    /// Where chains start.
+    /// The start of the chains.
     pub start: Start,
-    /// Chain in the latent space, on H(z) = E(f_d(z)); there where the start is latent.
+    /// The chain in the latent space, on H(z) = E(f_d(z)); required if the start is latent.
     #[serde(default)]
     pub latent_chain: Option<Langevin>,
-    /// Chain among images, on E(x).
+    /// The chain in image space, on E(x).
     pub visible_chain: Langevin,
-    /// Temperature T of both chains; the first one, where it is learned.
+    /// The temperature T of both chains; its initial value if it is learned.
     pub temperature: f32,
-    /// In what the chains compute.
+    /// The number format that the chains compute in.
     #[serde(default, skip_serializing_if = "Precision::is_default")]
     pub precision: Precision,
-    /// Negative samples drawn before, used again: of this share of the draws, drawn from the last so many images, at no
-    /// cost of chains.
+    /// Reuse of earlier negative samples: this share of the draws consists of samples from the last `size` images,
+    /// without running chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<ReplayConfig>,
 }
 
-/// Shares of the steps that Metropolis–Hastings took; `None` for a chain without it.
+/// The shares of accepted Metropolis–Hastings steps; `None` for a chain without the correction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Acceptance {
-    /// In the latent chain.
+    /// The share in the latent chain.
     pub latent: Option<f64>,
-    /// In the visible chain.
+    /// The share in the visible chain.
     pub visible: Option<f64>,
 }
 
-/// Draws negative samples, keeping replay buffer and persistent chains between draws.
+/// Draws negative samples; it keeps the replay buffer and persistent chains between draws.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NegativeSampler {
     config: SamplerConfig,
     latent_dim: usize,
     buffer: Option<ReplayBuffer>,
     persistent: PersistentChains,
-    /// States of earlier programs have none.
+    /// States of earlier versions have none.
     #[serde(default)]
     drawn: Option<ReplayBuffer>,
     noise: NoiseSource,
@@ -61,7 +61,7 @@ pub struct NegativeSampler {
 }
 
 impl NegativeSampler {
-    /// A sampler for latents of `latent_dim` values whose random numbers come from `noise`.
+    /// A sampler for latents of `latent_dim` values, with random numbers from `noise`.
     pub fn new(config: SamplerConfig, latent_dim: usize, noise: NoiseSource) -> Self {
         let buffer = config.start.replay_buffer().map(ReplayBuffer::new);
         let drawn = config.reuse.map(ReplayBuffer::new);
@@ -69,8 +69,8 @@ impl NegativeSampler {
         Self { config, latent_dim, buffer, persistent, drawn, noise, acceptance }
     }
 
-    /// What in it cannot be of the sampler that began as `begun`, for data of the shape `image`; `None` where it may go on
-    /// from there.
+    /// The name of a part that cannot be a later state of the sampler `begun`, for data of the shape `image`; `None` if
+    /// all parts can be.
     pub(crate) fn difference(&self, begun: &Self, image: Shape) -> Option<&'static str> {
         let goes_on = |kept: &Option<ReplayBuffer>, begun: &Option<ReplayBuffer>, len| match (kept, begun) {
             (Some(kept), Some(begun)) => kept.goes_on_from(begun, len),
@@ -92,7 +92,7 @@ impl NegativeSampler {
         }
     }
 
-    /// As many negative samples as `data` `[N, C, H, W]` has images, from chains at `temperature`.
+    /// Draws as many negative samples as `data` `[N, C, H, W]` has images, with chains at `temperature`.
     pub fn sample(&mut self, model: &dyn FrozenEnergy, data: Tensor<4>, temperature: f32) -> Tensor<4> {
         self.acceptance = Acceptance::default();
         if let Some(again) = self.again(&data) {
@@ -134,25 +134,26 @@ impl NegativeSampler {
         end.state
     }
 
-    /// As many samples of earlier draws as `data` has images, where this draw is one of those that use them again.
+    /// Returns as many samples of earlier draws as `data` has images, if this draw reuses them; otherwise `None`.
     fn again(&mut self, data: &Tensor<4>) -> Option<Tensor<4>> {
         let (drawn, shape) = (self.drawn.as_ref()?, data.dims());
         let images = drawn.draw_many(shape[0], self.noise.rng())?;
         Some(Tensor::from_data(TensorData::new(images, shape), &data.device()))
     }
 
-    /// In what the chains compute.
+    /// The number format that the chains compute in.
     pub fn precision(&self) -> Precision {
         self.config.precision
     }
 
-    /// How many steps were taken in the last draw.
+    /// The shares of accepted steps in the last draw.
     pub fn acceptance(&self) -> Acceptance {
         self.acceptance
     }
 
-    /// Both chains: the second starts at the decoder's images of the first's end, brought into the visible chain's box as in
-    /// the authors' code: from outside, every step would be refused, and the image would stay where its energy is largest.
+    /// Runs both chains. The visible chain starts at the decoder's images of the latent chain's end, clamped to the
+    /// visible chain's box as in the authors' code: otherwise a chain that starts outside the box would reject every
+    /// step.
     fn chains(&mut self, model: &dyn FrozenEnergy, mut z: Tensor<4>, temperature: f32) -> ChainEnd {
         if let Some(chain) = self.config.latent_chain {
             let end = model.latent_chain(&chain, z, temperature, &mut self.noise);
@@ -171,7 +172,7 @@ impl NegativeSampler {
         model.visible_chain(&self.config.visible_chain, start, temperature, &mut self.noise)
     }
 
-    /// The data's latents, moved by noise, and its scales.
+    /// The data's latents with added noise, and the scale of each sample's noise.
     fn perturbed(
         &mut self,
         model: &dyn FrozenEnergy,
@@ -187,12 +188,12 @@ impl NegativeSampler {
         (model.latent_space().project(moved), scale)
     }
 
-    /// As many images of noise as `data` has, of their shape.
+    /// As many images of noise as `data` has, in its shape.
     fn images(&mut self, data: &Tensor<4>) -> Tensor<4> {
         self.noise.images(self.config.visible_chain.bounds, data.dims(), &data.device())
     }
 
-    /// Where the persistent chains are; `fresh` for those that begin.
+    /// The states of the persistent chains; `fresh` has the starts of new ones.
     fn resumed(&mut self, fresh: Tensor<4>, restart: f64) -> Tensor<4> {
         let (shape, device) = (fresh.dims(), fresh.device());
         let mut states = floats(fresh);
@@ -200,7 +201,7 @@ impl NegativeSampler {
         Tensor::from_data(TensorData::new(states, shape), &device)
     }
 
-    /// `fresh`, but for those samples that the replay buffer has an earlier state for.
+    /// Returns `fresh`, with the samples replaced for which the replay buffer returns an earlier state.
     fn replayed(&mut self, fresh: Tensor<4>) -> Tensor<4> {
         let Some(buffer) = &self.buffer else { return fresh };
         let (shape, device) = (fresh.dims(), fresh.device());
@@ -209,7 +210,7 @@ impl NegativeSampler {
         Tensor::from_data(TensorData::new(values, shape), &device)
     }
 
-    /// Remembers where visible chains ended, for the starts that go on from there.
+    /// Stores the ends of visible chains, for starts that continue from them.
     fn keep(&mut self, state: &Tensor<4>) {
         let len = state.dims()[1..].iter().product();
         match self.config.start {

@@ -7,11 +7,11 @@ use super::langevin::Langevin;
 use super::negatives::SamplerConfig;
 use super::noise::NoiseSource;
 
-/// How many times longer the latent chain is than in training.
+/// The factor of the latent chain's length compared with training.
 pub(crate) const LONGER: usize = 8;
 
-/// Draws new images: a latent chain `LONGER` times as long as in training, from noise, without a replay buffer; the
-/// decoder; the visible chain of training.
+/// Draws new images with a latent chain `LONGER` times as long as in training, which starts from noise without a replay
+/// buffer, then the decoder, then the visible chain of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NewImages {
     latent_chain: Langevin,
@@ -19,14 +19,14 @@ pub struct NewImages {
 }
 
 impl NewImages {
-    /// The chains of `config`; `None` where it has no latent chain, for which the paper gives no way to draw images.
+    /// The chains of `config`; `None` if it has no latent chain, since the paper only generates images with one.
     pub fn new(config: &SamplerConfig) -> Option<Self> {
         let chain = config.latent_chain?;
         let latent_chain = Langevin { steps: LONGER * chain.steps, ..chain };
         Some(Self { latent_chain, visible_chain: config.visible_chain })
     }
 
-    /// `count` images `[N, C, H, W]` of a model with latents of `latent_dim` values.
+    /// Draws `count` images `[N, C, H, W]` from a model with latents of `latent_dim` values.
     pub fn draw(
         &self,
         model: &dyn FrozenEnergy,
@@ -40,8 +40,8 @@ impl NewImages {
         x
     }
 
-    /// The same images on their way: the decoder's of the latents that the latent chain starts and ends at, and the
-    /// visible chain's end.
+    /// Draws the same images in three stages: the decoder's images of the latent chain's start and of its end, and the
+    /// end of the visible chain.
     pub fn stages(
         &self,
         model: &dyn FrozenEnergy,

@@ -1,8 +1,8 @@
-//! Random numbers of the chains, from the run's seed: on the processor the same for any number of threads. Another
-//! device draws its own, so that none go through the bus, from seeds that come from the run's: the same on that device
-//! each time.
+//! Random numbers of the chains, from the run's seed. On the CPU they are the same for any number of threads. Another
+//! device draws its own numbers, to avoid transfers, from seeds that come from the run's seed: they are the same on
+//! that device each time.
 //!
-//! [`NoiseSource`] is a stream, drawn from in turn; [`ChainNoise`] what a chain draws, by sample and step in any order.
+//! [`NoiseSource`] is a sequential stream; [`ChainNoise`] gives the noise of a chain by sample and step, in any order.
 
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use rand::{RngExt as _, SeedableRng as _};
@@ -14,19 +14,19 @@ use super::bounds::Bounds;
 use crate::arch::LatentSpace;
 use crate::device::on_processor;
 
-/// A stream of random numbers. Stored as the place it has come to.
+/// A stream of random numbers. It is stored as its position.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Position", into = "Position")]
 pub struct NoiseSource {
     rng: ChaCha8Rng,
 }
 
-/// A place in a stream.
+/// A position in a stream.
 #[derive(Serialize, Deserialize)]
 struct Position {
     seed: [u8; 32],
     stream: u64,
-    /// 32-bit words drawn.
+    /// The number of 32-bit words drawn.
     words: u128,
 }
 
@@ -46,24 +46,24 @@ impl From<Position> for NoiseSource {
 }
 
 impl NoiseSource {
-    /// Stream number `stream` of `seed`; streams do not overlap.
+    /// The stream with number `stream` of `seed`; streams do not overlap.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Self { rng }
     }
 
-    /// Whether it is at some place of the same stream of the same seed as `other`.
+    /// Whether both are positions of the same stream of the same seed.
     pub(crate) fn is_stream_of(&self, other: &Self) -> bool {
         self.rng.get_seed() == other.rng.get_seed() && self.rng.get_stream() == other.rng.get_stream()
     }
 
-    /// The generator itself, for draws that are no tensor.
+    /// The generator itself, for draws other than tensors.
     pub fn rng(&mut self) -> &mut ChaCha8Rng {
         &mut self.rng
     }
 
-    /// Independent standard normal values.
+    /// Draws independent standard normal values.
     pub fn normal<const D: usize>(&mut self, shape: [usize; D], device: &Device) -> Tensor<D> {
         if !on_processor(device) {
             return self.draw_on(device, shape, Distribution::Normal(0.0, 1.0));
@@ -72,7 +72,7 @@ impl NoiseSource {
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
-    /// Independent values, uniform on [0, 1).
+    /// Draws independent values, uniform on [0, 1).
     pub fn uniform<const D: usize>(&mut self, shape: [usize; D], device: &Device) -> Tensor<D> {
         if !on_processor(device) {
             return self.draw_on(device, shape, Distribution::Uniform(0.0, 1.0));
@@ -85,7 +85,7 @@ impl NoiseSource {
         draw_on(device, self.rng.random(), shape, distribution)
     }
 
-    /// `count` independent values, uniform on [0, 1).
+    /// Draws `count` independent values, uniform on [0, 1).
     pub fn uniform_values(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.rng.random()).collect()
     }
@@ -95,13 +95,13 @@ impl NoiseSource {
         ChainNoise { key: self.rng.random() }
     }
 
-    /// `count` latents `[N, D, 1, 1]` of the noise distribution of `space`: standard normal in ℝ^D; uniform on the
-    /// sphere, drawn as a normal vector divided by its norm (paper, "Sampling Parameters and Techniques").
+    /// Draws `count` latents `[N, D, 1, 1]` from the noise distribution of `space`: standard normal in ℝ^D; uniform on
+    /// the sphere, drawn as a normal vector divided by its norm (paper, "Sampling Parameters and Techniques").
     pub fn latents(&mut self, space: LatentSpace, count: usize, dim: usize, device: &Device) -> Tensor<4> {
         space.project(self.normal([count, dim, 1, 1], device))
     }
 
-    /// Images of the noise distribution p₀(x): uniform on the box where there is one, else standard normal.
+    /// Draws images from the noise distribution p₀(x): uniform on the box if there is one, otherwise standard normal.
     pub fn images(&mut self, bounds: Option<Bounds>, shape: [usize; 4], device: &Device) -> Tensor<4> {
         match bounds {
             Some(Bounds { min, max, .. }) => self.uniform(shape, device).mul_scalar(max - min).add_scalar(min),
@@ -110,20 +110,21 @@ impl NoiseSource {
     }
 }
 
-/// burn has one generator a process and kind of device: two runs that draw at once would take from each other.
+/// Draws on a device. burn has one generator for each process and kind of device, which simultaneous runs share, so
+/// each draw sets its seed.
 fn draw_on<const D: usize>(device: &Device, seed: u64, shape: [usize; D], distribution: Distribution) -> Tensor<D> {
     device.seed(seed);
     Tensor::random(shape, distribution, device)
 }
 
 /// The noise of one chain: a function of its key, the sample and the step (ChaCha8, whose counter can be set), so that
-/// it is the same whoever computes a sample, and when.
+/// it does not depend on which thread computes a sample, or when.
 #[derive(Clone, Debug)]
 pub struct ChainNoise {
     key: [u8; 32],
 }
 
-/// What is drawn for a sample at a step.
+/// The kinds of draws for a sample at a step.
 #[derive(Clone, Copy)]
 enum Draw {
     Noise = 0,
@@ -131,8 +132,8 @@ enum Draw {
 }
 
 impl ChainNoise {
-    /// The generator at its place for one draw. A draw has 2³² words of its stream to itself, far more than an image
-    /// takes, and a stream has room for 2³⁵ steps.
+    /// The generator at the position of one draw. Each draw has 2³² words of its stream, far more than an image needs,
+    /// and a stream has room for 2³⁵ steps.
     fn rng(&self, sample: usize, step: usize, draw: Draw) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::from_seed(self.key);
         rng.set_stream(sample as u64);
@@ -146,7 +147,7 @@ impl ChainNoise {
         values.iter_mut().for_each(|value| *value = rng.sample(StandardNormal));
     }
 
-    /// What [`fill`](Self::fill) gives for each sample of a batch; on another device than the processor its own draw.
+    /// The values of [`fill`](Self::fill) for each sample of a batch; devices other than the CPU draw their own.
     pub fn normal(&self, step: usize, shape: [usize; 4], device: &Device) -> Tensor<4> {
         if !on_processor(device) {
             let seed = self.rng(0, step, Draw::Noise).random();
@@ -160,7 +161,7 @@ impl ChainNoise {
         Tensor::from_data(TensorData::new(values, shape), device)
     }
 
-    /// Uniform on [0, 1): what decides whether a sample takes a step.
+    /// A value uniform on [0, 1), which decides whether a sample accepts a step.
     pub fn acceptance(&self, sample: usize, step: usize) -> f32 {
         self.rng(sample, step, Draw::Acceptance).random()
     }
@@ -182,8 +183,8 @@ mod tests {
         values.iter().sum::<f64>() / values.len() as f64
     }
 
-    /// On S², each coordinate is uniform on [−1, 1] (Archimedes): variance 1/3, fourth moment 1/5. Bounds are four
-    /// standard errors (one seed in 16,000 fails one of them by chance).
+    /// On S², each coordinate is uniform on [−1, 1] (Archimedes): variance 1/3, fourth moment 1/5. The bounds are four
+    /// standard errors (for one seed in 16,000, one of them fails by chance).
     #[test]
     fn latents_of_the_sphere_are_uniform() {
         let z = values(NoiseSource::new(3, 0).latents(LatentSpace::Sphere, N, 3, &Device::flex()));
@@ -209,7 +210,8 @@ mod tests {
         assert!((moment(4) - 3.0).abs() < error(96.0));
     }
 
-    /// Over samples at one step, over steps of one sample, and next to each other: standard normal and uncorrelated.
+    /// Over samples at one step, over steps of one sample, and between neighbouring values, the noise is standard
+    /// normal and uncorrelated.
     #[test]
     fn a_chains_noise_is_independent_from_sample_to_sample_and_from_step_to_step() {
         let noise = NoiseSource::new(6, 0).chain();
@@ -255,7 +257,7 @@ mod tests {
         assert!(x.iter().all(|x| (-5.0..3.0).contains(x)));
         let (average, variance) = (mean(x.iter().copied()), mean(x.iter().map(|x| (x + 1.0) * (x + 1.0))));
         assert!((average + 1.0).abs() < 4.0 * (64.0 / 12.0 / N as f64).sqrt());
-        // The squared deviation from the middle of a box of width w has mean w²/12 and variance w⁴/180.
+        // The squared deviation from the centre of a box of width w has mean w²/12 and variance w⁴/180.
         assert!((variance - 64.0 / 12.0).abs() < 4.0 * (4096.0 / 180.0 / N as f64).sqrt());
         let x = values(noise.images(None, [N, 1, 1, 1], &Device::flex()));
         assert!((mean(x.iter().map(|x| x * x)) - 1.0).abs() < 4.0 * (2.0 / N as f64).sqrt());

@@ -1,4 +1,5 @@
-//! The chains of persistent contrastive divergence: one for each place in the batch, each going on where it was.
+//! The chains of persistent contrastive divergence: one for each place in the batch, each of which continues from its
+//! last state.
 
 use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
@@ -10,8 +11,8 @@ pub(crate) struct PersistentChains {
 }
 
 impl PersistentChains {
-    /// Where the next steps start: `fresh` holds a new beginning for each chain, `len` values a chain. Chains that
-    /// have a state put theirs in its place, but for a share of `restart`, drawn chain by chain.
+    /// Sets the starts of the next steps. `fresh` contains a new start for each chain, with `len` values each. Chains
+    /// with a stored state replace it by that state, unless they restart, which each does with probability `restart`.
     pub(crate) fn resume(&self, fresh: &mut [f32], len: usize, restart: f64, rng: &mut impl Rng) {
         for (start, state) in fresh.chunks_exact_mut(len).zip(&self.states) {
             if !rng.random_bool(restart) {
@@ -20,12 +21,12 @@ impl PersistentChains {
         }
     }
 
-    /// Whether all states are of `len` values.
+    /// Whether all states have `len` values.
     pub(crate) fn are_of(&self, len: usize) -> bool {
         self.states.iter().all(|state| state.len() == len)
     }
 
-    /// Keeps the last states. A smaller batch than before leaves the other chains where they are.
+    /// Stores the last states. If the batch is smaller than before, the states of the other chains are kept.
     pub(crate) fn keep(&mut self, states: &[f32], len: usize) {
         for (place, state) in states.chunks_exact(len).enumerate() {
             match self.states.get_mut(place) {

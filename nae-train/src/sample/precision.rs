@@ -1,34 +1,34 @@
-//! The numbers that chains are computed in. Weights and updates stay f32 whatever is chosen here.
+//! The number format that chains are computed in. Weights and updates always use f32.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// Of the order of an image's values, so that derivatives are those of a sum of squares; a power of two, which rounds
-/// nothing.
+/// The scale is of the order of the number of an image's values, so that derivatives are like those of a sum of
+/// squares; as a power of two it causes no rounding.
 const SCALE: f32 = 1024.0;
 
-/// In what a frozen network computes. Below f32 a chain asks burn, whatever the engine of the updates; its state, its
-/// noise and the comparison of image and reconstruction are f32 all the same, so that small steps are not lost.
+/// The number format of a frozen network. Below f32, chains use burn with any engine for the updates; the chain's
+/// state, its noise and the comparison of image and reconstruction stay f32, so that small steps are not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
-    /// 24 significant bits.
+    /// 32-bit floats with 24 significant bits.
     #[default]
     F32,
-    /// 11 significant bits, 6e-8 to 65,504.
+    /// 16-bit floats with 11 significant bits and a range of 6e-8 to 65,504.
     F16,
-    /// 8 significant bits, the range of f32.
+    /// bfloat16 with 8 significant bits and the range of f32.
     Bf16,
 }
 
-/// A device that lacks a precision.
+/// An error for a device that does not support a precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sampler.precision is \"{}\", which this device does not compute in; leave it out for f32", .0.name())]
 pub struct PrecisionUnavailable(Precision);
 
 impl Precision {
-    /// As a preset has it.
+    /// The name in presets.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -37,20 +37,20 @@ impl Precision {
         }
     }
 
-    /// Whether it is what a preset means that says nothing.
+    /// Whether this is the default of presets.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether `device` computes in it.
+    /// Checks that `device` supports this precision.
     ///
     /// # Errors
-    /// [`PrecisionUnavailable`].
+    /// [`PrecisionUnavailable`] if it does not.
     pub fn check(self, device: &Device) -> Result<(), PrecisionUnavailable> {
         if device.supports_dtype(self.dtype()) { Ok(()) } else { Err(PrecisionUnavailable(self)) }
     }
 
-    /// burn's name for it.
+    /// burn's data type for it.
     pub(super) fn dtype(self) -> FloatDType {
         match self {
             Self::F32 => FloatDType::F32,
@@ -59,8 +59,8 @@ impl Precision {
         }
     }
 
-    /// What is differentiated in place of `energy`. An energy is a mean over the image, so its derivatives are small,
-    /// and f16 would lose them.
+    /// The quantity that is differentiated in place of `energy`. An energy is a mean over the image, so its derivatives
+    /// are small and would underflow in f16.
     pub(super) fn scaled(self, energy: Tensor<1>) -> Tensor<1> {
         match self {
             Self::F32 | Self::Bf16 => energy,
@@ -68,7 +68,7 @@ impl Precision {
         }
     }
 
-    /// The gradient of an energy from that of [`scaled`](Self::scaled).
+    /// The gradient of an energy, computed from the gradient of [`scaled`](Self::scaled).
     pub(super) fn unscaled(self, gradient: Tensor<4>) -> Tensor<4> {
         match self {
             Self::F32 | Self::Bf16 => gradient,
@@ -76,7 +76,7 @@ impl Precision {
         }
     }
 
-    /// `module` with its weights rounded to it.
+    /// Returns `module` with its weights rounded to this precision.
     pub(super) fn rounded<M: Module>(self, module: M) -> M {
         struct Round(FloatDType);
         impl ModuleMapper for Round {

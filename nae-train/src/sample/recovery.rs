@@ -1,31 +1,32 @@
-//! The energy that chains of manifold projection–diffusion recovery (MPDR: Yoon, Jin, Noh, Park, NeurIPS 2023) run on: beside the
-//! model's, what holds a sample near the latent of the data that it started from.
+//! The energy of chains for manifold projection–diffusion recovery (MPDR: Yoon, Jin, Noh, Park, NeurIPS 2023): the
+//! model's energy plus a term that keeps a sample near the latent of the data that it started from.
 //!
-//! The data's latent, moved by noise of the scale s, is z̃. Of x given z̃ the density is proportional to
-//! exp(−E(x)/T − c·‖f_e(x) − z̃‖²/2s²), f_e the encoder of the manifold; c is 1 in the paper and 10⁻⁴ in its authors' settings.
+//! z̃ is the data's latent with added noise of scale s. The density of x given z̃ is proportional to exp(−E(x)/T −
+//! c·‖f_e(x) − z̃‖²/2s²), where f_e is the encoder of the manifold; c is 1 in the paper and 10⁻⁴ in its authors'
+//! settings.
 
 use burn::tensor::Tensor;
 
 use super::frozen::{EnergyGradient, FrozenEnergy};
 use crate::arch::LatentSpace;
 
-/// Where chains started, and how strongly they are drawn back: c·‖f_e(x) − z̃‖²/2s² beside E(x)/T, where z̃ is the latent of the data
-/// moved by noise of the scale s (MPDR: Yoon et al., NeurIPS 2023).
+/// The starts of chains, and the strength of the force that pulls them back: c·‖f_e(x) − z̃‖²/2s² is added to E(x)/T,
+/// where z̃ is the data's latent with added noise of scale s (MPDR: Yoon et al., NeurIPS 2023).
 pub struct Recovery {
-    /// z̃, `[N, D, 1, 1]`.
+    /// The latents z̃ that chains are pulled to, `[N, D, 1, 1]`.
     pub latents: Tensor<4>,
-    /// w = T·c/s² of each sample, `[N]`, at least 0.
+    /// w = T·c/s² for each sample, `[N]`, at least 0.
     pub weights: Vec<f32>,
 }
 
-/// The energies of a model together with w/2·‖f_e(x) − z̃‖².
+/// The energies of a model plus w/2·‖f_e(x) − z̃‖².
 pub(super) struct Recovering<'a> {
     model: &'a dyn FrozenEnergy,
     recovery: Recovery,
 }
 
 impl<'a> Recovering<'a> {
-    /// For chains at temperature T that started at latents moved by noise of these scales `[N]`, all above 0; c is
+    /// For chains at temperature T that started at `latents` with noise of `scales` `[N]`, all above 0; c is
     /// `strength`.
     pub(super) fn new(
         model: &'a dyn FrozenEnergy,
@@ -34,7 +35,7 @@ impl<'a> Recovering<'a> {
         strength: f32,
         temperature: f32,
     ) -> Self {
-        // A chain divides all of its energy by T.
+        // T cancels, since a chain divides its whole energy by T.
         let weights = scales.iter().map(|s| temperature * strength / (s * s)).collect();
         Self { model, recovery: Recovery { latents, weights } }
     }
@@ -88,7 +89,7 @@ mod tests {
         tensor.into_data().try_into_vec::<f32>().expect("float data")
     }
 
-    /// In both spaces: Metropolis–Hastings compares sums.
+    /// The test is for both spaces, since Metropolis–Hastings compares these sums.
     #[test]
     fn energies_are_sums_of_the_models_and_the_distance() {
         let (temperature, strength, scales) = (0.5, 0.3, [0.1, 0.2, 0.4]);

@@ -1,20 +1,20 @@
-//! Where chains leave their last states for later chains to start from (paper, "NAE Implementation"; Du and
-//! Mordatch 2019).
+//! A buffer of the last states of chains, from which later chains start (paper, "NAE Implementation"; Du and Mordatch
+//! 2019).
 
 use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 
-/// Size and use of a replay buffer.
+/// The size and use of a replay buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayConfig {
-    /// States kept; the oldest leaves first.
+    /// The number of states kept; the oldest is replaced first.
     pub size: usize,
-    /// Share of the chains that start from a kept state, in [0, 1].
+    /// The share of the chains that start from a stored state, in [0, 1].
     pub ratio: f64,
 }
 
-/// A ring of states, latents or images, of one length.
+/// A ring buffer of states, latents or images, all of one length.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReplayBuffer {
     config: ReplayConfig,
@@ -28,7 +28,7 @@ impl ReplayBuffer {
         Self { config, states: Vec::new(), oldest: 0 }
     }
 
-    /// Whether it may be what `begun`, which keeps states of `len` values, has come to.
+    /// Whether this can be a later state of the buffer `begun`, whose states have `len` values.
     pub(crate) fn goes_on_from(&self, begun: &Self, len: usize) -> bool {
         let full = self.len() == self.config.size;
         self.config == begun.config
@@ -37,17 +37,18 @@ impl ReplayBuffer {
             && (self.oldest == 0 || full && self.oldest < self.len())
     }
 
-    /// Number of states kept.
+    /// The number of stored states.
     pub fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// Whether no state is kept yet.
+    /// Whether no state is stored yet.
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// A kept state, drawn uniformly, with the configured probability; else, or from an empty buffer, `None`.
+    /// Returns a stored state, drawn uniformly, with the configured probability; otherwise, or if the buffer is empty,
+    /// `None`.
     pub fn draw(&self, rng: &mut impl Rng) -> Option<&[f32]> {
         if self.is_empty() || !rng.random_bool(self.config.ratio) {
             return None;
@@ -55,7 +56,7 @@ impl ReplayBuffer {
         Some(&self.states[rng.random_range(0..self.len())])
     }
 
-    /// As [`draw`](Self::draw), so many states at once, one after the other: all of them, or none.
+    /// Same as [`draw`](Self::draw) for `count` states at once, one after the other: all of them, or `None`.
     pub fn draw_many(&self, count: usize, rng: &mut impl Rng) -> Option<Vec<f32>> {
         if self.is_empty() || !rng.random_bool(self.config.ratio) {
             return None;
@@ -63,7 +64,7 @@ impl ReplayBuffer {
         Some((0..count).flat_map(|_| &self.states[rng.random_range(0..self.len())]).copied().collect())
     }
 
-    /// `states`, `len` values each, one after the other; those that are [`draw`](Self::draw)n are replaced by kept ones.
+    /// Replaces each of `states`, which have `len` values each, by a stored state if [`draw`](Self::draw) returns one.
     pub fn replace(&self, states: &mut [f32], len: usize, rng: &mut impl Rng) {
         for state in states.chunks_exact_mut(len) {
             if let Some(kept) = self.draw(rng) {
@@ -72,7 +73,7 @@ impl ReplayBuffer {
         }
     }
 
-    /// Keeps `states`, `len` values each, one after the other, over the oldest where the buffer is full.
+    /// Stores `states`, which have `len` values each; if the buffer is full, they replace the oldest.
     pub fn append(&mut self, states: &[f32], len: usize) {
         for state in states.chunks_exact(len) {
             if self.len() < self.config.size {

@@ -1,6 +1,6 @@
-//! A running mean of the weights over training, steadier than the weights after any one update (Polyak and Juditsky,
-//! SIAM J. Control Optim. 1992; for energy-based models, Du and Mordatch, NeurIPS 2019). Chains still start from, and
-//! follow, the weights of the moment.
+//! A running mean of the weights during training, which varies less than the weights after each update (Polyak and
+//! Juditsky, SIAM J. Control Optim. 1992; for energy-based models, Du and Mordatch, NeurIPS 2019). Training and its
+//! chains still use the current weights.
 
 use std::collections::HashMap;
 
@@ -14,20 +14,20 @@ pub(crate) struct Average<M> {
 }
 
 impl<M: Module> Average<M> {
-    /// Starts at `model`; each update, 1 − `decay` of the latest state comes in.
+    /// Starts at `model`; each update adds the latest state with weight 1 − `decay`.
     pub(crate) fn new(decay: f64, model: &M) -> Self {
-        // Without autodiff, or the graph of the sums would grow with every update.
+        // Autodiff is removed, since otherwise the graph of the sums would grow with every update.
         Self { decay, model: model.valid() }
     }
 
-    /// Takes in the state `latest` of the same model.
+    /// Adds the state `latest` of the same model to the mean.
     pub(crate) fn update(&mut self, latest: &M) {
         let mut weights = Weights::default();
         latest.visit(&mut weights);
         self.model = self.model.clone().map(&mut Blend { latest: weights.0, decay: self.decay });
     }
 
-    /// Goes on from the mean `model`, which is without autodiff.
+    /// Continues from the mean `model`, which has no autodiff.
     pub(crate) fn restore(&mut self, model: M) {
         self.model = model;
     }
@@ -90,7 +90,7 @@ mod tests {
         let mut average = Average::new(0.75, &start);
         average.update(&moved(&start, 4.0));
         average.update(&moved(&start, 8.0));
-        // 0.25 · 4 · 0.75 + 0.25 · 8 = 2.75 above the start.
+        // The mean is 0.25 · 4 · 0.75 + 0.25 · 8 = 2.75 above the start.
         let found: Vec<f32> = average.model().a.val().into_data().try_into_vec().expect("float32");
         assert_eq!(found, [3.75, 4.75]);
         let found: Vec<f32> = average.model().b.val().into_data().try_into_vec().expect("float32");

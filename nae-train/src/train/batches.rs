@@ -1,4 +1,4 @@
-//! The order in which images are seen, and what is changed in them then: shuffled, each once before any comes again.
+//! The order of training images, shuffled so that each occurs once per epoch, and their random augmentation.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use nae_core::Shape;
@@ -19,12 +19,12 @@ pub struct BatchOrder {
 }
 
 impl BatchOrder {
-    /// Positions 0 to `len` − 1, shuffled from `noise`.
+    /// Starts with positions 0 to `len` − 1, which are shuffled from `noise`.
     pub fn new(len: usize, noise: NoiseSource) -> Self {
         Self { order: (0..len).collect(), at: len, noise }
     }
 
-    /// Whether it may be what `begun` has come to.
+    /// Whether this order can be a later state of `begun`.
     pub(crate) fn goes_on_from(&self, begun: &Self) -> bool {
         let mut positions = self.order.clone();
         positions.sort_unstable();
@@ -33,17 +33,17 @@ impl BatchOrder {
             && self.noise.is_stream_of(&begun.noise)
     }
 
-    /// Whether all positions of an epoch have been handed out, or none yet of the first.
+    /// Whether all positions of the epoch have been returned, or none yet of the first epoch.
     pub fn epoch_is_over(&self) -> bool {
         self.at == self.order.len()
     }
 
-    /// How many positions of the epoch have been handed out.
+    /// The number of positions of the epoch that have been returned.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// The next positions of the same epoch, at most `size`; the last batch of an epoch may be smaller.
+    /// Returns the next positions of the same epoch, at most `size`; the last batch of an epoch may be smaller.
     pub fn next_of_epoch(&mut self, size: usize) -> Vec<usize> {
         self.begin_if_over();
         let end = (self.at + size).min(self.order.len());
@@ -59,7 +59,7 @@ impl BatchOrder {
         }
     }
 
-    /// The images at `indices` as a tensor `[N, C, H, W]`, changed by `augmentation`.
+    /// Returns the images at `indices` as a tensor `[N, C, H, W]`, changed by `augmentation`.
     pub fn images(
         &mut self,
         images: &ImageSet,
@@ -76,7 +76,7 @@ impl BatchOrder {
         Tensor::from_data(TensorData::new(batch, [indices.len(), channels, height, width]), device)
     }
 
-    /// The next `size` positions, running on into the next epoch.
+    /// Returns the next `size` positions, which may continue into the next epoch.
     pub fn next(&mut self, size: usize) -> Vec<usize> {
         (0..size)
             .map(|_| {

@@ -1,10 +1,10 @@
-//! The training loop: pre-training as an autoencoder, then NAE training with a look at the model now and then; or the
-//! epochs of another method.
+//! The training loop: pre-training as an autoencoder, then NAE training with periodic evaluations of the model, called
+//! looks; or the epochs of another method.
 //!
-//! `batches` orders the data, `averaging` steadies the weights, `signals` and `stopping` decide which state to
-//! keep, `observer` is how a run is watched, `checkpoint` stores weights, `snapshot` is all that a run goes on
-//! from, [`speed`] measures what an update takes. Updates are in [`methods`](crate::methods), negative samples in
-//! [`sample`](crate::sample).
+//! `batches` orders the data, `averaging` computes a running mean of the weights, `signals` and `stopping` decide which
+//! state is kept, `observer` reports a run's progress, `snapshot` contains everything that is needed to continue a run,
+//! [`speed`] measures the time of an update. Updates are in [`methods`](crate::methods), negative samples in
+//! [`sample`](crate::sample), and stored weights in [`checkpoint`](crate::arch::checkpoint).
 
 pub(crate) mod averaging;
 pub(crate) mod batches;
@@ -52,89 +52,91 @@ use nae_data::{ImageSet, Split, outliers};
 use normalizing::Normalizing;
 use snapshot::{EpochsState, Stage};
 
-/// Images of the selection set looked at during training.
+/// The largest number of images of the selection set that a look uses.
 const SELECTION_IMAGES: usize = 300;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// All updates done.
+    /// All updates or epochs were completed.
     Finished,
-    /// Negative energies ran away at this update.
+    /// NAE training diverged: the negative energy exceeded its limit, or an energy was not finite.
     Diverged {
-        /// Where it was noticed.
+        /// The update after which a look found the divergence.
         update: usize,
     },
-    /// Asked to stop.
+    /// The run was stopped on request.
     Interrupted {
-        /// Updates done.
+        /// The number of completed updates of NAE training, or of completed epochs of another method.
         update: usize,
     },
 }
 
-/// A run that cannot go on.
+/// An error that prevents a run from continuing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// A state cannot be stored or gone on from.
+    /// A state cannot be stored or restored.
     #[error("the state of the run: {0}")]
     State(#[from] StateError),
-    /// The weights ran away in a pass over the data.
+    /// A figure of a batch was NaN or infinite during training in epochs.
     #[error(
         "{} ran away in epoch {epoch}: the {figure} of a batch was {value}, not a number that a model can learn from. \
          Lower pretraining.learning_rate, or limit gradients by pretraining.max_gradient_norm",
         phase.name()
     )]
     NotANumber {
-        /// What ran.
+        /// The phase of the run.
         phase: Phase,
         /// The epoch, from 1.
         epoch: usize,
-        /// What was no number.
+        /// The name of the figure.
         figure: String,
-        /// What it was.
+        /// The value of the figure.
         value: f64,
     },
 }
 
-/// What a run leaves.
+/// The result of a run.
 pub struct Outcome {
-    /// The plain autoencoder an NAE was pre-trained as; `None` for other methods.
+    /// The plain autoencoder from the pre-training of an NAE; `None` for other methods.
     pub autoencoder: Option<Autoencoder>,
-    /// The trained model: of an NAE, the best state seen.
+    /// The trained model; for an NAE, the state that was kept.
     pub model: Box<dyn Model>,
-    /// The update the kept state of an NAE is from; 0 is the pre-trained autoencoder. The last epoch of other methods.
+    /// The update of an NAE's kept state, where 0 is the pre-trained autoencoder; for other methods, the number of
+    /// epochs.
     pub kept_update: usize,
-    /// γ of an NAE's training, the weight of the negative samples' mean squared energy; `None` where there was none.
+    /// γ of an NAE's training, the weight of the negative samples' mean squared energy; `None` if there was no NAE
+    /// training.
     pub negative_weight: Option<f32>,
     /// How the run ended.
     pub ending: Ending,
 }
 
-/// A run about to start.
+/// A run that is ready to start.
 pub struct Trainer<'a> {
-    /// Settings.
+    /// The settings of the run.
     pub config: &'a Config,
-    /// Data.
+    /// The data, divided into parts.
     pub split: &'a Split,
-    /// Where every random number comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     pub engine: Engine,
-    /// Where tensors live, without autodiff.
+    /// The device of all tensors, without autodiff.
     pub device: &'a Device,
-    /// Watches the run.
+    /// Receives reports on the run.
     pub observer: &'a mut dyn Observer,
-    /// Once set, the run ends early with what is there.
+    /// Once set to true, the run ends early and returns its current state.
     pub stop: &'a AtomicBool,
 }
 
 impl Trainer<'_> {
-    /// The whole run, by the configuration's method; or the rest of one, from where `resume` left it.
+    /// Trains the whole run with the configuration's method, or continues it from `resume`.
     ///
     /// # Errors
-    /// [`TrainError::State`] where `resume` is not of this run, or what the observer wants to store cannot be written;
-    /// [`TrainError::NotANumber`] where training ran away before the NAE's stopping could judge it.
+    /// [`TrainError::State`] if `resume` is from another run, or if a state for the observer cannot be written;
+    /// [`TrainError::NotANumber`] if a figure of training in epochs was not finite.
     pub fn train(mut self, resume: Option<Snapshot>) -> Result<Outcome, TrainError> {
         let beginning = self.beginning();
         let Snapshot { mut order, stage } = match resume {
@@ -168,10 +170,10 @@ impl Trainer<'_> {
         }
     }
 
-    /// The plain autoencoder only: the pre-training of an NAE.
+    /// Trains only the plain autoencoder: the pre-training of an NAE.
     ///
     /// # Errors
-    /// As for [`train`](Self::train).
+    /// The same as for [`train`](Self::train).
     pub fn train_autoencoder(mut self) -> Result<Autoencoder, TrainError> {
         let mut order = self.beginning().order;
         self.pretrain(&mut order, EpochsState::default())
@@ -202,7 +204,7 @@ impl Trainer<'_> {
         Ok(method.into_trained())
     }
 
-    /// What is fitted by one pass over the data, which no request to stop breaks off.
+    /// Fits a model by one pass over the data; a request to stop does not interrupt it.
     fn fit(mut self) -> Outcome {
         let begun = self.begin(Phase::Training, 0, 1);
         let (train, spec) = (&self.split.train, self.config.architecture());
@@ -290,7 +292,8 @@ impl Trainer<'_> {
         Ok(Outcome { autoencoder: None, model, kept_update: epochs, negative_weight: None, ending })
     }
 
-    /// Passes over the training data until all are done or the run is to stop; returns how many were.
+    /// Passes over the training data until all epochs are completed or the run is stopped; returns the number of
+    /// completed epochs.
     fn epochs(
         &mut self,
         phase: Phase,
@@ -357,7 +360,8 @@ impl Trainer<'_> {
                 self.observer.snapshot(&Snapshot { order: order.clone(), stage });
             }
             if stopped {
-                // For who exports what is there; a run that goes on has not looked here.
+                // A look at the final state, for users who export the model of an interrupted run. A resumed run does
+                // not repeat it.
                 if !due {
                     self.look_and_judge(&mut run, &x);
                 }
@@ -382,7 +386,7 @@ impl Trainer<'_> {
         tracing::debug!(?phase, done, seconds = begun.elapsed().as_secs_f64(), "ends");
     }
 
-    /// Looks at the state reached after an update on the batch `x`, and keeps it where it is the best.
+    /// Evaluates the state reached after an update on the batch `x`, and keeps it if it is the best.
     fn look_and_judge(&mut self, run: &mut Normalizing, x: &Tensor<4>) -> Verdict {
         let (positive_energy, negative_energy) = run.take_energies();
         let since = run.negatives().map(|negatives| Since { positive_energy, negative_energy, data: x, negatives });
@@ -391,7 +395,8 @@ impl Trainer<'_> {
         let (update, selection_auroc, validation_energy) = (look.update, look.selection_auroc, look.validation_energy);
         let verdict = run.judge(look);
         tracing::debug!(update, selection_auroc, validation_energy, positive_energy, negative_energy, ?verdict, "look");
-        // After a divergence, too: what was there may be of a state that a run which goes on has not looked at.
+        // Also after a divergence: the stored checkpoint may be from a look at an interrupted state, which a resumed
+        // run does not have.
         self.observer.checkpoint(run.kept());
         verdict
     }
@@ -419,20 +424,20 @@ impl Trainer<'_> {
     }
 }
 
-/// What NAE training has to show for the time since the last look.
+/// The measurements of NAE training since the last look.
 #[derive(Clone, Copy)]
 struct Since<'a> {
-    /// Mean over the updates.
+    /// The mean energy of the data over the updates.
     positive_energy: f64,
-    /// Mean over the updates.
+    /// The mean energy of the negative samples over the updates.
     negative_energy: f64,
-    /// Batch of the last update.
+    /// The batch of the last update.
     data: &'a Tensor<4>,
-    /// Negative samples of the last update.
+    /// The negative samples of the last update.
     negatives: &'a Tensor<4>,
 }
 
-/// AUROC of the selection set against the validation images, by `decision`.
+/// The AUROC of the selection set against the validation images with `decision`; NaN if it is undefined.
 pub fn selection_auroc(
     model: &dyn Model,
     decision: Decision,
@@ -446,8 +451,9 @@ pub fn selection_auroc(
     auroc(&normal, &selection).unwrap_or(f64::NAN)
 }
 
-/// What the selection set is told apart by, of validation images, whose samples have the scores `normal`, and of its own:
-/// decisions about whole images where it has tiles of them, scores of samples otherwise.
+/// The values that the AUROC of the selection set compares: of validation images, whose samples have the scores
+/// `normal`, and of the selection set. They are scores of whole images if the selection set has tiles, otherwise of
+/// samples.
 fn against_selection(scorer: &Scorer<'_>, split: &Split, normal: &[f32], seed: u64) -> (Vec<f32>, Vec<f32>) {
     let selection = selection_images(split, seed);
     let normal = normal.to_vec();
@@ -455,7 +461,7 @@ fn against_selection(scorer: &Scorer<'_>, split: &Split, normal: &[f32], seed: u
     (normal, scorer.decided(&selection))
 }
 
-/// Of the outliers that the split says training may look at, or of ConstantGray.
+/// Images of the split's selection outliers, or ConstantGray if it has none.
 fn selection_images(split: &Split, seed: u64) -> ImageSet {
     match &split.selection {
         Some(images) => images.some_units(SELECTION_IMAGES),
@@ -480,7 +486,7 @@ mod tests {
         let split = Prepared::new(config, 0, None, Corrupt::Refuse).expect("comes with the program").split;
         let spec = small_conv16(1, 2, 8, LatentSpace::Euclidean).expect("valid");
         let mut weights = Stream::Weights.of(0);
-        // So wide that the divergence decides, not the error.
+        // With such a large σ the divergence determines the decision, and not the error.
         let vae = Variational { sigma: 16.0, ..Variational::default() };
         let model = VariationalAutoencoder::new(&spec, vae, weights.rng(), &device.clone().autodiff());
         let gray = outliers::constant_gray(split.validation.shape(), SELECTION_IMAGES, Stream::Selection.of(7).rng());
@@ -500,7 +506,7 @@ mod tests {
         assert!(found.len() == 2 && (found[0] - found[1]).abs() > 0.01, "{found:?}");
     }
 
-    /// How often it was told of a look, and of the state that is kept.
+    /// Counts the reports of looks and of kept states.
     #[derive(Default)]
     struct Told {
         looks: usize,
@@ -517,14 +523,14 @@ mod tests {
         }
     }
 
-    /// At a divergence, too: a run that was interrupted has stored the state of a look that it does not have once it goes on.
+    /// Also at a divergence: an interrupted run has stored the state of a look that the resumed run does not have.
     #[test]
     fn every_look_hands_over_the_state_that_is_kept() {
         let device = Device::flex();
         let mut raw = preset::load("digits").expect("valid").raw().clone();
         raw.pretraining.epochs = 1;
         raw.training.updates = 6;
-        // Negative samples are noise then, of a higher energy than the data from the first look on.
+        // With so much noise, negative samples have a higher energy than the data from the first look on.
         raw.sampler.visible_chain.noise = 5.0;
         raw.stopping.every = 2;
         raw.stopping.max_energy_ratio = Some(1.001);
@@ -533,7 +539,7 @@ mod tests {
         let mut told = Told::default();
         let outcome = prepared.train(Engine::Cpu, &device, &mut told, &AtomicBool::new(false), None).expect("trains");
         assert!(matches!(outcome.ending, Ending::Diverged { .. }), "{:?}", outcome.ending);
-        // One more after pre-training.
+        // One more checkpoint is reported after pre-training.
         assert_eq!(told.checkpoints, told.looks + 1);
     }
 }

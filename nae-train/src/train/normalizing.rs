@@ -1,4 +1,4 @@
-//! NAE training between two updates: the method, what is kept of it, and what was seen since the last look.
+//! The state of NAE training between two updates: the method, the best state so far, and sums since the last look.
 
 use burn::module::Module as _;
 use burn::tensor::{Device, Tensor};
@@ -16,23 +16,23 @@ use crate::methods::{Method as _, UpdateFigures};
 use crate::sample::NegativeSampler;
 use crate::seed::Stream;
 
-/// NAE training under way.
+/// NAE training in progress.
 pub(super) struct Normalizing {
-    /// Updates done.
+    /// The number of completed updates.
     pub(super) update: usize,
-    /// The plain autoencoder it started from.
+    /// The plain autoencoder that training started from.
     pub(super) autoencoder: Autoencoder,
-    /// Settings, γ included.
+    /// The training settings, including γ.
     pub(super) training: Training,
     method: NaeMethod,
     average: Option<Average<NormalizedAutoencoder>>,
     watch: Watch<NormalizedAutoencoder>,
     sums: Sums,
-    /// Mean energy of the validation images before the first update, from which γ may follow.
+    /// The mean energy of the validation images before the first update; it may determine γ.
     normal_energy: f64,
 }
 
-/// The same, stored.
+/// The stored form of [`Normalizing`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct NormalizingState {
     pub(super) update: usize,
@@ -46,7 +46,7 @@ pub(super) struct NormalizingState {
 }
 
 impl Normalizing {
-    /// Before the first update of `start`, which looks like `first`.
+    /// Starts before the first update of `start`, for which the look is `first`.
     pub(super) fn new(
         config: &Config,
         start: NormalizedAutoencoder,
@@ -74,7 +74,7 @@ impl Normalizing {
         Self { update: 0, autoencoder, training, average, watch, method, sums: Sums::default(), normal_energy }
     }
 
-    /// Where `state` left it. `config`, `seed` and `engine` are those of the run that gave it.
+    /// Continues from `state`. `config`, `seed` and `engine` must be those of the run that stored it.
     pub(super) fn restore(
         state: NormalizingState,
         config: &Config,
@@ -118,7 +118,7 @@ impl Normalizing {
         })
     }
 
-    /// One update on the batch `x`.
+    /// Makes one update on the batch `x`.
     pub(super) fn update(&mut self, x: Tensor<4>) -> UpdateFigures {
         self.method.set_rate_factor(self.training.rate_factor(self.update));
         let figures = self.method.update(x);
@@ -130,7 +130,7 @@ impl Normalizing {
         figures
     }
 
-    /// What is looked at and kept: the state reached, or its running mean.
+    /// The state that is evaluated and kept: the current weights, or their running mean.
     pub(super) fn reached(&self) -> &NormalizedAutoencoder {
         self.average.as_ref().map_or(self.method.normalized(), Average::model)
     }
@@ -140,12 +140,12 @@ impl Normalizing {
         self.method.negatives()
     }
 
-    /// Mean energies of data and negative samples since the last look; starts anew.
+    /// Returns the mean energies of data and negative samples since the last look, and resets their sums.
     pub(super) fn take_energies(&mut self) -> (f64, f64) {
         self.sums.take()
     }
 
-    /// Keeps the state that `look` is of, or the one kept before.
+    /// Keeps the state of `look` if it is better than the one kept before.
     pub(super) fn judge(&mut self, look: Look) -> Verdict {
         let reached = self.average.as_ref().map_or(self.method.normalized(), Average::model);
         self.watch.judge(look, reached)
@@ -156,14 +156,14 @@ impl Normalizing {
         self.watch.model()
     }
 
-    /// The state kept, the update it is from, and the plain autoencoder before.
+    /// Returns the kept state, its update, and the plain autoencoder from pre-training.
     pub(super) fn finish(self) -> (NormalizedAutoencoder, usize, Autoencoder) {
         let (update, model) = self.watch.finish();
         (model, update, self.autoencoder)
     }
 }
 
-/// Energies since the last look.
+/// Sums of the energies since the last look.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Sums {
     positive: f64,
@@ -178,7 +178,7 @@ impl Sums {
         self.updates += 1;
     }
 
-    /// Means of data and negative samples; starts anew.
+    /// Returns the means for data and negative samples, and resets the sums.
     fn take(&mut self) -> (f64, f64) {
         let Self { positive, negative, updates } = std::mem::take(self);
         (positive / updates as f64, negative / updates as f64)
@@ -225,7 +225,7 @@ mod tests {
             let after = first(run.method.normalized());
             before.iter().zip(after).map(|(before, after)| (before - after).abs()).fold(0.0f32, f32::max)
         };
-        // Adam's first step is the learning rate.
+        // Adam's first step has the size of the learning rate.
         let rate = config.training().learning_rate as f32;
         assert!((moved(0) / rate - 1.0).abs() < 0.05, "{}", moved(0));
         assert!((moved(config.training().updates) / rate - 1e-3).abs() < 1e-3, "{}", moved(config.training().updates));

@@ -1,4 +1,4 @@
-//! How a run is watched: progress, looks at the model, and states worth storing.
+//! Reports on a run: its progress, looks at the model, and states to store.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use super::snapshot::Snapshot;
 use super::stopping::Look;
 use crate::methods::{Model, UpdateFigures};
 
-/// The parts of a run.
+/// The phases of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// As a plain autoencoder, counted in epochs.
+    /// Pre-training as a plain autoencoder, counted in epochs.
     Pretraining,
-    /// As an NAE, counted in updates.
+    /// Training as an NAE, counted in updates.
     Normalizing,
-    /// By a method other than the NAE, counted in epochs.
+    /// Training with another method than the NAE, counted in epochs.
     Training,
 }
 
 impl Phase {
-    /// As in recorded measurements.
+    /// The name of the phase in recorded measurements.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pretraining => "pretraining",
@@ -29,55 +29,55 @@ impl Phase {
     }
 }
 
-/// One step done.
+/// A completed step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Progress {
-    /// The part of the run.
+    /// The phase of the run.
     pub phase: Phase,
-    /// Epoch or update, from 1.
+    /// The epoch or update, from 1.
     pub step: usize,
-    /// Means over the step.
+    /// The means of the figures over the step.
     #[serde(flatten)]
     pub figures: UpdateFigures,
 }
 
-/// Watches a run. All methods may do nothing.
+/// Receives reports on a run. All methods have defaults that do nothing.
 pub trait Observer {
-    /// A part of `total` steps begins, or goes on after `done` of them.
+    /// A phase of `total` steps begins, or continues after `done` of them.
     fn begin(&mut self, _phase: Phase, _done: usize, _total: usize) {}
-    /// A step is done.
+    /// A step was completed.
     fn progress(&mut self, _progress: &Progress) {}
-    /// `model` was looked at, as it is now.
+    /// `model` was evaluated in its current state.
     fn look(&mut self, _look: &Look, _model: &dyn Model) {}
     /// `model` is the state that would be kept if the run ended now.
     fn checkpoint(&mut self, _model: &dyn Model) {}
-    /// Asked after each update: whether [`snapshot`](Self::snapshot) is to follow. `last` where the run is about to end
-    /// early.
+    /// Called after each update; returns whether [`snapshot`](Self::snapshot) should be called next. `last` is true if
+    /// the run is about to end early.
     fn wants_snapshot(&mut self, _last: bool) -> bool {
         false
     }
-    /// What the run goes on from after this update.
+    /// Receives the state after this update, from which the run can be continued.
     fn snapshot(&mut self, _snapshot: &Snapshot) {}
-    /// The part is over.
+    /// The phase has ended.
     fn end(&mut self, _phase: Phase) {}
 }
 
-/// Watches nothing.
+/// An observer that ignores all reports.
 pub struct Silent;
 
 impl Observer for Silent {}
 
-/// Both watch; a state is given to whom asked for it.
+/// Passes reports to two observers; a snapshot is only passed to those that requested it.
 pub struct Both<A, B> {
-    /// Is told first.
+    /// The observer that is called first.
     pub first: A,
-    /// Is told second.
+    /// The observer that is called second.
     pub second: B,
     asked: (bool, bool),
 }
 
 impl<A, B> Both<A, B> {
-    /// `first` and `second`.
+    /// Combines `first` and `second`.
     pub fn new(first: A, second: B) -> Self {
         Self { first, second, asked: (false, false) }
     }

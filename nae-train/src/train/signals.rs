@@ -1,19 +1,20 @@
-//! What tells, without any outlier, how training stands: signals that a run could be stopped by.
+//! Measures of the progress of training that need no outliers; a run could be stopped by them.
 
 use burn::tensor::Tensor;
 use pathfinding::kuhn_munkres::kuhn_munkres_min;
 use pathfinding::matrix::Matrix;
 
-/// Distances are rounded to this many parts of the largest one: the assignment is found among whole numbers.
+/// Distances are rounded to this many parts of the largest one, since the assignment is computed with integers.
 const PARTS: f64 = 1e9;
-/// Samples of a batch, at most: the time to assign them grows with the third power.
+/// The largest number of samples of a batch, since the time for the assignment grows with its third power.
 const MOST: usize = 128;
 
-/// Earth mover's distance between two batches `[N, C, H, W]` as sets of points: the mean Euclidean distance between the
-/// samples of the cheapest one-to-one assignment (Kuhn 1955). Wasserstein normalized autoencoders (CMS, 2025) stop by
-/// it, with data and negative samples.
+/// The earth mover's distance between two batches `[N, C, H, W]` as sets of points: the mean Euclidean distance between
+/// the samples of the cheapest one-to-one assignment (Kuhn 1955). Wasserstein normalized autoencoders (CMS, 2025) stop
+/// training by the distance between data and negative samples.
 ///
-/// Of each batch the first 128 samples count, of the larger one as many as of the other; `None` where one is empty or a distance is no number.
+/// Only the first n samples of each batch are used, where n is the smaller batch size, at most 128. `None` if a batch
+/// is empty or a distance is not finite.
 pub(crate) fn earth_movers_distance(a: &Tensor<4>, b: &Tensor<4>) -> Option<f64> {
     let n = a.dims()[0].min(b.dims()[0]).min(MOST);
     let rows = |x: &Tensor<4>| -> Vec<Vec<f32>> {
@@ -40,8 +41,8 @@ fn euclidean(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would pass as normal; both
-/// are energies. `None` where one is empty.
+/// The share of `negatives` that a threshold with a false-positive rate of `rate` on `normal` would accept as normal;
+/// both are energies. `None` if one of them is empty.
 pub(crate) fn share_below_threshold(negatives: &[f32], normal: &[f32], rate: f64) -> Option<f64> {
     let mut normal = normal.to_vec();
     normal.sort_by(f32::total_cmp);
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_cheapest_assignment_is_found() {
-        // Each point has a partner at distance 1; the nearest neighbour of the first is another's partner.
+        // Each point has a partner at distance 1; the nearest neighbour of the first point is the partner of another.
         let a = points([[0.0, 0.0], [1.5, 0.0], [10.0, 0.0]]);
         let b = points([[10.0, 1.0], [1.0, 0.0], [2.5, 0.0]]);
         let found = earth_movers_distance(&a, &b).expect("finite");
@@ -72,7 +73,7 @@ mod tests {
         assert_eq!(earth_movers_distance(&a, &points([[f32::NAN, 0.0]])), None);
     }
 
-    /// In one dimension the sorted values are the assignment.
+    /// In one dimension the cheapest assignment pairs the sorted values.
     #[test]
     fn in_one_dimension_order_decides() {
         let mut noise = crate::sample::NoiseSource::new(0, 0);

@@ -1,6 +1,7 @@
-//! A run between two updates, whole: what it goes on from to the same end as if it had never stopped.
+//! The complete state of a run between two updates. A run that continues from it ends in the same state as without the
+//! interruption.
 //!
-//! The parts that the methods keep are made in [`methods::state`](crate::methods::state); the file is
+//! The methods' parts of it are made in [`methods::state`](crate::methods::state); the file is written by
 //! [`report::resume`](crate::report::resume).
 
 use std::fmt;
@@ -19,19 +20,19 @@ use crate::methods::state::StateError;
 use crate::methods::{Method as _, UpdateFigures};
 use crate::seed::Stream;
 
-/// A run between two updates.
+/// The complete state of a run between two updates.
 #[derive(Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Order of the data, and the place in it.
+    /// The order of the data and the position in it.
     pub(super) order: BatchOrder,
     pub(super) stage: Stage,
 }
 
 impl Snapshot {
-    /// An NAE's run after its pre-training, of which `autoencoder` is taken to be the end, on so many training images.
+    /// The state of an NAE's run after pre-training on `images` training images, with `autoencoder` as its result.
     ///
     /// # Errors
-    /// `StateError` where its weights cannot be written.
+    /// `StateError` if the weights cannot be written.
     pub(crate) fn pretrained(
         config: &Config,
         autoencoder: Autoencoder,
@@ -40,7 +41,7 @@ impl Snapshot {
         device: &Device,
     ) -> Result<Self, StateError> {
         let settings = config.pretraining();
-        // Which engine does not matter: no update is made.
+        // The engine does not matter, since no update is made.
         let method = AutoencoderMethod::new(autoencoder, settings, None, Engine::Burn, device);
         let epochs = EpochsState { done: settings.epochs, method: Some(method.state()?), ..EpochsState::default() };
         let order = BatchOrder::new(images, Stream::Batches.of(seed));
@@ -49,7 +50,7 @@ impl Snapshot {
 }
 
 impl fmt::Display for Snapshot {
-    /// How far the run has come.
+    /// Writes how many epochs or updates are completed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.stage {
             Stage::Epochs(epochs) => write!(f, "{} epochs", epochs.done),
@@ -58,22 +59,22 @@ impl fmt::Display for Snapshot {
     }
 }
 
-/// The part of a run, and where it stands.
+/// The phase of a run and its state.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Stage {
-    /// Passes over the data.
+    /// Training in epochs.
     Epochs(EpochsState),
     /// NAE training.
     Normalizing(Box<NormalizingState>),
 }
 
-/// Passes over the data, between two updates.
+/// The state of training in epochs between two updates.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct EpochsState {
-    /// Whole epochs done.
+    /// The number of completed epochs.
     pub(super) done: usize,
-    /// Means over the epoch that has begun.
+    /// The means over the completed part of the current epoch.
     pub(super) means: UpdateFigures,
-    /// The method; `None` before its first update.
+    /// The state of the method; `None` before its first update.
     pub(super) method: Option<ByteBuf>,
 }

@@ -1,4 +1,4 @@
-//! How long an update takes on this machine, measured before a schedule is chosen. Nothing of it stays in the run.
+//! Measures the time of an update on this machine before a schedule is chosen. The measurement does not affect the run.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +17,23 @@ use crate::seed::Stream;
 use crate::tensors::Batches as _;
 use nae_data::Split;
 
-/// Repetitions, at most, and the time after which there are enough of them.
+/// The largest number of repetitions, and the time after which no more are made.
 const REPEATS: usize = 20;
 const ENOUGH: Duration = Duration::from_millis(1000);
 
-/// Wall time of the parts of a run.
+/// The wall time of the parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
-    /// An update of pre-training.
+    /// The time of an update of pre-training.
     pub pretraining: Duration,
-    /// An update of NAE training.
+    /// The time of an update of NAE training.
     pub normalizing: Duration,
-    /// A look at the model: validation and selection images scored.
+    /// The time of a look at the model, which scores validation and selection images.
     pub look: Duration,
 }
 
-/// Makes some updates of a run by `config` on `split`, with weights that are thrown away: three seconds, or a few
-/// updates where they are slow.
+/// Makes some updates of a run with `config` on `split`, with weights that are discarded. This takes three seconds, or
+/// the time of a few updates if they are slow.
 pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) -> Speed {
     const SEED: u64 = 0;
     let (pretraining, training) = (config.pretraining(), config.training());
@@ -58,7 +58,7 @@ pub fn measure(config: &Config, split: &Split, engine: Engine, device: &Device) 
     Speed { pretraining, normalizing, look }
 }
 
-/// Mean time of `work`; the first time, when memory is fetched and threads start, does not count.
+/// The mean time of `work`. The first call is not counted, since it allocates memory and starts threads.
 fn mean_time(mut work: impl FnMut()) -> Duration {
     work();
     let started = Instant::now();

@@ -1,60 +1,58 @@
-//! Which state of a run to keep, judged without any outlier but those of the selection set: ConstantGray, as
-//! in the paper, or what the split has in its place.
+//! Chooses the state of a run to keep. The only outliers it uses are those of the selection set: ConstantGray, as in
+//! the paper, or the outliers that the split has in its place.
 //!
-//! Training longer is better until negative energies run away: the network then raises the energy far from the data
-//! only. So the latest state is kept as long as the run has not diverged and telling ConstantGray from validation
-//! images has not become harder, by more than so many images can show; on divergence the run ends with the last good
-//! state.
+//! Longer training gives better models until the negative energies diverge: the network then raises the energy only far
+//! from the data. By default the latest state is therefore kept, as long as the run has not diverged and the AUROC of
+//! ConstantGray against validation images has not fallen by more than its confidence interval allows; if the run
+//! diverges, it ends with the last good state.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Keep, Stopping};
 
-/// What is seen of the model at one update.
+/// The measurements of the model at one update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Updates done.
+    /// The number of completed updates.
     pub update: usize,
-    /// Mean energy of validation images.
+    /// The mean energy of validation images.
     pub validation_energy: f64,
-    /// AUROC of the selection set against validation images.
+    /// The AUROC of the selection set against validation images.
     pub selection_auroc: f64,
-    /// Lower end of its 95% confidence interval (`of_auroc`): an AUROC above it may
-    /// be lower by chance.
+    /// The lower end of its 95% confidence interval (`of_auroc`): a later AUROC above it may be lower by chance.
     pub selection_low: f64,
-    /// Mean energy of the data since the last look.
+    /// The mean energy of the data since the last look.
     pub positive_energy: Option<f64>,
-    /// Mean energy of the negative samples since the last look.
+    /// The mean energy of the negative samples since the last look.
     pub negative_energy: Option<f64>,
-    /// Earth mover's distance between the last update's data and its negative samples
-    /// (`earth_movers_distance`).
+    /// The earth mover's distance between the last update's data and its negative samples (`earth_movers_distance`).
     pub earth_movers_distance: Option<f64>,
-    /// Share of the last update's negative samples that the threshold would pass as normal
+    /// The share of the last update's negative samples that the threshold would accept as normal
     /// (`share_below_threshold`).
     pub negatives_below_threshold: Option<f64>,
 }
 
 impl Look {
-    /// Whether negative energies have run away, or an energy is no number.
+    /// Whether the negative energy exceeds its limit, or an energy is not finite.
     pub fn has_diverged(&self, settings: &Stopping) -> bool {
         let (Some(positive), Some(negative)) = (self.positive_energy, self.negative_energy) else { return false };
         let bounded = match settings.max_energy_ratio {
             Some(ratio) => negative <= ratio * positive,
             None => negative.is_finite() && positive.is_finite(),
         };
-        // NaN compares false, and so counts as diverged.
+        // Comparisons with NaN are false, so NaN counts as diverged.
         !bounded || !self.validation_energy.is_finite()
     }
 }
 
-/// What to do after a look.
+/// The decision after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// This state is the one to keep so far.
     Best,
-    /// An earlier state is better; go on.
+    /// An earlier state is better; training continues.
     Worse,
-    /// Negative energies ran away, or an energy is no number: end, and take the run back.
+    /// The negative energy exceeds its limit, or an energy is not finite: the run ends with the state kept before.
     Diverged,
 }
 
@@ -71,7 +69,7 @@ impl<M: Clone> Watch<M> {
         Self { settings, best: look, model }
     }
 
-    /// Compares the state seen in `look` with the best so far and keeps the better one.
+    /// Compares the state of `look` with the best so far and keeps the better one.
     pub fn judge(&mut self, look: Look, model: &M) -> Verdict {
         let verdict = judge(&self.settings, &self.best, &look);
         if verdict == Verdict::Best {
@@ -83,7 +81,7 @@ impl<M: Clone> Watch<M> {
         verdict
     }
 
-    /// What was seen of the state kept so far.
+    /// The look at the kept state, but with the AUROC and the interval of the state with the highest AUROC so far.
     pub fn best(&self) -> &Look {
         &self.best
     }
@@ -93,7 +91,7 @@ impl<M: Clone> Watch<M> {
         &self.model
     }
 
-    /// The kept state and the update it is from.
+    /// The update of the kept state, and the state.
     pub fn finish(self) -> (usize, M) {
         (self.best.update, self.model)
     }

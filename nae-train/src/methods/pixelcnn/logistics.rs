@@ -1,25 +1,26 @@
-//! Mixtures of discretised logistic distributions (Salimans et al., ICLR 2017, section 2.1): the probability of a pixel's
-//! byte is what the mixture has within half a level of it, and everything beyond at 0 and 255.
+//! Mixtures of discretized logistic distributions (Salimans et al., ICLR 2017, section 2.1): the probability of a
+//! pixel's byte is the mixture's probability within half a level of it; for 0 and 255, of everything beyond.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{log_softmax, sigmoid, softplus};
 
 use super::super::log_sum_exp::log_sum_exp;
 
-/// Logistic distributions in a mixture.
+/// The number of logistic distributions in a mixture.
 pub(super) const COMPONENTS: usize = 10;
-/// Smallest logarithm of a scale.
+/// The smallest logarithm of a scale.
 const LEAST_LOG_SCALE: f32 = -7.0;
-/// Half of a level, where bytes are on [−1, 1].
+/// Half of a level, with bytes scaled to [−1, 1].
 const HALF: f32 = 1.0 / 255.0;
 
-/// Numbers that a pixel's mixture takes: weights, and for each channel means and scales; of three channels each further
-/// mean also depends on the channels before, by one coefficient each.
+/// The number of parameters of a pixel's mixture: weights, and for each channel means and scales; with three channels,
+/// each further mean also depends on the channels before, with one coefficient for each.
 pub(super) const fn parameters(channels: usize) -> usize {
     COMPONENTS * (1 + 2 * channels + channels * (channels - 1) / 2)
 }
 
-/// log p of each pixel of `x` `[N, C, H, W]`, levels on [−1, 1], under mixtures of `parameters` `[N, P, H, W]`: `[N, H·W]`.
+/// log p for each pixel of `x` `[N, C, H, W]`, levels on [−1, 1], under mixtures of `parameters` `[N, P, H, W]`: `[N,
+/// H·W]`.
 pub(super) fn log_probabilities(x: Tensor<4>, parameters: Tensor<4>) -> Tensor<2> {
     let [n, channels, height, width] = x.dims();
     let part = |index: usize| parameters.clone().narrow(1, index * COMPONENTS, COMPONENTS);
@@ -37,14 +38,14 @@ pub(super) fn log_probabilities(x: Tensor<4>, parameters: Tensor<4>) -> Tensor<2
     log_sum_exp(terms, 1).reshape([n, height * width])
 }
 
-/// log p of values under logistic distributions, each within half a level.
+/// log p for values under logistic distributions, each within half a level.
 fn log_probability(x: Tensor<4>, mean: Tensor<4>, log_scale: Tensor<4>) -> Tensor<4> {
     let inverse = log_scale.clone().neg().exp();
     let apart = x.clone() - mean;
     let above = apart.clone().add_scalar(HALF) * inverse.clone();
     let below = apart.clone().sub_scalar(HALF) * inverse.clone();
     let within = sigmoid(above.clone()) - sigmoid(below.clone());
-    // Far from the mean both are equal in f32: there the density in the middle, times the level's width.
+    // Far from the mean both are equal in f32; the density at the centre times the level's width is used there.
     let middle = apart * inverse;
     let density = middle.clone() - log_scale - softplus(middle, 1.0).mul_scalar(2.0);
     let far = within.clone().lower_elem(1e-5);
@@ -77,7 +78,7 @@ mod tests {
         Tensor::from_data(data, &Device::flex()).repeat_dim(0, n)
     }
 
-    /// Narrow and wide mixtures, at the ends of the range and between.
+    /// Tests narrow and wide mixtures, at the ends of the range and between.
     #[test]
     fn the_levels_of_a_pixel_sum_to_one() {
         for spread in [0.5, 1.0, 3.0] {
@@ -88,7 +89,7 @@ mod tests {
         }
     }
 
-    /// Three channels against the definition in float64.
+    /// Compares three channels with the definition in float64.
     #[test]
     fn channels_follow_those_before() {
         let (parameters, pixel) =

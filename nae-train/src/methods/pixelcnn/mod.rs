@@ -1,9 +1,9 @@
-//! PixelCNN++ (Salimans et al., ICLR 2017): the probability of an image as a product over its pixels, each given those
-//! before it. It is no autoencoder; of a preset's network only the shape of images counts.
+//! PixelCNN++ (Salimans et al., ICLR 2017): the probability of an image as a product over its pixels, each conditional
+//! on those before it. It is not an autoencoder; it only uses the image shape of a preset's network.
 //!
-//! `network` is what a pixel's distribution comes from, `logistics` that distribution. Convolutions have no weight
-//! normalisation, which the implementation that the paper names gives them; as there, images of one channel and of three are
-//! on [−1, 1], and there are ten components in a mixture.
+//! `network` computes the parameters of a pixel's distribution, `logistics` is that distribution. Convolutions have no
+//! weight normalization, unlike in the implementation that the paper refers to; as there, images of one channel and of
+//! three are scaled to [−1, 1], and a mixture has ten components.
 
 mod logistics;
 mod network;
@@ -34,20 +34,20 @@ pub struct PixelCnn {
 }
 
 impl PixelCnn {
-    /// For images of `image`, whose sides are whole fours, with weights drawn from `rng`.
+    /// Makes a model for images of `image`, whose sides must be multiples of four, with weights drawn from `rng`.
     pub fn new(image: Shape, settings: Autoregressive, rng: &mut impl Rng, device: &Device) -> Self {
         let Autoregressive { blocks, filters } = settings;
         let outputs = logistics::parameters(image.channels);
         Self { network: Network::new(image.channels, outputs, blocks, filters, rng, device) }
     }
 
-    /// A model to read weights into, on the autodiff form of `device`.
+    /// A model to load weights into, on the autodiff form of `device`.
     pub(super) fn blank(image: Shape, settings: Autoregressive, device: &Device) -> Self {
-        // The drawn weights are all replaced; the seed does not matter.
+        // All drawn weights are replaced, so the seed does not matter.
         Self::new(image, settings, NoiseSource::new(0, 0).rng(), &device.clone().autodiff())
     }
 
-    /// log p of each pixel given those before it, row by row, for `x` `[N, C, H, W]` in [0, 1], brought to the nearest
+    /// log p for each pixel given those before it, row by row, for `x` `[N, C, H, W]` in [0, 1], rounded to the nearest
     /// byte: `[N, H·W]`.
     fn log_probabilities(&self, x: Tensor<4>, dropout: &mut Dropout) -> Tensor<2> {
         let x = x.clamp(0.0, 1.0).mul_scalar(255.0).round().div_scalar(127.5).sub_scalar(1.0);
@@ -55,14 +55,14 @@ impl PixelCnn {
         logistics::log_probabilities(x, parameters)
     }
 
-    /// −log₂ p by dimension: `[N]`.
+    /// −log₂ p divided by the number of values: `[N]`.
     fn bits(&self, x: Tensor<4>, dropout: &mut Dropout) -> Tensor<1> {
         let [n, c, h, w] = x.dims();
         let logs = self.log_probabilities(x, dropout).sum_dim(1).reshape([n]);
         logs.div_scalar(-std::f64::consts::LN_2 * (c * h * w) as f64)
     }
 
-    /// Bits per dimension of each sample of `x` `[N, C, H, W]` in [0, 1]: `[N]`.
+    /// The bits per dimension of each sample of `x` `[N, C, H, W]` in [0, 1]: `[N]`.
     pub fn bits_per_dimension(&self, x: Tensor<4>) -> Tensor<1> {
         self.bits(x, &mut Dropout(None))
     }
@@ -86,22 +86,22 @@ impl Model for PixelCnn {
     }
 }
 
-/// Trains by the likelihood; burn computes the gradient.
+/// Trains on the likelihood; burn computes the gradient.
 pub(crate) type PixelCnnMethod = GradientMethod<PixelLikelihood>;
 
-/// Bits per dimension. What is kept is the source of what updates leave out.
+/// The bits per dimension. The state kept between updates is the source of dropout.
 pub(crate) struct PixelLikelihood;
 
 impl PixelCnnMethod {
-    /// From the state `model`; what an update leaves out is drawn from `dropout`.
+    /// Starts from the state `model`; dropout is drawn from `dropout`.
     pub(crate) fn new(model: PixelCnn, pretraining: Pretraining, dropout: NoiseSource) -> Self {
         Self::begin(PixelLikelihood, model, dropout, pretraining)
     }
 }
 
-/// The gradient of the mean bits per dimension, and they.
+/// Returns the gradient of the mean bits per dimension, and these bits.
 fn gradients(dropout: &mut NoiseSource, model: &PixelCnn, x: Tensor<4>) -> (GradientsParams, UpdateFigures) {
-    // Each shard has a source of its own, so that nothing depends on the number of threads.
+    // Each shard has its own source, so that the result does not depend on the number of threads.
     let seed = dropout.rng().random();
     let with_source = |(index, x): (usize, Tensor<4>)| (x.dims()[0], (x, NoiseSource::new(seed, index as u64)));
     let shards = shard::shards(x).into_iter().enumerate().map(with_source).collect();
@@ -140,8 +140,8 @@ mod tests {
         PixelCnn::new(image, SETTINGS, NoiseSource::new(0, 0).rng(), &Device::flex().autodiff())
     }
 
-    /// One pixel changed at a time, all its channels: what is before it, and its own distribution, stay; of what follows,
-    /// its neighbours to the right and below do not.
+    /// One pixel is changed at a time, in all its channels: the distributions of pixels before it, and its own, do not
+    /// change; those of its following neighbours, to the right and below, do.
     #[test]
     fn a_pixel_depends_on_those_before_it_alone() {
         let (height, width) = (8, 12);
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Over all bytes of one pixel, the others given: its probabilities sum to 1, at the corners and in the middle.
+    /// The probabilities of all bytes of one pixel, given the others, sum to 1, at the corners and in the centre.
     #[test]
     fn the_probabilities_of_a_pixel_sum_to_one() {
         let model = model(1, [8, 8]).valid();
@@ -187,7 +187,8 @@ mod tests {
         }
     }
 
-    /// The sum of the pixels' logarithms, in bits, by dimension; half of it is left out in training, other halves each time.
+    /// The bits are the sum of the pixels' logarithms divided by the number of values; training drops other halves each
+    /// time.
     #[test]
     fn bits_are_those_of_all_pixels() {
         let model = model(1, [8, 8]).valid();
@@ -202,7 +203,7 @@ mod tests {
         assert!((with(1) - bits[0]).abs() > 1e-6 && (with(1) - with(2)).abs() > 1e-6 && with(1) == with(1));
     }
 
-    /// Images with the same upper half: that one is learned, and costs next to nothing any more.
+    /// All images have the same upper half, which is learned and then needs hardly any bits.
     #[test]
     fn it_learns_what_is_alike() {
         let mut method = PixelCnnMethod::new(model(1, [8, 8]), Pretraining::new(1, 16, 1e-2), NoiseSource::new(4, 0));

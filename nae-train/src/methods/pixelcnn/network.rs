@@ -1,5 +1,6 @@
-//! The network of PixelCNN++ (Salimans et al., ICLR 2017, sections 2.3 to 2.5): two streams of shifted convolutions, one
-//! that sees all rows above a pixel and one that also sees what is left of it, on three levels of resolution.
+//! The network of PixelCNN++ (Salimans et al., ICLR 2017, sections 2.3 to 2.5): two streams of shifted convolutions,
+//! one that depends on all rows above a pixel and one that also depends on the pixels to its left, on three levels of
+//! resolution.
 
 use burn::module::Module;
 use burn::nn::conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig};
@@ -11,10 +12,10 @@ use rand::Rng;
 use crate::arch::init::uniform;
 use crate::sample::NoiseSource;
 
-/// Share of a block's inner activations that an update leaves out.
+/// The share of a block's inner activations that an update drops.
 const DROPOUT: f32 = 0.5;
 
-/// What a pass leaves out: in training half of each block, drawn in turn; nothing where there is no source.
+/// Dropout of half of the activations in each block, drawn sequentially, for training; none if there is no source.
 pub(super) struct Dropout(pub(super) Option<NoiseSource>);
 
 impl Dropout {
@@ -26,25 +27,25 @@ impl Dropout {
     }
 }
 
-/// Which pixels a convolution sees.
+/// The pixels that a convolution depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sees {
-    /// Rows above and its own, three columns about its own.
+    /// The rows above and its own, three columns centred at its own.
     Down,
-    /// Rows above and its own, up to its own column.
+    /// The rows above and its own, up to its own column.
     DownRight,
 }
 
-/// A convolution whose padding lies above, and left of it or on both sides.
+/// A convolution with padding above it, and to its left or on both sides.
 #[derive(Module, Debug)]
 struct Shifted {
     convolution: Conv2d,
-    /// Left, right, top.
+    /// The padding on the left, right and top.
     #[module(skip)]
     padding: [usize; 3],
 }
 
-/// 1/√fan_in of a kernel that reads `channels`.
+/// 1/√fan_in of a kernel with `channels` input channels.
 fn bound(channels: usize, [rows, columns]: [usize; 2]) -> f32 {
     1.0 / ((channels * rows * columns) as f32).sqrt()
 }
@@ -80,7 +81,7 @@ impl Shifted {
     }
 }
 
-/// Its transpose at stride 2, cut so that it sees as little.
+/// The transpose of [`Shifted`] with stride 2, cropped so that it depends on the same pixels.
 #[derive(Module, Debug)]
 struct Enlarging {
     convolution: ConvTranspose2d,
@@ -110,7 +111,7 @@ impl Enlarging {
     }
 }
 
-/// (ELU(x), ELU(−x)).
+/// Concatenates ELU(x) and ELU(−x).
 fn concat_elu(x: Tensor<4>) -> Tensor<4> {
     Tensor::cat(vec![elu(x.clone()), elu(x.neg())], 1)
 }
@@ -119,7 +120,7 @@ fn elu(x: Tensor<4>) -> Tensor<4> {
     x.clone().clamp_min(0.0) + x.clamp_max(0.0).exp().sub_scalar(1.0)
 }
 
-/// A residual block whose second convolution has a gate, and that is given another stream or an earlier level beside.
+/// A residual block with a gated second convolution, and an optional side input: another stream or an earlier level.
 #[derive(Module, Debug)]
 struct Gated {
     first: Shifted,
@@ -128,7 +129,7 @@ struct Gated {
 }
 
 impl Gated {
-    /// `beside` is how many times the filters of what is given beside.
+    /// `beside` is the number of channels of the side input, in multiples of `filters`.
     fn new(sees: Sees, filters: usize, beside: usize, rng: &mut impl Rng, device: &Device) -> Self {
         let kernel = match sees {
             Sees::Down => [2, 3],
@@ -150,7 +151,7 @@ impl Gated {
     }
 }
 
-/// Both streams: what sees the rows above, and what also sees the pixels to the left.
+/// Both streams: the one that depends on the rows above, and the one that also depends on the pixels to the left.
 type Streams = [Tensor<4>; 2];
 
 /// A block of both streams.
@@ -166,29 +167,30 @@ pub(super) struct Network {
     rows_in: Shifted,
     above_in: Shifted,
     left_in: Shifted,
-    /// On the way to fewer pixels, level by level, and what makes them fewer.
+    /// The blocks on the way to lower resolution, level by level, and the layers that reduce it.
     narrowing: Vec<Vec<Pair>>,
     down: Vec<[Shifted; 2]>,
-    /// On the way back.
+    /// The blocks on the way back, and the layers that increase the resolution.
     widening: Vec<Vec<Pair>>,
     up: Vec<[Enlarging; 2]>,
     out: Conv2d,
 }
 
-/// Every row one further down; the first is zero.
+/// Shifts every row down by one; the first is zero.
 fn shifted_down(x: Tensor<4>) -> Tensor<4> {
     let height = x.dims()[2];
     x.narrow(2, 0, height - 1).pad((0, 0, 1, 0), PadMode::Constant(0.0))
 }
 
-/// Every column one further right; the first is zero.
+/// Shifts every column to the right by one; the first is zero.
 fn shifted_right(x: Tensor<4>) -> Tensor<4> {
     let width = x.dims()[3];
     x.narrow(3, 0, width - 1).pad((1, 0, 0, 0), PadMode::Constant(0.0))
 }
 
 impl Network {
-    /// From images of `channels` to `outputs` numbers a pixel, with `blocks` in each level and `filters` in each stream.
+    /// Maps images of `channels` to `outputs` numbers for each pixel, with `blocks` in each level and `filters` in each
+    /// stream.
     pub(super) fn new(
         channels: usize,
         outputs: usize,
@@ -225,10 +227,10 @@ impl Network {
         }
     }
 
-    /// Numbers `[N, P, H, W]` of which each pixel's depend on the pixels before it alone, row by row; H and W are whole
-    /// fours.
+    /// Numbers `[N, P, H, W]`, where those of each pixel only depend on the pixels before it, row by row; H and W must
+    /// be multiples of four.
     pub(super) fn forward(&self, x: Tensor<4>, dropout: &mut Dropout) -> Tensor<4> {
-        // A channel of ones tells the image from the padding.
+        // A channel of ones distinguishes the image from the padding.
         let ones = x.clone().narrow(1, 0, 1).zeros_like().add_scalar(1.0);
         let x = Tensor::cat(vec![x, ones], 1);
         let rows = shifted_down(self.rows_in.forward(x.clone()));
@@ -249,7 +251,7 @@ impl Network {
                 kept.push(streams.clone());
             }
         }
-        // The last that was kept is what the way back begins with.
+        // The last entry is the start of the way back itself.
         kept.pop();
         for (level, pairs) in self.widening.iter().enumerate() {
             for pair in pairs {

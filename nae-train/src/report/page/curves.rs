@@ -1,4 +1,4 @@
-//! Lines: what was measured along a run, and ROC curves, as SVG.
+//! Line charts as SVG: measurements during a run, and ROC curves.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::eval::evaluation::{Evaluation, ScoredSet};
 use crate::eval::metrics;
 
-/// Of one panel, in pixels.
+/// The size of one panel, in pixels.
 const PANEL: (u32, u32) = (430, 300);
 const COLORS: [RGBColor; 6] = [
     RGBColor(38, 110, 180),
@@ -19,23 +19,23 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(120, 120, 120),
     RGBColor(180, 140, 20),
 ];
-/// More points than that are not seen.
+/// The largest number of points of a line; more would not be visible.
 const POINTS: usize = 400;
 
-/// One chart of lines.
+/// A chart of lines.
 pub struct Lines {
-    /// What stands above it.
+    /// The title above the chart.
     pub title: String,
-    /// The horizontal axis.
+    /// The label of the horizontal axis.
     pub x: &'static str,
-    /// Names, and points in order.
+    /// The names of the lines, and their points in order.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
-    /// Ends of both axes, where they are not those of the points.
+    /// Whether both axes range from 0 to 1; otherwise they fit the points.
     pub unit: bool,
 }
 
-/// Charts of a `metrics.jsonl`: the loss of pre-training or of a baseline, the energies of NAE training, and what was
-/// seen at the looks. Lines that cannot be read are passed over.
+/// The charts of a `metrics.jsonl`: the loss of pre-training or of a baseline, the energies of NAE training, and the
+/// measurements of looks. Lines that cannot be parsed are ignored.
 pub fn of_metrics(text: &str) -> Vec<Lines> {
     let mut values: BTreeMap<(&'static str, String), Vec<(f64, f64)>> = BTreeMap::new();
     for line in text.lines() {
@@ -79,7 +79,7 @@ pub fn of_metrics(text: &str) -> Vec<Lines> {
     .collect()
 }
 
-/// Means of as many neighbours as leave few enough points.
+/// Averages groups of neighbouring points to reduce their number.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean =
         |points: &[(f64, f64)], of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
@@ -89,7 +89,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// ROC curves of the most telling outlier sets, one chart each, one line a column.
+/// The ROC curves of the most informative outlier sets: one chart for each set, one line for each column.
 pub fn rocs(evaluation: &Evaluation) -> Vec<Lines> {
     let chart = |set: &ScoredSet| {
         let titles = evaluation.columns.iter().map(|(_, title)| (*title).to_owned());
@@ -99,7 +99,7 @@ pub fn rocs(evaluation: &Evaluation) -> Vec<Lines> {
     evaluation.telling(4).into_iter().map(chart).collect()
 }
 
-/// The [ROC curve](metrics::roc) with as many points as can be seen; none where there is no curve.
+/// The [ROC curve](metrics::roc) with a limited number of points; empty if there is no curve.
 fn roc(normal: &[f32], outlier: &[f32]) -> Vec<(f64, f64)> {
     let points = metrics::roc(normal, outlier).unwrap_or_default();
     let stride = points.len().div_ceil(POINTS).max(1);
@@ -109,7 +109,7 @@ fn roc(normal: &[f32], outlier: &[f32]) -> Vec<(f64, f64)> {
 /// Draws `charts` in rows of `columns`.
 ///
 /// # Errors
-/// What the drawing library says, as text.
+/// The error of the drawing library, as text.
 pub fn draw(charts: &[Lines], columns: usize) -> Result<String, String> {
     let columns = columns.clamp(1, charts.len().max(1));
     let rows = charts.len().div_ceil(columns).max(1);
@@ -139,7 +139,7 @@ fn panel(area: &DrawingArea<SVGBackend<'_>, Shift>, lines: &Lines) -> Result<(),
         if low < high { (low, high) } else { (low.min(0.0), low.max(0.0) + 1.0) }
     };
     let (x, y) = if lines.unit || all.is_empty() { ((0.0, 1.0), (0.0, 1.0)) } else { (ends(|p| p.0), ends(|p| p.1)) };
-    // Room for the legend.
+    // Space for the legend.
     let top = if lines.unit { 1.02 } else { y.1 + 0.25 * (y.1 - y.0) };
     let mut chart = ChartBuilder::on(area)
         .caption(&lines.title, ("sans-serif", 15))

@@ -1,4 +1,4 @@
-//! Images for the page: what a model makes of some images, and where its chains lead.
+//! Images for the report: reconstructions by a model, and the stages of its chains.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,23 +12,23 @@ use crate::report::images;
 use crate::run::Prepared;
 use crate::tensors::Batches as _;
 
-/// Images of each kind that are shown.
+/// The number of images of each kind.
 const SHOWN: usize = 10;
 
 /// Rows of strips of images, as PNG in base64.
 pub struct Gallery {
-    /// Its title.
+    /// The title of the gallery.
     pub title: String,
-    /// What is to be seen.
+    /// The explanation of the images.
     pub caption: String,
-    /// Titles of the columns, the rows' names first.
+    /// The titles of the columns, starting with that of the rows' names.
     pub columns: Vec<String>,
-    /// Name and strips of each row.
+    /// The name and strips of each row.
     pub rows: Vec<(String, Vec<String>)>,
 }
 
-/// Images, reconstructions and squared errors under the autoencoder of `model`: of the normal test images and of each
-/// outlier set. `None` where the model has no autoencoder.
+/// Images, reconstructions and squared errors under the autoencoder of `model`, for the normal test images and each
+/// outlier set. `None` if the model has no autoencoder.
 pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) -> Option<Gallery> {
     let autoencoder = model.autoencoder()?.valid();
     let outliers = prepared.outlier_sets();
@@ -39,7 +39,7 @@ pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) 
         let x = set.batch(&set.evenly(SHOWN), device);
         let reconstruction = autoencoder.reconstruct(x.clone());
         let error = (x.clone() - reconstruction.clone()).powi_scalar(2);
-        // One scale for all, so that rows can be compared: an error of a half is white.
+        // All rows have the same scale, so that they can be compared: an error of 1/2 is white.
         let strips = [x, reconstruction, error.mul_scalar(4.0)].map(|images| strip(&images, set.shape()));
         (name.to_owned(), strips.to_vec())
     });
@@ -54,8 +54,8 @@ pub fn reconstructions(prepared: &Prepared, model: &dyn Model, device: &Device) 
     })
 }
 
-/// Chains of the trained model from noise: the decoder's image of where the latent chain starts and of where it ends,
-/// and the end of the visible chain. `None` for models without an autoencoder or a latent chain.
+/// Chains of the trained model from noise: the decoder's images of the latent chain's start and end, and the end of the
+/// visible chain. `None` for models without an autoencoder or a latent chain.
 pub fn chains(prepared: &Prepared, model: &dyn Model, engine: Engine, device: &Device) -> Option<Gallery> {
     let stages = prepared.new_images(model, SHOWN, engine, device)?;
     let shape = prepared.split.test.shape();

@@ -1,8 +1,8 @@
-//! `report.html`: a run on one page, with nothing to fetch from anywhere. Curves, histograms, ROC, reconstructions and
-//! chains, beside the numbers that `report.md` has.
+//! `report.html`: a run on one page, without external resources. It shows curves, histograms, ROC, reconstructions and
+//! chains in addition to the numbers in `report.md`.
 //!
-//! [`curves`] draws what `metrics.jsonl` recorded and the ROC, [`gallery`] the images. This file puts the page
-//! together; what is on it comes from the caller.
+//! [`curves`] draws the measurements in `metrics.jsonl` and the ROC, [`gallery`] the images. This module assembles the
+//! page from content that the caller provides.
 
 pub mod curves;
 pub mod gallery;
@@ -12,23 +12,23 @@ use std::fmt::Write as _;
 use crate::eval::table::{FOOTNOTE, Table};
 use gallery::Gallery;
 
-/// What is on the page.
+/// The content of the page.
 pub struct Page<'a> {
-    /// Name of the run.
+    /// The name of the run.
     pub title: &'a str,
-    /// Ending, threshold, network and the like, a sentence each.
+    /// Facts such as ending, threshold and network, one sentence each.
     pub facts: &'a [String],
-    /// What should be known before the model is believed.
+    /// Warnings that affect how far the model can be trusted.
     pub warnings: &'a [String],
-    /// What was chosen for a user's own data.
+    /// The settings that were chosen for a user's own data.
     pub choices: &'a [String],
     /// The figures.
     pub table: &'a Table,
-    /// Pictures as SVG, with their captions.
+    /// Pictures with their captions: (caption, SVG).
     pub pictures: &'a [(String, String)],
-    /// Images.
+    /// Galleries of images.
     pub galleries: &'a [Gallery],
-    /// `config.toml`.
+    /// The text of `config.toml`.
     pub config: &'a str,
 }
 
@@ -129,11 +129,11 @@ fn table(table: &Table) -> String {
 }
 
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing into a string does not fail.
+    // Writing to a string cannot fail.
     let _ = out.write_fmt(text);
 }
 
-/// Names of files and folders may hold anything.
+/// Escapes text for HTML, since names of files and folders may contain any characters.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
