@@ -2,7 +2,7 @@
 
 use core::fmt;
 use embedded_hal::digital::{OutputPin, PinState};
-use nae_core::drift::{Drift, PageHinkley};
+use nae_core::drift::{Drift, DriftError, PageHinkley};
 use nae_core::engine::EngineError;
 use nae_core::verdict::{AlarmFilter, AlarmSettings, Score, Verdict};
 
@@ -19,6 +19,7 @@ pub struct Judge<P> {
     pin: P,
     filter: AlarmFilter<8>,
     drift: PageHinkley,
+    threshold: Option<f32>,
 }
 
 /// What one image came to.
@@ -44,7 +45,7 @@ pub enum SettingsError {
     /// The alarm's settings.
     Alarm(nae_core::verdict::AlarmSettingsError),
     /// The drift watch's settings.
-    Drift(nae_core::drift::DriftError),
+    Drift(DriftError),
 }
 
 impl fmt::Display for SettingsError {
@@ -72,6 +73,7 @@ impl<P: OutputPin> Judge<P> {
             pin,
             filter: ALARM.and_then(AlarmFilter::new).map_err(SettingsError::Alarm)?,
             drift: PageHinkley::new(tolerance * unit, limit * unit).map_err(SettingsError::Drift)?,
+            threshold,
         })
     }
 
@@ -83,7 +85,20 @@ impl<P: OutputPin> Judge<P> {
         let verdict = verdict.unwrap_or(Verdict::Normal);
         let alarm = self.filter.observe(verdict);
         self.pin.set_state(PinState::from(alarm))?;
-        // The energy is finite, or there would be no score.
-        Ok(Report { score, verdict, alarm, drift: self.drift.observe(score.energy).unwrap_or(Drift::Steady) })
+        Ok(Report { score, verdict, alarm, drift: self.drift(score.energy) })
+    }
+
+    /// Drift is of the many: one anomaly counts as no more than an image at the threshold.
+    fn drift(&mut self, energy: f32) -> Drift {
+        match self.drift.observe(self.threshold.map_or(energy, |threshold| energy.min(threshold))) {
+            Ok(drift) => drift,
+            // Without a threshold, energies can be as large as floats: the watch begins anew.
+            Err(DriftError::Overflow) => {
+                self.drift.reset();
+                Drift::Steady
+            }
+            // No energy of a score: those are finite.
+            Err(_) => Drift::Steady,
+        }
     }
 }

@@ -4,8 +4,9 @@
 use core::convert::Infallible;
 use embedded_hal::digital::{ErrorType, OutputPin};
 use embedded_hal_nb::serial::{self, ErrorKind};
-use firmware_example::{Digits, EndOfImages, Fault, ImageSource, Memory, SerialImages, StoredImages, Watch};
-use nae_core::verdict::Verdict;
+use firmware_example::{Digits, EndOfImages, Fault, ImageSource, Judge, Memory, SerialImages, StoredImages, Watch};
+use nae_core::drift::Drift;
+use nae_core::verdict::{Score, Verdict};
 use std::cell::Cell;
 
 struct Pin<'a>(&'a Cell<Option<bool>>);
@@ -54,6 +55,36 @@ fn the_pin_follows_the_alarm_and_the_source_ends() {
     let alarms = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0].map(|alarm| alarm == 1);
     assert_eq!(judged.map(|(_, alarm)| alarm), alarms);
     assert!(matches!(watch.capture(), Err(Fault::Source(EndOfImages))));
+}
+
+/// The watch on drift takes one checkerboard among many digits for an image at the threshold; it reports a camera that sees
+/// nothing else.
+#[test]
+fn one_anomaly_is_no_drift_and_many_are() {
+    let (digits, _) = include_bytes!("../vectors/digits.u8").as_chunks::<256>();
+    let normal = [0, 2, 3].map(|digit: usize| digits[digit]).concat().repeat(10);
+    let images = [&normal[..], &checkerboard(), &normal, &checkerboard().repeat(60)].concat();
+    let state = Cell::new(None);
+    let mut memory = Memory::new();
+    let mut watch = Watch::new(StoredImages::new(&images), Pin(&state), &mut memory).unwrap();
+    let drifts: [Drift; 121] = core::array::from_fn(|_| {
+        watch.capture().unwrap();
+        watch.judge().unwrap().drift
+    });
+    assert_eq!(drifts[..61], [Drift::Steady; 61]);
+    assert_eq!(drifts[120], Drift::Rising);
+}
+
+/// Without a threshold, the sums of the energies can leave the range of floats.
+#[test]
+fn after_an_overflow_the_watch_on_drift_begins_anew() {
+    let state = Cell::new(None);
+    let mut judge = Judge::new(Pin(&state), None).unwrap();
+    let mut drift = |energy| judge.observe(Score { energy, p_value: None }, None).unwrap().drift;
+    let before = [0.0, f32::MAX, f32::MAX, f32::MAX].map(&mut drift);
+    assert_eq!(before, [Drift::Steady, Drift::Rising, Drift::Rising, Drift::Steady]);
+    assert_eq!([0.5; 20].map(&mut drift), [Drift::Steady; 20]);
+    assert_eq!([5.0; 4].map(&mut drift)[3], Drift::Rising);
 }
 
 /// Bytes, then an overrun.

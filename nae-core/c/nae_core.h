@@ -8,8 +8,11 @@
    NULL must be valid for as many values as its function says, and what a function writes must not overlap what it reads.
 
    Numbers are those of every other target, bit for bit. The FPU, where there is one, must be on and in the state that
-   reset leaves it in: rounding to nearest, subnormals not flushed. On Cortex-M4, M7, M33 and M55 the bit UNALIGN_TRP of
-   the register CCR must be clear, as reset leaves it.
+   reset leaves it in: rounding to nearest, subnormals not flushed. On Cortex-M4, M7, M33, M35P, M55 and M85, the
+   library reads words from addresses that are not divisible by 4: the bit UNALIGN_TRP of the register CCR must be clear,
+   as reset leaves it, and the image, the bytes of the model and the arena must lie in memory of type Normal. In memory of
+   type Device such a read faults: by default, external memory from 0xA0000000 to 0xDFFFFFFF is such, and an MPU region
+   (often used for DMA buffers) can make any address so.
 
    No function panics, whatever bytes it is given. The README says how this is checked. */
 
@@ -35,22 +38,25 @@ enum nae_core_status
   NAE_CORE_STATUS_NULL = 1,
   // The model was not opened, or its last opening failed; or the alarm was not started.
   NAE_CORE_STATUS_NOT_READY = 2,
-  // An address is not divisible by what its values need: 4 for the bytes of a model, the arena and floats, 8 for
-  // `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
+  // An address is not divisible by what its values need: 4 for the bytes of a model, the arena, floats and
+  // `nae_core_score`, 8 for `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
   NAE_CORE_STATUS_ALIGNMENT = 3,
   // The arena overlaps the image.
   NAE_CORE_STATUS_OVERLAP = 4,
   // The bytes are not a .nae file.
   NAE_CORE_STATUS_NOT_A_MODEL = 5,
-  // A .nae file of another version than this library reads.
+  // A .nae file of another version of the format than this library reads. What is added to the format leaves its
+  // version as it is: a newer file can also be refused with HEADER or LAYER.
   NAE_CORE_STATUS_VERSION = 6,
   // The file is shorter or longer than its header says.
   NAE_CORE_STATUS_LENGTH = 7,
   // The checksum is wrong: the file was altered.
   NAE_CORE_STATUS_CHECKSUM = 8,
-  // The checksum is right, and the header or the calibration is invalid.
+  // The checksum is right, and the header or the calibration is invalid, or has a flag, energy or resize filter that
+  // this library does not know: a newer version may have made the file.
   NAE_CORE_STATUS_HEADER = 9,
-  // The checksum is right, and a layer is invalid.
+  // The checksum is right, and a layer is invalid, or of a kind or with an activation that this library does not know: a
+  // newer version may have made the file.
   NAE_CORE_STATUS_LAYER = 10,
   // The model needs operators that this library was built without.
   NAE_CORE_STATUS_OPERATORS = 11,
@@ -96,8 +102,13 @@ typedef struct nae_core_model {
 
 // Properties of a model.
 typedef struct nae_core_info {
-  // Operations that take the time of a score: multiply-accumulates of convolutions and dense layers, and values that
-  // pooling layers read. A device that takes models from outside can refuse what would run too long.
+  // What a score takes, in units of about a multiply-accumulate. A device that takes models from outside can refuse what
+  // would run too long. Counted are `multiply_accumulates`, each value that a layer writes (4 times where it is
+  // interpolated or normalised, 16 times where its activation has an exponential), and the energy: each value of the
+  // image, or for structural similarity 5 times each value of each window of 11 x 11.
+  uint64_t operations;
+  // Multiply-accumulates of convolutions and dense layers, and values that pooling layers read, padding included in
+  // both. Other layers and the energy are not counted: `operations` is what limits the time.
   uint64_t multiply_accumulates;
   // Channels of the image.
   size_t channels;
@@ -164,7 +175,9 @@ const char *nae_core_status_text(int32_t status);
 const char *nae_core_version(void);
 
 // Opens a model: checks `length` bytes of a `.nae` file as a whole, so that nothing has to be checked afterwards, and
-// writes to `model` what reads them in place. Time is linear in the length.
+// writes to `model` what reads them in place. Time is linear in the length, plus the square of the number of layers: some
+// 490 instructions for each pair of layers on a Cortex-M4F, which are 16 million for 256 layers, the most that a model
+// can have.
 //
 // The bytes may come from anywhere and may be damaged: they are refused, or run within the arena. The address of
 // `bytes` must be divisible by 4. They must stay where they are, unchanged, as long as the model is used.
@@ -174,7 +187,9 @@ const char *nae_core_version(void);
 //
 // # Safety
 // `model` is null or valid for a write; `bytes` is null or valid for `length` bytes.
-nae_core_status nae_core_open(struct nae_core_model *model, const uint8_t *bytes, size_t length);
+nae_core_status nae_core_open(struct nae_core_model *model,
+                              const uint8_t *bytes,
+                              size_t length);
 
 // Writes to `info` the properties of a model: the image it takes, the arena it needs, its threshold.
 //

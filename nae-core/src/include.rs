@@ -26,6 +26,32 @@
 /// # Ok::<(), nae_core::engine::EngineError>(())
 /// ```
 ///
+/// # Where the file lies
+/// By default, it lies with the program's other constants. `section = "…"` behind the path names a section of the linker
+/// script instead, for example one in a QSPI flash that is mapped into memory (execute in place):
+///
+/// ```
+/// # #[cfg(target_os = "linux")] {
+/// nae_core::include_model! {
+///     /// A box blur, whose weights lie in the flash outside the chip.
+///     struct Blur = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/blur.nae"), section = ".qspi.models";
+/// }
+/// assert_eq!(Blur::IMAGE_LEN, 16);
+/// # }
+/// ```
+///
+/// with, in the linker script,
+///
+/// ```text
+/// SECTIONS { .qspi : ALIGN(16) { KEEP(*(.qspi.models)) } > QSPI }
+/// ```
+///
+/// The section must be readable at its address when the model is run, with the bytes that were linked: on the chip, the
+/// program first has to map the flash. On Cortex-M it must be memory of type Normal, see [`Engine`](crate::engine::Engine).
+/// The lengths and the set of operators are constants, for which nothing is read there. Attributes before `struct` are those
+/// of the unit struct, and not of the bytes.
+///
+/// # A damaged file
 /// The same file with one bit of a weight changed does not compile:
 /// ```compile_fail
 /// nae_core::include_model! {
@@ -41,7 +67,10 @@
 /// ```
 #[macro_export]
 macro_rules! include_model {
-    ($(#[$attribute:meta])* $visibility:vis struct $name:ident = $path:expr $(;)?) => {
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis struct $name:ident = $path:expr $(, section = $section:literal)? $(;)?
+    ) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug)]
         $visibility struct $name;
@@ -52,6 +81,7 @@ macro_rules! include_model {
             pub const MODEL: $crate::model::Model<'static> = {
                 #[repr(C, align(16))]
                 struct Aligned<const N: usize>([u8; N]);
+                $(#[unsafe(link_section = $section)])?
                 static FILE: Aligned<{ include_bytes!($path).len() }> =
                     Aligned(*include_bytes!($path));
                 match $crate::model::Model::parse(&FILE.0) {

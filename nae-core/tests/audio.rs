@@ -48,6 +48,24 @@ fn a_window_is_its_last_frames_in_order() {
     }
 }
 
+/// Nothing of before is in what comes after a reset.
+#[test]
+fn after_a_reset_frames_and_inputs_are_those_of_a_new_stream() {
+    let samples = samples();
+    let (before, after) = samples.split_at(20);
+    let inputs = |log_mel: &mut LogMel, window: &mut FrameWindow<{ 5 * BANDS }>, hops: &[[i16; HOP]]| {
+        let input = |hop| log_mel.push_i16(hop).and_then(|frame| window.push(frame)).copied();
+        hops.iter().map(input).collect::<Vec<_>>()
+    };
+    let (mut log_mel, mut window) = (LogMel::new(), FrameWindow::new());
+    assert!(inputs(&mut log_mel, &mut window, before)[19].is_some());
+    log_mel.reset();
+    window.reset();
+    let found = inputs(&mut log_mel, &mut window, after);
+    assert!(found[..5].iter().all(Option::is_none) && found[5].is_some());
+    assert_eq!(found, inputs(&mut LogMel::new(), &mut FrameWindow::new(), after));
+}
+
 #[test]
 fn samples_that_are_no_sound_are_refused_and_the_stream_begins_anew() {
     let hop = [0.5; HOP];

@@ -111,11 +111,17 @@ fn sums_that_no_longer_are_numbers_are_refused() {
     };
     // The mean is a number and so is one sum; the other is infinite.
     for sign in [1.0, -1.0] {
-        assert_eq!(third([-1.5e38 * sign, 1.5e38 * sign, 3e38 * sign]), Err(DriftError::NonFinite));
+        assert_eq!(third([-1.5e38 * sign, 1.5e38 * sign, 3e38 * sign]), Err(DriftError::Overflow));
     }
     let mut watch = PageHinkley::new(0.0, 1.0).unwrap();
     assert_eq!(watch.observe(f32::MAX), Ok(Drift::Steady));
-    assert_eq!(watch.observe(-f32::MAX), Err(DriftError::NonFinite), "the mean is infinite");
+    assert_eq!(watch.observe(-f32::MAX), Err(DriftError::Overflow), "the mean is infinite");
+    // A wrong energy is not taken, whatever has become of the sums, and only a reset mends them.
+    assert_eq!(watch.observe(f32::NAN), Err(DriftError::NonFinite));
+    assert_eq!(watch.observe(0.0), Err(DriftError::Overflow));
+    watch.reset();
+    assert_eq!(watch, PageHinkley::new(0.0, 1.0).unwrap());
+    assert_eq!(watch.observe(0.5), Ok(Drift::Steady));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod models;
 
 use models::floats;
 use nae_core::Shape;
-use nae_core::calibration::{Calibration, CalibrationView};
+use nae_core::calibration::{Calibration, CalibrationView, Spacing};
 use nae_core::contract::{LengthError, Preprocessing, ResizeFilter};
 use nae_core::density::Temperature;
 use nae_core::energy::Energy;
@@ -92,6 +92,76 @@ fn work_and_parameters_are_counted_by_kind() {
     assert_eq!(model.multiply_accumulates(), 4 * 4 + 12 * 4 + 3 * 48 + 3 * 16);
 }
 
+/// Operations that are counted for the layers and the energy of a graph.
+fn operations(graph: &Graph) -> u64 {
+    Model::parse(&emit(graph).unwrap()).unwrap().operations()
+}
+
+#[test]
+fn layers_that_do_not_multiply_count_by_the_values_they_write() {
+    use nae_core::layer::ResizeMode::{BilinearAlignCorners, Nearest};
+    let count = |op: Op, side: usize| {
+        let mut graph = Graph::new(Shape::new(2, 4, 4));
+        graph.push(op);
+        if side != 4 {
+            graph.push(MaxPool2d { kernel: [2, 2], stride: [2, 2], padding: Padding::NONE });
+        }
+        operations(&graph) - if side != 4 { 5 * 32 } else { 0 } - 32 // the pooling, and the energy
+    };
+    let resize = |mode| Op::Resize { height: 8, width: 8, mode };
+    assert_eq!((count(resize(Nearest), 8), count(resize(BilinearAlignCorners), 8)), (128, 4 * 128));
+    for (activation, expected) in [
+        (Activation::Relu, 32),
+        (Activation::LeakyRelu { slope: 0.5 }, 32),
+        (Activation::Sigmoid, 16 * 32),
+        (Activation::Tanh, 16 * 32),
+        (Activation::Elu { alpha: 0.5 }, 16 * 32),
+    ] {
+        assert_eq!(count(activation.into(), 4), expected, "{activation:?}");
+    }
+    assert_eq!(count(Op::Reshape(Shape::new(2, 4, 4)), 4), 32);
+    assert_eq!(count(Op::Add { other: 0 }, 4), 32);
+    assert_eq!(count(Op::L2Normalize { epsilon: 1e-12 }, 4), 4 * 32);
+    let normalize = GroupNormalize { groups: 2, scale: vec![1.0; 2], shift: vec![0.0; 2], epsilon: 1e-5 };
+    assert_eq!(count(normalize.into(), 4), 4 * 32);
+}
+
+/// Dense layers from 4 values to 3 and back, with a tanh: 24 products, the values, the exponentials, the energy.
+#[test]
+fn what_multiplies_counts_its_values_too() {
+    let mut graph = Graph::new(Shape::vector(4));
+    graph.push(Dense::from_out_in(&[0.5; 12], [3, 4], None).unwrap().with_activation(Activation::Tanh));
+    graph.push(Dense::from_out_in(&[0.25; 12], [4, 3], None).unwrap());
+    assert_eq!(operations(&graph), 24 + 16 * 3 + 4 + 4);
+}
+
+#[test]
+fn every_window_of_structural_similarity_counts() {
+    let count = |channels, height, width| {
+        let mut graph = Graph::new(Shape::new(channels, height, width));
+        graph.push(Activation::Relu);
+        graph.contract.energy = Energy::Ssim;
+        operations(&graph) - (channels * height * width) as u64
+    };
+    assert_eq!(count(1, 11, 11), 5 * 121);
+    assert_eq!(count(3, 12, 20), 5 * 121 * 3 * 2 * 10);
+    // As the energy has it: windows are no larger than the image.
+    assert_eq!(count(1, 4, 12), 5 * 4 * 11 * 2);
+}
+
+#[test]
+fn no_layer_is_free() {
+    for file in models::all() {
+        let model = Model::parse(&file).unwrap();
+        let mut shapes = vec![model.input_shape()];
+        for layer in model.layers() {
+            assert!(layer.operations(shapes[layer.input]) >= layer.output.len() as u64, "{:?}", layer.operation);
+            shapes.push(layer.output);
+        }
+        assert!(model.operations() > model.multiply_accumulates());
+    }
+}
+
 /// Words of packed weights, with their padding, are not weights.
 #[test]
 fn what_is_counted_of_8_bits_is_what_it_is_in_f32() {
@@ -167,6 +237,47 @@ fn the_table_of_energies_ascends_and_is_finite() {
         [[2.0, 1.0, 4.0], [1.0, 4.0, 2.0], [f32::NAN, 1.0, 2.0], [1.0, 2.0, f32::NAN], [1.0, 2.0, f32::INFINITY]]
     {
         assert_eq!(with(energies), Err(ModelError::Calibration), "{energies:?}");
+    }
+}
+
+#[test]
+fn the_threshold_is_the_one_that_the_table_gives_for_the_rate() {
+    let mut graph = dense();
+    let calibration = Calibration::from_sorted(&[1.0, 2.0, 4.0]).unwrap();
+    graph.contract = graph.contract.with_calibration(calibration, 0.3).unwrap();
+    let bytes = emit(&graph).unwrap();
+    let with = |rate: f32, threshold: f32| {
+        let mut bytes = bytes.clone();
+        bytes[76..80].copy_from_slice(&rate.to_le_bytes());
+        bytes[80..84].copy_from_slice(&threshold.to_le_bytes());
+        seal(&mut bytes).unwrap();
+        Model::parse(&bytes).map(|model| model.threshold())
+    };
+    for (rate, threshold) in [(0.25, 4.0), (0.3, 4.0), (0.5, 2.0), (0.75, 1.0), (0.99, 1.0)] {
+        assert_eq!(with(rate, threshold), Ok(Some(threshold)), "{rate}");
+    }
+    // Another entry, none, and a rate that so few energies cannot promise.
+    for (rate, threshold) in [(0.25, 2.0), (0.5, 4.0), (0.3, 3.5), (0.3, 0.0), (0.2, 4.0), (1e-30, 4.0)] {
+        assert_eq!(with(rate, threshold), Err(ModelError::Calibration), "{rate} {threshold}");
+    }
+}
+
+/// Of more energies than a table keeps, evenly spaced or denser at the end.
+#[test]
+fn thresholds_of_long_tables_are_checked_with_their_spacing() {
+    let energies: Vec<f32> = (0..5000).map(|n| n as f32).collect();
+    let tail = Calibration::from_sorted(&energies).unwrap();
+    let even: Vec<f32> = (0..256).map(|j| (j * 4999 / 255) as f32).collect();
+    let even = Calibration::from_table(5000, Spacing::Even, &even).unwrap();
+    for (calibration, expected) in [(tail, 4994.0), (even, 4999.0)] {
+        let mut graph = dense();
+        graph.contract = graph.contract.with_calibration(calibration, 0.0012).unwrap();
+        let mut bytes = emit(&graph).unwrap();
+        assert_eq!(Model::parse(&bytes).map(|model| model.threshold()), Ok(Some(expected)));
+        // The flag of the spacing.
+        bytes[58] ^= 4;
+        seal(&mut bytes).unwrap();
+        assert_eq!(Model::parse(&bytes).map(|_| ()), Err(ModelError::Calibration));
     }
 }
 

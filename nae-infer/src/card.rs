@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use nae_core::contract::Contract;
 use nae_core::energy::Energy;
+use nae_core::format::Linear;
+use nae_core::kernels::int8::Layout;
 use nae_core::model::{Model, ModelError, Preprocessing};
 use nae_input::{Pixels, PrepareError};
 use nae_onnx::builder::display_shape;
@@ -106,7 +108,7 @@ impl ModelFile {
         let content = if bytes.starts_with(NAE_MAGIC) {
             let model = Model::parse(&bytes)?;
             within("values in memory", limits.elements, model.arena_len() as u64)?;
-            within("operations", limits.operations, model.multiply_accumulates())?;
+            within("operations", limits.operations, model.operations())?;
             Content::Nae
         } else {
             let model = check(&bytes, limits)?;
@@ -204,6 +206,7 @@ impl ModelFile {
                         ("layers", format!("{}, of which 8-bit {eight}", model.layer_count())),
                         ("arena", format!("{} bytes", 4 * model.arena_len())),
                     ]);
+                    card.extend(int8_layouts(&model).map(|layouts| ("layout", layouts)));
                 }
             }
         }
@@ -269,6 +272,22 @@ impl ModelFile {
             ]);
         }
         card
+    }
+}
+
+/// The layouts of the weights of a model's 8-bit layers, as text: of all layers, or how many layers have each. `None` if the
+/// model has no such layers.
+pub fn int8_layouts(model: &Model<'_>) -> Option<String> {
+    let layouts = model.layers().filter_map(|layer| match layer.operation.linear() {
+        Some(Linear::I8(linear)) => Some(linear.layout),
+        _ => None,
+    });
+    let (paired, plain): (Vec<Layout>, Vec<Layout>) = layouts.partition(|&layout| layout == Layout::Paired);
+    match (paired.len(), plain.len()) {
+        (0, 0) => None,
+        (_, 0) => Some("paired".to_owned()),
+        (0, _) => Some("plain".to_owned()),
+        (paired, plain) => Some(format!("paired in {paired} layers, plain in {plain}")),
     }
 }
 

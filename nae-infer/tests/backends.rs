@@ -202,7 +202,7 @@ fn a_nae_file_that_asks_for_too_much_is_refused() {
     let nae = nae_onnx::lower::to_nae(&support::digits(1, Energy::SquaredL2).unwrap()).unwrap();
     let words: Vec<u32> = nae.as_chunks::<4>().0.iter().map(|b| u32::from_ne_bytes(*b)).collect();
     let model = Model::parse(bytemuck::cast_slice(&words)).unwrap();
-    let (operations, elements) = (model.multiply_accumulates(), model.arena_len() as u64);
+    let (operations, elements) = (model.operations(), model.arena_len() as u64);
     let open = |operations, elements| {
         let limits = Limits { operations, elements, ..Limits::default() };
         Detector::builder().limits(limits).read(nae.clone(), "model.nae").map(drop).map_err(|error| error.to_string())

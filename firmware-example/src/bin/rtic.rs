@@ -84,7 +84,13 @@ mod app {
         let (mut index, mut peak_stack) = (0u32, 0);
         loop {
             let Some(next) = images.dequeue() else {
-                cortex_m::asm::wfi();
+                // An interrupt between the look at the queue and `wfi` stays pending while they are masked, and `wfi` returns
+                // at once; it is served when the mask is lifted.
+                interrupt::free(|_| {
+                    if !images.ready() {
+                        cortex_m::asm::wfi();
+                    }
+                });
                 continue;
             };
             let Some(bytes) = next else { break };

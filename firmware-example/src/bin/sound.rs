@@ -44,6 +44,11 @@ fn main() -> ! {
     let Some(mut hops) = recording::start() else { defmt::panic!("the timer is taken") };
     let (mut bytes, mut peak_stack, mut index) = ([0; LEN], 0, 0u32);
     while hops.capture(&mut bytes).is_ok() {
+        // No frame and no input is of both sides of a gap.
+        if !hops.follows() {
+            log_mel.reset();
+            window.reset();
+        }
         let step = || {
             let samples = core::array::from_fn(|i| i16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]]));
             let frames = log_mel.push_i16(&samples).and_then(|frame| window.push(frame))?;

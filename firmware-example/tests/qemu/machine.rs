@@ -36,6 +36,7 @@ pub(crate) fn run(machine: &str, elf: &Path) -> Run {
 }
 
 /// The same, for a program that writes text in place of defmt's frames.
+#[cfg(not(feature = "f32-model"))]
 pub(crate) fn run_text(machine: &str, elf: &Path) -> Run {
     emulate(Path::new(env!("CARGO_TARGET_TMPDIR")), machine, elf, true, false)
 }

@@ -1,5 +1,6 @@
 //! Writes a `.nae` file as a C header: its bytes as words, so that they are aligned, and what has to be known while a
-//! program is compiled, such as the length of the arena.
+//! program is compiled, such as the length of the arena. Any number of source files may include the header; the one that
+//! defines `NAME_IMPLEMENTATION` before has the bytes.
 //!
 //! ```console
 //! $ cargo run -p nae-core-c --example embed -- models/digits/digits-int8.nae digits >digits.h
@@ -27,20 +28,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn header(model: &Model<'_>, words: &[[u8; 4]], name: &str) -> String {
-    let (big, len) = (name.to_uppercase(), model.input_shape().len());
-    let image = if model.image_quantization().is_some() { len.div_ceil(4) } else { len };
+    let big = name.to_uppercase();
     let mut text = format!(
-        "/* A model for nae_core_open({name}_model, {big}_LEN). Written by `embed` of nae-core-c. */\n\
+        "/* A model for nae_core_open({name}_model, {big}_LEN). Written by `embed` of nae-core-c.\n\n   \
+         In exactly one source file of the program, define {big}_IMPLEMENTATION before the header is included: there the\n   \
+         bytes of the model are. */\n\
          #ifndef {big}_H\n#define {big}_H\n\n#include <stdint.h>\n\n\
          /* Bytes of the model. */\n#define {big}_LEN {file}u\n\
          /* Values of an image. */\n#define {big}_IMAGE_LEN {len}u\n\
          /* Words of the arena of nae_core_score_i8 and nae_core_score_f32. */\n#define {big}_ARENA_WORDS {arena}u\n\
          /* Words of the arena of nae_core_score_u8. */\n#define {big}_ARENA_WORDS_U8 {with_image}u\n\n\
          /* Words, so that the bytes are aligned; little-endian, as the file is. */\n\
-         static const uint32_t {name}_words[{count}] = {{",
+         extern const uint32_t {name}_words[{count}];\n\
+         #define {name}_model ((const uint8_t *){name}_words)\n\n#endif\n\n\
+         #if defined({big}_IMPLEMENTATION) && !defined({big}_IMPLEMENTED)\n#define {big}_IMPLEMENTED\n\n\
+         const uint32_t {name}_words[{count}] = {{",
+        len = model.input_shape().len(),
         file = 4 * words.len(),
         arena = model.arena_len(),
-        with_image = model.arena_len() + image,
+        with_image = model.arena_len() + model.image_words(),
         count = words.len(),
     );
     for (index, word) in words.iter().enumerate() {
@@ -48,5 +54,5 @@ fn header(model: &Model<'_>, words: &[[u8; 4]], name: &str) -> String {
         // Writing to a string does not fail.
         let _ = write!(text, "{separator}0x{:08x}u,", u32::from_le_bytes(*word));
     }
-    text + &format!("\n}};\n#define {name}_model ((const uint8_t *){name}_words)\n\n#endif\n")
+    text + "\n};\n\n#endif\n"
 }

@@ -5,7 +5,8 @@
 //! All that is unsafe is at this boundary: pointers come from the caller, and each function says what they must be.
 //! `memory` makes slices of them, and refuses what can be seen to be wrong.
 //!
-//! Not here: latent codes and reconstructions, sound, the drift watch.
+//! Not here: latent codes and reconstructions, the map of errors by pixel, the log density, sound, the drift watch,
+//! calibration on the device.
 
 // The tests and `embed` run on hosts, whose standard library has the panic handler.
 #[cfg(not(target_os = "none"))]

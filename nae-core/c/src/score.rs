@@ -1,6 +1,6 @@
 //! Energies of images, from pixels or from values as the model takes them.
 
-use crate::model::{Model, OPERATORS, image_words, opened};
+use crate::model::{Model, OPERATORS, opened};
 use crate::{Status, memory};
 use nae_core::engine::{Engine, Output};
 use nae_core::model::Model as CoreModel;
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn nae_core_score_u8(
 ) -> Status {
     let work = |call: Call<'_, u8>| {
         let Call { model, engine, image: pixels, arena } = call;
-        let (image, arena) = arena.split_at_mut_checked(image_words(model)).ok_or(Status::ArenaLength)?;
+        let (image, arena) = arena.split_at_mut_checked(model.image_words()).ok_or(Status::ArenaLength)?;
         if model.image_quantization().is_some() {
             let bytes: &mut [i8] = bytemuck::try_cast_slice_mut(image).map_err(|_| Status::Alignment)?;
             let image = bytes.get_mut(..pixels.len()).ok_or(Status::ArenaLength)?;

@@ -15,22 +15,25 @@ pub enum Status {
     Null = 1,
     /// The model was not opened, or its last opening failed; or the alarm was not started.
     NotReady = 2,
-    /// An address is not divisible by what its values need: 4 for the bytes of a model, the arena and floats, 8 for
-    /// `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
+    /// An address is not divisible by what its values need: 4 for the bytes of a model, the arena, floats and
+    /// `nae_core_score`, 8 for `nae_core_model`, `nae_core_info` and `nae_core_alarm`.
     Alignment = 3,
     /// The arena overlaps the image.
     Overlap = 4,
     /// The bytes are not a .nae file.
     NotAModel = 5,
-    /// A .nae file of another version than this library reads.
+    /// A .nae file of another version of the format than this library reads. What is added to the format leaves its
+    /// version as it is: a newer file can also be refused with HEADER or LAYER.
     Version = 6,
     /// The file is shorter or longer than its header says.
     Length = 7,
     /// The checksum is wrong: the file was altered.
     Checksum = 8,
-    /// The checksum is right, and the header or the calibration is invalid.
+    /// The checksum is right, and the header or the calibration is invalid, or has a flag, energy or resize filter that
+    /// this library does not know: a newer version may have made the file.
     Header = 9,
-    /// The checksum is right, and a layer is invalid.
+    /// The checksum is right, and a layer is invalid, or of a kind or with an activation that this library does not know: a
+    /// newer version may have made the file.
     Layer = 10,
     /// The model needs operators that this library was built without.
     Operators = 11,
@@ -93,8 +96,8 @@ impl Status {
             Self::Version => c"the .nae file has another version than this library reads",
             Self::Length => c"the file's length is not what its header says",
             Self::Checksum => c"the checksum is wrong: the file was altered or cut",
-            Self::Header => c"the file's header or calibration is malformed",
-            Self::Layer => c"a layer of the file is malformed",
+            Self::Header => c"the file's header or calibration is malformed, or made by a newer version",
+            Self::Layer => c"a layer of the file is malformed, or made by a newer version",
             Self::Operators => c"the model needs operators this library was built without",
             Self::Endianness => c"the processor is big-endian; models are little-endian",
             Self::ImageLength => c"the image has another length than the model's",

@@ -69,7 +69,7 @@ static void score(const char *path) {
   EXPECT(nae_core_open(&model, bytes, length) == NAE_CORE_STATUS_OK);
   EXPECT(nae_core_describe(&model, &info) == NAE_CORE_STATUS_OK);
   EXPECT(info.image_len == info.channels * info.height * info.width && info.calibration_count > 0);
-  EXPECT(info.multiply_accumulates > 0 && info.low == 0 && info.high == 1);
+  EXPECT(info.operations > info.multiply_accumulates && info.multiply_accumulates > 0 && info.low == 0 && info.high == 1);
   uint32_t *arena = guarded(info.arena_words_u8);
   for (size_t at = 0; at < size; at += info.image_len) {
     nae_core_score first, second;
@@ -251,7 +251,7 @@ static int try_to_run(const uint8_t *file, size_t size) {
   int ran = 0;
   if (status == NAE_CORE_STATUS_OK) {
     EXPECT(nae_core_describe(&model, &info) == NAE_CORE_STATUS_OK);
-    if (info.arena_words_u8 < 1 << 20 && info.image_len < 1 << 20 && info.multiply_accumulates < 1 << 24) {
+    if (info.arena_words_u8 < 1 << 20 && info.image_len < 1 << 20 && info.operations < 1 << 24) {
       uint32_t *arena = guarded(info.arena_words_u8);
       uint8_t *pixels = malloc(info.image_len);
       for (size_t i = 0; i < info.image_len; i++) pixels[i] = (uint8_t)(37 * i);

@@ -66,11 +66,11 @@ fn expected(path: &Path) -> Vec<[String; 4]> {
     images.chunks(model.input_shape().len()).map(score).collect()
 }
 
-fn compile(program: &Path, source: &Path, folders: &[&Path]) {
+fn compile(program: &Path, sources: &[&Path], folders: &[&Path]) {
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I"]).arg(here());
     folders.iter().for_each(|folder| _ = compiler.arg("-I").arg(folder));
-    compiler.arg(source).arg(library()).args(["-lm", "-lpthread", "-ldl", "-o"]).arg(program);
+    compiler.args(sources).arg(library()).args(["-lm", "-lpthread", "-ldl", "-o"]).arg(program);
     succeeded(&compiler.output().unwrap());
 }
 
@@ -107,7 +107,7 @@ fn the_header_is_the_sources() {
 fn a_program_in_c_scores_as_nae_core() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("interface");
-    compile(&program, &here().join("tests/interface.c"), &[]);
+    compile(&program, &[&here().join("tests/interface.c")], &[]);
     for model in models() {
         let output = Command::new(&program).arg("score").arg(&model).arg(images()).output().unwrap();
         let found: Vec<Vec<String>> =
@@ -120,7 +120,7 @@ fn a_program_in_c_scores_as_nae_core() {
 fn null_and_wrong_arguments_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("interface");
-    compile(&program, &here().join("tests/interface.c"), &[]);
+    compile(&program, &[&here().join("tests/interface.c")], &[]);
     for model in models() {
         succeeded(&Command::new(&program).arg("refuse").arg(&model).output().unwrap());
     }
@@ -130,7 +130,7 @@ fn null_and_wrong_arguments_are_refused() {
 fn damaged_models_are_refused_or_run_in_bounds() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("interface");
-    compile(&program, &here().join("tests/interface.c"), &[]);
+    compile(&program, &[&here().join("tests/interface.c")], &[]);
     for model in models() {
         let said = succeeded(&Command::new(&program).arg("damage").arg(&model).output().unwrap());
         println!("{}: {said}", model.display());
@@ -151,10 +151,29 @@ fn the_readme_compiles() {
                 return watch_start() == NAE_CORE_STATUS_OK ? watch_frame(black) : 9;\n}\n";
     std::fs::write(&source, example.to_owned() + main).unwrap();
     let program = folder.path().join("example");
-    compile(&program, &source, &[folder.path()]);
+    compile(&program, &[&source], &[folder.path()]);
     let status = Command::new(program).status().unwrap();
     // Its alarm takes three of five.
     assert_eq!((status.code(), expected(&model)[12][3].as_str()), (Some(0), "anomaly"));
+}
+
+/// Two source files include the header, one of them twice: the program has the bytes once.
+#[test]
+fn an_embedded_model_is_in_a_program_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let [model, _] = models();
+    std::fs::write(folder.path().join("digits.h"), succeeded(&embed(&model, "digits"))).unwrap();
+    let [has, uses] = ["has.c", "uses.c"].map(|name| folder.path().join(name));
+    let lines = "#include \"digits.h\"\n#define DIGITS_IMPLEMENTATION\n#include \"digits.h\"\n#include \"digits.h\"\n\
+                 const uint8_t *here(void);\nconst uint8_t *here(void) { return digits_model; }\n";
+    std::fs::write(&has, lines).unwrap();
+    let lines = "#include \"digits.h\"\n#include \"nae_core.h\"\nconst uint8_t *here(void);\n\
+                 int main(void) {\n  static nae_core_model model;\n  if (digits_model != here()) return 2;\n  \
+                 return nae_core_open(&model, digits_model, DIGITS_LEN) != NAE_CORE_STATUS_OK;\n}\n";
+    std::fs::write(&uses, lines).unwrap();
+    let program = folder.path().join("program");
+    compile(&program, &[&has, &uses], &[folder.path()]);
+    assert_eq!(Command::new(&program).status().unwrap().code(), Some(0));
 }
 
 #[test]

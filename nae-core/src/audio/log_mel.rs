@@ -57,13 +57,14 @@ impl LogMel {
     /// in decibels: 10·log₁₀(power + 2⁻⁵²). The first hop after [`new`](Self::new) ends no frame.
     ///
     /// # Errors
-    /// [`SampleError`]; the samples are not taken then, and the next hop counts as the first.
+    /// [`SampleError`]; the samples are not taken then, and the next hop counts as the first, as after
+    /// [`reset`](Self::reset): a window of frames is to be [reset](super::FrameWindow::reset) with it.
     pub fn push(&mut self, samples: &[f32; HOP]) -> Result<Option<&[f32; BANDS]>, SampleError> {
         // Also refuses NaN.
         if samples.iter().all(|sample| sample.abs() <= LOUDEST) {
             Ok(self.take(|index| samples[index % HOP]))
         } else {
-            self.is_first = true;
+            self.reset();
             Err(SampleError)
         }
     }
@@ -71,6 +72,11 @@ impl LogMel {
     /// As [`push`](Self::push), for integers of full scale 32,768.
     pub fn push_i16(&mut self, samples: &[i16; HOP]) -> Option<&[f32; BANDS]> {
         self.take(|index| f32::from(samples[index % HOP]) / 32_768.0)
+    }
+
+    /// The next hop counts as the first: for samples that do not follow those of before.
+    pub const fn reset(&mut self) {
+        self.is_first = true;
     }
 
     fn take(&mut self, sample: impl Fn(usize) -> f32) -> Option<&[f32; BANDS]> {

@@ -13,6 +13,11 @@
 //! partly padding, have none. (MLPerf Tiny leaves out the first 50 frames of a recording and the last, so none of its
 //! frames is one of these.)
 //!
+//! # Gaps
+//! Where hops are lost, or [`LogMel::push`] refuses one, the samples after it do not follow those before.
+//! [`LogMel::reset`] and [`FrameWindow::reset`] begin anew: no frame and no input is then of both sides, which would be
+//! a click that was never there.
+//!
 //! # How close
 //! Within 0.001 dB of what `librosa` computes from the same 16-bit samples (`tests/audio.rs`; found: 0.00005 dB), and
 //! the same bit for bit on every target.

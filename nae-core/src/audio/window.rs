@@ -29,6 +29,11 @@ impl<const LEN: usize> FrameWindow<LEN> {
         self.missing = self.missing.saturating_sub(1);
         (self.missing == 0).then_some(&self.values)
     }
+
+    /// The next frame counts as the first: where hops were lost or refused, so that no input is of both sides of the gap.
+    pub const fn reset(&mut self) {
+        self.missing = Self::FRAMES;
+    }
 }
 
 impl<const LEN: usize> Default for FrameWindow<LEN> {

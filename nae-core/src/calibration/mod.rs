@@ -262,15 +262,8 @@ impl<'a> CalibrationView<'a> {
     }
 
     /// The entry of the table that is the threshold for `rate`.
-    fn threshold_entry(&self, rate: f32) -> Result<usize, CalibrationError> {
-        check_rate(rate)?;
-        let alarms = alarms_allowed(self.count, rate);
-        if alarms == 0 {
-            return Err(CalibrationError::RateTooLow);
-        }
-        // The k-th largest has rank n − k; take the lowest entry of the table at or above it.
-        let least = (self.count - alarms) as usize;
-        Ok(partition_point(self.table.len(), |j| self.rank(j) < least))
+    const fn threshold_entry(&self, rate: f32) -> Result<usize, CalibrationError> {
+        threshold_entry(self.count, self.spacing, rate)
     }
 
     /// Rank, among 0…n − 1, of entry `j`.
@@ -298,10 +291,34 @@ impl<'a> CalibrationView<'a> {
     }
 }
 
+/// The entry that is the threshold for `rate`, of a table of `count` energies of this spacing.
+pub(crate) const fn threshold_entry(count: u32, spacing: Spacing, rate: f32) -> Result<usize, CalibrationError> {
+    if let Err(error) = check_rate(rate) {
+        return Err(error);
+    }
+    let alarms = alarms_allowed(count, rate);
+    if alarms == 0 {
+        return Err(CalibrationError::RateTooLow);
+    }
+    // The k-th largest has rank n − k; take the lowest entry of the table at or above it.
+    let least = (count - alarms) as usize;
+    let len = table_len(count);
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if rank(middle, len, count, spacing) < least {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
+
 /// The largest k ≤ n, n being `count`, for which k/(n + 1), as an `f32`, does not exceed `rate`.
-fn alarms_allowed(count: u32, rate: f32) -> u32 {
+const fn alarms_allowed(count: u32, rate: f32) -> u32 {
     // The product in f64 is within one of k; the loop below settles rounding.
-    let mut k = (f64::from(rate) * (f64::from(count) + 1.0)) as u32 + 1;
+    let mut k = (rate as f64 * (count as f64 + 1.0)) as u32 + 1;
     while k > 0 && (k > count || ratio(k, count) > rate) {
         k -= 1;
     }
@@ -309,7 +326,7 @@ fn alarms_allowed(count: u32, rate: f32) -> u32 {
 }
 
 /// k/(n + 1), both exact in `f32`, so rounded once.
-fn ratio(k: u32, count: u32) -> f32 {
+const fn ratio(k: u32, count: u32) -> f32 {
     k as f32 / (count + 1) as f32
 }
 

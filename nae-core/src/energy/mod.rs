@@ -107,6 +107,15 @@ impl Energy {
         }
     }
 
+    /// What [`evaluate`](Self::evaluate) takes for an image of this shape, in units of about a multiply-accumulate: a
+    /// value each, and for structural similarity every value of every window five times.
+    pub const fn operations(self, shape: Shape) -> u64 {
+        match self {
+            Self::SquaredL2 | Self::L1 => shape.len() as u64,
+            Self::Ssim => ssim::operations(shape),
+        }
+    }
+
     /// The energy of `image` given its `reconstruction`, both HWC.
     ///
     /// [`Energy::SquaredL2`] and [`Energy::L1`] add the terms from first to last with Kahan's

@@ -26,9 +26,21 @@ fn gaussian(side: usize) -> [f32; SIDE] {
     weights
 }
 
+/// Values that are read for it: each window once for each of its two means, two variances and covariance.
+pub(super) const fn operations(shape: Shape) -> u64 {
+    let (rows, columns) = (window_side(shape.height), window_side(shape.width));
+    let places = ((shape.height - rows + 1) as u64).saturating_mul((shape.width - columns + 1) as u64);
+    places.saturating_mul(shape.channels as u64).saturating_mul((5 * rows * columns) as u64)
+}
+
+/// The side of a window along an axis of this length.
+const fn window_side(side: usize) -> usize {
+    if side < SIDE { side } else { SIDE }
+}
+
 /// Mean SSIM over windows and channels. The lengths must have been checked against `shape`.
 pub(super) fn mean_ssim(x: &[f32], y: &[f32], shape: Shape) -> f32 {
-    let (rows, columns) = (shape.height.min(SIDE), shape.width.min(SIDE));
+    let (rows, columns) = (window_side(shape.height), window_side(shape.width));
     let (down, across) = (gaussian(rows), gaussian(columns));
     let (down, across) = (&down[..rows], &across[..columns]);
     let mut sum = Sum::default();

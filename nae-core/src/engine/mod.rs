@@ -30,6 +30,12 @@ use tensor::{Image, Tensor};
 /// assert_eq!(output.reconstruction, [0.5, 0.0]);
 /// assert_eq!(output.score.energy, 0.25 * 0.25 / 2.0);
 /// ```
+///
+/// # Memory on Cortex-M4, M7, M33, M35P, M55 and M85
+/// 8-bit kernels read words from addresses that are not divisible by 4. Image, model and arena must therefore lie in memory
+/// of type Normal: in memory of type Device, which by default external memory from 0xA000_0000 to 0xDFFF_FFFF is, and any
+/// other by an MPU region (often used for DMA buffers), such a read faults. `UNALIGN_TRP` in the register `CCR` must be
+/// clear, as reset leaves it.
 #[derive(Clone, Copy, Debug)]
 pub struct Engine<'m, const OPERATORS: u64 = { Operators::ALL.bits() }> {
     model: &'m Model<'m>,

@@ -18,7 +18,7 @@ pub enum ModelError {
     Length,
     /// The checksum is wrong: the file was altered.
     Checksum,
-    /// A reserved field is not zero, or a flag unknown.
+    /// A flag or type of values is unknown, or a reserved field not zero: a newer version may have made the file.
     Reserved,
     /// No layers, or too many.
     LayerCount,
@@ -32,7 +32,8 @@ pub enum ModelError {
     Preprocessing,
     /// The temperature is not above zero, or log Ω not finite.
     Temperature,
-    /// The calibration table is malformed, or the rate or threshold out of range.
+    /// The calibration table is malformed, the rate or threshold out of range, or the threshold not the one that the table
+    /// gives for the rate.
     Calibration,
     /// The latent tensor is not there, or of another type than the image.
     Latent,
@@ -56,13 +57,13 @@ pub enum ModelError {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub enum LayerFault {
-    /// Unknown kind or mode.
+    /// Unknown kind, mode or layout of weights: a newer version may have made the file.
     Kind,
-    /// Unknown activation, or one where there can be none.
+    /// Unknown activation, which a newer version may have written, or one where there can be none.
     Activation,
     /// The slope or epsilon is not finite, not positive or not used.
     Parameter,
-    /// A field that must be zero is not.
+    /// A field that must be zero is not: a newer version may have given it a meaning.
     Reserved,
     /// It reads a tensor that no earlier layer writes, or two of different shapes.
     Tensor,
@@ -87,10 +88,12 @@ pub enum LayerFault {
 impl LayerFault {
     const fn message(self) -> &'static str {
         match self {
-            Self::Kind => "a layer has an unknown kind or mode",
-            Self::Activation => "a layer has an unknown or misplaced activation",
+            Self::Kind => "a layer has an unknown kind, mode or layout of weights (made by a newer version?)",
+            Self::Activation => {
+                "a layer has an unknown activation (made by a newer version?), or one where there can be none"
+            }
             Self::Parameter => "a layer's slope or epsilon is invalid",
-            Self::Reserved => "a layer has an unused field that is not zero",
+            Self::Reserved => "a layer has a field of unknown meaning that is not zero (made by a newer version?)",
             Self::Tensor => "a layer reads a tensor that is not there or does not fit",
             Self::Geometry => "a layer's kernel, stride or padding is impossible",
             Self::Shape => "a layer's output shape does not follow from its input",
@@ -98,7 +101,7 @@ impl LayerFault {
             Self::Arena => "a layer's output lies outside the arena",
             Self::Overlap => "a layer overwrites a tensor that is still to be read",
             Self::NonFiniteWeight => "a layer has a weight that is NaN or infinite",
-            Self::Element => "a layer's type of values is unknown or does not fit its input",
+            Self::Element => "a layer's type of values is unknown (made by a newer version?) or does not fit its input",
             Self::Quantization => "a layer's scale, multiplier, clamp or bias is out of range",
         }
     }
@@ -113,14 +116,20 @@ impl ModelError {
             Self::Version => "the .nae file has another version than 2",
             Self::Length => "the file's length is not what its header says",
             Self::Checksum => "the checksum is wrong: the file was altered or cut",
-            Self::Reserved => "a reserved field of the header is not zero",
+            Self::Reserved => {
+                "the header has an unknown flag, or a field of unknown meaning that is not zero (made by a newer version?)"
+            }
             Self::LayerCount => "the model has no layers or more than 256",
             Self::InputShape => "the image's shape is empty or too large",
             Self::ArenaLength => "the arena is too large",
-            Self::Energy => "the energy is unknown or does not fit the image's type or range",
-            Self::Preprocessing => "the resize filter or the range of values is invalid",
+            Self::Energy => {
+                "the energy is unknown (made by a newer version?) or does not fit the image's type or range"
+            }
+            Self::Preprocessing => {
+                "the resize filter is unknown (made by a newer version?) or the range of values invalid"
+            }
             Self::Temperature => "the temperature or log Omega is invalid",
-            Self::Calibration => "the calibration is malformed",
+            Self::Calibration => "the calibration is malformed, or the threshold does not follow from it",
             Self::Latent => "the latent tensor is not there or has another type than the image",
             Self::Quantization => "the scale of the 8-bit image is out of range",
             Self::Reconstruction => "the last output's shape, type or scale does not fit the image's",

@@ -30,7 +30,7 @@
 //! | 68 | f32 | temperature T |
 //! | 72 | f32 | log Ω, or 0 |
 //! | 76 | f32 | target false-positive rate, or 0 |
-//! | 80 | f32 | threshold, or 0 |
+//! | 80 | f32 | threshold: the one that the calibration gives for that rate, or 0 |
 //! | 84 | f32 | scale of an 8-bit image, 2⁻⁶⁰ to 2⁶⁰, or 0 |
 //! | 88 | i8 | zero point of an 8-bit image, or 0 |
 //! | 89 | | zeros |
@@ -89,6 +89,17 @@
 //! q. A [multiplier](crate::kernels::int8::Multiplier) is two i32, value and shift: three for kind 11 (first addend,
 //! second addend, sum, as [`Add`](crate::kernels::int8::Add) has them), one for kinds 12 and 15.
 //!
+//! # Versions
+//! The version number changes when files of before can no longer be read, or mean something else. It does not change when
+//! something is added: a kind, a mode, an activation, a layout, an energy, a resize filter, a flag, or a field among those
+//! that are zero. Group normalisation, ELU and the flag 4 were added to version 2 in this way. So
+//! - a newer reader reads every file of its version;
+//! - an older reader reads a newer file that uses nothing that was added since, and refuses any other, since it checks that
+//!   it knows every number and flag and that all other fields are zero. The error is then not [`ModelError::Version`] but
+//!   the one of the field, most often [`ModelError::Reserved`] or [`LayerFault::Kind`]; its text asks for a newer version.
+//!
+//! Firmware is therefore to be updated before the models that it is sent.
+//!
 //! # What is checked
 //! Every field: the lengths, the checksum, that each layer's output has the shape and type its input and
 //! geometry give, that parameters and arena ranges lie inside, that no layer overwrites a tensor that
@@ -96,7 +107,8 @@
 //! from its inputs or, where the kind can work in place, exactly on it, or begins so far before it that every row ends before
 //! what is read for it and later ones (8-bit kind 1, and kind 2 of stride 1 down; [`Record::lead`]), that scratch memory is
 //! apart from all of these, that all floats are finite, that no 8-bit layer's sums can leave 32 bits, that the scales of
-//! an 8-bit image and its reconstruction are within a factor of 2¹⁶, and unused fields zero. What passes
+//! an 8-bit image and its reconstruction are within a factor of 2¹⁶, that the threshold is the calibration's for the rate,
+//! and unused fields zero. What passes
 //! cannot make the engine read or write out of bounds.
 
 mod bytes;

@@ -104,7 +104,7 @@ impl Record {
             return Err(LayerFault::Kind);
         }
         if Layout::from_tag(bytes[field::LAYOUT]).is_none() {
-            return Err(LayerFault::Weights);
+            return Err(LayerFault::Kind);
         }
         if !unused_fields_are_zero(bytes, kind, is_f32) {
             return Err(LayerFault::Reserved);

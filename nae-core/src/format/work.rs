@@ -4,6 +4,10 @@
 use super::operation::{Geometry, Operation};
 use super::record::Record;
 use crate::Shape;
+use crate::layer::Activation;
+
+/// Operations that an exponential counts as.
+const EXPONENTIAL: u64 = 16;
 
 impl Record {
     /// Number of weights and biases, or of scales and shifts; `input` is the shape of the tensor it reads.
@@ -21,7 +25,8 @@ impl Record {
     }
 
     /// Multiply-accumulates, those with padding included, or values that a pooling layer reads; `input` is the shape of
-    /// the tensor it reads. 0 for layers that do little for each value.
+    /// the tensor it reads. 0 for all other layers, whatever they take: what limits a model's time is
+    /// [`operations`](Self::operations).
     pub const fn multiply_accumulates(&self, input: Shape) -> u64 {
         match &self.operation {
             Operation::Conv2d(Geometry { kernel: [height, width], .. }, _) => {
@@ -38,6 +43,23 @@ impl Record {
             }
             _ => 0,
         }
+    }
+
+    /// What one run of the layer takes, in units of about a multiply-accumulate; `input` is the shape of the tensor it
+    /// reads. The [multiply-accumulates](Self::multiply_accumulates), and for each value that is written 1 more: 4 where
+    /// it is interpolated between four, or normalised, for which its tensor is read several times, and 16 where the
+    /// activation has an exponential (sigmoid, tanh, ELU). So no layer is free.
+    pub const fn operations(&self, input: Shape) -> u64 {
+        let of_value = match (&self.operation, self.operation.activation()) {
+            (_, Activation::Sigmoid | Activation::Tanh | Activation::Elu { .. }) => EXPONENTIAL,
+            (
+                Operation::ResizeBilinear { .. } | Operation::L2Normalize { .. } | Operation::GroupNormalize { .. },
+                _,
+            ) => 4,
+            _ => 1,
+        };
+        let written = product(&[self.output.len()]).saturating_mul(of_value);
+        self.multiply_accumulates(input).saturating_add(written)
     }
 }
 

@@ -4,8 +4,8 @@ use super::operators::Operators;
 use super::validate::{self, Tensor};
 use super::{ModelError, Record, check};
 use crate::Shape;
-use crate::calibration::{CalibrationView, Spacing};
-use crate::contract::{Contract, LengthError, Preprocessing};
+use crate::calibration::{CalibrationError, CalibrationView, Spacing, threshold_entry};
+use crate::contract::{Contract, LengthError, Preprocessing, Threshold};
 use crate::density::Temperature;
 use crate::energy::Energy;
 use crate::format::{Header, Kinds, RECORD_LEN, check};
@@ -62,6 +62,11 @@ impl<'a> Model<'a> {
         let operators = check!(check::layers(layers, image, header.latent, parameters, header.arena_words));
         let latent_record = check!(check::outputs(layers, image, header.latent));
         let calibration = check!(check_calibration(header.calibration_count as u32, header.spacing, table));
+        if let Some(threshold) = header.threshold {
+            let count = header.calibration_count as u32;
+            let entry = threshold_entry(count, header.spacing, threshold.false_positive_rate);
+            check!(check_threshold(threshold, entry, table));
+        }
         Ok(Self {
             layers,
             parameters,
@@ -123,6 +128,15 @@ impl<'a> Model<'a> {
     /// Length of the arena the engine needs, in `f32`: words of four bytes, whatever they hold.
     pub const fn arena_len(&self) -> usize {
         self.arena_len
+    }
+
+    /// Words of four bytes that an image takes as the model wants it: one for each `f32`, or for each four 8-bit values.
+    pub const fn image_words(&self) -> usize {
+        let len = self.input_shape().len();
+        match self.element {
+            Element::F32 => len,
+            Element::I8(_) => len.div_ceil(4),
+        }
     }
 
     /// Operators the model uses.
@@ -216,9 +230,17 @@ impl<'a> Model<'a> {
         self.layers().map(|layer| layer.parameter_count(self.shape(layer.input))).fold(0, u64::saturating_add)
     }
 
-    /// Operations of one run that take its time: multiply-accumulates of convolutions and dense layers, and values that
-    /// pooling layers read, padding included in both. A device or a host that takes files from strangers can refuse
-    /// what would run too long.
+    /// What one run takes, layers and energy, in units of about a multiply-accumulate:
+    /// [`Record::operations`](crate::format::Record::operations) and [`Energy::operations`] say what is counted. A
+    /// device or a host that takes files from strangers can refuse what would run too long.
+    pub fn operations(&self) -> u64 {
+        let energy = self.energy().operations(self.input_shape());
+        self.layers().map(|layer| layer.operations(self.shape(layer.input))).fold(energy, u64::saturating_add)
+    }
+
+    /// Multiply-accumulates of convolutions and dense layers in one run, and values that pooling layers read, padding
+    /// included in both: the figure by which networks are compared. It leaves out all other layers and the energy, and
+    /// so does not limit the time of a run; [`operations`](Self::operations) does.
     pub fn multiply_accumulates(&self) -> u64 {
         self.layers().map(|layer| layer.multiply_accumulates(self.shape(layer.input))).fold(0, u64::saturating_add)
     }
@@ -277,4 +299,16 @@ const fn check_calibration(
         i += 1;
     }
     Ok(Some(CalibrationView::from_checked_bytes(count, spacing, table)))
+}
+
+/// The threshold is the one that the calibration gives for its rate.
+const fn check_threshold(
+    threshold: Threshold,
+    entry: Result<usize, CalibrationError>,
+    table: &[[u8; 4]],
+) -> Result<(), ModelError> {
+    match entry {
+        Ok(entry) if entry < table.len() && f32::from_le_bytes(table[entry]) == threshold.energy => Ok(()),
+        _ => Err(ModelError::Calibration),
+    }
 }

@@ -511,6 +511,13 @@ producer             nae-onnx 0.1.0
     let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
     assert_eq!(card["format"], ".nae, version 2");
     assert_eq!(card["false_positive_rate"], "0.01");
+    assert!(card.get("layout").is_none(), "{card}");
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits");
+    for (file, layout) in [("digits-int8.nae", "paired"), ("digits-int8-plain.nae", "plain")] {
+        let assert = folder.run(&["inspect", &format!("{digits}/{file}"), "--json"]).success();
+        let card: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+        assert_eq!(card["layout"], layout);
+    }
 }
 
 #[cfg(target_os = "linux")]

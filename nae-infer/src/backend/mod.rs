@@ -32,7 +32,8 @@ pub enum BackendKind {
     Ort,
     /// nae-simd, which the trainer also uses: the layers of autoencoders on the processor's vector instructions.
     Simd,
-    /// nae-core's portable engine, with bit for bit the results of the microcontroller.
+    /// nae-core's portable engine, whose reconstructions are those of the microcontroller, bit for bit. Energies of 8-bit models
+    /// are computed from the unquantised image here, and can differ from the microcontroller's in the last digits.
     Native,
 }
 

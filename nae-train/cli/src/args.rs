@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command-line arguments.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Train, as without a command.
     Train(Box<TrainArgs>),
-    /// Turn an ONNX autoencoder, or a dense int8 TFLite one, into a .nae file for a microcontroller.
+    /// Convert an ONNX autoencoder, or a dense int8 TFLite one, to a .nae file for a microcontroller.
     Deploy(DeployArgs),
     /// Calibrate and export the model of a run folder, also of an interrupted run.
     Export(ExportArgs),
@@ -173,7 +173,7 @@ pub(crate) struct SampleArgs {
     /// Seed of the chains.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
 }
@@ -236,7 +236,7 @@ pub(crate) struct FidArgs {
     /// Seed of the chains.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
     /// Print the result as JSON.
@@ -273,7 +273,7 @@ pub(crate) struct DeployArgs {
     /// The file to write.
     #[arg(long, short, value_name = "MODEL.nae")]
     pub(crate) output: PathBuf,
-    /// Quantise to 8 bits, and measure what that costs.
+    /// Quantize to 8 bits, and measure the loss from it.
     #[arg(long, requires = "calibrate")]
     pub(crate) int8: bool,
     /// Normal data for the ranges and the threshold: the folder of the run that made the model, or images or a table as
@@ -289,10 +289,10 @@ pub(crate) struct DeployArgs {
     /// False-positive rate of the threshold [default: the model's, or 0.01].
     #[arg(long, value_name = "RATE", requires = "int8")]
     pub(crate) false_positive_rate: Option<f32>,
-    /// How to choose the range of an 8-bit tensor [default: mse; a quantised model keeps its own scales].
+    /// How to choose the range of an 8-bit tensor [default: mse; a quantized model keeps its own scales].
     #[arg(long, value_enum, requires = "int8")]
     pub(crate) ranges: Option<RangesArg>,
-    /// Whether to equalise the ranges of channels across layers first.
+    /// Whether to equalize the ranges of channels across layers first.
     #[arg(long, value_enum, default_value_t = EqualizeArg::Auto, requires = "int8")]
     pub(crate) equalize: EqualizeArg,
     /// Layout of 8-bit weights; every processor can use both.
@@ -307,9 +307,9 @@ pub(crate) struct DeployArgs {
 pub(crate) enum RangesArg {
     /// The range with the least mean squared error of rounding and clipping.
     Mse,
-    /// Without the ten-thousandth of the values at either end.
+    /// Excludes a ten-thousandth of the values at either end.
     Percentile,
-    /// All values.
+    /// Includes all values.
     Minmax,
 }
 
@@ -345,9 +345,9 @@ impl From<EqualizeArg> for Option<bool> {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LayoutArg {
-    /// For processors with dual multiply-accumulate: Cortex-M4, M7, M33.
+    /// For all processors without a vector unit; uses the dual multiply-accumulate of Cortex-M4, M7 and M33.
     Paired,
-    /// For the vector unit of Cortex-M55 and M85, and for all other processors; needs less RAM.
+    /// For the vector unit of Cortex-M55 and M85; up to three times slower on other processors.
     Plain,
 }
 
@@ -374,10 +374,10 @@ pub(crate) struct CompareArgs {
     /// The folder of a data set that is not part of the program, or the folder above it [default: $NAE_DATA].
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Latent dimensions the plain autoencoder chooses from.
+    /// Latent dimensions to try for the plain autoencoder.
     #[arg(long, value_delimiter = ',', default_values_t = [8, 16, 32, 64], value_name = "D_Z")]
     pub(crate) latent_dims: Vec<usize>,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     #[arg(long, visible_alias = "sampler-engine", value_enum, default_value_t = EngineArg::Auto)]
     pub(crate) engine: EngineArg,
     /// Write the results of every run as JSON.
@@ -386,7 +386,7 @@ pub(crate) struct CompareArgs {
     /// Print JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
-    /// [`Cli::verbosity`]'s.
+    /// The value of [`Cli::verbosity`].
     #[arg(skip)]
     pub(crate) quiet: bool,
 }
@@ -444,7 +444,7 @@ pub(crate) struct ReproduceArgs {
     /// Print JSON instead of the table.
     #[arg(long)]
     pub(crate) json: bool,
-    /// [`Cli::verbosity`]'s.
+    /// The value of [`Cli::verbosity`].
     #[arg(skip)]
     pub(crate) quiet: bool,
 }
@@ -475,7 +475,7 @@ pub(crate) struct GatherArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ExperimentArg {
-    /// Density of eight Gaussians in the plane, by how negative samples are started.
+    /// Density of eight Gaussians in the plane, for different starts of the negative samples.
     Gaussians8,
     /// MNIST, one digit held out in turn: table 1.
     MnistHoldout,
@@ -511,7 +511,7 @@ pub(crate) enum ExperimentArg {
 }
 
 impl ExperimentArg {
-    /// As on the command line, and as the settings that come with the program are called.
+    /// The name on the command line, which is also that of the included settings.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -519,7 +519,7 @@ impl ExperimentArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ScaleArg {
-    /// Seconds, to see that it runs.
+    /// Takes seconds, to test that it runs.
     Smoke,
     /// For two cores, with smaller networks and shorter training.
     Cpu,

@@ -1,4 +1,4 @@
-//! `nae-train deploy`: ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
+//! `nae-train deploy`: converts ONNX or TFLite to `.nae`; with `--int8`, in 8 bits.
 
 use std::path::Path;
 
@@ -11,6 +11,7 @@ use nae_data::own::{self, Corrupt};
 use nae_data::own_table::{self, OwnTable};
 use nae_graph::quantize::{self, QuantizeOptions, Scales};
 use nae_graph::{Graph, emit};
+use nae_infer::card::int8_layouts;
 use nae_onnx::check::{Limits, check};
 use nae_onnx::metadata::{ModelMetadata, Tiles, Transforms};
 use nae_onnx::{file, lower, tflite};
@@ -24,9 +25,9 @@ use serde_json::json;
 use crate::Done;
 use crate::args::{DeployArgs, RangesArg};
 
-/// No autoencoder for a microcontroller comes near this.
+/// The maximum size of a model in bytes, far above that of any autoencoder for a microcontroller.
 const MAX_MODEL_BYTES: u64 = 1 << 30;
-/// The rate of a threshold where neither the model nor the command line has one.
+/// The false-positive rate of a threshold if neither the model nor the command line gives one.
 const FALSE_POSITIVE_RATE: f32 = 0.01;
 
 pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &DeployArgs) -> anyhow::Result<Done> {
     Ok(Done::Whole)
 }
 
-/// What a device has to do by itself, and what it cannot.
+/// Reports what a device has to do by itself, and refuses what it cannot do.
 fn check_parts(args: &DeployArgs, metadata: &ModelMetadata) -> anyhow::Result<()> {
     let model = display(&args.model);
     if metadata.transforms != Transforms::default() {
@@ -112,6 +113,7 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
             "input": [input.channels, input.height, input.width],
             "input_type": if is_int8 { "int8" } else { "float32" },
             "calibrated": model.calibration().is_some(),
+            "layout": int8_layouts(model),
         });
         if let Some(report) = report {
             line["quantization"] = json!(report);
@@ -129,7 +131,11 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
         input.channels,
         input.height,
         input.width,
-        if is_int8 { " of 8 bits" } else { "" },
+        match (is_int8, int8_layouts(model)) {
+            (false, _) => String::new(),
+            (true, None) => " of 8 bits".to_owned(),
+            (true, Some(layouts)) => format!(" of 8 bits, weights {layouts}"),
+        },
         match (model.calibration().is_some(), model.threshold().is_some()) {
             (false, _) => "; not calibrated: it gives energies, no verdicts",
             (true, false) => "; no threshold: too few calibration data for the rate, so it gives no verdicts",
@@ -139,7 +145,7 @@ fn say(args: &DeployArgs, model: &Model<'_>, flash: usize, report: Option<&Repor
 }
 
 fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> anyhow::Result<(Graph, Report)> {
-    // Ranges asked for are wanted everywhere.
+    // Requested ranges apply to all tensors.
     let scales = if args.ranges.is_none() { scales } else { Scales::default() };
     let equalize = args.equalize.into();
     if equalize == Some(true) && !scales.is_empty() {
@@ -162,7 +168,7 @@ fn quantize(args: &DeployArgs, graph: &Graph, scales: Scales, data: &Data) -> an
     Ok((quantized.graph, report))
 }
 
-/// Reads the data to quantise on: of a run, or a user's own.
+/// Reads the data for quantization: those of a run, or a user's own.
 fn read(args: &DeployArgs, path: &Path, graph: &Graph, metadata: Option<&ModelMetadata>) -> anyhow::Result<Data> {
     if path.join(CONFIG).is_file() {
         let mut prepared = recorded::prepare(path, args.data.as_deref(), Corrupt::Skip)?;

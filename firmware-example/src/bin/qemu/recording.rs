@@ -36,13 +36,17 @@ pub(crate) fn start() -> Option<QueuedImages<'static, LEN, fn() -> bool>> {
     Some(images)
 }
 
-/// Sleeps until the next interrupt; whether there is more.
+/// Sleeps until the next interrupt, unless a piece is there; whether there is more.
+///
+/// Interrupts are masked from the look at the ring on. One that comes before `wfi` stays pending, and `wfi` returns at once;
+/// it is served when the mask is lifted. Without a mask it would be served in between, and `wfi` would wait for the next.
 fn wait() -> bool {
-    let has_ended = with(|player| player.has_ended);
-    if !has_ended {
-        cortex_m::asm::wfi();
-    }
-    !has_ended
+    with(|player| {
+        if player.feed.is_empty() && !player.has_ended {
+            cortex_m::asm::wfi();
+        }
+        !player.has_ended
+    })
 }
 
 /// Pieces that found no room.

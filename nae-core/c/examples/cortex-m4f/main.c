@@ -1,6 +1,8 @@
 /* Scores the images of firmware-example/vectors/digits.u8 and prints each energy's bits; built by build.sh. */
 
 #include "board.h"
+/* Here are the bytes of the model. */
+#define DIGITS_IMPLEMENTATION
 #include "digits.h"
 #include "nae_core.h"
 

@@ -1,5 +1,5 @@
 #![allow(unsafe_code)]
-//! The innermost loops for cores with the DSP extension (Cortex-M4, M7, M33, M55): ARMv7E-M
+//! The innermost loops for cores with the DSP extension (Cortex-M4, M7, M33, M35P, M55, M85): ARMv7E-M
 //! instructions only. Portable code that does the same is in `portable.rs`; a bench compares the
 //! two on the target. One of the two is the module `arithmetic`.
 //!
@@ -11,8 +11,11 @@
 //! calling convention (AAPCS) asks for, and leaves the flags and the saturation bit as it likes,
 //! which the convention allows.
 //!
-//! Activations are read in words from any address, which these cores can do unless the program has
-//! set `UNALIGN_TRP` in the register `CCR`; it is clear after reset.
+//! Activations are read in words from any address. These cores can do so
+//! - unless the program has set `UNALIGN_TRP` in the register `CCR`; it is clear after reset;
+//! - in memory of type Normal. In memory of type Device such a read faults: by default, external
+//!   memory from 0xA000_0000 to 0xDFFF_FFFF is such, and an MPU region (often used for DMA buffers)
+//!   can make any address so. Image, model and arena have to lie elsewhere.
 //!
 //! `multiply` is the bulk: windows against weights. `widen` prepares windows for it; `lone` is for a
 //! single output, `maximum` for pooling, `blend` for bilinear resizing, `sums` for the energy; `fragments` is text that several of them use.
