@@ -1,9 +1,9 @@
-//! The comparison that answers "is it worth it?": the NAE beside a plain autoencoder that got the same time and its own
-//! best latent dimension, over several seeds.
+//! A fair comparison: the NAE and a plain autoencoder with the same training time and its own best latent dimension,
+//! over several seeds.
 //!
-//! The plain autoencoder's D_z is the one that tells ConstantGray, the paper's selection set, best from validation
-//! images, on a seed that is not among those reported. Each seed gives both models the same division of the data.
-//! Time is processor time, so that what else the machine does favours neither.
+//! The plain autoencoder's D_z is the one that best separates ConstantGray, the paper's selection set, from validation
+//! images, for a seed that is not among those reported. For each seed, both models use the same division of the data.
+//! Time is processor time, so that other processes on the machine favour neither.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -25,76 +25,76 @@ use nae_train::run::{Prepared, RunError, nae_column, plain_column};
 use nae_train::train::selection_auroc;
 use nae_train::train::{Observer, Phase, Progress};
 
-/// The seed on which D_z is chosen.
+/// The seed for the selection of D_z.
 pub const CHOOSING_SEED: u64 = 1_000_000;
 
-/// What to compare.
+/// The settings of a comparison.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The NAE's settings.
+    /// The settings of the NAE.
     pub config: Config,
     /// The seeds.
     pub seeds: Seeds,
-    /// D_z the plain autoencoder chooses from.
+    /// The values of D_z to try for the plain autoencoder.
     pub latent_dims: Vec<usize>,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     pub engine: Engine,
     /// The folder of a data set that is not embedded.
     pub data: Option<PathBuf>,
 }
 
-/// A comparison that cannot be made.
+/// A comparison that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// A latent dimension no network has.
+    /// A latent dimension that no network can have.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// There was no latent dimension to choose from.
+    /// The list of latent dimensions is empty.
     #[error("no latent dimension to choose from")]
     NoLatentDim,
-    /// The preset trains no NAE from a pre-trained autoencoder.
+    /// The preset does not train an NAE from a pre-trained autoencoder.
     #[error(
         "{name}: expected a preset of an NAE with an epoch of pre-training or more, whose time an autoencoder's epochs are \
          measured by; found method \"{method}\" and pretraining.epochs = {epochs}"
     )]
     Preset {
-        /// Its name.
+        /// The name of the preset.
         name: String,
-        /// Its method.
+        /// The method of the preset.
         method: &'static str,
-        /// Its epochs of pre-training.
+        /// The number of epochs of pre-training.
         epochs: usize,
     },
-    /// Asked to stop.
+    /// The comparison was stopped on request.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// One seed.
+/// The results of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seed {
     /// The seed.
     pub seed: u64,
-    /// AUROC of the plain autoencoder and of the NAE.
+    /// The AUROC of the plain autoencoder and of the NAE.
     pub auroc: Table,
-    /// The update whose state the NAE kept.
+    /// The update of the NAE's kept state.
     pub kept_update: usize,
-    /// Processor seconds the NAE trained for, pre-training included; the plain autoencoder was given as many epochs as
-    /// fit.
+    /// The processor time of the NAE's training in seconds, including pre-training; the plain autoencoder was trained
+    /// for as many epochs as fit into it.
     pub processor_seconds: f64,
-    /// Those epochs.
+    /// The number of those epochs.
     pub autoencoder_epochs: usize,
 }
 
-/// A part of a comparison, worth keeping as soon as it is there.
+/// A part of a comparison, to be stored as soon as it is finished.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Selection AUROC of every latent dimension the plain autoencoder chooses from.
+    /// The selection AUROC of every latent dimension that was tried for the plain autoencoder.
     Choice(Vec<(usize, f64)>),
     /// One seed of both models.
     Seed(Seed),
@@ -103,34 +103,34 @@ pub enum Part {
 /// The comparison for one held-out class.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// The preset.
+    /// The name of the preset.
     pub preset: String,
     /// The held-out class, if any.
     pub held_out: Option<u8>,
     /// The NAE's latent dimension.
     pub latent_dim: usize,
-    /// The plain autoencoder's.
+    /// The latent dimension of the plain autoencoder.
     pub autoencoder_latent_dim: usize,
-    /// Selection AUROC of every latent dimension tried.
+    /// The selection AUROC of every latent dimension that was tried.
     pub choice: Vec<(usize, f64)>,
-    /// All seeds.
+    /// The results of all seeds.
     pub seeds: Vec<Seed>,
-    /// Means over the seeds.
+    /// The means over the seeds.
     pub rows: Vec<Summary>,
 }
 
-/// One outlier set over all seeds.
+/// The results of one outlier set over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The set.
+    /// The name of the set.
     pub outliers: String,
-    /// Whether training was allowed to look at such images.
+    /// Whether training was allowed to use such images, for the selection of a state.
     pub selection: bool,
-    /// Plain autoencoder.
+    /// The AUROC of the plain autoencoder.
     pub autoencoder: Estimate,
-    /// NAE.
+    /// The AUROC of the NAE.
     pub nae: Estimate,
-    /// NAE less plain autoencoder, seed by seed.
+    /// The AUROC of the NAE minus that of the plain autoencoder, seed by seed.
     pub difference: Estimate,
 }
 
@@ -139,12 +139,12 @@ pub struct Summary {
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Sample standard deviation over √n; NaN for one value.
+    /// The sample standard deviation divided by √n; NaN for one value.
     pub standard_error: f64,
 }
 
 impl Estimate {
-    /// Of `values`.
+    /// The estimate from `values`.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -164,24 +164,24 @@ impl std::fmt::Display for Estimate {
 }
 
 impl Comparison {
-    /// Names what is compared; the number of seeds does not matter, so that more can follow.
+    /// Identifies what is compared. It does not depend on the number of seeds, so that further seeds can be added.
     ///
     /// # Errors
-    /// Where the configuration cannot be written as TOML.
+    /// If the configuration cannot be written as TOML.
     pub fn digest(&self) -> Result<String, toml::ser::Error> {
         let config = toml::to_string(self.config.raw())?;
         Ok(journal::digest([config.as_str(), &format!("{:?} {:?}", self.latent_dims, self.engine)]))
     }
 
-    /// Parts this takes.
+    /// The number of parts of this comparison.
     pub fn parts(&self) -> usize {
         1 + self.seeds.len()
     }
 
-    /// Makes all runs but those of the parts in `kept`; `done` is given each new part.
+    /// Carries out all runs except those of the parts in `kept`; `done` is called with each new part.
     ///
     /// # Errors
-    /// [`CompareError`]; parts that `done` was given need not be made again.
+    /// [`CompareError`]; parts that were passed to `done` need not be repeated.
     pub fn run<E: From<CompareError>>(
         &self,
         device: &Device,
@@ -206,7 +206,7 @@ impl Comparison {
                 new
             }
         };
-        // Of equals, the smallest: it reconstructs least beyond the data.
+        // If several are equal, the smallest, since it reconstructs least outside the data.
         let best = choice.iter().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
         let best = best.ok_or(CompareError::NoLatentDim)?.0;
 
@@ -236,7 +236,7 @@ impl Comparison {
         })
     }
 
-    /// Selection AUROC of every latent dimension, at the time an NAE takes.
+    /// The selection AUROC of every latent dimension, with the training time of an NAE.
     fn choose(&self, device: &Device, stop: &AtomicBool) -> Result<Vec<(usize, f64)>, CompareError> {
         let (prepared, timed) = self.nae(CHOOSING_SEED, device, stop)?;
         self.latent_dims
@@ -305,7 +305,7 @@ struct Timed {
     epochs: usize,
 }
 
-/// Times the epochs of pre-training.
+/// Measures the time of the epochs of pre-training.
 #[derive(Default)]
 struct Clock {
     started: Option<ProcessTime>,
@@ -357,7 +357,7 @@ fn summarize(seeds: &[Seed]) -> Vec<Summary> {
 mod tests {
     use super::*;
 
-    /// Without epochs there is no time of one; and what is called the NAE has to be one.
+    /// Without epochs, the time of one is unknown; and the preset of the NAE has to train an NAE.
     #[test]
     fn a_preset_that_gives_no_time_of_an_epoch_is_refused() {
         let refused = |change: fn(&mut nae_train::config::RawConfig)| {
@@ -383,7 +383,7 @@ mod tests {
     fn a_standard_error_by_hand() {
         let estimate = Estimate::of(&[1.0, 2.0, 3.0]);
         assert_eq!(estimate.mean, 2.0);
-        // Sample variance 1, over n = 3.
+        // The sample variance is 1, and n = 3.
         assert!((estimate.standard_error - (1.0f64 / 3.0).sqrt()).abs() < 1e-12);
     }
 }

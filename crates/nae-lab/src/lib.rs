@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | [`experiments`] | the paper's tables and pictures, and a study of what to stop training by |
+//! | [`experiments`] | the paper's tables and pictures, and a study of when to stop training |
 //! | [`density`] | densities in the plane, where Ω can be integrated |
-//! | [`compare`] | the NAE beside a plain autoencoder that got the same time |
-//! | [`gather`] | what several machines have found, in one table |
-//! | [`paper`] | where each equation, table row and algorithm line of the paper is, and which test proves it |
+//! | [`compare`] | the NAE compared with a plain autoencoder of the same training time |
+//! | [`gather`] | the results of several machines in one table |
+//! | [`paper`] | for each equation, table row and algorithm line of the paper, its implementation and the test that verifies it |
 
 pub mod compare;
 pub mod density;

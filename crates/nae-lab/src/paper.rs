@@ -1,9 +1,9 @@
-//! Where each equation, table row and algorithm line of the paper is, and the test that proves it.
+//! For each equation, table row and algorithm line of the paper: its implementation, and the test that verifies it.
 //!
 //! Yoon, Noh and Park, "Autoencoding Under Normalization Constraints", ICML 2021. Equations are numbered as in the
-//! paper's compiled source. Tests are named by their file and their function. A test checks that each named test exists and
-//! that its file mentions the item of the row. Where the paper's text, its tables and the authors' code disagree, the last
-//! table says what is done here.
+//! paper's compiled source. Tests are identified by their file and their function. A test checks that each named test
+//! exists and that its file mentions the item of the row. If the paper's text, its tables and the authors' code differ,
+//! the last table gives the choice made here.
 //!
 //! # Equations
 //!
@@ -28,9 +28,9 @@
 //! | PCD | [`Start::Persistent`](nae_train::sample::Start::Persistent) | `nae-train/tests/method/sampler_starts.rs` `persistent_chains_go_on_where_they_were` |
 //! | PCD with restart | the same with `restart` | `nae-train/tests/method/sampler_starts.rs` `a_share_of_persistent_chains_begins_anew` |
 //! | noise, with the replay buffer that the authors' code calls PCD | [`Start::Noise`](nae_train::sample::Start::Noise) | `nae-train/tests/method/sampler_starts.rs` `noise_fills_the_box_of_the_chain`, `a_replay_buffer_of_images_gives_earlier_ends` |
-//! | on-manifold initialisation | [`Start::OnManifold`](nae_train::sample::Start::OnManifold) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
+//! | on-manifold initialization | [`Start::OnManifold`](nae_train::sample::Start::OnManifold) | `nae-train/tests/method/sampler_starts.rs` `the_manifold_is_the_decoders_image_of_the_latent_chains_end` |
 //! | perturbed latents of data (MPDR, a later paper) | [`Start::PerturbedData`](nae_train::sample::Start::PerturbedData) | `nae-train/tests/method/sampler_starts.rs` `perturbed_data_is_near_the_datas_latents` |
-//! | the recovery likelihood, by which chains are drawn back to those latents (MPDR) | [`Recovery`](nae_train::sample::Recovery) | `nae-train/tests/method/sampler_starts.rs` `chains_are_drawn_back_to_the_latents_that_they_started_from`; `nae-train/tests/method/engine.rs` `what_draws_samples_back_is_the_closed_form_in_both_engines` |
+//! | the recovery likelihood, which attracts chains to those latents (MPDR) | [`Recovery`](nae_train::sample::Recovery) | `nae-train/tests/method/sampler_starts.rs` `chains_are_drawn_back_to_the_latents_that_they_started_from`; `nae-train/tests/method/engine.rs` `what_draws_samples_back_is_the_closed_form_in_both_engines` |
 //! | steps along the direction of the gradient, on the sphere along it (MPDR) | `normalize` of [`Langevin`](nae_train::sample::Langevin) | `nae-train/tests/method/chain.rs` `chains_on_the_sphere_are_those_of_float64` |
 //! | a manifold that is not trained (MPDR) |  `training.fixed_manifold`, [`NaeMethod::on_manifold_of`](nae_train::methods::nae::NaeMethod::on_manifold_of) | `nae-train/src/methods/nae.rs` `chains_go_along_the_manifold_of_another_autoencoder`, `negative_samples_are_of_the_manifold_that_is_given` |
 //! | an energy that is a network's output, and several manifolds (MPDR-S) | [`ManifoldDiffusion`](nae_train::config::ManifoldDiffusion) | `nae-train/src/methods/mpdr.rs` `latent_chains_go_down_the_energy_of_the_manifolds_images`, `every_manifold_has_its_part_of_the_batch`, `the_manifolds_learn_before_the_network_does`; `nae-train/src/methods/energy_network.rs` `it_steps_by_the_gradient_of_its_loss` |
@@ -59,7 +59,7 @@
 //!
 //! | what | item | test |
 //! |---|---|---|
-//! | sampling with a randomly initialised NAE | [`random_init`](crate::experiments::pictures::random_init) | `nae-train/cli/tests/program/pictures.rs` `on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model` |
+//! | sampling with a randomly initialized NAE | [`random_init`](crate::experiments::pictures::random_init) | `nae-train/cli/tests/program/pictures.rs` `on_manifold_starts_have_lower_energies_than_data_in_a_fresh_model` |
 //! | samples during training; reconstructions of a digit held out | [`along_training`](crate::experiments::pictures::along_training) | `nae-train/cli/tests/program/pictures.rs` `training_leaves_samples_and_reconstructions` |
 //! | reconstruction error against D_z | [`latent_dim`](crate::experiments::pictures::latent_dim) | `nae-train/cli/tests/program/pictures.rs` `reconstruction_errors_have_a_row_for_each_latent_dimension` |
 //! | a bi-modal distribution | [`bimodal`](crate::experiments::pictures::bimodal) | `nae-train/cli/tests/program/pictures.rs` `two_clusters_are_drawn_under_both_models` |
@@ -76,7 +76,7 @@
 //! | CelebA and its division | [`Source::CelebA`](nae_data::Source::CelebA) | `crates/nae-data/src/celeba.rs` `images_are_divided_by_the_list` |
 //! | CIFAR-10 from images; the other sets, as images or arrays | [`Source`](nae_data::Source), [`own`](nae_data::own) | `nae-train/cli/tests/program/reproduce.rs` `cells_and_sets_without_data_are_said_and_left_out` |
 //! | crops, padding, inverted images | [`ImageForm`](nae_data::ImageForm) | `nae-train/cli/tests/program/presets.rs` `transforms_are_the_same_in_training_and_in_scoring` |
-//! | flips, dequantisation | [`Augmentation`](nae_data::Augmentation) | `crates/nae-data/src/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
+//! | flips, dequantization | [`Augmentation`](nae_data::Augmentation) | `crates/nae-data/src/augmentation.rs` `images_are_mirrored_half_of_the_time`, `bytes_stay_within_their_256th` |
 //! | the presets | [`preset`](nae_train::config::preset) | `nae-train/tests/method/presets.rs` `every_preset_of_images_has_the_papers_numbers`, `the_digits_of_the_paper_are_sampled_as_mnist`; `nae-train/cli/tests/program/presets.rs` `every_preset_of_the_paper_trains_on_data_of_its_form` |
 //!
 //! # Appendix: network architectures (table of architectures)
@@ -91,7 +91,7 @@
 //! | the code's CIFAR-10 pair | [`igebm32`](nae_train::arch::igebm32) | `nae-train/src/arch/igebm.rs` `parameters_as_counted_by_hand` |
 //! | FCRes, Res, ResUp, ResAtt | [`blocks`](nae_train::arch::blocks) | `nae-train/src/arch/blocks.rs` `shapes_and_parameters_as_in_the_paper` |
 //! | Bilinear, Nearest | `upsample` | `nae-train/src/arch/upsample.rs` `corners_stay_and_the_middle_is_the_mean`, `nearest_repeats_pixels` |
-//! | spectral normalisation | `spectral` | `nae-train/src/arch/spectral.rs` `steps_approach_the_largest_singular_value_from_below` |
+//! | spectral normalization | `spectral` | `nae-train/src/arch/spectral.rs` `steps_approach_the_largest_singular_value_from_below` |
 //! | all, with their gradients | [`LayerSpec`](nae_train::arch::LayerSpec) | `nae-train/tests/method/architectures.rs` `input_gradients_of_every_layer_are_finite_differences` |
 //!
 //! # Appendix: NAE implementation (table of sampling parameters)
@@ -141,17 +141,17 @@
 //!
 //! | | paper's text | authors' code | here |
 //! |---|---|---|---|
-//! | algorithm 1's updates | without z_{t−1}, x_{t−1}: a slip | with | with |
-//! | the 8 Gaussians' √2/4 | covariance: a slip | standard deviation | standard deviation |
+//! | algorithm 1's updates | without z_{t−1}, x_{t−1}: an error | with | with |
+//! | the 8 Gaussians' √2/4 | covariance: an error | standard deviation | standard deviation |
 //! | Conv28's padding 1, last kernel 4 | gives no 28×28 | none, 3 | as the code |
-//! | Conv64's 245 channels | a slip | – | 256 |
+//! | Conv64's 245 channels | an error | – | 256 |
 //! | Conv32Big's Res(128, 256, 256) | no projection on the skip | – | a 1×1 convolution |
 //! | x₀ outside of the bounds | – | clamped | clamped |
 //! | annealing | σ/(1 + t) | σ, σ, σ/2, σ/3, … | the text; `harmonic_delayed` is the code |
 //! | penalty on the encoder in pre-training | not named | 1e-4 on MNIST (`train_step_ae`) | as the code, on CIFAR-10 too |
 //! | penalty on the encoder of the baselines | not named | none | as in pre-training |
-//! | the gradient's norm in pre-training | not named | at most 0.1, without a limit for digits held out | at most 0.1, of the baselines too |
-//! | the state that is kept | the best by the selection set | all epochs' are written | the best by the selection set, of equals the latest: `stopping.keep = "best"` |
+//! | the gradient's norm in pre-training | not named | at most 0.1, without a limit for digits held out | at most 0.1, for the baselines too |
+//! | the state that is kept | the best by the selection set | those of all epochs are written | the best by the selection set, the latest of equal ones: `stopping.keep = "best"` |
 //! | length of pre-training | epochs | ended at the fourth look without a lower validation loss | the text |
 //! | Metropolis–Hastings at T ≠ 1 | – | detailed balance at T = 1 only | the Langevin proposal's ratio; `metropolis = "code"` is the code |
 //! | the loss | divided by T | divided by T = 1 for digits held out, else not divided | not divided |
@@ -159,26 +159,37 @@
 //! | images that calibrate | – | – | 2% of those that the authors train on |
 //! | ‖z‖² in the ablation's row in ℝ^D | named in section 5.1, without its weight | – | 0.01, as in two dimensions |
 //! | updates for ImageNet32 | not named | – | those for CIFAR-10, two epochs |
-//! | regulariser of energies in CD and PCD | negative samples | negative samples and data | both weights are settings |
-//! | ‖z‖² | squared norm | divided by D | squared norm |
+//! | regularization of energies in CD and PCD | negative samples | negative samples and data for digits held out, negative samples in two dimensions | as the code; both weights are settings |
+//! | ‖z‖² | squared norm | divided by D | squared norm, with the code's weight .01 |
+//! | latent space for D_z = 2 in two dimensions | ℝ^D | the sphere | as the code |
+//! | chains of CD and PCD in two dimensions | λ .005, σ .1, 30 steps, as for all of two dimensions | λ .00125, σ .05, 5 and 50 steps | as the code |
+//! | the border of [−5, 5]² for CD and PCD | – | clamped | a step across it is rejected: Metropolis–Hastings needs a density of the step |
+//! | first temperature for D_z = 3 | 0.5 | 0.1 | the text |
+//! | noise of the latent chain for D_z = 3 | 0.1 | 0.1 or 0.2, by notebook | the text |
+//! | the figure "density estimation" | – | a VAE of D_z = 1 and 3, an autoencoder of D_z = 3 that ends in tanh | D_z = 2 and 3, linear |
+//! | training and validation images of digits held out | 10% at random validate | the first 50,000 images train, the last 10,000 validate | the text |
+//! | dequantization | for image data | for CIFAR-10 and CelebA; the loader of MNIST against other data ignores its setting | for all but digits held out |
+//! | CelebA's images mirrored | not named | at random | not |
+//! | half-digits | upper or lower half at random | in turn | in turn |
+//! | the second digit of a chimera | at random | the next image of another class | the next image of another class |
 //! | PCD with restart | chains restarted with probability 5% | replay buffer of 10,000 at 95% | the text; `start.noise.replay_buffer` is the code |
 //! | MMD | – | unbiased estimate | the biased one, zero on equal samples |
 //! | VAE's reconstruction error | – | at a drawn latent | at the posterior's mean |
-//! | VQ-VAE's latents | the shared architecture | – | one vector, one code of 512; unused codes begin again |
+//! | VQ-VAE's latents | the shared architecture | – | one vector, one code of 512; unused codes are reset |
 //! | DAGMM's mixture in deciding | – | – (the named implementation: of the training data, once more) | pooled over the last hundred or so updates |
-//! | IGEBM's spectral normalisation | – | a singular value below 1 stays in the second convolution of a block | every convolution is divided by its own |
-//! | PixelCNN++'s convolutions | – | – (the named implementation: weight normalisation) | without it |
-//! | Glow's couplings | – | – (the named implementation: activation normalisation) | biases; a prior that is not learned |
+//! | IGEBM's spectral normalization | – | a singular value below 1 stays in the second convolution of a block | every convolution is divided by its own |
+//! | PixelCNN++'s convolutions | – | – (the named implementation: weight normalization) | without weight normalization |
+//! | Glow's couplings | – | – (the named implementation: activation normalization) | biases; a prior that is not learned |
 //! | CelebA's division | the official one; parts of 162,079, 20,260 and 20,260, which are eight, one and one tenth of all | – | the official one, 162,770, 19,867 and 19,962; a tenth of its validation part calibrates |
-//! | images of ConstantGray that select a state | 4,000 | – | 300 at a look; 4,000 are tested on, as of noise, at the scale `paper` (`evaluation.synthetic_images`) |
+//! | images of ConstantGray for the selection of a state | 4,000 | – | 300 at a look; 4,000 are used in the evaluation, as for noise, at the scale `paper` (`evaluation.synthetic_images`) |
 //! | D_z and weights of the baselines' terms | searched by the selection set | – | settings, or searched on validation images (`reproduce --search`) |
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    /// Every `file` followed by test names on a line of this page. Items are links to what is documented; one that a line
-    /// is about is in one of its files, but where a test runs the program.
+    /// Checks every `file` followed by test names on a line of this page. Items are links to documented code; the item
+    /// of a line must be named in one of its files, unless a test runs the program.
     #[test]
     fn every_test_named_here_exists_and_names_what_it_tests() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,17 +1,18 @@
-//! The seeds of an experiment: so many, or those of a list, so that machines can share them.
+//! The seeds of an experiment: a number of seeds, or a list, so that several machines can share
+//! them.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// More are a mistake.
+/// The maximum number of seeds; more are a mistake.
 const MOST: usize = 1000;
 
-/// Seeds, each of them once, at least one.
+/// At least one seed, without repetitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds(Vec<u64>);
 
-/// A text that names no seeds.
+/// A text that does not define seeds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a number of seeds, 1 to {MOST}, or the seeds themselves with commas, such as 3,7,11, or 7, for the seed 7 \
@@ -20,18 +21,18 @@ pub struct Seeds(Vec<u64>);
 pub struct SeedsError(String);
 
 impl Seeds {
-    /// 0 to `count` − 1.
+    /// The seeds 0 to `count` − 1.
     ///
     /// # Errors
-    /// [`SeedsError`] where there is none, or more than a thousand.
+    /// [`SeedsError`] if `count` is 0 or more than a thousand.
     pub fn first(count: usize) -> Result<Self, SeedsError> {
         Self::list((0..count as u64).collect())
     }
 
-    /// These.
+    /// The given seeds.
     ///
     /// # Errors
-    /// [`SeedsError`] where there is none, one is there twice, or there are more than a thousand.
+    /// [`SeedsError`] if there are none, one is repeated, or there are more than a thousand.
     pub fn list(seeds: Vec<u64>) -> Result<Self, SeedsError> {
         if seeds.is_empty() || seeds.len() > MOST {
             return Err(SeedsError(format!("found {}", seeds.len())));
@@ -43,12 +44,12 @@ impl Seeds {
         }
     }
 
-    /// One after the other.
+    /// Iterates over the seeds in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().copied()
     }
 
-    /// How many.
+    /// The number of seeds.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.0.len()

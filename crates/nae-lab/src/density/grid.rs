@@ -1,21 +1,22 @@
-//! Integration on a square grid: Ω of any energy, and how far two densities are from each other.
+//! Integration on a square grid: Ω of any energy, and distances between two densities.
 //!
-//! Midpoint rule: for smooth densities that are small at the border, far more exact than its step suggests.
+//! It uses the midpoint rule, which for smooth densities that are small at the border is far more exact
+//! than its step suggests.
 
 use burn::tensor::{Device, Tensor};
 use rand::{Rng, RngExt as _};
 
-/// Points evaluated at once: bounds memory, changes no result.
+/// The number of points that are evaluated at once: limits memory, and does not affect the results.
 const BATCH: usize = 4096;
 
-/// The square [−half, half]², in `cells` × `cells` cells.
+/// The square [−half, half]², divided into `cells` × `cells` cells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {
     cells: usize,
     half: f64,
 }
 
-/// An energy or log-density that is no number, or a density without mass.
+/// An energy or log density that is not a valid number, or a density without mass.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GridError {
@@ -24,34 +25,34 @@ pub enum GridError {
     NotANumber {
         /// The point.
         point: [f64; 2],
-        /// What was found.
+        /// The value found.
         value: f64,
     },
     /// The density is 0 in every cell.
     #[error("the density is 0 everywhere on the grid")]
     NoMass,
-    /// There are not as many values as cells.
+    /// The number of values is not that of the cells.
     #[error("{found} values for {expected} cells")]
     Length {
-        /// Cells.
+        /// The number of cells.
         expected: usize,
-        /// Values.
+        /// The number of values.
         found: usize,
     },
 }
 
 impl Grid {
-    /// `cells` cells along each axis of [−half, half]².
+    /// A grid with `cells` cells along each axis of [−half, half]².
     pub const fn new(cells: usize, half: f64) -> Self {
         Self { cells, half }
     }
 
-    /// The paper's domain, [−4, 4]², in cells of 0.04.
+    /// The paper's domain, [−4, 4]², with cells of side 0.04.
     pub const fn paper() -> Self {
         Self::new(200, 4.0)
     }
 
-    /// Cells along each axis.
+    /// The number of cells along each axis.
     pub fn cells(self) -> usize {
         self.cells
     }
@@ -61,34 +62,34 @@ impl Grid {
         self.half
     }
 
-    /// Number of cells in all.
+    /// The total number of cells.
     pub fn len(self) -> usize {
         self.cells * self.cells
     }
 
-    /// Whether there is no cell.
+    /// Whether there are no cells.
     pub fn is_empty(self) -> bool {
         self.cells == 0
     }
 
-    /// Side of a cell.
+    /// The side of a cell.
     pub fn step(self) -> f64 {
         2.0 * self.half / self.cells as f64
     }
 
-    /// Middle of cell `index`; cells are numbered along the first axis, then the second.
+    /// The midpoint of cell `index`; cells are numbered along the first axis, then along the second.
     pub fn middle(self, index: usize) -> [f64; 2] {
         [index % self.cells, index / self.cells].map(|k| (k as f64 + 0.5) * self.step() - self.half)
     }
 
-    /// The cell that `point` lies in, where it lies in the square.
+    /// The cell that contains `point`; `None` if the point is outside the square.
     pub fn cell(self, point: [f64; 2]) -> Option<usize> {
         let [column, row] = point.map(|v| ((v + self.half) / self.step()).floor());
         let inside = |k: f64| k >= 0.0 && k < self.cells as f64;
         (inside(column) && inside(row)).then(|| row as usize * self.cells + column as usize)
     }
 
-    /// All middles, in order, as batches `[N, 2, 1, 1]`.
+    /// All midpoints, in order, as batches `[N, 2, 1, 1]`.
     pub fn batches(self, device: &Device) -> impl Iterator<Item = Tensor<4>> {
         let points: Vec<[f32; 2]> = (0..self.len()).map(|index| self.middle(index).map(|v| v as f32)).collect();
         let device = device.clone();
@@ -99,22 +100,22 @@ impl Grid {
     }
 }
 
-/// A density on a grid, normalised there: all its mass lies in the square.
+/// A density on a grid, normalized there: all its mass is in the square.
 #[derive(Clone, Debug)]
 pub struct GridDensity {
     grid: Grid,
     log_normalizer: f64,
-    /// Mass of each cell.
+    /// The mass of each cell.
     masses: Vec<f64>,
-    /// Its logarithm, which says more where the mass is too small for a number.
+    /// Its logarithm, which is also exact if the mass is too small for a float.
     log_masses: Vec<f64>,
 }
 
 impl GridDensity {
-    /// p(x) ∝ exp(−E(x)/T), for an energy of batches `[N, 2, 1, 1]`.
+    /// The density p(x) ∝ exp(−E(x)/T), for an energy of batches `[N, 2, 1, 1]`.
     ///
     /// # Errors
-    /// [`GridError::NotANumber`] where an energy is NaN or −∞.
+    /// [`GridError::NotANumber`] if an energy is NaN or −∞.
     pub fn from_energy(
         grid: Grid,
         temperature: f64,
@@ -125,10 +126,10 @@ impl GridDensity {
         Self::new(grid, energies.map(|e| -f64::from(e) / temperature).collect())
     }
 
-    /// p(x) ∝ exp(`log_density`(x)).
+    /// The density p(x) ∝ exp(`log_density`(x)).
     ///
     /// # Errors
-    /// [`GridError::NotANumber`] where a value is NaN or +∞.
+    /// [`GridError::NotANumber`] if a value is NaN or +∞.
     pub fn from_log_density(grid: Grid, log_density: impl FnMut([f64; 2]) -> f64) -> Result<Self, GridError> {
         Self::new(grid, (0..grid.len()).map(|index| grid.middle(index)).map(log_density).collect())
     }
@@ -157,40 +158,41 @@ impl GridDensity {
         self.grid
     }
 
-    /// log Ω, Ω = ∫ exp(−E(x)/T) dx over the square; of a log-density, the logarithm of its mass there.
+    /// log Ω, where Ω = ∫ exp(−E(x)/T) dx over the square; for a log density, the logarithm of its mass
+    /// there.
     pub fn log_normalizer(&self) -> f64 {
         self.log_normalizer
     }
 
-    /// Mass of each cell, in the grid's order; they sum to 1.
+    /// The mass of each cell, in the grid's order; the sum is 1.
     pub fn masses(&self) -> &[f64] {
         &self.masses
     }
 
-    /// p(x) in the middle of each cell.
+    /// p(x) at the midpoint of each cell.
     pub fn densities(&self) -> impl Iterator<Item = f64> {
         let area = self.grid.step().powi(2);
         self.masses.iter().map(move |mass| mass / area)
     }
 
-    /// Mean of `f` under the density.
+    /// The mean of `f` under the density.
     pub fn mean(&self, mut f: impl FnMut([f64; 2]) -> f64) -> f64 {
         self.masses.iter().enumerate().map(|(index, mass)| mass * f(self.grid.middle(index))).sum()
     }
 
-    /// Total variation distance, half the integral of |p − q|: 0 to 1.
+    /// The total variation distance, half the integral of |p − q|: 0 to 1.
     ///
     /// # Panics
-    /// Where `other` is on another grid.
+    /// If `other` is on another grid.
     pub fn total_variation(&self, other: &Self) -> f64 {
         assert_eq!(self.grid, other.grid, "distances are between densities on one grid");
         self.masses.iter().zip(&other.masses).map(|(p, q)| (p - q).abs()).sum::<f64>() / 2.0
     }
 
-    /// KL(self‖model) in nats; +∞ where the model has no mass and this density has.
+    /// KL(self‖model) in nats; +∞ if the model has no mass somewhere and this density has.
     ///
     /// # Panics
-    /// Where `model` is on another grid.
+    /// If `model` is on another grid.
     pub fn kl_divergence(&self, model: &Self) -> f64 {
         assert_eq!(self.grid, model.grid, "distances are between densities on one grid");
         let logs = self.log_masses.iter().zip(&model.log_masses);
@@ -198,7 +200,7 @@ impl GridDensity {
         terms.map(|(p, (log_p, log_q))| p * (log_p - log_q)).sum()
     }
 
-    /// `count` independent points: a cell by its mass, then a place in it.
+    /// Draws `count` independent points: a cell by its mass, then a position in it.
     pub fn sample(&self, count: usize, rng: &mut impl Rng) -> Vec<[f32; 2]> {
         let cumulative: Vec<f64> = self
             .masses
@@ -228,7 +230,7 @@ mod tests {
     use super::super::Mixture;
     use super::*;
 
-    /// A round Gaussian around (`x`, 0).
+    /// An isotropic Gaussian around (`x`, 0).
     fn gaussian(x: f64, sigma: f64) -> GridDensity {
         let mixture = Mixture { centers: vec![[x, 0.0]], sigma };
         GridDensity::from_log_density(Grid::paper(), |point| mixture.log_density(point)).expect("finite")
@@ -242,7 +244,7 @@ mod tests {
         assert_eq!((grid.cell([-2.0, -2.0]), grid.cell([2.0, 0.0]), grid.cell([f64::NAN, 0.0])), (Some(0), None, None));
     }
 
-    /// E = ‖x‖²/2 has Ω = 2πT; beyond 4 = 5.6√T lie 1e-8 of it.
+    /// E = ‖x‖²/2 has Ω = 2πT; 1e-8 of it is beyond 4 = 5.6√T.
     #[test]
     fn omega_of_a_quadratic_energy() {
         let temperature = 0.5;
@@ -257,7 +259,7 @@ mod tests {
         assert!((density.densities().fold(0.0, f64::max) - 1.0 / (2.0 * PI * temperature)).abs() < 1e-3);
     }
 
-    /// The eight Gaussians' mass in the square: four of them have their centre 1.17 = 3.3σ from a side.
+    /// The mass of the eight Gaussians in the square: the centres of four are 1.17 = 3.3σ from a side.
     #[test]
     fn the_eight_gaussians_are_normalised() {
         let mixture = Mixture::eight_gaussians();
@@ -267,11 +269,12 @@ mod tests {
             density.expect("finite").log_normalizer().exp()
         };
         assert!((mass(6.0) - 1.0).abs() < 1e-9, "{}", mass(6.0));
-        // Beyond 3.3137σ on one side lie 4.6e-4 of a Gaussian; half of the eight have such a side.
+        // The mass of a Gaussian beyond 3.3137σ on one side is 4.6e-4; half of the eight have such a side.
         assert!((mass(4.0) - (1.0 - 4.6e-4 / 2.0)).abs() < 1e-5, "{}", mass(4.0));
     }
 
-    /// Between N(0, 1) and N(δ, 1): total variation 2Φ(δ/2) − 1, divergence δ²/2. Here in units of σ = 0.5.
+    /// Between N(0, 1) and N(δ, 1): total variation 2Φ(δ/2) − 1, divergence δ²/2. Here, in units of σ =
+    /// 0.5.
     #[test]
     fn distances_between_gaussians() {
         let (a, b) = (gaussian(-0.25, 0.5), gaussian(0.25, 0.5));
@@ -282,7 +285,8 @@ mod tests {
         let (narrow, wide) = (gaussian(0.0, 0.4), gaussian(0.0, 0.6));
         let expected = 2.0 * (1.5f64.ln() + 0.16 / 0.72 - 0.5);
         assert!((narrow.kl_divergence(&wide) - expected).abs() < 1e-8);
-        // Where one has mass, the other's is too small for a number: (120 σ)²/2 all the same.
+        // Where one has mass, that of the other is too small for a float; the divergence is still (120
+        // σ)²/2.
         let apart = gaussian(-3.0, 0.05).kl_divergence(&gaussian(3.0, 0.05));
         assert!((apart / 7200.0 - 1.0).abs() < 1e-6, "{apart}");
     }

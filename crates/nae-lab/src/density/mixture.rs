@@ -1,24 +1,25 @@
-//! Mixtures of equal round Gaussians, the paper's eight among them.
+//! Mixtures of equal isotropic Gaussians, including the paper's eight.
 
 use std::f64::consts::{PI, SQRT_2};
 
 use rand::{Rng, RngExt as _};
 use rand_distr::StandardNormal;
 
-/// A mixture of Gaussians of one standard deviation and equal weights.
+/// A mixture of isotropic Gaussians with the same standard deviation and equal weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture {
-    /// Means.
+    /// The means.
     pub centers: Vec<[f64; 2]>,
-    /// Standard deviation of each, along any axis.
+    /// The standard deviation of each, along any axis.
     pub sigma: f64,
 }
 
 impl Mixture {
-    /// The paper's eight Gaussians, in a ring (after Grathwohl et al. 2018): centres at distance 4 from the origin and
-    /// σ = 0.5, both divided by √2.
+    /// The paper's eight Gaussians, on a circle (after Grathwohl et al. 2018): centres at distance 4 from the origin
+    /// and σ = 0.5, both divided by √2.
     ///
-    /// The paper's appendix calls √2/4 the covariance; it is the standard deviation, as in the data it was taken from.
+    /// The paper's appendix calls √2/4 the covariance; it is the standard deviation, as in the data from which it was
+    /// taken.
     pub fn eight_gaussians() -> Self {
         let centers = (0..8)
             .map(|k| {
@@ -39,7 +40,7 @@ impl Mixture {
         largest + sum.ln() - (2.0 * PI * variance * self.centers.len() as f64).ln()
     }
 
-    /// `count` independent points.
+    /// Draws `count` independent points.
     pub fn sample(&self, count: usize, rng: &mut impl Rng) -> Vec<[f32; 2]> {
         (0..count)
             .map(|_| {
@@ -67,14 +68,15 @@ mod tests {
             assert!(mixture.centers.iter().any(|c| (c[0] - expected[0]).hypot(c[1] - expected[1]) < 1e-12));
         }
         assert!((mixture.sigma * mixture.sigma - 1.0 / 8.0).abs() < 1e-12);
-        // Two neighbours at d² = 2·8·(1 − cos 45°) each add exp(−d²/2σ²), σ² = 1/8; the others are much further.
+        // Each of the two neighbours at d² = 2·8·(1 − cos 45°) adds exp(−d²/2σ²), with σ² = 1/8; the others are much
+        // further away.
         let neighbours = 2.0 * (-16.0 * (1.0 - SQRT_2 / 2.0) * 4.0).exp();
         let expected = ((1.0 + neighbours) / (8.0 * 2.0 * PI / 8.0)).ln();
         assert!((mixture.log_density([2.0, 2.0]) - expected).abs() < 1e-9);
         assert!((mixture.log_density([2.0, 2.0]) - mixture.log_density([0.0, -2.0 * SQRT_2])).abs() < 1e-12);
     }
 
-    /// Four standard errors each: by chance, one seed in several thousand fails.
+    /// Within four standard errors each: by chance, one seed in several thousand fails.
     #[test]
     fn samples_have_the_mixtures_moments() {
         let (mixture, n) = (Mixture::eight_gaussians(), 40_000);

@@ -1,4 +1,4 @@
-//! The paper's figure of densities: heat maps, with data as crosses and negative samples as dots, as SVG.
+//! The paper's figure of densities: heat maps as SVG, with data as crosses and negative samples as dots.
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -7,28 +7,29 @@ use super::GridDensity;
 
 /// One heat map.
 pub struct Panel<'a> {
-    /// What stands above it.
+    /// The title above it.
     pub title: &'a str,
     /// The density.
     pub density: &'a GridDensity,
-    /// Drawn as black crosses.
+    /// The data, drawn as black crosses.
     pub data: &'a [[f32; 2]],
-    /// Drawn as blue dots.
+    /// The negative samples, drawn as blue dots.
     pub samples: &'a [[f32; 2]],
 }
 
-/// A panel, in pixels: a square under its title.
+/// The width and height of a panel in pixels: a square with its title.
 const PANEL: (u32, u32) = (280, 300);
-/// Shades of the heat map: cells of one shade that touch in a row become one rectangle.
+/// The number of shades of the heat map: adjacent cells in a row with the same shade are drawn as one
+/// rectangle.
 const SHADES: usize = 32;
-/// Cells drawn along an axis, at most; finer grids are drawn coarser.
+/// The maximum number of cells drawn along an axis; finer grids are drawn with fewer.
 const DRAWN: usize = 100;
 const DOT: RGBColor = RGBColor(38, 80, 200);
 
-/// Draws `panels` in rows of `columns`. The colours of each reach from 0 to its own largest density.
+/// Draws `panels` in rows of `columns`. The colour scale of each is from 0 to its own maximum density.
 ///
 /// # Errors
-/// What the drawing library says, as text.
+/// The error of the drawing library, as text.
 pub fn densities(panels: &[Panel<'_>], columns: usize) -> Result<String, String> {
     let mut svg = String::new();
     draw(&mut svg, panels, columns.max(1)).map_err(|error| error.to_string())?;
@@ -88,7 +89,7 @@ fn heat_map(chart: &mut Chart<'_, '_>, density: &GridDensity) -> Result<(), Box<
         for run in shades.chunk_by(|a, b| a == b) {
             let (from, to) = (column, column + run.len());
             column = to;
-            // The lightest shade is the paper itself.
+            // The lightest shade is the background.
             if run[0] > 0 {
                 let corners = [(edge(from), edge(row)), (edge(to), edge(row + 1))];
                 chart.draw_series([Rectangle::new(corners, color(run[0]).filled())])?;
@@ -98,7 +99,7 @@ fn heat_map(chart: &mut Chart<'_, '_>, density: &GridDensity) -> Result<(), Box<
     Ok(())
 }
 
-/// From white over orange to dark red.
+/// A scale from white over orange to dark red.
 fn color(shade: usize) -> RGBColor {
     const STOPS: [[f64; 3]; 3] = [[255.0, 255.0, 255.0], [253.0, 174.0, 97.0], [150.0, 10.0, 30.0]];
     let position = shade as f64 / (SHADES - 1) as f64 * (STOPS.len() - 1) as f64;

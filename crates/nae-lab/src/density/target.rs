@@ -1,26 +1,26 @@
-//! The densities to be learned: the paper's eight Gaussians, and two others that are common in the field (Grathwohl et al.,
-//! ICLR 2019, "FFJORD"), all known exactly.
+//! The densities to be learned: the paper's eight Gaussians, and two others that are common in the literature
+//! (Grathwohl et al., ICLR 2019, "FFJORD"), all known exactly.
 
 use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 
 use super::Mixture;
 
-/// Which density, by name.
+/// The name of a density.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// The paper's.
+    /// The eight Gaussians of the paper.
     #[default]
     EightGaussians,
-    /// Two arms of one and a half turns, of Gaussians with σ = 0.1.
+    /// Two arms with one and a half turns, made of Gaussians with σ = 0.1.
     TwoSpirals,
-    /// Every other one of 4 × 4 squares of side 2.
+    /// Alternate squares of 4 × 4, each with side 2.
     Checkerboard,
 }
 
 impl Target {
-    /// For people.
+    /// The title for display.
     pub fn title(self) -> &'static str {
         match self {
             Self::EightGaussians => "8 Gaussians",
@@ -39,10 +39,11 @@ impl Target {
     }
 }
 
-/// Gaussians along an arm: closer than σ everywhere.
+/// The number of Gaussians along an arm: their distance is less than σ everywhere.
 const ALONG: usize = 300;
 
-/// Both arms, with as many Gaussians for each length of the angle's square, so that an arm is about equally dense.
+/// Both arms. The Gaussians are evenly spaced in the square of the angle, so that the density along an arm is nearly
+/// constant.
 fn two_spirals() -> Mixture {
     let arm = (0..ALONG).map(|k| {
         let angle = ((k as f64 + 0.5) / ALONG as f64).sqrt() * 3.0 * std::f64::consts::PI;
@@ -55,14 +56,14 @@ fn two_spirals() -> Mixture {
 /// A density in the plane, known exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Density {
-    /// Equal round Gaussians.
+    /// A mixture of equal isotropic Gaussians.
     Mixture(Mixture),
-    /// Uniform on eight squares of side 2 in [−4, 4]², those whose column and row are both even or both odd.
+    /// Uniform on eight squares of side 2 in [−4, 4]², those for which column and row are both even or both odd.
     Checkerboard,
 }
 
 impl Density {
-    /// log p(x), in nats; −∞ where there is nothing.
+    /// log p(x), in nats; −∞ outside the support.
     pub fn log_density(&self, x: [f64; 2]) -> f64 {
         match self {
             Self::Mixture(mixture) => mixture.log_density(x),
@@ -74,7 +75,7 @@ impl Density {
         }
     }
 
-    /// `count` independent points.
+    /// Draws `count` independent points.
     pub fn sample(&self, count: usize, rng: &mut impl Rng) -> Vec<[f32; 2]> {
         match self {
             Self::Mixture(mixture) => mixture.sample(count, rng),
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
     use crate::density::{Grid, GridDensity};
 
-    /// The share of points in each cell of a coarse grid is the density's mass there, within five standard errors.
+    /// The fraction of points in each cell of a coarse grid is the density's mass there, within five standard errors.
     #[test]
     fn samples_are_of_the_density() {
         for target in [Target::EightGaussians, Target::TwoSpirals, Target::Checkerboard] {
@@ -118,7 +119,7 @@ mod tests {
             }
             for (count, mass) in counts.iter().zip(masses) {
                 let share = *count as f64 / n as f64;
-                // The fine grid's own error at the edges of squares is below a hundredth of a cell.
+                // The error of the fine grid at the edges of squares is below a hundredth of a cell.
                 let error = 5.0 * (mass * (1.0 - mass) / n as f64).sqrt() + 0.01 * mass + 1e-4;
                 assert!((share - mass).abs() < error, "{}: {share} against {mass}", target.title());
             }

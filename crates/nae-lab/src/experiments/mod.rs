@@ -1,7 +1,6 @@
-//! The paper's experiments, to be made again: the one in two dimensions, [`gaussians8`]; those whose result is a table
-//! of AUROC, [`detection`]; illustrations, [`pictures`]. [`record`] is what a folder says of the
-//! experiment it is of. [`stopping`] is a study of this program's own: what to stop
-//! by.
+//! Reproduction of the paper's experiments: the one in two dimensions, [`gaussians8`]; those with a table of AUROC,
+//! [`detection`]; illustrations, [`pictures`]. [`record`] describes the experiment of a folder. [`stopping`] is a
+//! study that is not in the paper: by which signal to stop training.
 
 pub mod detection;
 pub mod gaussians8;
@@ -11,20 +10,20 @@ pub mod stopping;
 
 use serde::{Deserialize, Serialize};
 
-/// How much work.
+/// The scale of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Seconds: does it run?
+    /// Takes seconds, to test that it runs.
     Smoke,
-    /// Minutes on two cores.
+    /// Takes minutes on two cores.
     Cpu,
-    /// As the paper.
+    /// The size of the paper.
     Paper,
 }
 
 impl Scale {
-    /// As on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",

@@ -1,5 +1,5 @@
-//! What the folder of an experiment says of itself, in `experiment.json`: so that results of one program version, scale and
-//! device are not mixed with others', and folders of several machines can be [gathered](crate::gather).
+//! The record of an experiment's folder, `experiment.json`: it prevents results of different program versions, scales
+//! and devices from being mixed, and lets folders of several machines be [gathered](crate::gather).
 
 use std::fs;
 use std::io;
@@ -12,27 +12,27 @@ use serde_json::Value;
 
 use super::Scale;
 
-/// The file's name.
+/// The name of the file.
 pub const RECORD: &str = "experiment.json";
 
-/// What a folder is of.
+/// The experiment of a folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The experiment.
+    /// The name of the experiment.
     pub experiment: String,
-    /// How much work.
+    /// The scale.
     pub scale: Scale,
-    /// Where it is computed.
+    /// The device.
     pub device: DeviceChoice,
-    /// Version of the program.
+    /// The version of the program.
     pub version: String,
-    /// The text of its settings.
+    /// The text of the settings.
     pub settings: String,
-    /// Whether it is the search that they have.
+    /// Whether the cells are candidates of a search.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub search: bool,
-    /// What of them decides the result.
+    /// The settings that determine the result.
     pub recorded: Value,
 }
 
@@ -43,45 +43,45 @@ pub enum RecordError {
     /// The file cannot be read or written.
     #[error("{}: {cause}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// It is no record.
+    /// The file is not a valid record.
     #[error("{}: {cause}; remove the file where the folder is of this experiment", path.display())]
     Form {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Where and what.
+        /// The error, with its position.
         cause: serde_json::Error,
     },
-    /// The folder has something else.
+    /// The folder contains results of another experiment.
     #[error("{}: its results are of {what} {found}, and this is {expected}; choose another folder with --out", path.display())]
     Other {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// In what they differ.
+        /// The property that differs.
         what: &'static str,
-        /// The folder's.
+        /// The value in the folder.
         found: String,
-        /// This one's.
+        /// The value of this experiment.
         expected: String,
     },
 }
 
 impl Record {
-    /// Of this program.
+    /// The record of an experiment with this version of the program.
     pub(super) fn new(experiment: &str, scale: Scale, device: DeviceChoice, settings: &str, recorded: Value) -> Self {
         let (experiment, settings) = (experiment.to_owned(), settings.to_owned());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { experiment, scale, device, version, settings, search: false, recorded }
     }
 
-    /// That of the folder `path`; `None` where it has none.
+    /// Reads the record in the folder `path`; `None` if there is none.
     ///
     /// # Errors
-    /// [`RecordError::Io`] and [`RecordError::Form`].
+    /// [`RecordError::Io`] or [`RecordError::Form`].
     pub fn read(path: &Path) -> Result<Option<Self>, RecordError> {
         let path = path.join(RECORD);
         match fs::read(&path) {
@@ -93,10 +93,12 @@ impl Record {
         }
     }
 
-    /// Writes it into the folder `path`. Settings may be other ones than before: what they leave as it was stays finished.
+    /// Writes the record to the folder `path`. Its settings may differ from those written before: models whose settings
+    /// have not changed stay finished.
     ///
     /// # Errors
-    /// [`RecordError::Other`] where the folder has results of another experiment, scale, device or program.
+    /// [`RecordError::Other`] if the folder has results of another experiment, scale, device, program version or
+    /// search; [`RecordError::Io`] or [`RecordError::Form`].
     pub fn write(&self, path: &Path) -> Result<(), RecordError> {
         if let Some(found) = Self::read(path)? {
             if let Some((what, found, expected)) = found.difference(self) {
@@ -112,7 +114,7 @@ impl Record {
         written.map_err(|cause| RecordError::Io { path: file, cause })
     }
 
-    /// In what `other` differs, but for the settings: what it is, and each one's.
+    /// The first difference from `other`, apart from the settings: the property, and both values.
     pub(crate) fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
         let named = |record: &Self| {
             [

@@ -1,8 +1,8 @@
-//! Which signal to stop by: what each would have cost the runs that were traced.
+//! A study of the signal by which to stop training: the loss of each signal on traced runs.
 //!
-//! A run with `--trace-outliers` has, beside every look at the model, the AUROC of its outlier sets there. A [`Signal`]
-//! picks one look of the run without knowing these; what it loses is the best look's AUROC less that of the one it
-//! picked. The signal that loses least is chosen on half of the runs, and what it is worth is read off the other half.
+//! A run with `--trace-outliers` contains, for every look at the model, the AUROC of its outlier sets. A [`Signal`]
+//! selects one look of the run without these; its loss is the AUROC of the best look minus that of the selected one.
+//! The signal with the smallest loss is chosen on half of the runs, and its loss is measured on the other half.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,30 +17,30 @@ use nae_train::report::METRICS;
 use nae_train::report::{RunFolder, RunFolderError};
 use nae_train::train::{Look, Verdict, Watch};
 
-/// What a look is picked by.
+/// A signal by which a look is selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
-    /// The rule in use: the latest look, until ConstantGray is told worse or negative energies run away.
+    /// The rule in use: the latest look, until the AUROC of ConstantGray falls or negative energies diverge.
     SelectionAuroc,
-    /// The last look, until negative energies run away.
+    /// The last look before negative energies diverge.
     Last,
     /// The first look: the plain autoencoder.
     First,
-    /// The least earth mover's distance between data and negative samples.
+    /// The smallest earth mover's distance between data and negative samples.
     EarthMoversDistance,
-    /// The least gap between the mean energies of negative samples and of validation data.
+    /// The smallest gap between the mean energies of negative samples and of validation data.
     EnergyGap,
     /// The fewest negative samples below the calibration threshold.
     FewestBelowThreshold,
     /// The most negative samples below the calibration threshold.
     MostBelowThreshold,
-    /// The least mean energy of validation data.
+    /// The smallest mean energy of validation data.
     ValidationEnergy,
 }
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Self; 8] = [
         Self::SelectionAuroc,
         Self::Last,
@@ -52,7 +52,7 @@ impl Signal {
         Self::ValidationEnergy,
     ];
 
-    /// As tables have it.
+    /// The title in tables.
     pub fn title(self) -> &'static str {
         match self {
             Self::SelectionAuroc => "latest, ConstantGray no worse (in use)",
@@ -66,7 +66,7 @@ impl Signal {
         }
     }
 
-    /// What it gives a look, less being better; `None` where the look does not have it.
+    /// The cost of a look, where smaller is better; `None` if the look does not have the signal.
     fn cost(self, look: &Look) -> Option<f64> {
         match self {
             Self::SelectionAuroc | Self::Last | Self::First => None,
@@ -78,7 +78,7 @@ impl Signal {
         }
     }
 
-    /// The position of the look it picks, the later of equals. The first where no look has the signal.
+    /// The index of the selected look, the later one if several are equal. The first if no look has the signal.
     fn pick(self, run: &Traced) -> usize {
         let good = run.before_divergence();
         match self {
@@ -97,10 +97,10 @@ impl Signal {
 /// A run with its looks, each with the mean AUROC of its outlier sets.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    /// Its folder.
+    /// The run folder.
     pub path: PathBuf,
     settings: Stopping,
-    /// At least one.
+    /// Contains at least one look.
     looks: Vec<(Look, f64)>,
 }
 
@@ -108,28 +108,27 @@ pub struct Traced {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
-    /// The folder is none of a run.
+    /// The folder is not a run folder.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
     /// The measurements cannot be read.
     #[error("{}: {reason}", path.display())]
     Metrics {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of the error.
         reason: String,
     },
-    /// Too few runs for two halves.
+    /// There are too few runs for two halves.
     #[error("{0} runs: at least two are needed, one to choose by and one to show")]
     TooFew(usize),
 }
 
 impl Traced {
-    /// Reads the run in the folder `path`. `sets` are the outlier sets that count; all but ConstantGray where there is
-    /// none.
+    /// Reads the run in the folder `path`. `sets` are the outlier sets that count; if empty, all but ConstantGray.
     ///
     /// # Errors
-    /// [`StudyError`], also where the run was not traced or has none of the sets.
+    /// [`StudyError`], also if the run was not traced or has none of the sets.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, StudyError> {
         let (config, _) = RunFolder::read(path)?;
         let file = path.join(METRICS);
@@ -143,14 +142,14 @@ impl Traced {
         Ok(Self { path: path.to_owned(), settings: config.stopping(), looks })
     }
 
-    /// The looks until negative energies ran away; the first one at least.
+    /// The looks before negative energies diverged; at least the first.
     fn before_divergence(&self) -> &[(Look, f64)] {
         let diverged = self.looks.iter().position(|(look, _)| look.has_diverged(&self.settings));
         let end = diverged.unwrap_or(self.looks.len());
         &self.looks[..end.max(1)]
     }
 
-    /// The look that the rule in use keeps.
+    /// The index of the look that the rule in use keeps.
     fn kept(&self) -> usize {
         let mut watch = Watch::new(self.settings, self.looks[0].0, 0);
         for (at, (look, _)) in self.looks.iter().enumerate().skip(1) {
@@ -161,14 +160,14 @@ impl Traced {
         *watch.model()
     }
 
-    /// What `signal` loses of the best look's AUROC.
+    /// The loss of `signal`: the best look's AUROC minus that of the selected one.
     pub fn lost(&self, signal: Signal) -> f64 {
         let best = self.looks.iter().map(|(_, auroc)| *auroc).fold(f64::NEG_INFINITY, f64::max);
         best - self.looks[signal.pick(self)].1
     }
 }
 
-/// The looks of a `metrics.jsonl` that were traced. Lines that cannot be read are passed over.
+/// The traced looks in a `metrics.jsonl`. Lines that cannot be read are skipped.
 fn looks(text: &str, sets: &[String]) -> Vec<(Look, f64)> {
     let mut seen: BTreeMap<usize, (Option<Look>, Option<f64>)> = BTreeMap::new();
     for line in text.lines() {
@@ -184,9 +183,9 @@ fn looks(text: &str, sets: &[String]) -> Vec<(Look, f64)> {
     seen.into_values().filter_map(|(look, auroc)| Some((look?, auroc?))).collect()
 }
 
-/// The mean over the sets that count; `None` where one has no AUROC, or there is none.
+/// The mean over the sets that count; `None` if one has no AUROC, or if there are none.
 fn mean(auroc: &Value, sets: &[String]) -> Option<f64> {
-    // What training may look at is no test of what it stops by.
+    // A set that training uses for selection cannot test its stopping.
     let counts =
         |name: &str| if sets.is_empty() { !SELECTION_SETS.contains(&name) } else { sets.iter().any(|set| set == name) };
     let values: Option<Vec<f64>> =
@@ -194,12 +193,12 @@ fn mean(auroc: &Value, sets: &[String]) -> Option<f64> {
     values.filter(|values| !values.is_empty()).map(|values| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// What a signal loses on some runs.
+/// The losses of a signal on some runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Loss {
-    /// Mean over the runs.
+    /// The mean over the runs.
     pub mean: f64,
-    /// That of the run that loses most.
+    /// The largest loss of a run.
     pub largest: f64,
 }
 
@@ -210,25 +209,25 @@ impl Loss {
     }
 }
 
-/// A signal on both halves of the runs.
+/// A signal and its losses on both halves of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The signal.
     pub signal: Signal,
-    /// On the runs it was chosen by.
+    /// The losses on the runs by which the signal was chosen.
     pub chosen_on: Loss,
-    /// On the others.
+    /// The losses on the other runs.
     pub shown_on: Loss,
-    /// What it loses more than the rule in use, over all runs.
+    /// The loss in addition to that of the rule in use, over all runs.
     pub more_than_in_use: Estimate,
-    /// Whether it loses least on the first half: the earlier of equals in [`Signal::ALL`].
+    /// Whether it has the smallest loss on the first half; if several are equal, the first in [`Signal::ALL`].
     pub chosen: bool,
 }
 
-/// The table: every second of `runs` by their folders' names, from the first on, is one to choose by.
+/// The table. Sorted by the names of their folders, every second run from the first on is used to choose the signal.
 ///
 /// # Errors
-/// [`StudyError::TooFew`].
+/// [`StudyError::TooFew`] if there are fewer than two runs.
 pub fn study(mut runs: Vec<Traced>) -> Result<Vec<Row>, StudyError> {
     if runs.len() < 2 {
         return Err(StudyError::TooFew(runs.len()));
@@ -248,7 +247,7 @@ pub fn study(mut runs: Vec<Traced>) -> Result<Vec<Row>, StudyError> {
             chosen: false,
         })
         .collect();
-    // Of equals `min_by` takes the first.
+    // If several are equal, `min_by` returns the first.
     if let Some(best) = rows.iter_mut().min_by(|a, b| a.chosen_on.mean.total_cmp(&b.chosen_on.mean)) {
         best.chosen = true;
     }
@@ -262,8 +261,8 @@ mod tests {
     use super::*;
     use nae_train::config::preset;
 
-    /// A run folder whose looks have these signals and AUROCs: update, earth mover's distance, selection AUROC,
-    /// negative energy (of positive 1), AUROC.
+    /// A run folder whose looks have these values: update, earth mover's distance, selection AUROC, negative energy
+    /// (with a positive energy of 1), AUROC.
     fn run(folder: &Path, name: &str, looks: &[(usize, f64, f64, f64, f64)]) -> PathBuf {
         let path = folder.join(name);
         std::fs::create_dir(&path).expect("makes");
@@ -292,7 +291,7 @@ mod tests {
     #[test]
     fn the_signal_that_loses_least_on_one_half_is_shown_on_the_other() {
         let folder = tempfile::tempdir().expect("a folder");
-        // The best look is where the distance is least; the last one has run away.
+        // The best look has the smallest distance; the last one has diverged.
         let good =
             [(0, 0.0, 0.9, 0.0, 0.5), (10, 1.0, 0.9, 1.5, 0.8), (20, 2.0, 0.9, 1.6, 0.7), (30, 0.1, 0.9, 99.0, 0.1)];
         let other = [(0, 0.0, 0.9, 0.0, 0.5), (10, 2.0, 0.9, 1.5, 0.75), (20, 1.0, 0.8, 1.6, 0.7)];
@@ -309,7 +308,7 @@ mod tests {
         near(distance.shown_on.mean, 0.05);
         near(row(Signal::First).chosen_on.mean, 0.3);
         near(row(Signal::Last).chosen_on.mean, 0.1);
-        // The rule in use keeps the look at 20 in the first run, and that at 10 in the second.
+        // The rule in use keeps the look at 20 in the first run, and the one at 10 in the second.
         near(row(Signal::SelectionAuroc).chosen_on.mean, 0.1);
         near(row(Signal::SelectionAuroc).shown_on.mean, 0.0);
         near(row(Signal::EnergyGap).shown_on.largest, 0.0);

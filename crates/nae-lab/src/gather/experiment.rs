@@ -1,4 +1,4 @@
-//! Cells and seeds of one experiment from several folders.
+//! Combines the cells and seeds of one experiment from several folders.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::experiments::detection::{self, DetectionSettings};
 use crate::experiments::gaussians8::{self, DensitySettings};
 use crate::experiments::record::{RECORD, Record};
 
-/// The table of the experiment that all of `folders` are of.
+/// The table of the experiment to which all of `folders` belong.
 pub(super) fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
     let mut records = Vec::new();
     for folder in folders {
@@ -47,7 +47,7 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         name: record.experiment.clone(),
         settings,
         scale: record.scale,
-        // Until it is known which there are.
+        // A placeholder until the seeds are known.
         seeds: one_seed(),
         only: Vec::new(),
         engine: EngineChoice::Auto,
@@ -56,7 +56,7 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
         checkpoint_every: Duration::MAX,
         trace_outliers: false,
     };
-    // By what states were selected there, whether or not its data are here.
+    // The set by which states were selected there, even if its data are not available here.
     let selection = record.recorded.get("selection").and_then(|name| name.as_str()).map(str::to_owned);
     let mut all = Vec::new();
     for folder in folders {
@@ -64,7 +64,7 @@ fn detection(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
             all.push((folder, model));
         }
     }
-    // But for the time that they took.
+    // Equal except for the time.
     let same = |a: &detection::Finished, b: &detection::Finished| {
         detection::Finished { processor_seconds: b.processor_seconds, ..a.clone() } == *b
     };
@@ -98,7 +98,7 @@ fn densities(folders: &[PathBuf], record: &Record, origin: &str) -> Result<Gathe
     })
 }
 
-/// All of `found`, in order; where nothing is finished yet, the table has no figure whatever the seeds are.
+/// All of `found`, in order; if nothing is finished yet, the table is empty, whatever the seeds are.
 fn seeds(found: impl Iterator<Item = u64>) -> Seeds {
     let found: BTreeSet<u64> = found.collect();
     Seeds::list(found.into_iter().collect()).unwrap_or_else(|_| one_seed())
@@ -108,7 +108,7 @@ fn one_seed() -> Seeds {
     Seeds::first(1).expect("one is a number of seeds")
 }
 
-/// Runs in the folders of an experiment that have not ended.
+/// The runs in the folders of an experiment that have not ended.
 fn unfinished(folders: &[PathBuf]) -> Result<Vec<PathBuf>, GatherError> {
     let mut found = Vec::new();
     for folder in folders {

@@ -1,8 +1,8 @@
-//! One table of what several machines have found: cells and seeds of an experiment, or seeds of one run, each in a folder
-//! of its own.
+//! Combines the results of several machines in one table: cells and seeds of an experiment, or seeds of one run, each
+//! in a separate folder.
 //!
-//! This file finds the folders and decides what they are of; `experiment` and `runs` put together what belongs together
-//! and refuse what does not. Nothing is trained here.
+//! This file finds the folders and determines their kind; `experiment` and `runs` combine those that belong together
+//! and refuse others. Nothing is trained here.
 
 mod experiment;
 mod runs;
@@ -18,30 +18,30 @@ use crate::experiments::gaussians8::{self, ExperimentError};
 use crate::experiments::record::{RECORD, RecordError};
 use nae_train::report::{CONFIG, RESUME};
 
-/// What was gathered.
+/// The combined results.
 #[derive(Clone, Debug)]
 pub struct Gathered {
-    /// The figures, for programs.
+    /// The results, for programs.
     pub json: Value,
     /// The table, for a terminal.
     pub text: String,
-    /// Runs that have not ended, and are not in the table.
+    /// The runs that have not ended, and are not in the table.
     pub unfinished: Vec<PathBuf>,
 }
 
-/// Folders that give no table.
+/// Folders that cannot be combined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GatherError {
     /// A folder cannot be read.
     #[error("{}: {cause}", path.display())]
     Io {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
-    /// There is nothing in it.
+    /// The folder contains neither an experiment nor a run.
     #[error(
         "{}: expected the folder of an experiment, with {RECORD}, or of a run, with {CONFIG}, or one that holds such \
          folders; found neither", .0.display()
@@ -50,9 +50,9 @@ pub enum GatherError {
     /// A file cannot be used.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why not.
+        /// A description of the error.
         problem: String,
     },
     /// Two folders do not belong together.
@@ -60,14 +60,14 @@ pub enum GatherError {
     Apart {
         /// The folders.
         folders: [PathBuf; 2],
-        /// In what they differ.
+        /// The property that differs.
         what: String,
-        /// The first's.
+        /// The value of the first folder.
         one: String,
-        /// The second's.
+        /// The value of the second folder.
         other: String,
     },
-    /// The same was found twice, and differently.
+    /// Two folders contain different results for the same model.
     #[error(
         "{what} is in {} and in {}, with other figures: keep one of them", folders[0].display(), folders[1].display()
     )]
@@ -77,27 +77,27 @@ pub enum GatherError {
         /// The folders.
         folders: [PathBuf; 2],
     },
-    /// What a folder says of itself.
+    /// The record of a folder cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Its settings.
+    /// The settings of an experiment of detection are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Its settings, of densities.
+    /// The settings of an experiment on densities are invalid.
     #[error(transparent)]
     DensitySettings(#[from] gaussians8::SettingsError),
-    /// What it has.
+    /// The results of an experiment of detection cannot be read.
     #[error(transparent)]
     Detection(#[from] DetectionError),
-    /// What it has, of densities.
+    /// The results of an experiment on densities cannot be read.
     #[error(transparent)]
     Density(#[from] ExperimentError),
 }
 
-/// Reads `folders`, each of an experiment or of a run, or one that holds such folders.
+/// Reads `folders`, each that of an experiment or of a run, or one that contains such folders.
 ///
 /// # Errors
-/// [`GatherError`] names the folders that do not belong together, and in what they differ.
+/// [`GatherError`], with the folders that do not belong together, and the property that differs.
 pub fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
     let mut found = Found::default();
     for folder in folders {
@@ -128,7 +128,7 @@ struct Found {
 }
 
 impl Found {
-    /// Whether `folder` is of an experiment or of a run; it is then one of them. The same folder counts once.
+    /// Adds `folder` if it is that of an experiment or of a run. Returns whether it is. A repeated folder counts once.
     fn add(&mut self, folder: &Path) -> bool {
         let list = if folder.join(RECORD).is_file() {
             &mut self.experiments
@@ -159,7 +159,7 @@ fn inner(folder: &Path) -> Result<Vec<PathBuf>, GatherError> {
     Ok(folders)
 }
 
-/// Each model or run once, though it is in several folders with the same figures.
+/// Each model or run once, even if it is in several folders with the same results.
 fn once<'a, M>(
     all: impl IntoIterator<Item = (&'a PathBuf, M)>,
     name: impl Fn(&M) -> String,
@@ -179,12 +179,12 @@ fn once<'a, M>(
     Ok(kept.into_iter().map(|(_, model)| model).collect())
 }
 
-/// Whether the run in `folder` has a state to go on from: it has not ended.
+/// Whether the run in `folder` has a saved state, which means that it has not ended.
 fn is_unfinished(folder: &Path) -> bool {
     folder.join(RESUME).is_file()
 }
 
-/// The first place in which two settings differ: its key, and what each has there.
+/// The first difference between two settings: its key, and both values.
 fn difference(one: &Value, other: &Value) -> Option<(String, String, String)> {
     let text = |value: Option<&Value>| value.map_or_else(|| "not there".to_owned(), Value::to_string);
     match (one, other) {

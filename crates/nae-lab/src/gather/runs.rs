@@ -1,4 +1,4 @@
-//! Seeds of one run, each in a run folder: `nae-train --seed N`.
+//! Combines the seeds of one run, each in a run folder: `nae-train --seed N`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{GatherError, Gathered, difference, is_unfinished, once};
 use crate::compare::Estimate;
 
-/// What is needed of the figures of a run.
+/// The required part of a run's results.
 #[derive(Deserialize)]
 struct Figures {
     auroc: Table,
@@ -27,11 +27,11 @@ struct Run {
     recorded: Recorded,
     settings: Value,
     figures: Figures,
-    /// All of them, as they are in the file.
+    /// All results, as in the file.
     json: Value,
 }
 
-/// The table of the runs in `folders`, which differ in their seeds alone.
+/// The table of the runs in `folders`, which differ only in their seeds.
 pub(super) fn gather(folders: &[PathBuf]) -> Result<Gathered, GatherError> {
     let (unfinished, ended): (Vec<_>, Vec<_>) = folders.iter().cloned().partition(|folder| is_unfinished(folder));
     let mut all: Vec<(&PathBuf, Run)> = Vec::new();
@@ -85,7 +85,7 @@ impl Run {
     }
 }
 
-/// Means over the runs by outlier set, in the order of the first run's table, and by column.
+/// The means over the runs by outlier set, in the order of the first run's table, and by column.
 fn rows(runs: &[Run]) -> Vec<(&str, bool, BTreeMap<&str, Estimate>)> {
     let first = runs.first().map(|run| run.figures.auroc.rows.as_slice()).unwrap_or_default();
     let rows = first.iter().map(|row| {

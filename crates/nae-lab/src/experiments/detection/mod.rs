@@ -1,10 +1,10 @@
-//! Experiments of outlier detection: models trained with one thing changed, and the AUROC of outlier sets under each,
-//! beside the paper's.
+//! Experiments of outlier detection: models trained with one setting changed, and the AUROC of outlier sets for each,
+//! compared with the paper's.
 //!
-//! `settings` is the file that says what to train and what the paper found. This file goes through the models, each
-//! in a run folder of its own, and keeps what is done: whatever was broken off goes on where it was, within a model
-//! too. `search` chooses among models by the selection set, `samples` draws a model's new images. [`summary`] is the table;
-//! [`record`](super::record) says what a folder is of.
+//! `settings` reads the file with the models to train and the paper's results. This file trains the models, each in a
+//! separate run folder, and stores finished ones: an interrupted experiment continues where it stopped, even within a
+//! model. `search` selects models by the selection set, `samples` draws a model's new images, [`summary`] makes the
+//! table; [`record`](super::record) describes the experiment of a folder.
 
 mod samples;
 mod search;
@@ -40,86 +40,86 @@ use nae_train::train::{Both, Ending, Observer, selection_auroc};
 use samples::SAMPLES;
 use settings::{Cell, FileSet, Files, Recorded};
 
-/// One finished model a line.
+/// The file with one finished model per line.
 pub const CELLS: &str = "cells.jsonl";
 
 /// An experiment at one scale, over seeds.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// What it is called.
+    /// The name of the experiment.
     pub name: String,
-    /// What is trained.
+    /// The models to train.
     pub settings: DetectionSettings,
-    /// How much work.
+    /// The scale.
     pub scale: Scale,
     /// The seeds.
     pub seeds: Seeds,
-    /// Cells to train, by name; all where there is none.
+    /// The names of the cells to train; all if empty.
     pub only: Vec<String>,
-    /// What computes gradients.
+    /// The engine that computes gradients.
     pub engine: EngineChoice,
-    /// Where: what [`run`](Self::run) is given, by its name.
+    /// The device, which must be that of the argument of [`run`](Self::run).
     pub device: DeviceChoice,
-    /// The folder of all data sets, where it is not the one that `NAE_DATA` names.
+    /// The folder of all data sets.
     pub data: PathBuf,
-    /// Time between two states that a model's training can go on from.
+    /// The time between two saved states of a model's training.
     pub checkpoint_every: Duration,
-    /// Whether every look at a model is measured against outliers, for study.
+    /// Whether every look at a model is evaluated on outliers, for studies.
     pub trace_outliers: bool,
 }
 
 /// A model to train.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The experiment's cell.
+    /// The cell of the experiment.
     pub cell: &'a Cell,
-    /// With which seed.
+    /// The seed.
     pub seed: u64,
 }
 
 /// A finished model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Name of its cell.
+    /// The name of its cell.
     pub cell: String,
     /// Its seed.
     pub seed: u64,
-    /// AUROC of every outlier set, before NAE training and after.
+    /// The AUROC of every outlier set, before and after NAE training.
     pub auroc: Table,
-    /// Of a search, by column: AUROC of the selection set against validation images.
+    /// In a search, the AUROC of the selection set against validation images, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub selection_auroc: BTreeMap<String, f64>,
-    /// The update it is from.
+    /// The update of the kept state.
     pub kept_update: usize,
-    /// Whether negative energies ran away.
+    /// Whether the negative energies diverged.
     pub diverged: bool,
-    /// Processor time of its training.
+    /// The processor time of its training, in seconds.
     pub processor_seconds: f64,
 }
 
-/// An experiment that cannot be made.
+/// An experiment that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DetectionError {
-    /// The settings cannot be used.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// No engine has the network.
+    /// No engine supports the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
-    /// A run cannot be made.
+    /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
     /// A run folder or [`CELLS`] cannot be read or written.
     #[error(transparent)]
     Folder(#[from] RunFolderError),
-    /// The folder is of another experiment.
+    /// The folder belongs to another experiment.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// Outliers cannot be read.
     #[error("outliers: {0}")]
     Outliers(DataError),
-    /// A run that was broken off in the folder of a model had other settings.
+    /// The interrupted run in a model's folder has other settings.
     #[error(
         "{}: a run there was broken off, and had other settings than this one, or another selection set, engine or data; \
          go on with those, remove the folder, or choose another for the experiment with --out", .0.display()
@@ -131,15 +131,15 @@ pub enum DetectionError {
     /// The run folder is incomplete.
     #[error("the run folder is incomplete: {0}")]
     Incomplete(String),
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     #[error("{}: {cause}", path.display())]
     Io {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// Asked to stop.
+    /// The experiment was stopped on request.
     #[error("interrupted")]
     Interrupted,
 }
@@ -151,10 +151,10 @@ impl From<DataError> for DetectionError {
 }
 
 impl Experiment {
-    /// All models to train, those of a seed together: of the cells in [`only`](Self::only), or of all that have data.
+    /// All models to train, grouped by seed: of the cells in [`only`](Self::only), or of all cells with data.
     ///
     /// # Errors
-    /// [`DetectionError::Settings`] where there is no cell of a name in [`only`](Self::only).
+    /// [`DetectionError::Settings`] if a name in [`only`](Self::only) is not that of a cell.
     pub fn jobs(&self) -> Result<Vec<Job<'_>>, DetectionError> {
         let cells = &self.settings.cells;
         let is = |cell: &Cell, name: &String| cell.name == *name || cell.group == *name;
@@ -175,29 +175,29 @@ impl Experiment {
         Ok(jobs.collect())
     }
 
-    /// The models that the folder `path` already has, trained and measured as this experiment does at this scale.
+    /// The finished models in the folder `path`, trained and evaluated as in this experiment at this scale.
     ///
     /// # Errors
-    /// `DetectionError::Journal`.
+    /// [`DetectionError::Folder`].
     pub fn finished(&self, path: &Path) -> Result<Vec<Finished>, DetectionError> {
         self.finished_by(self.selection(), path)
     }
 
-    /// The same of models whose states were selected by the set `selection`, whether or not its files are here.
+    /// The same for models whose states were selected by the set `selection`, even if its files are not available.
     pub(crate) fn finished_by(&self, selection: Option<&str>, path: &Path) -> Result<Vec<Finished>, DetectionError> {
         let path = path.join(CELLS);
-        // Programs before this one had one digest for all cells.
+        // Earlier versions of the program had one digest for all cells.
         let mut digests = vec![self.digest(&self.settings.recorded(selection))];
         digests.extend(self.settings.cells.iter().map(|cell| self.cell_digest(selection, cell)));
-        // One cell alone is all cells.
+        // A single cell has the same digest as all cells.
         digests.dedup();
         let finished: Result<Vec<Vec<Finished>>, _> =
             digests.iter().map(|digest| journal::read(&path, digest)).collect();
         Ok(finished?.concat())
     }
 
-    /// Cells whose data are not in the folder of all data sets, where others' are. If none are there, the first to be
-    /// trained says so.
+    /// The cells whose data are not in the folder of all data sets, if that has the data of others. If it has none,
+    /// this is empty, and the first training reports the error.
     pub fn without_data(&self) -> Vec<&str> {
         let cells = &self.settings.cells;
         let absent = |cell: &&Cell| {
@@ -208,12 +208,12 @@ impl Experiment {
         if without.len() == cells.len() { Vec::new() } else { without }
     }
 
-    /// Sets of outliers that may be left out, and whose files are not there.
+    /// The optional sets of outliers whose files are missing.
     pub fn absent_sets(&self) -> Vec<&str> {
         self.settings.sets.iter().filter(|set| self.is_absent(set)).map(|set| set.name.as_str()).collect()
     }
 
-    /// The set of outliers that training may look at; `None` for ConstantGray.
+    /// The set of outliers that training may use for selection; `None` for ConstantGray.
     pub fn selection(&self) -> Option<&str> {
         let named = self.settings.selection.as_deref()?;
         self.settings.sets.iter().find(|set| set.name == named && !self.is_absent(set)).map(|set| set.name.as_str())
@@ -227,15 +227,15 @@ impl Experiment {
         set.optional && !path.exists()
     }
 
-    /// What the folder of this experiment says of itself.
+    /// The record for the folder of this experiment.
     pub fn record(&self) -> Record {
-        // Keys are strings and numbers are finite: JSON has them all.
+        // Keys are strings and numbers are finite, so that JSON can represent them.
         let recorded = serde_json::to_value(self.recorded()).expect("settings are JSON");
         let record = Record::new(&self.name, self.scale, self.device, &self.settings.text, recorded);
         Record { search: self.settings.search, ..record }
     }
 
-    /// What decides the result, but for the scale and the device.
+    /// The settings that determine the result, except for the scale and the device.
     pub fn recorded(&self) -> Recorded<'_> {
         self.settings.recorded(self.selection())
     }
@@ -246,16 +246,16 @@ impl Experiment {
 
     fn digest(&self, recorded: &Recorded<'_>) -> String {
         let on = if self.device == DeviceChoice::Cpu { String::new() } else { format!(" on {}", self.device) };
-        // Keys are strings and numbers are finite: JSON has them all.
+        // Keys are strings and numbers are finite, so that JSON can represent them.
         let recorded = serde_json::to_string(recorded).expect("settings are JSON");
         journal::digest([recorded.as_str(), &format!("{}{on}", self.scale.name())])
     }
 
-    /// Trains what the folder `path` does not have yet, one model after the other; `begin` is told of each and gives
-    /// what watches it. Returns all finished models.
+    /// Trains the models that the folder `path` does not contain yet, one after the other; `begin` is called for each
+    /// and returns its observer. Returns all finished models.
     ///
     /// # Errors
-    /// [`DetectionError`]; what was finished before stays in the folder, and so does the state of what was not.
+    /// [`DetectionError`]; finished models stay in the folder, and so does the state of an unfinished one.
     pub fn run<O: Observer>(
         &self,
         path: &Path,
@@ -273,7 +273,7 @@ impl Experiment {
             let folder = path.join(format!("{}-{}", job.cell.name, job.seed));
             let (done, folder) = self.train(&job, &folder, device, stop, begin(&job))?;
             Journal::open(&path.join(CELLS), self.cell_digest(self.selection(), job.cell))?.append(&done)?;
-            // Only now: killed before, the run goes on from its last state and measures again.
+            // Only now: if interrupted before, the run continues from its last state and is evaluated again.
             folder.finish()?;
             finished.push(done);
         }
@@ -347,7 +347,7 @@ impl Experiment {
         let of_selection = |column: &Column<'_>| {
             let (split, seed) = (&prepared.split, prepared.seed);
             let auroc = selection_auroc(column.model, column.decision, split, seed, engine, device);
-            // JSON has no other numbers; a model whose scores are none is chosen last.
+            // JSON cannot represent non-finite numbers; a model with such scores is selected last.
             auroc.is_finite().then(|| (column.key.to_owned(), auroc))
         };
         let searched = if self.settings.search { columns.as_slice() } else { &[] };

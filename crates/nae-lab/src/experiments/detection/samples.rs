@@ -7,13 +7,13 @@ use nae_train::methods::Model;
 use nae_train::report::images;
 use nae_train::run::Prepared;
 
-/// The picture's name in a run folder.
+/// The file name of the picture in a run folder.
 pub(super) const SAMPLES: &str = "samples.png";
-/// The most images side by side.
+/// The maximum number of images side by side.
 const COLUMNS: usize = 16;
 
-/// `count` images of each stage, as a PNG file: the decoder's of the latents that the latent chain starts and ends at, and
-/// the visible chain's end. `None` for a model without a decoder, and for settings without a latent chain.
+/// `count` images of each stage, as a PNG file: the decoded latents at the start and at the end of the latent chain,
+/// and the end of the visible chain. `None` for a model without a decoder, and for settings without a latent chain.
 pub(super) fn picture(
     prepared: &Prepared,
     model: &dyn Model,
@@ -22,7 +22,7 @@ pub(super) fn picture(
     device: &Device,
 ) -> Option<Vec<u8>> {
     let stages = prepared.new_images(model, count, engine, device)?;
-    // Whole rows, so that each stage begins with one.
+    // Complete rows, so that each stage begins with a new row.
     let columns = (1..=COLUMNS).rev().find(|columns| count.is_multiple_of(*columns)).unwrap_or(1);
     Some(images::png(&images::grid(&Tensor::cat(stages.to_vec(), 0), prepared.config.architecture().image(), columns)))
 }

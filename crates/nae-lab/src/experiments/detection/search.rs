@@ -1,8 +1,8 @@
-//! The search that the paper makes for each method ("Baseline Implementation"): a cell is trained with each of some values,
-//! and the one counts whose model tells the selection set best from validation images.
+//! The paper's search for each method ("Baseline Implementation"): a cell is trained with each of some values, and the
+//! model that best separates the selection set from validation images counts.
 //!
-//! This file makes candidates of a cell and chooses among them. `settings` reads what to try; [`summary`](super::summary)
-//! shows what was chosen.
+//! This file makes the candidates of a cell and selects among them. `settings` reads the values to try;
+//! [`summary`](super::summary) shows the selected ones.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,18 @@ use super::settings::{Cell, SettingsError};
 use nae_train::config::MethodKind;
 use nae_train::config::change::{config, put};
 
-/// What to try for some methods. Where two name a method, every value of one is tried with every value of the other.
+/// The values to try for some methods. If two of these name a method, every value of one is tried with every value of
+/// the other.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
     methods: Vec<MethodKind>,
-    /// By key of the configuration, parts joined by dots: numbers or words.
+    /// The values, numbers or words, by key of the configuration, with parts joined by dots.
     values: BTreeMap<String, Vec<Value>>,
 }
 
-/// `cell` with every value that `searches` has for its method, the last key's changing fastest; itself where there is none.
+/// `cell` with every combination of the values in `searches` for its method, the last key varying fastest; only `cell`
+/// itself if there are none.
 pub(super) fn candidates(cell: Cell, searches: &[Search], origin: &str) -> Result<Vec<Cell>, SettingsError> {
     let method = cell.config.method();
     let of_method = searches.iter().filter(|search| search.methods.contains(&method));
@@ -55,14 +57,14 @@ fn candidate(cell: &Cell, key: &str, value: &Value, origin: &str) -> Result<Cell
     Ok(Cell { name, config, ..cell.clone() })
 }
 
-/// One candidate and its models, seed by seed.
+/// One candidate and its models, by seed.
 pub(super) struct Tried<'a> {
     pub(super) cell: &'a Cell,
     pub(super) models: Vec<&'a Finished>,
 }
 
-/// Of `tried`, the one whose models tell the selection set best from validation images by the column `key`, on the average of
-/// their seeds; the first of equals. `None` where not all have models, of the same seeds.
+/// The candidate in `tried` whose models best separate the selection set from validation images by the column `key`, on
+/// average over their seeds; the first if several are equal. `None` unless all have models of the same seeds.
 pub(super) fn chosen<'a, 'b>(tried: &'b [Tried<'a>], key: &str) -> Option<&'b Tried<'a>> {
     let (first, others) = tried.split_first()?;
     if others.is_empty() {
@@ -110,7 +112,7 @@ mod tests {
         assert_eq!((of("dae-9").len(), of("nae-cd-9").len()), (8, 8));
         let glow = of("glow-9");
         assert_eq!((glow.len(), glow[0].name.as_str()), (1, "glow-9"), "nothing is searched for it");
-        // But for the candidates, all is as without.
+        // Except for the candidates, everything is as without a search.
         let plain = DetectionSettings::parse(methods(), "mine.toml", Scale::Cpu, false).expect("valid");
         let mut groups: Vec<&str> = settings.cells.iter().map(|cell| cell.group.as_str()).collect();
         groups.dedup();
@@ -173,7 +175,7 @@ mod tests {
         let name = |tried: &[Tried<'_>], key| chosen(tried, key).map(|chosen| chosen.cell.name.clone());
         assert_eq!(name(&tried, "vae_reconstruction").as_deref(), Some("vae-1+latent_dim=4"));
         assert_eq!(name(&tried, "vae_likelihood").as_deref(), Some("vae-1+latent_dim=2"), "of equals the first");
-        // Not before all have run.
+        // `None` until all have run.
         let mut partly = tried;
         partly[2].models.pop();
         assert_eq!(name(&partly, "vae_reconstruction"), None);

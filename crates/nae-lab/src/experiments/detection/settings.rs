@@ -1,8 +1,8 @@
-//! What an experiment trains and what the paper found, read strictly and checked once.
+//! The settings of an experiment, with the models to train and the paper's results, read strictly and checked once.
 //!
-//! An experiment is a preset with changes: first its own at every scale, then those of the scale, then those of the cell. A
-//! change names a key of the preset, parts joined by dots, and puts its value in the place of what was there, whole. A scale
-//! can be like another experiment's: that one's changes come before its own.
+//! An experiment is a preset with changes: first those for every scale, then those of the scale, then those of the
+//! cell. A change names a key of the preset, with parts joined by dots, and replaces its whole value. A scale can refer
+//! to that of another experiment, whose changes precede its own.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -20,16 +20,16 @@ use nae_train::config::change::{config, parent, put};
 use nae_train::config::preset::PRESETS;
 use nae_train::config::text::{TextError, read};
 
-/// An experiment that comes with the program.
+/// An experiment that is part of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
-    /// What `nae-train reproduce` takes.
+    /// The name for `nae-train reproduce`.
     pub name: &'static str,
-    /// The TOML text.
+    /// The TOML text of its settings.
     pub text: &'static str,
 }
 
-/// All experiments of this kind that come with the program.
+/// All experiments of this kind that are part of the program.
 pub const EXPERIMENTS: &[Known] = &[
     Known { name: "mnist-holdout", text: include_str!("../../../experiments/mnist-holdout.toml") },
     Known { name: "mnist-methods", text: include_str!("../../../experiments/mnist-methods.toml") },
@@ -43,14 +43,14 @@ pub const EXPERIMENTS: &[Known] = &[
     Known { name: "mnist-mpdr", text: include_str!("../../../experiments/mnist-mpdr.toml") },
 ];
 
-/// Settings that cannot be used.
+/// Invalid settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// The text is no settings file, or a value cannot be used.
+    /// The text is not a settings file, or a value is invalid.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A change is of nothing that the preset has.
+    /// A change names a key that the preset does not have.
     #[error("{origin}: `{key}` is no key of the preset, or no number to multiply")]
     Key {
         /// The file and the cell.
@@ -58,7 +58,7 @@ pub enum SettingsError {
         /// The key.
         key: String,
     },
-    /// There is nothing to try, or what has no name.
+    /// The list of values to try is empty, or a value has no valid name.
     #[error(
         "{origin}: search, `{key}`: expected numbers, or words of letters, digits, `-`, `_` and `.`, one at least; found \
          none, or something else"
@@ -69,10 +69,10 @@ pub enum SettingsError {
         /// The key.
         key: String,
     },
-    /// There is nothing to search.
+    /// There are no values to try.
     #[error("{0}: no cell's method has values to try: `search` in the settings says which, as in mnist-methods")]
     NoSearch(String),
-    /// A scale does not say what a model takes.
+    /// A scale does not contain the work of a model.
     #[error(
         "{origin}: scale `{scale}` has neither `work`, what a model takes at it, nor `like`, an experiment to take it from"
     )]
@@ -82,14 +82,14 @@ pub enum SettingsError {
         /// The scale.
         scale: &'static str,
     },
-    /// A name is not known.
+    /// A name is unknown.
     #[error("{origin}: there is no {what} `{name}`; known: {known}")]
     Unknown {
         /// The file.
         origin: String,
-        /// Of what kind.
+        /// The kind of the name.
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The known names.
         known: String,
@@ -111,27 +111,27 @@ impl SettingsError {
 /// An experiment, checked for one scale.
 #[derive(Clone, Debug)]
 pub struct DetectionSettings {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// Where the paper has it.
+    /// The place in the paper.
     pub source: String,
-    /// What a model takes at this scale.
+    /// The time or work for one model at this scale.
     pub work: String,
-    /// Sets of outliers in files.
+    /// The sets of outliers in files.
     pub sets: Vec<FileSet>,
-    /// Which of them training may look at; ConstantGray where none is named, or its files are not there.
+    /// The set that training may use for selection; ConstantGray if none is named, or its files are missing.
     pub selection: Option<String>,
-    /// What is trained.
+    /// The models to train.
     pub cells: Vec<Cell>,
-    /// Whether cells are those of a search.
+    /// Whether the cells are candidates of a search.
     pub search: bool,
-    /// How many new images are drawn of each NAE, as a picture.
+    /// The number of new images that are drawn of each NAE, as a picture.
     pub samples: Option<NonZero<u16>>,
-    /// The file's text.
+    /// The text of the file.
     pub text: String,
 }
 
-/// What decides the result: two experiments with the same can share their models.
+/// The settings that determine the result: two experiments with equal ones can share their models.
 #[derive(Debug, Serialize)]
 pub struct Recorded<'a> {
     sets: &'a [FileSet],
@@ -145,15 +145,15 @@ pub struct Recorded<'a> {
 /// One model to be trained, over seeds.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Its name, in lower case and fit for a folder.
+    /// Its name, in lower case and valid for a folder.
     pub name: String,
-    /// The cell that it is a candidate of in a search; its own name otherwise.
+    /// The cell of which it is a candidate in a search; otherwise its own name.
     pub group: String,
-    /// How it is trained.
+    /// The configuration of the training.
     pub config: Config,
-    /// The cell whose model of seed 0 is the pre-trained network; pre-training is its own where none is named.
+    /// The cell whose model of seed 0 is the pre-trained network; if `None`, the cell has its own pre-training.
     pub pretrained: Option<String>,
-    /// What the paper found, by outlier set and column of the run's table; a set without values is shown beside.
+    /// The paper's values, by outlier set and column of the run's table; a set without values is also shown.
     pub paper: BTreeMap<String, BTreeMap<String, Published>>,
 }
 
@@ -176,33 +176,33 @@ impl Published {
     }
 }
 
-/// Outliers from files in the folder of all data sets; brought to the shape of the experiment's images.
+/// Outliers from files in the folder of all data sets, converted to the shape of the experiment's images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSet {
-    /// As tables name it.
+    /// The name in tables.
     pub name: String,
-    /// Where they are.
+    /// The location of the files.
     pub files: Files,
-    /// Whether models are measured without it where the files are not there.
+    /// Whether models are evaluated without the set if its files are missing.
     #[serde(default)]
     pub optional: bool,
-    /// What is done to every image; resized otherwise.
+    /// The transforms of every image; the default is resizing.
     #[serde(default)]
     pub transforms: Transforms,
 }
 
-/// Where outliers are, in the folder of all data sets.
+/// The location of outliers in the folder of all data sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Files {
     /// A folder or archive of images.
     Images(PathBuf),
-    /// Path and beginning of the names of two IDX files, such as `fashion-mnist/t10k`.
+    /// The path and the beginning of the names of two IDX files, such as `fashion-mnist/t10k`.
     Idx(PathBuf),
 }
 
-/// The file's form.
+/// The content of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
@@ -213,7 +213,7 @@ struct Raw {
     sets: Vec<FileSet>,
     selection: Option<String>,
     samples: Option<NonZero<u16>>,
-    /// At every scale.
+    /// The changes for every scale.
     #[serde(default)]
     change: Table,
     scales: BTreeMap<Scale, RawScale>,
@@ -225,18 +225,18 @@ struct Raw {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawScale {
-    /// The experiment whose settings at this scale come first.
+    /// The experiment whose settings at this scale are applied first.
     like: Option<String>,
-    /// That experiment's where there is none.
+    /// If `None`, that of the experiment in `like`.
     work: Option<String>,
     #[serde(default)]
     change: Table,
 }
 
-/// A scale with what it takes from other experiments.
+/// A scale, combined with the settings that it takes from other experiments.
 struct ResolvedScale {
     work: String,
-    /// One after the other.
+    /// The changes, to be applied in order.
     changes: Vec<Table>,
 }
 
@@ -248,10 +248,10 @@ struct RawCell {
     pretrained: Option<String>,
     #[serde(default)]
     change: Table,
-    /// Keys that the preset has and this cell has not.
+    /// Keys of the preset that this cell removes.
     #[serde(default)]
     remove: Vec<String>,
-    /// Numbers to be multiplied, rounded where they were whole.
+    /// Numbers to be multiplied, rounded if they were integers.
     #[serde(default)]
     times: BTreeMap<String, f64>,
     #[serde(default)]
@@ -259,11 +259,11 @@ struct RawCell {
 }
 
 impl DetectionSettings {
-    /// Reads `text`, which comes from `origin`, and checks every cell at `scale`. In a `search`, candidates are in the place of
-    /// each cell whose method the settings have values to try for; not of cells that share a pre-trained network.
+    /// Parses `text` from `origin`, and checks every cell at `scale`. In a `search`, candidates replace each cell for
+    /// whose method there are values to try, except for cells that share a pre-trained network.
     ///
     /// # Errors
-    /// [`SettingsError`] names the origin, the cell, the key, what was expected and what was found.
+    /// [`SettingsError`], with the origin, the cell, the key, what was expected and what was found.
     pub fn parse(text: &str, origin: &str, scale: Scale, search: bool) -> Result<Self, SettingsError> {
         let raw: Raw = read(text, origin)?;
         let presets = || PRESETS.iter().map(|preset| preset.name);
@@ -286,19 +286,19 @@ impl DetectionSettings {
         Ok(Self { title, source, work, sets, selection, cells, search, samples, text: text.to_owned() })
     }
 
-    /// Whether other cells start from the model of the cell `name`: from that of seed 0, whatever their own seed.
+    /// Whether other cells start from the model of the cell `name`. They use that of seed 0, whatever their own seed.
     pub(super) fn is_start(&self, name: &str) -> bool {
         self.cells.iter().any(|other| other.pretrained.as_deref() == Some(name))
     }
 
-    /// What decides the result: not the paper's values, nor the words of the file. `selection` is the set by which
-    /// states are selected.
+    /// The settings that determine the result, without the paper's values and the texts of the file. `selection` is the
+    /// set by which states are selected.
     pub fn recorded<'a>(&'a self, selection: Option<&'a str>) -> Recorded<'a> {
         self.recorded_of(selection, |_| true)
     }
 
-    /// The same of one cell, and of the cell it starts from: so that a cell more, or a change to another, takes nothing
-    /// from what is finished.
+    /// The same for one cell and the cell from which it starts, so that a new cell, or a change of another, does not
+    /// invalidate finished models.
     pub fn recorded_cell<'a>(&'a self, selection: Option<&'a str>, name: &str) -> Recorded<'a> {
         let start = self.cells.iter().find(|cell| cell.name == name).and_then(|cell| cell.pretrained.as_deref());
         self.recorded_of(selection, |cell| cell.name == name || Some(cell.name.as_str()) == start)
@@ -316,7 +316,8 @@ impl DetectionSettings {
 }
 
 impl Raw {
-    /// `scale`, after what it is like. No experiment that comes with the program is like itself, so this ends.
+    /// The settings of `scale`, combined with those of `like`. No experiment of the program refers to itself, so that
+    /// this terminates.
     fn scale(&self, scale: Scale, origin: &str) -> Result<ResolvedScale, SettingsError> {
         let scales = || self.scales.keys().map(|scale| scale.name());
         let at = self.scales.get(&scale);
@@ -366,7 +367,7 @@ impl RawCell {
     }
 }
 
-/// Candidates in the place of `cells`, but of those that share a pre-trained network.
+/// Replaces `cells` by their candidates, except for those that share a pre-trained network.
 fn candidates(cells: Vec<Cell>, searches: &[Search], origin: &str) -> Result<Vec<Cell>, SettingsError> {
     let shared: Vec<String> = cells.iter().filter_map(|cell| cell.pretrained.clone()).collect();
     let alone = |cell: &Cell| cell.pretrained.is_none() && !shared.contains(&cell.name);
@@ -377,7 +378,7 @@ fn candidates(cells: Vec<Cell>, searches: &[Search], origin: &str) -> Result<Vec
     Ok(tried.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
-/// A pre-trained network is of a cell further up, which is trained by itself.
+/// Checks that a pre-trained network is that of an earlier cell with its own pre-training.
 fn check_pretrained(cells: &[Cell], origin: &str) -> Result<(), SettingsError> {
     for (index, cell) in cells.iter().enumerate() {
         let Some(name) = &cell.pretrained else { continue };
@@ -427,7 +428,7 @@ mod tests {
         let (holdout, lengths) = (known("mnist-holdout", Scale::Cpu), known("mnist-pretraining", Scale::Cpu));
         let [like, ours] = [&holdout.cells[9], &lengths.cells[3]].map(|cell| cell.config.raw());
         assert_eq!(ours.architecture, like.architecture);
-        // From 0 epochs a fixed decoder would stay random.
+        // After 0 epochs, a fixed decoder would stay random.
         assert!(like.training.fixed_decoder);
         assert_eq!(ours.training, Training { fixed_decoder: false, ..like.training });
         assert_eq!(ours.pretraining.batch_size, like.pretraining.batch_size);
@@ -440,12 +441,12 @@ mod tests {
         let at = |scale| known("mnist-mpdr", scale).cells[0].config.raw().clone();
         for (scale, steps) in [(Scale::Smoke, 2), (Scale::Cpu, 5), (Scale::Paper, 5)] {
             let raw = at(scale);
-            // mnist-holdout has steps of 98 at the scale `cpu`.
+            // At the scale `cpu`, mnist-holdout has 98 steps.
             assert_eq!((raw.sampler.visible_chain.steps, raw.sampler.visible_chain.step_size), (steps, 10.0));
             assert!(raw.training.fixed_manifold && !raw.training.fixed_decoder, "{scale:?}");
         }
         assert_eq!(at(Scale::Cpu).pretraining.epochs, 20, "as there");
-        // 30 epochs of the autoencoder, and 60 of the energy, as in the authors' code for MNIST.
+        // 30 epochs of the autoencoder and 60 of the energy, as in the authors' code for MNIST.
         let paper = known("mnist-mpdr", Scale::Paper);
         let scalar = paper.cells.iter().find(|cell| cell.name == "scalar-9").expect("there").config.raw();
         assert_eq!((scalar.method, scalar.pretraining.epochs), (MethodKind::Mpdr, 90));

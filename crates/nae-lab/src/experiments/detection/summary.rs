@@ -1,4 +1,4 @@
-//! What was found beside what the paper found.
+//! The results, compared with those of the paper.
 
 use std::collections::BTreeMap;
 
@@ -13,41 +13,42 @@ use crate::compare::Estimate;
 use nae_train::config::{MethodKind, TableColumn};
 use nae_train::eval::FOOTNOTE;
 
-/// One outlier set under one cell's models, of a search under those of the candidates that were chosen.
+/// One outlier set for the models of one cell; in a search, for those of the selected candidates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The cell.
+    /// The name of the cell.
     pub cell: String,
-    /// The outlier set.
+    /// The name of the outlier set.
     pub outliers: String,
-    /// Whether training may look at the set.
+    /// Whether training may use the set for selection.
     pub selection: bool,
-    /// Seeds; 0 where the cell was not run, or not with all of its candidates.
+    /// The number of seeds; 0 if the cell, or one of its candidates, was not run.
     pub seeds: usize,
-    /// Of them, those whose negative energies ran away, and that were taken back.
+    /// The number of seeds whose negative energies diverged, and whose earlier state was kept.
     pub diverged: usize,
-    /// By the key of its column, each number that its method has; of an NAE also the autoencoder's it started from.
+    /// The numbers of the method, by the keys of their columns; for an NAE, also those of the autoencoder from
+    /// which it started.
     #[serde(flatten)]
     pub values: BTreeMap<&'static str, Compared>,
 }
 
-/// What a run of `method` has a number for, in the order of its table.
+/// The columns of a run of `method`, in the order of its table.
 fn columns(method: MethodKind) -> impl Iterator<Item = TableColumn> {
     let before = (method == MethodKind::Nae).then(|| MethodKind::Ae.columns());
     before.into_iter().chain([method.columns()]).flatten().copied()
 }
 
-/// One number, and the paper's.
+/// One number and that of the paper.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// Of a search, the candidate that was chosen for this column.
+    /// In a search, the candidate that was selected for this column.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<String>,
-    /// The paper's, where it has one.
+    /// The value of the paper, if it has one.
     pub paper: Option<Published>,
-    /// Ours: mean over seeds; nothing where none was run.
+    /// The mean of this program over seeds; `None` if none was run.
     pub ours: Option<Estimate>,
-    /// Whether ours is at least the paper's, where there are both.
+    /// Whether the mean is at least the paper's value, if both exist.
     pub at_least_the_papers: Option<bool>,
 }
 
@@ -56,11 +57,11 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
     for candidates in groups(&experiment.settings.cells) {
         let tried: Vec<Tried<'_>> = candidates.iter().map(|cell| tried(experiment, cell, finished)).collect();
-        // What they have in common; there is one at least.
+        // The common properties of the candidates; there is at least one.
         let cell = &candidates[0];
         let method = cell.config.method();
         let of_column = |column: TableColumn| chosen(&tried, column.key);
-        // Of its own first column, for what a row says once.
+        // A row's other properties are those of the candidate for its first own column.
         let own = method.columns().first().and_then(|&column| of_column(column));
         let models = own.map_or(&[][..], |own| own.models.as_slice());
         for (outliers, paper) in &cell.paper {
@@ -86,14 +87,14 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     rows
 }
 
-/// Cells in the order of the settings, candidates of one together.
+/// The cells in the order of the settings, with the candidates of each grouped.
 fn groups(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
     cells.chunk_by(|one, next| one.group == next.group)
 }
 
 /// The models of `cell` that count, in the order of their seeds.
 fn tried<'a>(experiment: &Experiment, cell: &'a Cell, finished: &'a [Finished]) -> Tried<'a> {
-    // What others start from has one seed, whatever theirs.
+    // A cell from which others start has one seed, whatever theirs are.
     let is_start = experiment.settings.is_start(&cell.name);
     let counts = |f: &&Finished| f.cell == cell.name && (is_start || experiment.seeds.contains(f.seed));
     let mut models: Vec<&Finished> = finished.iter().filter(counts).collect();
@@ -107,7 +108,7 @@ fn compared(chosen: Option<String>, paper: Option<Published>, values: &[f64]) ->
     Compared { chosen, paper, ours, at_least_the_papers: ours.zip(paper).map(at_least) }
 }
 
-/// The figures, for programs. `selection` is the set by which states were selected.
+/// The results, for programs. `selection` is the set by which states were selected.
 pub fn json(experiment: &Experiment, selection: Option<&str>, rows: &[Row], finished: &[Finished]) -> Value {
     json!({
         "experiment": experiment.name,
@@ -122,7 +123,7 @@ pub fn json(experiment: &Experiment, selection: Option<&str>, rows: &[Row], fini
     })
 }
 
-/// What a search says of its table.
+/// The note below the table of a search.
 const SEARCH: &str = "\nIn brackets what was chosen, for each column by the AUROC of the selection set against validation images; a cell \
      counts once all of its candidates have run.";
 

@@ -1,4 +1,4 @@
-//! One model: one method, one latent space, one seed. [`Cell`] names it, [`Job`] trains it.
+//! One model: one method, one latent space, one seed. [`Cell`] identifies it, [`Job`] trains it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,44 +18,44 @@ use nae_train::methods::{Decision, Method as _, Model as _, VaeMethod, Variation
 use nae_train::sample::NegativeSampler;
 use nae_train::seed::Stream;
 
-/// Points that the plain autoencoder's temperature is taken from.
+/// The number of points from which the plain autoencoder's temperature is computed.
 const TEMPERATURE_POINTS: usize = 10_000;
-/// Negative samples kept for the picture.
+/// The number of negative samples that are kept for the picture.
 const SHOWN: usize = 80;
-/// Where the true density is below this share of its largest, there is no data to speak of.
+/// The fraction of the largest true density below which a point counts as off the data.
 const OFF_DATA: f64 = 1e-3;
 
-/// Names one model of the experiment.
+/// The identity of one model of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The method's name.
+    /// The name of the method.
     pub method: String,
-    /// D_z.
+    /// The latent dimension D_z.
     pub latent_dim: usize,
-    /// Where every random number comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// How far a model's density is from the true one, both normalised on [−4, 4]².
+/// Distances of a model's density from the true one, both normalized on [−4, 4]².
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distances {
-    /// Half the integral of |p − q|: 0 to 1.
+    /// The total variation distance, half the integral of |p − q|: 0 to 1.
     pub total_variation: f64,
-    /// KL(true ‖ model), in nats.
+    /// The divergence KL(true ‖ model), in nats.
     pub kl_divergence: f64,
-    /// The model's mass where the true density is below a thousandth of its largest: spurious modes.
+    /// The model's mass where the true density is below a thousandth of its maximum: spurious modes.
     pub mass_off_data: f64,
-    /// T at the end.
+    /// The final temperature T.
     pub temperature: f64,
 }
 
-/// What training leaves.
+/// The results of a training.
 pub struct Trained {
-    /// The model.
+    /// The trained model.
     pub model: Learned,
-    /// Its distances; none of a model that diverged.
+    /// Its distances; `None` if training diverged.
     pub result: Option<Distances>,
-    /// Some of the last negative samples; none of a method without them.
+    /// Some of the last negative samples; empty for a method without them.
     pub negatives: Vec<[f32; 2]>,
 }
 
@@ -66,7 +66,7 @@ impl std::fmt::Display for Cell {
 }
 
 impl Cell {
-    /// The file its weights are kept in.
+    /// The name of the file for its weights.
     pub fn checkpoint(&self) -> String {
         let name: String =
             self.method.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
@@ -74,31 +74,31 @@ impl Cell {
     }
 }
 
-/// A cell with all that its training needs.
+/// A cell with everything that its training needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// The experiment's settings.
+    /// The settings of the experiment.
     pub settings: &'a DensitySettings,
-    /// How negative samples are made.
+    /// The method, which determines how negative samples are drawn.
     pub method: &'a MethodSettings,
     /// The latent space.
     pub latent: Latent,
-    /// The work.
+    /// The size of the network and of the training.
     pub size: Size,
-    /// Where every random number comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
 impl Job<'_> {
-    /// The cell's name.
+    /// The identity of the cell.
     pub fn cell(&self) -> Cell {
         Cell { method: self.method.name.clone(), latent_dim: self.latent.dim, seed: self.seed }
     }
 
-    /// The model before training, on the autodiff form of `device`.
+    /// The model before training, on the autodiff version of `device`.
     ///
     /// # Errors
-    /// [`ExperimentError::Settings`] where the settings have no network.
+    /// [`ExperimentError::Settings`] if the settings give no valid network.
     pub fn start(&self, device: &Device) -> Result<Learned, ExperimentError> {
         let spec = self.architecture()?;
         Ok(if self.method.variational {
@@ -184,15 +184,15 @@ impl Job<'_> {
     }
 }
 
-/// A method about to train.
+/// A method at the start of its training.
 enum Started {
     Plain(Box<AutoencoderMethod>),
     Variational(Box<VaeMethod>),
     Normalized(Box<NaeMethod>),
 }
 
-/// A plain autoencoder as a density. Gaussian noise of variance σ² around the reconstruction gives exp(−D·E/2σ²), E per
-/// dimension; σ² = mean E is the likeliest for the data, so T = 2·(mean E)/D.
+/// A plain autoencoder as a density, with the [most likely temperature](likeliest_temperature) for points of the true
+/// density.
 fn with_likeliest_temperature(
     model: Autoencoder,
     truth: &Density,
@@ -201,8 +201,14 @@ fn with_likeliest_temperature(
 ) -> NormalizedAutoencoder {
     let x = batch(&truth.sample(TEMPERATURE_POINTS, Stream::Evaluation.of(seed).rng()), device);
     let energies: Vec<f32> = model.decide(Decision::Reconstruction, x).into_data().iter::<f32>().collect();
-    let dimensions = 2.0;
-    NormalizedAutoencoder::new(model, (2.0 * mean(&energies) / dimensions) as f32)
+    NormalizedAutoencoder::new(model, likeliest_temperature(mean(&energies), 2.0) as f32)
+}
+
+/// The temperature of a plain autoencoder. Gaussian noise of variance σ² around the reconstruction has the density
+/// exp(−D·E/2σ²)/(2πσ²)^(D/2), where E is the squared error per dimension. The likelihood of the data is largest for σ²
+/// = mean E, so that T = 2σ²/D = 2·(mean E)/D.
+fn likeliest_temperature(mean_energy: f64, dimensions: f64) -> f64 {
+    2.0 * mean_energy / dimensions
 }
 
 fn distances(density: &GridDensity, truth: &Density, temperature: f64) -> Distances {
@@ -211,7 +217,7 @@ fn distances(density: &GridDensity, truth: &Density, temperature: f64) -> Distan
     let floor = logs.iter().copied().fold(f64::MIN, f64::max) + OFF_DATA.ln();
     let off = density.masses().iter().zip(&logs).filter(|(_, log)| **log < floor);
     let mass_off_data = off.map(|(mass, _)| mass).sum();
-    // Both kinds are a number or −∞ everywhere, and not −∞ throughout.
+    // Both kinds of densities are a number or −∞ everywhere, and not −∞ in all cells.
     let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x));
     let distance = |f: &dyn Fn(&GridDensity) -> f64| exact.as_ref().map_or(f64::NAN, f);
     Distances {
@@ -228,19 +234,33 @@ mod tests {
     use crate::density::{Grid, Target};
 
     #[test]
+    fn the_likeliest_temperature_has_the_largest_likelihood() {
+        for (energy, dimensions) in [(0.3, 2.0), (0.7, 5.0)] {
+            let log_likelihood = |temperature: f64| {
+                let variance = temperature * dimensions / 2.0;
+                -0.5 * dimensions * (2.0 * std::f64::consts::PI * variance).ln() - energy / temperature
+            };
+            let found = likeliest_temperature(energy, dimensions);
+            for other in [0.5, 0.99, 1.01, 2.0] {
+                assert!(log_likelihood(found) > log_likelihood(other * found), "{found}, {other}");
+            }
+        }
+    }
+
+    #[test]
     fn the_true_density_is_at_no_distance_and_the_flat_one_far() {
         let (grid, truth) = (Grid::paper(), Target::EightGaussians.density());
         let exact = GridDensity::from_log_density(grid, |x| truth.log_density(x)).expect("a density");
         let same = distances(&exact, &truth, 1.0);
         assert!(same.total_variation < 1e-12 && same.kl_divergence.abs() < 1e-12);
-        // A thousandth of its height bounds a Gaussian at 3.7 σ, beyond which is a thousandth of its mass.
+        // A Gaussian is a thousandth of its maximum at 3.7 σ, and has a thousandth of its mass beyond.
         assert!(same.mass_off_data < 2e-3, "{}", same.mass_off_data);
         let flat = GridDensity::from_log_density(grid, |_| 0.0).expect("a density");
         let far = distances(&flat, &truth, 1.0);
         assert!(far.total_variation > 0.4 && far.mass_off_data > 0.3, "{far:?}");
     }
 
-    /// Two updates differ by its rate alone: at the weights', σ would stay where it was.
+    /// The two cells differ only in the temperature's rate: at the rate of the weights, σ would not change.
     #[test]
     fn a_variational_autoencoder_learns_its_variance_at_the_temperatures_rate() {
         let settings = DensitySettings::parse(super::super::PAPER, "gaussians8.toml").expect("valid");
@@ -253,11 +273,11 @@ mod tests {
             assert!(trained.negatives.is_empty());
             trained.result.expect("a density")
         };
-        // Adam's first step is the rate: log σ falls or rises by it, T by twice that.
+        // Adam's first step is the learning rate: log σ changes by it, and log T by twice that.
         let first = (trained(1, 0.25).temperature / 0.5).ln().abs();
         assert!((first - 0.5).abs() < 1e-3, "{first}");
         let (before, after) = (trained(1, 1e-9), trained(600, 1e-2));
-        // A decoder that tells nothing apart yet: σ² is the variance of the data along an axis, 4 + 1/8.
+        // The decoder does not separate points yet: σ² is the variance of the data along an axis, 4 + 1/8.
         assert!((after.temperature / 4.125 - 1.0).abs() < 0.1, "{after:?}");
         assert!(after.kl_divergence < 0.5 * before.kl_divergence, "{before:?} {after:?}");
     }

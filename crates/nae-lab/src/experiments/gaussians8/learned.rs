@@ -1,5 +1,5 @@
-//! What a cell's training leaves, as a density in the plane: an autoencoder's by its energy, integrated, and a variational
-//! autoencoder's by its latents.
+//! The trained model of a cell, as a density in the plane: for an autoencoder from its energy, by integration; for a
+//! variational autoencoder from its latents.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use nae_train::seed::Stream;
 
 /// A trained model.
 pub enum Learned {
-    /// p(x) ∝ exp(−E(x)/T).
+    /// A density p(x) ∝ exp(−E(x)/T).
     Energy(NormalizedAutoencoder),
-    /// p(x) = ∫ p(x|z) p(z) dz, by so many latents of p(z).
+    /// A density p(x) = ∫ p(x|z) p(z) dz, with the number of latents that are drawn from p(z).
     Variational(VariationalAutoencoder, usize),
 }
 
@@ -23,7 +23,7 @@ impl Learned {
     /// Its density on the paper's domain.
     ///
     /// # Errors
-    /// [`GridError::NotANumber`] and [`GridError::NoMass`] of a model that diverged.
+    /// [`GridError::NotANumber`] or [`GridError::NoMass`] if the model diverged.
     pub fn density(&self, device: &Device) -> Result<GridDensity, GridError> {
         match self {
             Self::Energy(model) => {
@@ -37,7 +37,8 @@ impl Learned {
         }
     }
 
-    /// T; of a Gaussian of variance σ² around the reconstruction, exp(−D·E/2σ²) with E per dimension, it is 2σ²/D.
+    /// The temperature T; for a Gaussian of variance σ² around the reconstruction, exp(−D·E/2σ²) with E per dimension,
+    /// it is 2σ²/D.
     pub fn temperature(&self) -> f64 {
         match self {
             Self::Energy(model) => f64::from(model.temperature()),
@@ -56,7 +57,7 @@ impl Learned {
         }
     }
 
-    /// The same with the weights at `path`; `name` is named in errors.
+    /// Reads the weights at `path`; `name` is used in errors.
     ///
     /// # Errors
     /// [`CheckpointError::Read`].
@@ -68,8 +69,8 @@ impl Learned {
     }
 }
 
-/// The mean of p(x|z), a Gaussian around the decoder's output, over `latents` drawn from the prior. The same are drawn for every
-/// model, so that what is loaded again has the same density.
+/// The mean of p(x|z), a Gaussian around the decoder's output, over `latents` drawn from the prior. The same latents
+/// are drawn for every model, so that a model read from a file has the same density.
 fn marginal(model: &VariationalAutoencoder, latents: usize, device: &Device) -> Mixture {
     let shape = [latents, model.autoencoder.latent_dim(), 1, 1];
     let decoded = model.decode(Stream::Likelihood.of(0).normal(shape, device));
@@ -86,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// By integration over the one latent, which a grid does better than draws.
+    /// The expected density is an integral over the single latent, which a grid computes more exactly than random
+    /// draws.
     #[test]
     fn the_density_is_the_integral_over_latents() {
         let device = Device::flex();
@@ -97,7 +99,7 @@ mod tests {
         let count = 4001;
         let z: Vec<f32> = (0..count).map(|k| -8.0 + k as f32 * 16.0 / (count - 1) as f32).collect();
         let decoded = points(model.decode(Tensor::<1>::from_data(&z[..], &device).reshape([count, 1, 1, 1])));
-        // Weights of the trapezoidal rule, and of the prior.
+        // The weights of the trapezoidal rule and of the prior.
         let prior: Vec<f64> = z.iter().map(|z| (-0.5 * f64::from(*z).powi(2)).exp()).collect();
         let total: f64 = prior.iter().sum();
         let integral = |x: [f64; 2]| {
@@ -113,7 +115,8 @@ mod tests {
         let largest = found.iter().copied().fold(0.0, f64::max);
         let off = (0..grid.len()).map(|index| (found[index] - integral(grid.middle(index))).abs());
         let worst = off.fold(0.0, f64::max) / largest;
-        // Draws leave an error of a hundredth or two; a σ that is wrong by a tenth is off by a tenth and more.
+        // Random draws have an error of one or two hundredths; a σ that is wrong by a tenth would give an error of a
+        // tenth or more.
         assert!(worst < 0.04, "{worst}");
     }
 }

@@ -1,9 +1,9 @@
 //! Eight Gaussians in the plane, or another density that is known there: which start of the chains recovers it (paper,
 //! section 5.2).
 //!
-//! `settings` is the file that says what to train, `cell` trains one model, `learned` is what that leaves, this file goes through all of them and
-//! keeps what is done in a folder, so that a run that was broken off goes on where it was; [`summary`] is the table and
-//! the picture.
+//! `settings` reads the file with the models to train, `cell` trains one model, and `learned` is the result; this file
+//! trains all of them and stores finished ones in a folder, so that an interrupted run continues where it stopped;
+//! [`summary`] makes the table and the picture.
 
 mod cell;
 mod learned;
@@ -33,10 +33,10 @@ use nae_train::report::journal::{self, Journal};
 use nae_train::shard;
 use settings::Size;
 
-/// As on the command line.
+/// The name on the command line.
 pub const NAME: &str = "gaussians8";
 
-/// One finished cell a line.
+/// The file with one finished cell per line.
 pub const CELLS: &str = "cells.jsonl";
 
 /// The experiment, at one scale.
@@ -49,37 +49,37 @@ pub struct Experiment {
     digest: String,
 }
 
-/// An experiment that cannot be made.
+/// An experiment that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
-    /// The settings cannot be used.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// A file cannot be read or written.
     #[error("{}: {cause}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// [`CELLS`] cannot be read or written.
     #[error(transparent)]
     Journal(#[from] RunFolderError),
-    /// The folder is of another experiment.
+    /// The folder belongs to another experiment.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// No engine has the network.
+    /// No engine supports the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
     /// Weights cannot be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A density is none.
+    /// A density is invalid.
     #[error(transparent)]
     Density(#[from] GridError),
-    /// Asked to stop.
+    /// The experiment was stopped on request.
     #[error("interrupted")]
     Interrupted,
 }
@@ -87,9 +87,9 @@ pub enum ExperimentError {
 /// A finished cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Which one.
+    /// The identity of the cell.
     pub cell: Cell,
-    /// How far the model's density is from the true one; nothing where an energy is no number, because training
+    /// The distances of the model's density from the true one; `None` if an energy is not a number, because training
     /// diverged.
     pub result: Option<cell::Distances>,
     /// Some of the last negative samples, for the picture.
@@ -100,14 +100,14 @@ impl Experiment {
     /// The experiment of `settings` at `scale`, over `seeds`.
     ///
     /// # Errors
-    /// [`ExperimentError::Settings`] where the settings have no such scale.
+    /// [`ExperimentError::Settings`] if the settings do not contain this scale.
     pub fn new(settings: DensitySettings, scale: Scale, seeds: Seeds) -> Result<Self, ExperimentError> {
         let size = settings.size(scale)?;
         let digest = journal::digest([settings.text(), scale.name()]);
         Ok(Self { settings, scale, size, seeds, digest })
     }
 
-    /// All cells, those of a seed together.
+    /// All cells, grouped by seed.
     pub fn jobs(&self) -> Vec<Job<'_>> {
         let (settings, size) = (&self.settings, self.size);
         let mut jobs = Vec::new();
@@ -119,7 +119,7 @@ impl Experiment {
         jobs
     }
 
-    /// The cells of this experiment that the folder `path` already has.
+    /// The finished cells of this experiment in the folder `path`.
     ///
     /// # Errors
     /// [`ExperimentError::Journal`].
@@ -127,12 +127,13 @@ impl Experiment {
         Ok(journal::read(&path.join(CELLS), &self.digest)?)
     }
 
-    /// Trains what the folder `path` does not have yet, on all processors; `done` is called after each cell.
+    /// Trains the cells that the folder `path` does not contain yet, on all processors; `done` is called after each
+    /// cell.
     ///
     /// Returns all finished cells in the order of [`jobs`](Self::jobs).
     ///
     /// # Errors
-    /// [`ExperimentError`]; what was finished before stays in the folder.
+    /// [`ExperimentError`]; finished cells stay in the folder.
     pub fn run(
         &self,
         path: &Path,
@@ -146,7 +147,7 @@ impl Experiment {
         let missing: Vec<Job<'_>> =
             self.jobs().into_iter().filter(|job| !finished.iter().any(|f| f.cell == job.cell())).collect();
         let journal = Journal::open(&path.join(CELLS), self.digest.clone())?;
-        // One cell a thread: a batch of 200 points is too little work to divide.
+        // One cell per thread: a batch of 200 points is too small to be divided.
         let results = shard::map(missing, |job| -> Result<(), ExperimentError> {
             if stop.load(Ordering::Relaxed) {
                 return Err(ExperimentError::Interrupted);
@@ -168,7 +169,7 @@ impl Experiment {
         Ok(finished)
     }
 
-    /// What the folder of this experiment says of itself.
+    /// The record for the folder of this experiment.
     pub fn record(&self) -> Record {
         let text = self.settings.text();
         Record::new(NAME, self.scale, DeviceChoice::Cpu, text, text.into())
@@ -179,12 +180,12 @@ impl Experiment {
         &self.seeds
     }
 
-    /// Which size the networks have.
+    /// The scale, which determines the size of the networks.
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// What is trained.
+    /// The settings.
     pub fn settings(&self) -> &DensitySettings {
         &self.settings
     }

@@ -1,4 +1,4 @@
-//! What the experiment trains, read strictly and checked once.
+//! The settings of the experiment, read strictly and checked once.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use nae_train::config::text::{TextError, read};
 use nae_train::config::{ConfigError, Pretraining, Training, sampler};
 use nae_train::sample::{Langevin, Precision, SamplerConfig, Start};
 
-/// The paper's settings.
+/// The paper's settings, as TOML.
 pub const PAPER: &str = include_str!("../../../experiments/gaussians8.toml");
 
-/// Settings that cannot be used.
+/// Invalid settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// The text is no settings file, or a value cannot be used.
+    /// The text is not a settings file, or a value is invalid.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// There is no such scale.
+    /// The settings do not contain this scale.
     #[error("the settings have no `scales.{0}`")]
     NoScale(&'static str),
 }
 
-/// A settings file. Unknown keys are refused.
+/// The content of a settings file. Unknown keys are refused.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    /// What is to be learned.
+    /// The density to be learned.
     #[serde(default)]
     density: Target,
     batch_size: usize,
@@ -48,58 +48,59 @@ struct Raw {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latent {
-    /// D_z.
+    /// The latent dimension D_z.
     pub dim: usize,
     /// Its geometry.
     pub space: LatentSpace,
-    /// Weight of the mean ‖z‖².
+    /// The weight of the mean ‖z‖².
     #[serde(default)]
     pub norm: f32,
 }
 
-/// How negative samples are made.
+/// A method: how negative samples are drawn.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MethodSettings {
-    /// As in the table.
+    /// The name in the table.
     pub name: String,
-    /// Weight of the mean squared energy of the data.
+    /// The weight of the data's mean squared energy.
     #[serde(default)]
     pub positive_energy: f32,
-    /// The chains; a plain autoencoder has none.
+    /// The chains; `None` for a plain autoencoder.
     pub sampler: Option<Chains>,
-    /// A variational autoencoder, which has none either. The Gaussian around its decoder's output begins with the variance that
-    /// `temperature` stands for, and learns it at the temperature's rate; its latents are in ℝ^D.
+    /// Whether it is a variational autoencoder, which has no chains either. The Gaussian around its decoder's output
+    /// starts with the variance that corresponds to `temperature`, and learns it at the temperature's learning rate;
+    /// its latents are in ℝ^D.
     #[serde(default)]
     pub variational: bool,
 }
 
-/// A preset's `[sampler]` without the temperature, which is the same for all.
+/// The `[sampler]` of a preset without the temperature, which is the same for all methods.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chains {
-    /// Where chains start.
+    /// The start of the chains.
     pub start: Start,
-    /// Among latents.
+    /// The chain in the latent space; `None` without one.
     #[serde(default)]
     pub latent_chain: Option<Langevin>,
-    /// Among points.
+    /// The chain in the plane.
     pub visible_chain: Langevin,
 }
 
-/// The work of one scale.
+/// The sizes at one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
-    /// Parameter updates.
+    /// The number of parameter updates.
     pub updates: usize,
-    /// Adam's, of the weights.
+    /// Adam's learning rate for the weights.
     pub learning_rate: f64,
-    /// Adam's, of log T.
+    /// Adam's learning rate for log T.
     pub temperature_learning_rate: f64,
-    /// Latents of the prior that a variational autoencoder's density is a mean over.
+    /// The number of latents from the prior over which a variational autoencoder's density is averaged.
     pub marginal_latents: usize,
-    /// FCRes2's.
+    /// The size of FCRes2.
     pub network: NetworkSize,
 }
 
@@ -107,11 +108,11 @@ pub struct Size {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSize {
-    /// Residual blocks in encoder and decoder each.
+    /// The number of residual blocks in the encoder, and in the decoder.
     pub blocks: usize,
-    /// Width between blocks.
+    /// The width between blocks.
     pub width: usize,
-    /// Width within.
+    /// The width within blocks.
     pub hidden: usize,
 }
 
@@ -124,45 +125,45 @@ pub struct DensitySettings {
 }
 
 impl DensitySettings {
-    /// Reads settings from `text`; `origin` is named in errors.
+    /// Parses settings from `text`; `origin` is used in errors.
     ///
     /// # Errors
-    /// [`TextError`] where the text is no settings file or a value cannot be used.
+    /// [`TextError`] if the text is not a settings file or a value is invalid.
     pub fn parse(text: &str, origin: &str) -> Result<Self, TextError> {
         let raw: Raw = read(text, origin)?;
         check(&raw).map_err(TextError::value(origin))?;
         Ok(Self { raw, text: text.to_owned(), origin: origin.to_owned() })
     }
 
-    /// The text they were read from.
+    /// The text from which they were read.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What is to be learned: the paper's eight Gaussians where nothing is said.
+    /// The density to be learned; the default is the paper's eight Gaussians.
     pub fn target(&self) -> Target {
         self.raw.density
     }
 
-    /// Points an update.
+    /// The number of points per update.
     pub fn batch_size(&self) -> usize {
         self.raw.batch_size
     }
 
-    /// Latent spaces, one column of the experiment each.
+    /// The latent spaces, each a column of the experiment.
     pub fn latents(&self) -> &[Latent] {
         &self.raw.latents
     }
 
-    /// Methods, one row each.
+    /// The methods, each a row.
     pub fn methods(&self) -> &[MethodSettings] {
         &self.raw.methods
     }
 
-    /// The work of `scale`.
+    /// The sizes at `scale`.
     ///
     /// # Errors
-    /// [`SettingsError::NoScale`].
+    /// [`SettingsError::NoScale`] if the settings do not contain it.
     pub fn size(&self, scale: Scale) -> Result<Size, SettingsError> {
         self.raw.scales.get(&scale).copied().ok_or(SettingsError::NoScale(scale.name()))
     }
@@ -172,7 +173,7 @@ impl DensitySettings {
         method.sampler.map(|chains| with_temperature(chains, self.raw.temperature))
     }
 
-    /// Optimisation of `method` on `latent`.
+    /// The training of `method` with `latent`.
     pub fn training(&self, method: &MethodSettings, latent: Latent, size: Size) -> Training {
         Training {
             updates: size.updates,
@@ -197,12 +198,12 @@ impl DensitySettings {
         }
     }
 
-    /// Settings of a variational autoencoder: T = 2σ²/D in the plane, where D = 2.
+    /// The settings of a variational autoencoder: T = 2σ²/D, where D = 2 in the plane.
     pub fn variational(&self) -> Variational {
         Variational { sigma: self.raw.temperature.sqrt(), learned_sigma: true, ..Variational::default() }
     }
 
-    /// Optimisation of the plain and of the variational autoencoder.
+    /// The training of the plain and of the variational autoencoder.
     pub fn plain_training(&self, size: Size) -> Pretraining {
         Pretraining::new(1, self.raw.batch_size, size.learning_rate)
     }
@@ -210,7 +211,7 @@ impl DensitySettings {
     /// The network.
     ///
     /// # Errors
-    /// [`SettingsError::Text`] where a size of it is zero.
+    /// [`SettingsError::Text`] if one of its sizes is zero.
     pub fn architecture(&self, latent: Latent, size: Size) -> Result<AutoencoderSpec, SettingsError> {
         Ok(architecture(latent, size).map_err(TextError::value(&self.origin))?)
     }

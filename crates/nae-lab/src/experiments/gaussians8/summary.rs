@@ -1,4 +1,4 @@
-//! The experiment's table, over seeds, and its picture, of the first seed.
+//! The table of the experiment, over seeds, and its picture, for the first seed.
 
 use std::path::Path;
 
@@ -14,31 +14,31 @@ use crate::density::picture::{self, Panel};
 use crate::density::{Grid, GridDensity};
 use nae_train::seed::Stream;
 
-/// Data drawn in each panel.
+/// The number of data points drawn in each panel.
 const SHOWN: usize = 80;
 
-/// One method on one latent space, over all seeds.
+/// One method with one latent space, over all seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The method.
+    /// The name of the method.
     pub method: String,
-    /// D_z.
+    /// The latent dimension D_z.
     pub latent_dim: usize,
-    /// Seeds.
+    /// The number of seeds.
     pub seeds: usize,
-    /// Seeds that diverged; the means are over the others.
+    /// The number of seeds that diverged; the means are over the others.
     pub diverged: usize,
-    /// See `Distances`.
+    /// The total variation distance; see `Distances`.
     pub total_variation: Estimate,
-    /// In nats.
+    /// The KL divergence, in nats.
     pub kl_divergence: Estimate,
-    /// Spurious modes.
+    /// The mass of spurious modes; see `Distances`.
     pub mass_off_data: Estimate,
-    /// T at the end.
+    /// The final temperature T.
     pub temperature: Estimate,
 }
 
-/// Means over seeds, in the order of the settings.
+/// The means over seeds, in the order of the settings.
 pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     let mut rows = Vec::new();
     for latent in experiment.settings().latents() {
@@ -62,7 +62,7 @@ pub fn rows(experiment: &Experiment, finished: &[Finished]) -> Vec<Row> {
     rows
 }
 
-/// The figures, for programs.
+/// The results, for programs.
 pub fn json(experiment: &Experiment, rows: &[Row]) -> Value {
     json!({
         "experiment": NAME,
@@ -101,10 +101,11 @@ pub fn terminal(experiment: &Experiment, rows: &[Row]) -> String {
     )
 }
 
-/// Densities of the first seed's models beside the true one, as SVG; weights are read from the folder `path`.
+/// The densities of the first seed's models and the true one, as SVG; weights are read from the folder
+/// `path`.
 ///
 /// # Errors
-/// [`ExperimentError`] where weights cannot be read or drawing fails.
+/// [`ExperimentError`] if weights cannot be read or drawing fails.
 pub fn figure(
     experiment: &Experiment,
     finished: &[Finished],

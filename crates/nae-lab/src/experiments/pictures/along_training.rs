@@ -17,11 +17,11 @@ use nae_train::seed::Stream;
 use nae_train::train::Look;
 use nae_train::train::{Both, Observer};
 
-/// Looks at the model that are shown, evenly from all.
+/// The number of looks at the model that are shown, evenly spaced.
 const FRAMES: usize = 8;
 
-/// Trains the NAE of `prepared`, and draws what its chains find at every look: from the same noise, by a latent chain
-/// eight times as long as in training, as new images are drawn.
+/// Trains the NAE of `prepared`, and draws the samples of its chains at every look: from the same noise, with a
+/// latent chain eight times as long as in training, as for new images.
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.
@@ -46,7 +46,7 @@ pub fn along_training(
         .map(|k| &frames[k * (frames.len() - 1) / (frames.len().min(FRAMES) - 1).max(1)])
         .collect();
     let shape = config.architecture().image();
-    // A row for each look: first what the latent chain found, then where the visible one ended.
+    // One row for each look: first the ends of the latent chain, then those of the visible chain.
     let samples = shown.iter().map(|frame| Tensor::cat(vec![frame.manifold.clone(), frame.end.clone()], 0)).collect();
 
     let models = outcome.autoencoder.iter().map(|plain| plain as &dyn Model);
@@ -70,7 +70,7 @@ pub fn along_training(
     })
 }
 
-/// What chains find at the looks.
+/// The samples of the chains at the looks.
 struct Frames<'a> {
     config: &'a Config,
     seed: u64,

@@ -1,6 +1,6 @@
-//! Outliers between two clusters (paper, figure "AE and NAE trained on a bi-modal distribution"): an autoencoder with
-//! one latent dimension draws a line from one cluster to the other, and reconstructs what lies on it. NAE training with
-//! the decoder as it is has the encoder send it elsewhere.
+//! Outliers between two clusters (paper, figure "AE and NAE trained on a bi-modal distribution"): the decoder of an
+//! autoencoder with one latent dimension maps to a line from one cluster to the other, and points on it are
+//! reconstructed. NAE training with a fixed decoder makes the encoder map them elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,17 +28,17 @@ use nae_train::sample::{Bounds, Leaving};
 use nae_train::sample::{Langevin, NegativeSampler, Precision, SamplerConfig, Start};
 use nae_train::seed::Stream;
 
-/// Middles of the clusters, squares with sides of 1.
+/// The midpoints of the clusters, which are squares of side 1.
 const CLUSTERS: [[f32; 2]; 2] = [[-1.5, 0.0], [1.5, 0.0]];
 const BATCH: usize = 128;
-/// Points of each kind that are measured, and of those the ones shown.
+/// The number of points of each kind that are measured, and the number that are shown.
 const MEASURED: usize = 400;
 const SHOWN: usize = 40;
 const TEMPERATURE: f32 = 0.05;
 /// Half of the picture's side.
 const HALF: f64 = 2.5;
 
-/// Trains both, and draws what they make of normal points and of points between the clusters.
+/// Trains both models, and draws their reconstructions of normal points and of points between the clusters.
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.
@@ -119,7 +119,7 @@ pub fn bimodal(scale: Scale, seed: u64, device: &Device, stop: &AtomicBool) -> R
     })
 }
 
-/// On-manifold initialisation, with Langevin steps as they are in two dimensions elsewhere.
+/// On-manifold initialization, with the Langevin step sizes of the other experiments in two dimensions.
 fn sampler() -> SamplerConfig {
     let bounds = Some(Bounds { min: -4.0, max: 4.0, leaving: Leaving::Reject });
     SamplerConfig {
@@ -137,7 +137,7 @@ fn clusters(count: usize, rng: &mut impl Rng) -> Vec<[f32; 2]> {
     (0..count).map(point).collect()
 }
 
-/// Between the clusters: a square with sides of 1 around the origin.
+/// Points between the clusters: a square of side 1 around the origin.
 fn middle(count: usize, rng: &mut impl Rng) -> Vec<[f32; 2]> {
     (0..count).map(|_| [(); 2].map(|()| rng.random::<f32>() - 0.5)).collect()
 }
@@ -158,7 +158,7 @@ impl Panel {
             let ends = points(model.reconstruct(batch(x, device)));
             x.iter().zip(ends).map(|(x, end)| [at(*x), at(end)]).collect()
         };
-        // The decoder's line, from latents as far as any point's.
+        // The decoder's line, over the range of the points' latents.
         let latents: Vec<f32> = model.encode(batch(normal, device)).into_data().iter::<f32>().collect();
         let (low, high) = latents.iter().fold((0f32, 0f32), |(low, high), z| (low.min(*z), high.max(*z)));
         let line: Vec<f32> = (0..=200).map(|k| low + (high - low) * k as f32 / 200.0).collect();

@@ -1,5 +1,5 @@
-//! Reconstruction error against D_z (paper, figure "Detecting hold-out digit 9 from the rest of MNIST"): plain
-//! autoencoders reconstruct the digit they never saw, once the latent space is large.
+//! Reconstruction error against D_z (paper, figure "Detecting hold-out digit 9 from the rest of MNIST"): with a large
+//! latent space, plain autoencoders reconstruct the digit that they were not trained on.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ use nae_train::methods::Decision;
 use nae_train::report::page::curves::{Lines, draw};
 use nae_train::run::Prepared;
 
-/// The ends of the paper's error bars.
+/// The percentiles at the ends of the paper's error bars, as fractions.
 const PERCENTILES: [f64; 2] = [0.1, 0.9];
 
-/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim` on the data in `folder`; `begin` is told of
-/// each.
+/// Trains an autoencoder for each D_z of the experiment `mnist-latent-dim` on the data in `folder`; `begin` is called
+/// for each.
 ///
 /// # Errors
 /// [`PicturesError`]; [`PicturesError::Interrupted`] soon after `stop` is set.

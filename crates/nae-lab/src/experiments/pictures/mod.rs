@@ -1,9 +1,9 @@
-//! The paper's illustrations, each a picture and its numbers: what chains find in a model that was never trained
-//! ([`random_init`]), samples along training and what is reconstructed after it ([`along_training`]), reconstruction
-//! error by D_z ([`latent_dim`]), and outliers between two clusters ([`bimodal`]).
+//! The paper's illustrations, each a picture and its numbers: samples of an untrained model ([`random_init`]),
+//! samples along training and reconstructions after it ([`along_training`]), reconstruction error by D_z
+//! ([`latent_dim`]), and outliers between two clusters ([`bimodal`]).
 //!
-//! Those on MNIST take the settings of the experiments with tables of AUROC
-//! ([`detection`](super::detection)), so that scales mean the same.
+//! Those on MNIST use the settings of the experiments with tables of AUROC ([`detection`](super::detection)), so
+//! that scales have the same meaning.
 
 mod along_training;
 mod bimodal;
@@ -28,14 +28,14 @@ use nae_train::engine::Unsupported;
 use nae_train::report::images;
 use nae_train::run::RunError;
 
-/// Images side by side.
+/// The number of images side by side.
 const SHOWN: usize = 10;
 
-/// What an illustration gives.
+/// The results of an illustration.
 pub struct Made {
     /// Its numbers.
     pub figures: Value,
-    /// Names and contents of its pictures, PNG or SVG.
+    /// The names and contents of its pictures, PNG or SVG.
     pub pictures: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -43,25 +43,25 @@ pub struct Made {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PicturesError {
-    /// The settings cannot be used.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A run cannot be made.
+    /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// No engine has the network.
+    /// No engine supports the network.
     #[error(transparent)]
     Engine(#[from] Unsupported),
     /// The network cannot be built.
     #[error(transparent)]
     Network(#[from] SpecError),
-    /// The settings have no chain that this needs.
+    /// The settings do not contain the required chain.
     #[error("the preset has no latent chain, and this is about one")]
     NoLatentChain,
     /// The picture cannot be drawn.
     #[error("the picture cannot be drawn: {0}")]
     Draw(String),
-    /// Asked to stop.
+    /// It was stopped on request.
     #[error("interrupted")]
     Interrupted,
 }
@@ -69,7 +69,7 @@ pub enum PicturesError {
 /// The settings of MNIST without the digit 9, at a scale.
 ///
 /// # Errors
-/// [`PicturesError::Settings`].
+/// [`PicturesError::Settings`] if they are invalid.
 pub fn mnist_without_nine(scale: Scale) -> Result<Config, PicturesError> {
     let cells = cells("mnist-holdout", scale)?;
     let nine = cells.into_iter().find(|config| config.held_out() == Some(9));
@@ -84,13 +84,13 @@ pub fn mnist_without_nine(scale: Scale) -> Result<Config, PicturesError> {
     })
 }
 
-/// The configurations of an experiment that comes with the program.
+/// The configurations of an experiment that is part of the program.
 fn cells(name: &str, scale: Scale) -> Result<Vec<Config>, PicturesError> {
     let text = EXPERIMENTS.iter().find(|known| known.name == name).map_or("", |known| known.text);
     Ok(DetectionSettings::parse(text, name, scale, false)?.cells.into_iter().map(|cell| cell.config).collect())
 }
 
-/// Rows of images, one below the other, as a PNG file; all as long as the shortest.
+/// Rows of images, one below the other, as a PNG file; all are cut to the length of the shortest.
 fn rows(rows: Vec<Tensor<4>>, shape: Shape) -> Vec<u8> {
     let columns = rows.iter().map(|row| row.dims()[0]).min().unwrap_or(1);
     let rows = rows.into_iter().map(|row| row.narrow(0, 0, columns)).collect();

@@ -1,6 +1,6 @@
-//! Samples of a model that was never trained (paper, figure "Sampling with randomly initialized NAE"): contrastive
-//! divergence begins at the data, far from where the model's density is high, and stays there; on-manifold
-//! initialisation begins where it is high.
+//! Samples of an untrained model (paper, figure "Sampling with randomly initialized NAE"): contrastive divergence
+//! starts at the data, far from where the model's density is high, and stays there; on-manifold initialization
+//! starts where it is high.
 
 use burn::tensor::{Device, Tensor};
 use serde_json::json;
@@ -13,10 +13,11 @@ use nae_train::sample::{NewImages, Precision};
 use nae_train::seed::Stream;
 use nae_train::tensors::Batches as _;
 
-/// Samples that energies are the means of.
+/// The number of samples over which energies are averaged.
 const SAMPLES: usize = 64;
 
-/// Chains in the network of `prepared` with fresh weights: from its test data, and by way of the latent chain.
+/// Runs chains in the network of `prepared` with new weights: from its test data, and from the ends of the latent
+/// chain.
 ///
 /// # Errors
 /// [`PicturesError::NoLatentChain`], [`PicturesError::Engine`].
